@@ -21,14 +21,14 @@ cargo xtask deny      licences and advisories of the dependencies (needs cargo-d
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let chore = arguments.next().unwrap_or_default();
+    let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
-    let done = match chore.as_str() {
+    let done = match task.as_str() {
         "test" => test(),
         "nightly" => nightly(),
         "bench" => bench(&rest),
         "compare" => compare::compare(&rest),
-        "needs" => needs::there(),
+        "needs" => needs::check_all(),
         "tidy" => tidy::tidy(),
         "ui" => ui::ui(&rest),
         "features" => {
@@ -38,14 +38,14 @@ fn main() -> ExitCode {
         "deny" => deny(),
         _ => {
             println!("{HELP}");
-            return ExitCode::from(if chore.is_empty() { 0 } else { 3 });
+            return ExitCode::from(if task.is_empty() { 0 } else { 3 });
         }
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What takes too long to build for every change. Its own tests: `cargo test -p windlass-tools --features duckdb`.
-const LEFT_OUT: [&str; 1] = ["duckdb"];
+const EXCLUDED_FEATURES: [&str; 1] = ["duckdb"];
 
 /// How many times as many cases nightly property tests have, and how many times as many random kills the crash tests.
 const NIGHTLY_FACTOR: &str = "10";
@@ -67,11 +67,11 @@ fn nightly() -> bool {
 fn test() -> bool {
     let features = features();
     // First of all: nobody should wait for a build to hear what is missing.
-    needs::there()
+    needs::check_all()
         && cargo(&["fmt", "--all", "--check"])
         && tidy::tidy()
         && cargo(&["clippy", "--workspace", "--all-targets", "--features", &features, "--", "-D", "warnings"])
-        && deny_if_there()
+        && deny_if_installed()
         // The crash tests kill the program that is built here.
         && cargo(&["build", "--package", "windlass-cli"])
         && cargo(&["test", "--workspace", "--features", &features])
@@ -87,8 +87,8 @@ fn features() -> String {
         let section = manifest.split("[features]").nth(1).unwrap_or_default();
         let lines = section.split("\n[").next().unwrap_or_default().lines().filter(|line| !line.starts_with('#'));
         let names = lines.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
-        let wanted = names.filter(|name| !LEFT_OUT.contains(name));
-        found.extend(wanted.map(|name| format!("{}/{name}", folder.file_name().to_string_lossy())));
+        let included = names.filter(|name| !EXCLUDED_FEATURES.contains(name));
+        found.extend(included.map(|name| format!("{}/{name}", folder.file_name().to_string_lossy())));
     }
     found.sort();
     found.join(",")
@@ -105,7 +105,7 @@ fn deny() -> bool {
 }
 
 /// A fresh machine has no cargo-deny, and CI must not depend on installing one.
-fn deny_if_there() -> bool {
+fn deny_if_installed() -> bool {
     let there = Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
     if !there {
         println!("cargo-deny is not installed: skipped (cargo install cargo-deny; cargo xtask deny)");

@@ -15,7 +15,7 @@ const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.'
 const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
 
 /// Says what is missing, all of it, and how to install it.
-pub(crate) fn there() -> bool {
+pub(crate) fn check_all() -> bool {
     let postgres = postgres::programs().is_none().then(|| match std::env::var_os(postgres::VARIABLE) {
         None => postgres::INSTALL.to_owned(),
         Some(folder) => format!("{} is set to {folder:?}, where initdb or postgres is missing", postgres::VARIABLE),
@@ -23,31 +23,31 @@ pub(crate) fn there() -> bool {
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
     let missing: Vec<String> = postgres.into_iter().chain(python).chain(missing_for_web_ui(true)).collect();
-    said(&missing)
+    report_missing(&missing)
 }
 
 /// Only what the page needs: to build it node, to try it also a browser.
-pub(crate) fn check_web_ui(tried: bool) -> bool {
-    said(&missing_for_web_ui(tried).collect::<Vec<_>>())
+pub(crate) fn check_web_ui(with_browser: bool) -> bool {
+    report_missing(&missing_for_web_ui(with_browser).collect::<Vec<_>>())
 }
 
-fn missing_for_web_ui(tried: bool) -> impl Iterator<Item = String> {
+fn missing_for_web_ui(with_browser: bool) -> impl Iterator<Item = String> {
     let works = |name: &str, arguments: &[&str]| {
         Command::new(name).args(arguments).output().is_ok_and(|output| output.status.success())
     };
     let node = !works("node", &["-e", NODE_IS_NEW_ENOUGH]) || !works("npm", &["--version"]);
-    let chromium = tried && !chromiums().iter().any(|path| Path::new(path).is_file());
+    let chromium = with_browser && !chromium_paths().iter().any(|path| Path::new(path).is_file());
     node.then(|| NODE.to_owned()).into_iter().chain(chromium.then(|| CHROMIUM.to_owned()))
 }
 
 /// Where the browser tests look too.
-fn chromiums() -> Vec<String> {
+fn chromium_paths() -> Vec<String> {
     let chosen = std::env::var("WINDLASS_CHROMIUM").ok();
     let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     chosen.into_iter().chain(usual.map(str::to_owned)).collect()
 }
 
-fn said(missing: &[String]) -> bool {
+fn report_missing(missing: &[String]) -> bool {
     for one in missing {
         println!("missing: {one}");
     }

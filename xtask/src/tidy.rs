@@ -20,7 +20,7 @@ const MUST_NOT_USE: [(&str, &[&str]); 9] = [
 ];
 
 /// Crates that execute what a plan says without seeing plans.
-const KNOW_NO_PLANS: [&str; 2] = ["crates/windlass-tools/src/", "crates/windlass-agents/src/"];
+const PLAN_FREE_FOLDERS: [&str; 2] = ["crates/windlass-tools/src/", "crates/windlass-agents/src/"];
 
 /// Where event types are declared.
 const EVENTS: &str = "crates/windlass-core/src/event/kind.rs";
@@ -106,27 +106,27 @@ fn dependencies(root: &Path, package: &str) -> Vec<String> {
 }
 
 fn compatibility(root: &Path) -> Vec<String> {
-    let page = "COMPATIBILITY.md";
-    let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+    let document = "COMPATIBILITY.md";
+    let text = fs::read_to_string(root.join(document)).unwrap_or_default();
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let tests: Vec<(&str, &str)> =
             line.split('`').skip(1).step_by(2).filter_map(|span| span.split_once("::")).collect();
         let heading = line.starts_with("|---") || line.ends_with("| test |");
         if line.starts_with('|') && !heading && tests.is_empty() {
-            problems.push(format!("{page}:{}: a row without a test", number + 1));
+            problems.push(format!("{document}:{}: a row without a test", number + 1));
         }
         for (path, name) in tests {
-            let place = format!("{page}:{}: {path}", number + 1);
+            let location = format!("{document}:{}: {path}", number + 1);
             match fs::read_to_string(root.join(path)) {
-                Err(_) => problems.push(format!("{place} is not there")),
-                Ok(file) if !holds(path, &file, name) => problems.push(format!("{place} has no `{name}`")),
+                Err(_) => problems.push(format!("{location} is not there")),
+                Ok(file) if !contains_test(path, &file, name) => problems.push(format!("{location} has no `{name}`")),
                 Ok(_) => {}
             }
         }
     }
     if text.is_empty() {
-        problems.push(format!("{page} is not there"));
+        problems.push(format!("{document} is not there"));
     }
     problems
 }
@@ -154,7 +154,7 @@ fn unlisted_tests(root: &Path) -> Vec<String> {
 }
 
 /// A plain name in a file of Rust is a test function; anything else is a text that stands in the file.
-fn holds(path: &str, file: &str, name: &str) -> bool {
+fn contains_test(path: &str, file: &str, name: &str) -> bool {
     let plain = name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
     match path.ends_with(".rs") && plain {
         true => file.contains(&format!("fn {name}()")),
@@ -174,13 +174,13 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
         if let Some(word) = forbidden.iter().find(|word| core && line.contains(**word)) {
             problems.push(format!("{name}:{}: {word} in the core", number + 1));
         }
-        if KNOW_NO_PLANS.iter().any(|folder| name.starts_with(folder)) && line.contains("windlass_core::plan") {
+        if PLAN_FREE_FOLDERS.iter().any(|folder| name.starts_with(folder)) && line.contains("windlass_core::plan") {
             problems.push(format!("{name}:{}: tools know no plans", number + 1));
         }
-        if names_a_dialect(name, line) {
-            let place = format!("{name}:{}", number + 1);
+        if compares_dialect_name(name, line) {
+            let location = format!("{name}:{}", number + 1);
             problems
-                .push(format!("{place}: compares a dialect's name; ask the registry of `windlass-dialect` instead"));
+                .push(format!("{location}: compares a dialect's name; ask the registry of `windlass-dialect` instead"));
         }
         if line.contains("#[ignore") && !name.starts_with("xtask") {
             problems.push(format!("{name}:{}: an ignored test", number + 1));
@@ -190,7 +190,7 @@ fn file_problems(name: &str, text: &str) -> Vec<String> {
 }
 
 /// Whether a line compares the dialect of a plan, a row or a definition with a text, in an `if` or a `match`.
-fn names_a_dialect(name: &str, line: &str) -> bool {
+fn compares_dialect_name(name: &str, line: &str) -> bool {
     let compares = |text: &str| {
         let text = text.trim_start_matches([')', ' ']);
         ["== \"", "!= \"", "== *\"", "!= *\""].iter().any(|beginning| text.starts_with(beginning))
@@ -215,10 +215,10 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::names_a_dialect;
+    use super::compares_dialect_name;
 
     #[test]
-    fn names_of_dialects_are_compared_by_the_registry_alone() {
+    fn dialect_name_comparisons_are_found() {
         for (line, found) in [
             ("if &*plan.dialect == \"loom\" {", true),
             ("if row.dialect != \"rust\" {", true),
@@ -227,8 +227,8 @@ mod tests {
             ("if before.dialect != plan.dialect {", false),
             ("map.insert(\"dialect\", plan.dialect.clone());", false),
         ] {
-            assert_eq!(names_a_dialect("crates/windlass-cli/src/a.rs", line), found, "{line}");
+            assert_eq!(compares_dialect_name("crates/windlass-cli/src/a.rs", line), found, "{line}");
         }
-        assert!(!names_a_dialect("crates/windlass-cli/tests/a.rs", "row.dialect == \"noetl\""));
+        assert!(!compares_dialect_name("crates/windlass-cli/tests/a.rs", "row.dialect == \"noetl\""));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::text::{shortened, visible};
+use crate::text::{truncate_chars, escape_invisible};
 
 /// An address in its usual spelling: scheme and host in lower case, no port where it is the usual one, no `.` and `..`.
 #[derive(Debug, PartialEq)]
@@ -13,14 +13,14 @@ pub(crate) struct Address {
     /// With the query.
     pub(crate) path: String,
     /// The path was given without `.` and `..`: it is the same for every server.
-    pub(crate) is_plain: bool,
+    pub(crate) has_no_dot_segments: bool,
 }
 
 impl Address {
     /// Else a sentence for the model.
-    pub(crate) fn of(text: &str) -> Result<Address, String> {
+    pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let problem =
-            |why: &str| Err(format!("`{}` is no address for this tool: {why}", shortened(&visible(text), 200)));
+            |why: &str| Err(format!("`{}` is no address for this tool: {why}", truncate_chars(&escape_invisible(text), 200)));
         let text = text.trim();
         if text.contains('\\') || text.chars().any(char::is_control) {
             return problem("it has a backslash or a control character");
@@ -35,24 +35,24 @@ impl Address {
         if authority.contains('@') {
             return problem("it has a user before its host; a login goes into a header");
         }
-        let authority = usual_authority(&scheme, authority);
+        let authority = normalize_authority(&scheme, authority);
         let usable = |one: char| one.is_ascii_alphanumeric() || "-._:[]".contains(one);
         if authority.is_empty() || !authority.chars().all(usable) {
             return problem("its host is not valid");
         }
         let (path, query) = tail.split_at(tail.find('?').unwrap_or(tail.len()));
-        let decoded = decoded(path);
+        let decoded = decode_unreserved(path);
         let is_plain = !decoded.split('/').any(|part| matches!(part, "." | ".."));
-        Ok(Address { scheme, authority, path: format!("{}{query}", without_dots(&decoded)), is_plain })
+        Ok(Address { scheme, authority, path: format!("{}{query}", remove_dot_segments(&decoded)), has_no_dot_segments: is_plain })
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 }
 
 /// Also for patterns, where a `*` may stand anywhere.
-pub(crate) fn usual_authority(scheme: &str, authority: &str) -> String {
+pub(crate) fn normalize_authority(scheme: &str, authority: &str) -> String {
     let authority = authority.to_ascii_lowercase();
     let usual = if scheme == "https" { ":443" } else { ":80" };
     let host = authority.strip_suffix(usual).or_else(|| authority.strip_suffix(':')).unwrap_or(&authority);
@@ -63,7 +63,7 @@ pub(crate) fn usual_authority(scheme: &str, authority: &str) -> String {
 }
 
 /// Characters that need no escape stand as they are; other escapes are in upper case.
-fn decoded(path: &str) -> String {
+fn decode_unreserved(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(at) = rest.find('%') {
@@ -82,7 +82,7 @@ fn decoded(path: &str) -> String {
     text + rest
 }
 
-fn without_dots(path: &str) -> String {
+fn remove_dot_segments(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let given: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     for (at, part) in given.iter().enumerate() {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_spelling_for_each() {
+    fn addresses_are_normalized() {
         for (given, usual, is_plain) in [
             ("https://example.com", "https://example.com/", true),
             (" HTTPS://Example.COM:443/A?B#c ", "https://example.com/A?B", true),
@@ -118,8 +118,8 @@ mod tests {
             ("http://x/../../a", "http://x/a", false),
             ("http://x/%zz%é", "http://x/%zz%é", true),
         ] {
-            let found = Address::of(given).unwrap();
-            assert_eq!((found.text().as_str(), found.is_plain), (usual, is_plain), "{given}");
+            let found = Address::parse(given).unwrap();
+            assert_eq!((found.to_url().as_str(), found.has_no_dot_segments), (usual, is_plain), "{given}");
         }
         for wrong in [
             "https://example.com@evil.test/",
@@ -132,7 +132,7 @@ mod tests {
             "//example.com/",
             "https:///x",
         ] {
-            assert!(Address::of(wrong).is_err(), "{wrong}");
+            assert!(Address::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -10,11 +10,11 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value};
 
-use crate::files::{Folder, Problem, Protected, Wanted};
-use crate::text::{shortened, visible};
+use crate::files::{WorkFolder, FileToolProblem, ProtectedPaths, AccessMode};
+use crate::text::{truncate_chars, escape_invisible};
 
 /// What models take as it is, by the end of the name.
-const MEDIA: [(&str, &str); 6] = [
+const MEDIA_TYPES: [(&str, &str); 6] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -25,7 +25,7 @@ const MEDIA: [(&str, &str); 6] = [
 
 pub const AGENT_FILES: ToolInfo = ToolInfo {
     name: "agent_files",
-    what: "Reads files that an agent is to see: text as text, png, jpg, gif, webp and pdf as base64.",
+    description: "Reads files that an agent is to see: text as text, png, jpg, gif, webp and pdf as base64.",
     inputs: &[
         required("folder", "text", "the folder of the workflow, an absolute path; nothing leads out of it"),
         required("paths", "array of text", "the files, from the folder on"),
@@ -47,13 +47,13 @@ pub struct AgentFiles {
 
 impl Default for AgentFiles {
     fn default() -> AgentFiles {
-        AgentFiles::within(&Limits::default())
+        AgentFiles::with_limits(&Limits::default())
     }
 }
 
 impl AgentFiles {
     /// With these limits.
-    pub fn within(limits: &Limits) -> AgentFiles {
+    pub fn with_limits(limits: &Limits) -> AgentFiles {
         AgentFiles { max_file_bytes: limits.max_context_file_bytes }
     }
 }
@@ -62,31 +62,31 @@ impl Tool for AgentFiles {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let max_bytes = self.max_file_bytes;
         Box::pin(async move {
-            let reading = tokio::task::spawn_blocking(move || files(&call.input, max_bytes));
+            let reading = tokio::task::spawn_blocking(move || read_files(&call.input, max_bytes));
             let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "the reading of files was broken off"));
             reading.await.unwrap_or_else(broken).map_or_else(TaskOutcome::failure, TaskOutcome::success)
         })
     }
 }
 
-fn files(input: &Value, max_bytes: u64) -> Result<Value, ErrorInfo> {
+fn read_files(input: &Value, max_bytes: u64) -> Result<Value, ErrorInfo> {
     let bad =
         |what: &str| ErrorInfo::new("BadInput", "input", format!("`{what}` of `agent_files` is missing or wrong"));
     let folder = input.get("folder").and_then(Value::as_str).ok_or_else(|| bad("folder"))?;
     let paths = input.get("paths").and_then(Value::as_list).ok_or_else(|| bad("paths"))?;
     let lenient = input.get("lenient").and_then(Value::as_bool).unwrap_or(false);
-    let folder = Folder::open(Path::new(folder), &Protected::default())
+    let folder = WorkFolder::open(Path::new(folder), &ProtectedPaths::default())
         .map_err(|problem| ErrorInfo::new("ContextFiles", "files", problem))?;
     let (mut files, mut problems) = (Vec::with_capacity(paths.len()), Vec::new());
     for path in paths {
         let path = path.as_str().ok_or_else(|| bad("paths"))?;
         let mut file = Map::with_capacity(3);
         file.insert("path", path);
-        match content(&folder, path, max_bytes) {
-            Ok(Content::Text(text)) => {
+        match read_content(&folder, path, max_bytes) {
+            Ok(FileContent::Text(text)) => {
                 file.insert("text", text);
             }
-            Ok(Content::Media(media, bytes)) => {
+            Ok(FileContent::Media(media, bytes)) => {
                 file.insert("media", media);
                 file.insert("data", STANDARD.encode(bytes));
             }
@@ -105,16 +105,16 @@ fn files(input: &Value, max_bytes: u64) -> Result<Value, ErrorInfo> {
     ))
 }
 
-enum Content {
+enum FileContent {
     Text(String),
     Media(&'static str, Vec<u8>),
 }
 
 /// Problems name the file.
-fn content(folder: &Folder, path: &str, max_bytes: u64) -> Result<Content, Problem> {
-    let shown = shortened(&visible(path), 200);
-    let place = folder.find(path, Wanted::Read)?;
-    let (file, size) = place.open()?;
+fn read_content(folder: &WorkFolder, path: &str, max_bytes: u64) -> Result<FileContent, FileToolProblem> {
+    let shown = truncate_chars(&escape_invisible(path), 200);
+    let resolved = folder.find(path, AccessMode::Read)?;
+    let (file, size) = resolved.open()?;
     let too_large =
         || format!("`{shown}` has more than {max_bytes} bytes (`limits.max_context_file_bytes` in windlass.toml)");
     if size > max_bytes {
@@ -128,11 +128,11 @@ fn content(folder: &Folder, path: &str, max_bytes: u64) -> Result<Content, Probl
         return Err(too_large());
     }
     let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default();
-    if let Some((_, media)) = MEDIA.iter().find(|(known, _)| *known == end) {
-        return Ok(Content::Media(media, bytes));
+    if let Some((_, media)) = MEDIA_TYPES.iter().find(|(known, _)| *known == end) {
+        return Ok(FileContent::Media(media, bytes));
     }
     if bytes.contains(&0) {
         return Err(format!("`{shown}` is a binary file, which cannot be inlined as text"));
     }
-    Ok(Content::Text(String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(FileContent::Text(String::from_utf8_lossy(&bytes).into_owned()))
 }

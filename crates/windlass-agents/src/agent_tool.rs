@@ -12,13 +12,13 @@ use windlass_syntax::nearest;
 use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value, to_json};
 
-use crate::files::Folder;
+use crate::files::WorkFolder;
 use crate::permission::{PermissionVerdict, Permission, PermissionRequest, SANDBOX_TOOLS};
 use crate::redact;
-use crate::registry::{Registry, Runs};
+use crate::registry::{ToolRegistry, ToolImplementation};
 use crate::secrets;
-use crate::text::{head_and_tail, shortened, visible};
-use crate::tool::{AgentCall, Answer};
+use crate::text::{head_and_tail, truncate_chars, escape_invisible};
+use crate::tool::{AgentCall, ToolAnswer};
 
 /// Longer arguments are told of by their length.
 const MAX_EVENT_BYTES: usize = 4 << 10;
@@ -26,7 +26,7 @@ const MAX_REASON_CHARS: usize = 300;
 
 pub const AGENT_TOOL: ToolInfo = ToolInfo {
     name: "agent_tool",
-    what: "Does what a model has asked for with one of its tools; refusals and failures are texts for the model.",
+    description: "Does what a model has asked for with one of its tools; refusals and failures are texts for the model.",
     inputs: &[
         required("tool", "text", "the name of the tool"),
         field("arguments", "object", "what the model gives it"),
@@ -47,16 +47,16 @@ pub const AGENT_TOOL: ToolInfo = ToolInfo {
 
 /// Calls the tools of a registry, if a permission lets it.
 #[derive(Clone)]
-pub struct AgentToolCaller(Arc<Inner>);
+pub struct AgentToolCaller(Arc<ToolCallerInner>);
 
-struct Inner {
-    registry: Arc<Registry>,
+struct ToolCallerInner {
+    registry: Arc<ToolRegistry>,
     permission: Arc<dyn Permission>,
 }
 
 impl AgentToolCaller {
-    pub fn new(registry: Arc<Registry>, permission: Arc<dyn Permission>) -> AgentToolCaller {
-        AgentToolCaller(Arc::new(Inner { registry, permission }))
+    pub fn new(registry: Arc<ToolRegistry>, permission: Arc<dyn Permission>) -> AgentToolCaller {
+        AgentToolCaller(Arc::new(ToolCallerInner { registry, permission }))
     }
 }
 
@@ -75,7 +75,7 @@ impl Tool for AgentToolCaller {
 }
 
 /// What the task says.
-struct Wanted {
+struct ToolRequest {
     tool: String,
     arguments: Value,
     allow: Vec<String>,
@@ -83,16 +83,16 @@ struct Wanted {
     folder: PathBuf,
 }
 
-impl Inner {
+impl ToolCallerInner {
     async fn run(&self, call: ToolCall) -> TaskOutcome {
-        let wanted = match Wanted::of(&call.input) {
-            Ok(wanted) => wanted,
+        let tool_request = match ToolRequest::parse(&call.input) {
+            Ok(tool_request) => tool_request,
             Err(error) => return TaskOutcome::failure(error),
         };
-        match self.answer(wanted, call).await {
+        match self.execute(tool_request, call).await {
             Ok(answer) => {
                 let content = self.registry.secrets().redact_text(&answer.content);
-                self.outcome(Answer { content, ..answer })
+                self.to_outcome(ToolAnswer { content, ..answer })
             }
             Err(unfinished) => {
                 let output = secrets::redact_known(self.registry.secrets(), &unfinished.output);
@@ -102,59 +102,59 @@ impl Inner {
     }
 
     /// An outcome if the tool is not finished, and the engine is to come back.
-    async fn answer(&self, wanted: Wanted, mut call: ToolCall) -> Result<Answer, Box<TaskOutcome>> {
-        if !wanted.may_call(&wanted.tool) {
-            return Ok(Answer::error(self.not_allowed(&wanted)));
+    async fn execute(&self, tool_request: ToolRequest, mut call: ToolCall) -> Result<ToolAnswer, Box<TaskOutcome>> {
+        if !tool_request.may_call(&tool_request.tool) {
+            return Ok(ToolAnswer::error(self.not_allowed_message(&tool_request)));
         }
-        call.input = match &wanted.arguments {
+        call.input = match &tool_request.arguments {
             Value::Null => Value::map(Map::new()),
             arguments @ Value::Map(_) => arguments.clone(),
-            other => return Ok(Answer::error(format!("the arguments are {}, not an object", other.kind()))),
+            other => return Ok(ToolAnswer::error(format!("the arguments are {}, not an object", other.kind()))),
         };
-        if let Some(entry) = self.registry.local(&wanted.tool) {
+        if let Some(entry) = self.registry.find_local(&tool_request.tool) {
             if let Err(problem) = entry.schema.check(&call.input).await {
-                return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
+                return Ok(ToolAnswer::error(schema_violation(&tool_request.tool, &problem)));
             }
             if !entry.trusted
-                && let Err(refusal) = self.ask_permission(&wanted, &call).await
+                && let Err(refusal) = self.ask_permission(&tool_request, &call).await
             {
                 return Ok(refusal);
             }
-            self.publish_call(&wanted.tool, &call);
+            self.publish_call(&tool_request.tool, &call);
             let protected = self.registry.protected().clone();
-            return match entry.runs.clone() {
-                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
-                Runs::Engine(tool) => self.finished(tool.call(call).await),
+            return match entry.implementation.clone() {
+                ToolImplementation::Agent(tool) => Ok(tool.call(AgentCall { folder: tool_request.folder, protected, call }).await),
+                ToolImplementation::Engine(tool) => self.engine_tool_answer(tool.call(call).await),
             };
         }
-        match self.registry.servers().find(&wanted.tool).await {
+        match self.registry.servers().find(&tool_request.tool).await {
             Ok(Some(offered)) => {
                 if let Err(problem) = offered.check(&call.input).await {
-                    return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
+                    return Ok(ToolAnswer::error(schema_violation(&tool_request.tool, &problem)));
                 }
-                if let Err(refusal) = self.ask_permission(&wanted, &call).await {
+                if let Err(refusal) = self.ask_permission(&tool_request, &call).await {
                     return Ok(refusal);
                 }
-                self.publish_call(&wanted.tool, &call);
+                self.publish_call(&tool_request.tool, &call);
                 Ok(offered.call(&call).await)
             }
-            Ok(None) => Ok(Answer::error(self.unknown(&wanted))),
-            Err(problem) => Ok(Answer::error(problem)),
+            Ok(None) => Ok(ToolAnswer::error(self.unknown_tool_message(&tool_request))),
+            Err(problem) => Ok(ToolAnswer::error(problem)),
         }
     }
 
     /// Asked again after a crash; not when a tool only goes on with what it has waited for.
-    async fn ask_permission(&self, wanted: &Wanted, call: &ToolCall) -> Result<(), Answer> {
-        let tool = wanted.tool.as_str();
-        if call.goes_on || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
+    async fn ask_permission(&self, tool_request: &ToolRequest, call: &ToolCall) -> Result<(), ToolAnswer> {
+        let tool = tool_request.tool.as_str();
+        if call.is_continuation || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
             return Ok(());
         }
-        let leads_to = self.leads_to(wanted, call).await;
-        let request = PermissionRequest { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
+        let resolved_paths = self.resolve_paths(tool_request, call).await;
+        let request = PermissionRequest { tool, step: &call.path, arguments: &call.input, resolved_paths: &resolved_paths };
         let decision = self.permission.decide(&request).await;
         let publish = |decision: PermissionDecision, reason: Option<&str>| {
-            let tool = shortened(&visible(tool), 100).into();
-            let reason = reason.map(|reason| shortened(reason, MAX_REASON_CHARS).into());
+            let tool = truncate_chars(&escape_invisible(tool), 100).into();
+            let reason = reason.map(|reason| truncate_chars(reason, MAX_REASON_CHARS).into());
             call.publish.event(&EventKind::AgentPermission { tool, decision, reason });
         };
         match decision {
@@ -165,64 +165,64 @@ impl Inner {
             }
             PermissionVerdict::Denied(sentence) => {
                 publish(PermissionDecision::Denied, Some(&sentence));
-                Err(Answer::error(sentence))
+                Err(ToolAnswer::error(sentence))
             }
         }
     }
 
     /// What is about to be done, without secrets.
     fn publish_call(&self, tool: &str, call: &ToolCall) {
-        if call.resumed.is_some() || call.goes_on {
+        if call.resumed.is_some() || call.is_continuation {
             return;
         }
         let mut arguments = redact::redact_for_event(&secrets::redact_known(self.registry.secrets(), &call.input));
         if arguments.size_up_to(MAX_EVENT_BYTES) > MAX_EVENT_BYTES {
-            arguments = Value::from(shortened(&to_json(&arguments), MAX_EVENT_BYTES / 4));
+            arguments = Value::from(truncate_chars(&to_json(&arguments), MAX_EVENT_BYTES / 4));
         }
         call.publish.event(&EventKind::AgentTool { tool: tool.into(), arguments });
     }
 
     /// Where the path of a file tool leads: spelled another way it is still the same file.
-    async fn leads_to(&self, wanted: &Wanted, call: &ToolCall) -> Vec<String> {
-        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX_TOOLS.contains(&wanted.tool.as_str()));
+    async fn resolve_paths(&self, tool_request: &ToolRequest, call: &ToolCall) -> Vec<String> {
+        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX_TOOLS.contains(&tool_request.tool.as_str()));
         let Some(path) = path.map(str::to_owned) else { return Vec::new() };
-        let (given, protected) = (wanted.folder.clone(), self.registry.protected().clone());
+        let (given, protected) = (tool_request.folder.clone(), self.registry.protected().clone());
         let looking = tokio::task::spawn_blocking(move || {
-            let folder = Folder::open(&given, &protected).ok()?;
-            let inside = folder.resolved(&path)?;
+            let folder = WorkFolder::open(&given, &protected).ok()?;
+            let inside = folder.resolve(&path)?;
             let whole = [folder.path(), &given].map(|folder| folder.join(&inside).to_string_lossy().into_owned());
             Some([vec![inside.to_string_lossy().into_owned()], whole.to_vec()].concat())
         });
         looking.await.ok().flatten().unwrap_or_default()
     }
 
-    fn not_allowed(&self, wanted: &Wanted) -> String {
+    fn not_allowed_message(&self, tool_request: &ToolRequest) -> String {
         let known = self.registry.known_names();
-        if !known.contains(&wanted.tool) {
-            return self.unknown(wanted);
+        if !known.contains(&tool_request.tool) {
+            return self.unknown_tool_message(tool_request);
         }
-        let usable: Vec<String> = known.into_iter().filter(|name| wanted.may_call(name)).collect();
-        format!("this agent may not call `{}`; {}", wanted.shown(), list(&usable))
+        let usable: Vec<String> = known.into_iter().filter(|name| tool_request.may_call(name)).collect();
+        format!("this agent may not call `{}`; {}", tool_request.display_name(), list_names(&usable))
     }
 
-    fn unknown(&self, wanted: &Wanted) -> String {
+    fn unknown_tool_message(&self, tool_request: &ToolRequest) -> String {
         let usable: Vec<String> =
-            self.registry.known_names().into_iter().filter(|name| wanted.may_call(name)).collect();
-        let near = nearest(&wanted.tool, usable.iter().map(String::as_str));
-        let hint = near.map_or_else(|| list(&usable), |near| format!("did you mean `{near}`?"));
-        format!("there is no tool `{}`; {hint}", wanted.shown())
+            self.registry.known_names().into_iter().filter(|name| tool_request.may_call(name)).collect();
+        let near = nearest(&tool_request.tool, usable.iter().map(String::as_str));
+        let hint = near.map_or_else(|| list_names(&usable), |near| format!("did you mean `{near}`?"));
+        format!("there is no tool `{}`; {hint}", tool_request.display_name())
     }
 }
 
-fn list(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     match names {
         [] => "there is none that it may call".to_owned(),
-        names => format!("there are: {}", shortened(&names.join(", "), 1000)),
+        names => format!("there are: {}", truncate_chars(&names.join(", "), 1000)),
     }
 }
 
-impl Wanted {
-    fn of(input: &Value) -> Result<Wanted, ErrorInfo> {
+impl ToolRequest {
+    fn parse(input: &Value) -> Result<ToolRequest, ErrorInfo> {
         let bad =
             |what: &str| ErrorInfo::new("BadInput", "input", format!("{what} of `agent_tool` is missing or wrong"));
         let text = |name: &str| input.get(name).and_then(Value::as_str).ok_or_else(|| bad(&format!("`{name}`")));
@@ -237,7 +237,7 @@ impl Wanted {
                 Some(_) => Err(bad(&format!("`{name}`"))),
             }
         };
-        Ok(Wanted {
+        Ok(ToolRequest {
             tool: text("tool")?.to_owned(),
             arguments: input.get("arguments").cloned().unwrap_or_default(),
             allow: names("allow")?,
@@ -254,35 +254,35 @@ impl Wanted {
         (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
     }
 
-    fn shown(&self) -> String {
-        shortened(&visible(&self.tool), 100)
+    fn display_name(&self) -> String {
+        truncate_chars(&escape_invisible(&self.tool), 100)
     }
 }
 
-fn wrong_arguments(tool: &str, problem: &str) -> String {
+fn schema_violation(tool: &str, problem: &str) -> String {
     format!("the arguments do not fit the schema of `{tool}`: {problem}")
 }
 
-impl Inner {
+impl ToolCallerInner {
     /// The answer of a tool of the engine, unless it is not finished.
-    fn finished(&self, outcome: TaskOutcome) -> Result<Answer, Box<TaskOutcome>> {
+    fn engine_tool_answer(&self, outcome: TaskOutcome) -> Result<ToolAnswer, Box<TaskOutcome>> {
         match outcome {
             TaskOutcome { error: Some(error), .. } => {
                 let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                Ok(Answer::error(format!("{}{hint}", error.message)))
+                Ok(ToolAnswer::error(format!("{}{hint}", error.message)))
             }
-            unfinished if unfinished.again.is_some() || unfinished.suspension.is_some() => Err(Box::new(unfinished)),
+            unfinished if unfinished.next_call.is_some() || unfinished.suspension.is_some() => Err(Box::new(unfinished)),
             // What it does besides is part of its end.
             done @ TaskOutcome { side_outputs: Some(_), .. } => {
-                let answer = Answer::good(answer_text(&done.output));
-                Err(Box::new(TaskOutcome { side_outputs: done.side_outputs, ..self.outcome(answer) }))
+                let answer = ToolAnswer::success(answer_text(&done.output));
+                Err(Box::new(TaskOutcome { side_outputs: done.side_outputs, ..self.to_outcome(answer) }))
             }
-            done => Ok(Answer::good(answer_text(&done.output))),
+            done => Ok(ToolAnswer::success(answer_text(&done.output))),
         }
     }
 
     /// Twice what a built-in tool gives: one that it has cut, with its marker, is not cut again.
-    fn outcome(&self, answer: Answer) -> TaskOutcome {
+    fn to_outcome(&self, answer: ToolAnswer) -> TaskOutcome {
         let content = head_and_tail(&answer.content, self.registry.limits().max_agent_answer_bytes.saturating_mul(2));
         TaskOutcome::success(Value::object([("content", Value::from(content)), ("error", Value::from(answer.error))]))
     }

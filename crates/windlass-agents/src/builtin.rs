@@ -11,16 +11,16 @@ use windlass_core::ProcessLimits;
 use windlass_value::{Value, parse_json};
 
 use crate::ToolSpec;
-use crate::files::{Folder, Found, Problem};
-use crate::tool::{AgentCall, Answer, AnswerFuture};
+use crate::files::{WorkFolder, WalkEnd, FileToolProblem};
+use crate::tool::{AgentCall, ToolAnswer, ToolAnswerFuture};
 
-pub(crate) use bash::Bash;
+pub(crate) use bash::BashTool;
 pub use bash::BashOptions;
-pub(crate) use glob::Glob;
-pub(crate) use grep::Grep;
-pub(crate) use http::Http;
-pub(crate) use read::Read;
-pub(crate) use write::Write;
+pub(crate) use glob::GlobTool;
+pub(crate) use grep::GrepTool;
+pub(crate) use http::AgentHttpTool;
+pub(crate) use read::ReadTool;
+pub(crate) use write::WriteTool;
 
 fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
     // A schema that is no JSON would be a slip in this crate, which its tests find.
@@ -29,24 +29,24 @@ fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
 }
 
 /// Work on files, away from the threads that everybody shares.
-fn on_files(
+fn with_work_folder(
     call: AgentCall,
-    work: impl FnOnce(&AgentCall, &Folder) -> Result<String, Problem> + Send + 'static,
-) -> AnswerFuture {
+    work: impl FnOnce(&AgentCall, &WorkFolder) -> Result<String, FileToolProblem> + Send + 'static,
+) -> ToolAnswerFuture {
     Box::pin(async move {
         let working = tokio::task::spawn_blocking(move || {
-            let folder = Folder::open(&call.folder, &call.protected)?;
+            let folder = WorkFolder::open(&call.folder, &call.protected)?;
             work(&call, &folder)
         });
         match working.await {
             Ok(result) => result.into(),
-            Err(_) => Answer::error("the work on files was broken off"),
+            Err(_) => ToolAnswer::error("the work on files was broken off"),
         }
     })
 }
 
 /// How many bytes, for people.
-fn amount(bytes: usize) -> String {
+fn format_bytes(bytes: usize) -> String {
     match bytes {
         0 => "0 bytes".to_owned(),
         bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -57,20 +57,20 @@ fn amount(bytes: usize) -> String {
 
 /// The time that a model may give a call: the parameter `timeout` in seconds.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+struct ToolTimeouts {
     default: f64,
     max: f64,
 }
 
-impl Times {
-    fn of(limits: &ProcessLimits) -> Times {
+impl ToolTimeouts {
+    fn from_limits(limits: &ProcessLimits) -> ToolTimeouts {
         let max = limits.max_agent_tool_time.to_std().as_secs_f64();
-        Times { default: limits.default_agent_tool_time.to_std().as_secs_f64().min(max), max }
+        ToolTimeouts { default: limits.default_agent_tool_time.to_std().as_secs_f64().min(max), max }
     }
 
     /// The schema of the parameter.
     fn schema(self) -> String {
-        let Times { default, max } = self;
+        let ToolTimeouts { default, max } = self;
         format!(
             r#"{{"type": "number", "exclusiveMinimum": 0, "maximum": {max}, "description": "seconds; {default} if not given"}}"#
         )
@@ -78,22 +78,22 @@ impl Times {
 }
 
 /// What is said of a search that has not seen everything.
-fn note(found: Found, limit: usize) -> Option<String> {
+fn incomplete_note(found: WalkEnd, limit: usize) -> Option<String> {
     match found {
-        Found::All => None,
-        Found::Enough => Some(format!("… there may be more: only the first {limit} are shown; narrow the search")),
-        Found::TooMuch => {
+        WalkEnd::Complete => None,
+        WalkEnd::LimitReached => Some(format!("… there may be more: only the first {limit} are shown; narrow the search")),
+        WalkEnd::TooManyEntries => {
             Some("… there is too much to look at: not everything was searched; narrow the search".to_owned())
         }
-        Found::Stopped => Some("… the search was broken off".to_owned()),
+        WalkEnd::Stopped => Some("… the search was broken off".to_owned()),
     }
 }
 
 /// How much of a file is looked at to see what it is.
-const SNIFF: usize = 8 << 10;
+const SNIFF_BYTES: usize = 8 << 10;
 
 fn is_binary(start: &[u8]) -> bool {
-    start.iter().take(SNIFF).any(|byte| *byte == 0)
+    start.iter().take(SNIFF_BYTES).any(|byte| *byte == 0)
 }
 
 #[cfg(test)]
@@ -106,17 +106,17 @@ mod tests {
         let http = windlass_tools::HttpTool::new(windlass_tools::HttpOptions::default());
         let limits = &ProcessLimits::default();
         let all: [&dyn AgentTool; 6] = [
-            &Read::new(limits),
-            &Write::new(limits),
-            &Glob::new(limits),
-            &Grep::new(limits),
-            &Bash::new(BashOptions::default(), limits),
-            &Http::new(http, limits),
+            &ReadTool::new(limits),
+            &WriteTool::new(limits),
+            &GlobTool::new(limits),
+            &GrepTool::new(limits),
+            &BashTool::new(BashOptions::default(), limits),
+            &AgentHttpTool::new(http, limits),
         ];
         for tool in all {
             let spec = tool.spec();
             assert_eq!(spec.parameters.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
-            assert!(crate::schema::Schema::new(&spec.parameters).is_ok(), "{}", spec.name);
+            assert!(crate::schema::ArgumentSchema::new(&spec.parameters).is_ok(), "{}", spec.name);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! read from the environment here, the caller hands in where variables are looked up. Keys are in no error, output or
 //! event, even if a service repeats them.
 
-mod answer;
+mod reply;
 mod anthropic;
 mod deltas;
 mod exchange;
@@ -13,7 +13,7 @@ mod failure;
 mod openai;
 mod price;
 mod providers;
-mod question;
+mod request;
 mod schema;
 #[cfg(feature = "scripted")]
 mod scripted;
@@ -27,22 +27,22 @@ use std::sync::Arc;
 
 use windlass_core::{ErrorInfo, ProcessLimits, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
-use windlass_syntax::{did_you_mean, list_of};
+use windlass_syntax::{did_you_mean, format_names};
 use windlass_tools::{HttpTool, ToolInfo, field, required};
 use windlass_value::{Duration, Value};
 
-pub use price::{Price, Prices};
-pub use providers::{PROVIDERS, Protocol, Provider};
-pub use service::{HeaderText, ModelService};
+pub use price::{TokenPrice, Prices};
+pub use providers::{PROVIDERS, ModelProtocol, ModelProvider};
+pub use service::{HeaderSource, ModelService};
 
 use exchange::Exchange;
-use question::Question;
-use service::Chosen;
+use request::ChatRequest;
+use service::ModelEndpoint;
 
 /// What the tool takes and gives.
 pub const AGENT_MODEL: ToolInfo = ToolInfo {
     name: "agent_model",
-    what: "Asks a model for the next turn of a conversation; it may call tools.",
+    description: "Asks a model for the next turn of a conversation; it may call tools.",
     inputs: &[
         required("messages", "array", "the conversation: user, assistant and tool messages"),
         field("model", "text", "provider/name, a bare name, or scripted:FILE; else the default of the settings"),
@@ -81,7 +81,7 @@ pub struct ToolSpec {
 }
 
 /// The tools that models may be offered.
-pub trait Catalogue: Send + Sync {
+pub trait ToolCatalogue: Send + Sync {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>>;
 
     /// What people should know of what the catalogue lacks, as sentences; of the last time it was asked.
@@ -94,7 +94,7 @@ pub trait Catalogue: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTools;
 
-impl Catalogue for NoTools {
+impl ToolCatalogue for NoTools {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -127,13 +127,13 @@ pub struct ChatOptions {
 
 impl Default for ChatOptions {
     fn default() -> ChatOptions {
-        ChatOptions::within(&ProcessLimits::default())
+        ChatOptions::with_limits(&ProcessLimits::default())
     }
 }
 
 impl ChatOptions {
     /// No service, with these limits.
-    pub fn within(limits: &ProcessLimits) -> ChatOptions {
+    pub fn with_limits(limits: &ProcessLimits) -> ChatOptions {
         ChatOptions {
             default_model: None,
             default_provider: None,
@@ -164,7 +164,7 @@ impl fmt::Debug for ChatOptions {
 impl ChatOptions {
     /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
     pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
-        service::named(self, model).and_then(|name| match name.strip_prefix(SCRIPTED) {
+        service::model_name(self, model).and_then(|name| match name.strip_prefix(SCRIPTED_PREFIX) {
             Some(file) => self.check_script_allowed(file).and_then(|()| check_script(file)),
             None => service::choose(self, name).map(|_| ()),
         })
@@ -199,25 +199,25 @@ fn check_script(_: &str) -> Result<(), ErrorInfo> {
 }
 
 /// What begins the name of a model that is a file of rules.
-const SCRIPTED: &str = "scripted:";
+const SCRIPTED_PREFIX: &str = "scripted:";
 
 /// Asks models. Its requests go over the connections of an [`HttpTool`], and by its rules on addresses.
 #[derive(Clone)]
-pub struct AgentModelTool(Arc<Inner>);
+pub struct AgentModelTool(Arc<ModelToolInner>);
 
-struct Inner {
+struct ModelToolInner {
     options: ChatOptions,
     http: HttpTool,
-    catalogue: Arc<dyn Catalogue>,
+    catalogue: Arc<dyn ToolCatalogue>,
     #[cfg(feature = "scripted")]
-    scripted: scripted::Scripted,
+    scripted: scripted::ScriptedModels,
 }
 
 impl AgentModelTool {
-    pub fn new(options: ChatOptions, http: HttpTool, catalogue: Arc<dyn Catalogue>) -> AgentModelTool {
-        AgentModelTool(Arc::new(Inner {
+    pub fn new(options: ChatOptions, http: HttpTool, catalogue: Arc<dyn ToolCatalogue>) -> AgentModelTool {
+        AgentModelTool(Arc::new(ModelToolInner {
             #[cfg(feature = "scripted")]
-            scripted: scripted::Scripted::new(&http),
+            scripted: scripted::ScriptedModels::new(&http),
             options,
             http,
             catalogue,
@@ -232,22 +232,22 @@ impl Tool for AgentModelTool {
     }
 }
 
-impl Inner {
+impl ModelToolInner {
     async fn turn(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-        let question = Question::of(&call.input)?;
-        let name = service::named(&self.options, question.model)?;
+        let request = ChatRequest::parse(&call.input)?;
+        let name = service::model_name(&self.options, request.model)?;
         let (chosen, http) = self.service(name)?;
-        let check = question.result.as_ref().map(|result| schema::Schema::compile(result.schema)).transpose()?;
-        let tools = self.tools(&question).await?;
-        self.warn(&question, call);
-        let price = question.price.or_else(|| self.options.prices.of(name));
+        let check = request.result.as_ref().map(|result| schema::ResultSchema::compile(result.schema)).transpose()?;
+        let tools = self.tools(&request).await?;
+        self.warn(&request, call);
+        let price = request.price.or_else(|| self.options.prices.lookup(name));
         let max_retry_after = self.options.max_retry_after;
-        let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools, max_retry_after: retry_after_max: max_retry_after };
+        let exchange = Exchange { http, call, endpoint: &chosen, request: &request, tools: &tools, max_retry_after: retry_after_max: max_retry_after };
         let mut cancelled = call.cancelled.clone();
-        let asked = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
-        let outcome = match asked {
+        let exchanged = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
+        let outcome = match exchanged {
             Ok(answer) => {
-                let checked = question.result.as_ref().map(|result| result.tool).zip(check);
+                let checked = request.result.as_ref().map(|result| result.tool).zip(check);
                 answer.outcome(price, checked, &chosen.redaction).await
             }
             Err(failed) => failed.outcome(price),
@@ -256,8 +256,8 @@ impl Inner {
     }
 
     #[cfg(feature = "scripted")]
-    fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
-        match name.strip_prefix(SCRIPTED) {
+    fn service(&self, name: &str) -> Result<(ModelEndpoint, &HttpTool), ErrorInfo> {
+        match name.strip_prefix(SCRIPTED_PREFIX) {
             Some(file) => {
                 self.options.check_script_allowed(file)?;
                 self.scripted.choose(file, &self.options)
@@ -267,16 +267,16 @@ impl Inner {
     }
 
     #[cfg(not(feature = "scripted"))]
-    fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
-        if let Some(file) = name.strip_prefix(SCRIPTED) {
+    fn service(&self, name: &str) -> Result<(ModelEndpoint, &HttpTool), ErrorInfo> {
+        if let Some(file) = name.strip_prefix(SCRIPTED_PREFIX) {
             check_script(file)?;
         }
         Ok((service::choose(&self.options, name)?, &self.http))
     }
 
     /// Once in a conversation, as events `agent.warning {message}`.
-    fn warn(&self, question: &Question<'_>, call: &ToolCall) {
-        if question.turn.is_none_or(|turn| turn == 1) && question.require.is_none() {
+    fn warn(&self, request: &ChatRequest<'_>, call: &ToolCall) {
+        if request.turn.is_none_or(|turn| turn == 1) && request.require.is_none() {
             for message in self.catalogue.warnings() {
                 call.publish.event(&windlass_core::EventKind::AgentWarning { message: message.into() });
             }
@@ -284,24 +284,24 @@ impl Inner {
     }
 
     /// What the model is offered: of all tools those that it may have, and those that the plan brings.
-    async fn tools(&self, question: &Question<'_>) -> Result<Vec<ToolSpec>, ErrorInfo> {
-        let own = &question.tools.own;
+    async fn tools(&self, request: &ChatRequest<'_>) -> Result<Vec<ToolSpec>, ErrorInfo> {
+        let own = &request.tools.own;
         let is_own = |name: &str| own.iter().any(|own| own.name == name);
-        let mut tools = match question.require.is_some_and(is_own) {
+        let mut tools = match request.require.is_some_and(is_own) {
             // Nothing else is offered: nobody need be asked.
             true => Vec::new(),
             false => self.catalogue.specs().await?,
         };
-        missing_tools(question, &tools)?;
-        tools.retain(|tool| question.tools.allows(&tool.name) && !is_own(&tool.name));
+        missing_tools(request, &tools)?;
+        tools.retain(|tool| request.tools.allows(&tool.name) && !is_own(&tool.name));
         tools.extend(own.iter().cloned());
-        match question.require {
+        match request.require {
             None => Ok(tools),
-            Some(wanted) => {
-                tools.retain(|tool| tool.name == wanted);
+            Some(required) => {
+                tools.retain(|tool| tool.name == required);
                 if tools.is_empty() {
-                    let message = format!("`require` names the tool `{wanted}`, which the model is not offered");
-                    return Err(question::bad(message));
+                    let message = format!("`require` names the tool `{required}`, which the model is not offered");
+                    return Err(request::bad(message));
                 }
                 Ok(tools)
             }
@@ -311,17 +311,17 @@ impl Inner {
 
 /// A tool of a server that has said what it offers, and offers no such tool, is a slip. A server that is away by leave
 /// has none of its tools here, and is nobody's.
-fn missing_tools(question: &Question<'_>, tools: &[ToolSpec]) -> Result<(), ErrorInfo> {
-    for wanted in question.tools.allow.iter().flatten() {
-        let Some((server, _)) = wanted.split_once("__") else { continue };
+fn missing_tools(request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Result<(), ErrorInfo> {
+    for requested in request.tools.allow.iter().flatten() {
+        let Some((server, _)) = requested.split_once("__") else { continue };
         let of_server = |name: &&str| name.split_once("__").is_some_and(|(prefix, _)| prefix == server);
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).filter(of_server).collect();
-        let is_own = question.tools.own.iter().any(|own| own.name == *wanted);
-        if names.is_empty() || is_own || names.contains(wanted) {
+        let is_own = request.tools.own.iter().any(|own| own.name == *requested);
+        if names.is_empty() || is_own || names.contains(requested) {
             continue;
         }
-        let hint = did_you_mean(wanted, names.clone()).unwrap_or_else(|| format!("it has {}", list_of(names)));
-        let message = format!("the server `{server}` has no tool `{wanted}`, which the agent's `tools` name");
+        let hint = did_you_mean(requested, names.clone()).unwrap_or_else(|| format!("it has {}", format_names(names)));
+        let message = format!("the server `{server}` has no tool `{requested}`, which the agent's `tools` name");
         return Err(ErrorInfo::new("NoSuchTool", "input", message).hint(hint));
     }
     Ok(())

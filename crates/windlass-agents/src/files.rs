@@ -4,7 +4,7 @@
 //! check and the use in which a path could come to mean something else.
 
 mod guard;
-mod place;
+mod resolved_path;
 mod tree;
 
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::text::{shortened, visible};
-pub use guard::Protected;
-pub(crate) use guard::{Guard, Wanted};
-pub(crate) use place::Place;
-pub(crate) use tree::{Entry, Found, Tree};
+use crate::text::{truncate_chars, escape_invisible};
+pub use guard::ProtectedPaths;
+pub(crate) use guard::{PathGuard, AccessMode};
+pub(crate) use resolved_path::ResolvedPath;
+pub(crate) use tree::{TreeEntry, WalkEnd, FileTree};
 
 /// As many as systems usually follow.
 const MAX_LINKS: usize = 40;
@@ -28,21 +28,21 @@ const MAX_PATH_BYTES: usize = 4096;
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// A sentence for whoever named the path.
-pub(crate) type Problem = String;
+pub(crate) type FileToolProblem = String;
 
 /// A folder that nothing leads out of.
-pub(crate) struct Folder {
+pub(crate) struct WorkFolder {
     root: OwnedFd,
     /// Without symbolic links.
     path: PathBuf,
     /// As it was named.
     given: PathBuf,
-    guard: Guard,
+    guard: PathGuard,
 }
 
-impl Folder {
-    pub(crate) fn open(given: &Path, protected: &Protected) -> Result<Folder, Problem> {
-        let shown = || quoted(given.as_os_str());
+impl WorkFolder {
+    pub(crate) fn open(given: &Path, protected: &ProtectedPaths) -> Result<WorkFolder, FileToolProblem> {
+        let shown = || quote(given.as_os_str());
         if given.as_os_str().is_empty() {
             return Err(
                 "there is no work folder (a server has one if windlass.toml says `workdir` under [server])".into()
@@ -55,30 +55,30 @@ impl Folder {
             given.canonicalize().map_err(|error| format!("the work folder {} cannot be used: {error}", shown()))?;
         let root = rustix::fs::open(&path, folder_flags(), Mode::empty())
             .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
-        let guard = Guard::new(protected);
+        let guard = PathGuard::new(protected);
         let stat = rustix::fs::fstat(&root).map_err(reason)?;
         // Its own name is the choice of whoever started the program, but for a store in use.
         guard
-            .check(&path, OsStr::new(""), Some(&stat), Wanted::Read)
+            .check(&path, OsStr::new(""), Some(&stat), AccessMode::Read)
             .map_err(|_| format!("the work folder {} is where runs are kept", shown()))?;
-        Ok(Folder { root, path, given: given.to_owned(), guard })
+        Ok(WorkFolder { root, path, given: given.to_owned(), guard })
     }
 
     /// Follows a path to its end, which need not be there. An absolute one is fine if it leads into the folder. Folders
     /// that are missing on the way are made for what is to be written.
-    pub(crate) fn find(&self, path: &str, wanted: Wanted) -> Result<Place, Problem> {
-        let walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
+    pub(crate) fn find(&self, path: &str, access: AccessMode) -> Result<ResolvedPath, FileToolProblem> {
+        let walk = PathWalk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
         let parts = self.parts(path)?;
-        walk.follow(parts, wanted)
+        walk.follow(parts, access)
     }
 
-    pub(crate) fn guard(&self) -> &Guard {
+    pub(crate) fn guard(&self) -> &PathGuard {
         &self.guard
     }
 
     /// Where a path leads, from this folder on, as far as it is there; the rest by its text. Nothing is made.
-    pub(crate) fn resolved(&self, path: &str) -> Option<PathBuf> {
-        let mut walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
+    pub(crate) fn resolve(&self, path: &str) -> Option<PathBuf> {
+        let mut walk = PathWalk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
         let mut parts = self.parts(path).ok()?;
         while let Some(part) = parts.pop_front() {
             if part == ".." {
@@ -89,7 +89,7 @@ impl Folder {
             let here = walk.dirs.last().unwrap_or(&self.root).as_fd();
             let found = statat(here, &part, AtFlags::SYMLINK_NOFOLLOW).ok();
             match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-                Some(FileType::Symlink) => walk.link(&part, &mut parts).ok()?,
+                Some(FileType::Symlink) => walk.follow_link(&part, &mut parts).ok()?,
                 Some(FileType::Directory) => walk.enter(part).ok()?,
                 _ => {
                     walk.names.push(part);
@@ -110,29 +110,29 @@ impl Folder {
 
     /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
     /// anything is made.
-    fn parts(&self, path: &str) -> Result<VecDeque<OsString>, Problem> {
+    fn parts(&self, path: &str) -> Result<VecDeque<OsString>, FileToolProblem> {
         if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
-            return Err(format!("{} is no path that can be used", quoted(OsStr::new(path))));
+            return Err(format!("{} is no path that can be used", quote(OsStr::new(path))));
         }
-        let relative = if path.starts_with('/') { self.inside(Path::new(path)) } else { Some(PathBuf::from(path)) };
-        let relative = relative.ok_or_else(|| outside(path))?;
+        let relative = if path.starts_with('/') { self.relative_path(Path::new(path)) } else { Some(PathBuf::from(path)) };
+        let relative = relative.ok_or_else(|| outside_problem(path))?;
         let parts = split(relative.as_os_str());
         let mut depth = 0usize;
         for part in &parts {
-            depth = if part == ".." { depth.checked_sub(1).ok_or_else(|| outside(path))? } else { depth + 1 };
+            depth = if part == ".." { depth.checked_sub(1).ok_or_else(|| outside_problem(path))? } else { depth + 1 };
         }
         Ok(parts)
     }
 
     /// An absolute path as one from this folder on.
-    fn inside(&self, absolute: &Path) -> Option<PathBuf> {
+    fn relative_path(&self, absolute: &Path) -> Option<PathBuf> {
         let rest = absolute.strip_prefix(&self.given).or_else(|_| absolute.strip_prefix(&self.path));
         rest.ok().map(Path::to_owned)
     }
 }
 
-struct Walk<'a> {
-    folder: &'a Folder,
+struct PathWalk<'a> {
+    folder: &'a WorkFolder,
     named: &'a str,
     /// The folders from the root on, the root left out, all open.
     dirs: Vec<OwnedFd>,
@@ -140,11 +140,11 @@ struct Walk<'a> {
     links: usize,
 }
 
-impl Walk<'_> {
-    fn follow(mut self, mut parts: VecDeque<OsString>, wanted: Wanted) -> Result<Place, Problem> {
+impl PathWalk<'_> {
+    fn follow(mut self, mut parts: VecDeque<OsString>, access: AccessMode) -> Result<ResolvedPath, FileToolProblem> {
         while let Some(part) = parts.pop_front() {
             if part == ".." {
-                self.dirs.pop().ok_or_else(|| outside(self.named))?;
+                self.dirs.pop().ok_or_else(|| outside_problem(self.named))?;
                 self.names.pop();
                 continue;
             }
@@ -152,52 +152,52 @@ impl Walk<'_> {
             let found = match statat(here, &part, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => Some(stat),
                 Err(Errno::NOENT) => None,
-                Err(error) => return Err(self.cannot(error)),
+                Err(error) => return Err(self.unusable(error)),
             };
             let whole = self.names.iter().fold(self.folder.path.clone(), |path, name| path.join(name)).join(&part);
-            self.folder.guard.check(&whole, &part, found.as_ref(), wanted)?;
+            self.folder.guard.check(&whole, &part, found.as_ref(), access)?;
             let kind = found.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
             match kind {
-                Some(FileType::Symlink) => self.link(&part, &mut parts)?,
-                _ if parts.is_empty() => return self.end(Some(part), kind),
+                Some(FileType::Symlink) => self.follow_link(&part, &mut parts)?,
+                _ if parts.is_empty() => return self.finish(Some(part), kind),
                 Some(FileType::Directory) => self.enter(part)?,
-                Some(_) => return Err(format!("{} is no folder, so nothing is in it", quoted(&part))),
-                None if wanted == Wanted::Write => {
+                Some(_) => return Err(format!("{} is no folder, so nothing is in it", quote(&part))),
+                None if access == AccessMode::Write => {
                     match mkdirat(here, &part, FOLDER_MODE) {
                         // Somebody else may just have made it.
                         Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(self.cannot(error)),
+                        Err(error) => return Err(self.unusable(error)),
                     }
                     self.enter(part)?;
                 }
-                None => return Err(format!("there is no {}", quoted(OsStr::new(self.named)))),
+                None => return Err(format!("there is no {}", quote(OsStr::new(self.named)))),
             }
         }
-        self.end(None, Some(FileType::Directory))
+        self.finish(None, Some(FileType::Directory))
     }
 
-    fn enter(&mut self, name: OsString) -> Result<(), Problem> {
+    fn enter(&mut self, name: OsString) -> Result<(), FileToolProblem> {
         let here = self.dirs.last().unwrap_or(&self.folder.root);
-        let opened = openat(here, &name, folder_flags(), Mode::empty()).map_err(|error| self.cannot(error))?;
+        let opened = openat(here, &name, folder_flags(), Mode::empty()).map_err(|error| self.unusable(error))?;
         self.dirs.push(opened);
         self.names.push(name);
         Ok(())
     }
 
     /// What the link says stands in its place.
-    fn link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), Problem> {
+    fn follow_link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), FileToolProblem> {
         self.links += 1;
         if self.links > MAX_LINKS {
             return Err(format!(
                 "{} leads from one symbolic link to the next without end",
-                quoted(OsStr::new(self.named))
+                quote(OsStr::new(self.named))
             ));
         }
         let here = self.dirs.last().unwrap_or(&self.folder.root);
-        let target = readlinkat(here, name, Vec::new()).map_err(|error| self.cannot(error))?;
+        let target = readlinkat(here, name, Vec::new()).map_err(|error| self.unusable(error))?;
         let mut target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
-            target = self.folder.inside(&target).ok_or_else(|| outside(self.named))?;
+            target = self.folder.relative_path(&target).ok_or_else(|| outside_problem(self.named))?;
             self.dirs.clear();
             self.names.clear();
         }
@@ -207,18 +207,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn end(mut self, name: Option<OsString>, kind: Option<FileType>) -> Result<Place, Problem> {
+    fn finish(mut self, name: Option<OsString>, kind: Option<FileType>) -> Result<ResolvedPath, FileToolProblem> {
         let parent = match self.dirs.pop() {
             Some(parent) => parent,
             None => self.folder.root.try_clone().map_err(|error| format!("the work folder cannot be used: {error}"))?,
         };
         self.names.extend(name.clone());
-        let shown = self.names.iter().map(|name| visible(&name.to_string_lossy())).collect::<Vec<_>>().join("/");
-        Ok(Place { parent, name, kind, shown })
+        let display = self.names.iter().map(|name| escape_invisible(&name.to_string_lossy())).collect::<Vec<_>>().join("/");
+        Ok(ResolvedPath { parent, name, kind, display: shown: display })
     }
 
-    fn cannot(&self, error: Errno) -> Problem {
-        format!("{} cannot be used: {}", quoted(OsStr::new(self.named)), reason(error))
+    fn unusable(&self, error: Errno) -> FileToolProblem {
+        format!("{} cannot be used: {}", quote(OsStr::new(self.named)), reason(error))
     }
 }
 
@@ -231,13 +231,13 @@ fn split(path: &OsStr) -> VecDeque<OsString> {
     parts.map(|part| OsStr::from_bytes(part).to_owned()).collect()
 }
 
-fn outside(path: &str) -> Problem {
-    format!("{} is outside the work folder; only what is in it can be used", quoted(OsStr::new(path)))
+fn outside_problem(path: &str) -> FileToolProblem {
+    format!("{} is outside the work folder; only what is in it can be used", quote(OsStr::new(path)))
 }
 
 /// A path in a sentence.
-pub(crate) fn quoted(path: &OsStr) -> String {
-    format!("`{}`", shortened(&visible(&path.to_string_lossy()), 200))
+pub(crate) fn quote(path: &OsStr) -> String {
+    format!("`{}`", truncate_chars(&escape_invisible(&path.to_string_lossy()), 200))
 }
 
 /// Why the system refuses, in its words but without its number.

@@ -19,20 +19,20 @@ use windlass_tools::{HttpOptions, HttpTool, Redactor, Secret};
 use windlass_value::{Duration, Value};
 
 use crate::ToolSpec;
-use crate::schema::Schema;
-use crate::text::{head_and_tail, shortened, visible};
-use crate::tool::Answer;
-use client::{CallError, Connection, RemoteTool};
+use crate::schema::ArgumentSchema;
+use crate::text::{head_and_tail, truncate_chars, escape_invisible};
+use crate::tool::ToolAnswer;
+use client::{McpCallError, McpConnection, McpTool};
 
 /// A model that knows may look before it tries again.
-const UNKNOWN: &str = "and whether the call was done is not known";
+const OUTCOME_UNKNOWN: &str = "and whether the call was done is not known";
 
 /// A server in the settings. The caller has put in what they take from the environment.
 #[derive(Clone, Debug)]
 pub struct McpServer {
     /// Its tools are called `name__tool`.
     pub name: String,
-    pub reach: Reach,
+    pub transport: McpTransport,
     /// How long one call may take.
     pub timeout: Duration,
     /// How long it may take until the server is there and has said what it offers; never longer than a call.
@@ -43,7 +43,7 @@ pub struct McpServer {
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
-pub enum Reach {
+pub enum McpTransport {
     /// A program that is started, and spoken to over its input and output.
     Program {
         command: String,
@@ -59,20 +59,20 @@ pub enum Reach {
 
 impl McpServer {
     /// With a minute for a call, half of one to get there.
-    pub fn new(name: impl Into<String>, reach: Reach) -> McpServer {
+    pub fn new(name: impl Into<String>, reach: McpTransport) -> McpServer {
         let (timeout, connect_timeout) = (Duration::from_secs(60), ProcessLimits::default().max_mcp_connect_time);
-        McpServer { name: name.into(), reach, timeout, connect_timeout, optional: false }
+        McpServer { name: name.into(), transport: reach, timeout, connect_timeout, optional: false }
     }
 
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let (Reach::Program { env: named, .. } | Reach::Url { headers: named, .. }) = &self.reach;
+        let (McpTransport::Program { env: named, .. } | McpTransport::Url { headers: named, .. }) = &self.transport;
         named.iter().map(|(_, value)| value)
     }
 
     fn redaction(&self) -> Redactor {
-        match &self.reach {
-            Reach::Program { env, .. } => Redactor::from_secrets(env.iter().map(|(_, value)| value)),
-            Reach::Url { url, headers } => {
+        match &self.transport {
+            McpTransport::Program { env, .. } => Redactor::from_secrets(env.iter().map(|(_, value)| value)),
+            McpTransport::Url { url, headers } => {
                 Redactor::from_secrets(headers.iter().map(|(_, value)| value)).with_login(url)
             }
         }
@@ -80,20 +80,20 @@ impl McpServer {
 }
 
 /// All servers of a registry.
-pub(crate) struct Servers {
-    all: Vec<Arc<Server>>,
+pub(crate) struct McpServers {
+    all: Vec<Arc<McpServerState>>,
 }
 
-struct Server {
+struct McpServerState {
     settings: McpServer,
     limits: Arc<ProcessLimits>,
     http: HttpTool,
     redaction: Redactor,
     /// Held while it is reached or asked what it offers: once is enough.
-    connection: Mutex<Option<Arc<Connection>>>,
-    tools: RwLock<Option<Arc<Vec<Listed>>>>,
+    connection: Mutex<Option<Arc<McpConnection>>>,
+    tools: RwLock<Option<Arc<Vec<ListedTool>>>>,
     /// Which of its tools cannot be offered, and why.
-    left_out: RwLock<Vec<String>>,
+    rejected_tools: RwLock<Vec<String>>,
     /// What it offers may be something else by now.
     stale: Arc<AtomicBool>,
     /// The log says that it is not there.
@@ -101,74 +101,74 @@ struct Server {
 }
 
 /// A tool that a server offers.
-struct Listed {
+struct ListedTool {
     spec: ToolSpec,
     /// Its name there.
     name: String,
-    schema: Schema,
+    schema: ArgumentSchema,
 }
 
 /// A tool that is there to be called.
-pub(crate) struct Offered {
-    server: Arc<Server>,
-    tools: Arc<Vec<Listed>>,
+pub(crate) struct OfferedTool {
+    server: Arc<McpServerState>,
+    tools: Arc<Vec<ListedTool>>,
     at: usize,
 }
 
-impl Servers {
-    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>, limits: &Arc<ProcessLimits>) -> Servers {
+impl McpServers {
+    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>, limits: &Arc<ProcessLimits>) -> McpServers {
         let http = http.unwrap_or_else(|| HttpTool::new(HttpOptions::default()));
         let server = |settings: McpServer| {
             let redaction = settings.redaction();
             let (connection, tools, stale) = (Mutex::default(), RwLock::default(), Arc::default());
             let left_out = RwLock::default();
-            Arc::new(Server {
+            Arc::new(McpServerState {
                 settings,
                 limits: limits.clone(),
                 http: http.clone(),
                 redaction,
                 connection,
                 tools,
-                left_out,
+                rejected_tools: left_out,
                 stale,
                 warned: AtomicBool::new(false),
             })
         };
-        Servers { all: servers.into_iter().map(server).collect() }
+        McpServers { all: servers.into_iter().map(server).collect() }
     }
 
     /// What all of them offer. All are asked at once: a slow one keeps nobody from starting.
     pub(crate) async fn specs(&self) -> Result<Vec<ToolSpec>, ErrorInfo> {
-        let mut asked = tokio::task::JoinSet::new();
+        let mut listings = tokio::task::JoinSet::new();
         for (at, server) in self.all.iter().cloned().enumerate() {
-            asked.spawn(async move { (at, server.list().await) });
+            listings.spawn(async move { (at, server.list().await) });
         }
         let mut lists = Vec::new();
-        while let Some(ended) = asked.join_next().await {
+        while let Some(ended) = listings.join_next().await {
             let Ok((at, list)) = ended else { continue };
             match list {
                 Ok(list) => lists.push((at, list)),
                 Err(problem) if self.all[at].settings.optional => self.warn_unavailable(&self.all[at], &problem),
-                Err(problem) => return Err(unreachable(problem)),
+                Err(problem) => return Err(unreachable_error(problem)),
             }
         }
         lists.sort_by_key(|(at, _)| *at);
         Ok(lists.iter().flat_map(|(_, list)| list.iter().map(|listed| listed.spec.clone())).collect())
     }
 
-    fn warn_unavailable(&self, server: &Server, problem: &str) {
+    fn warn_unavailable(&self, server: &McpServerState, problem: &str) {
         if !server.warned.swap(true, Ordering::SeqCst) {
             let name = server.settings.name.as_str();
             warn!(event = "server left out", server = name, "{problem}; agents go on without it, as it is optional");
         }
     }
 
-    pub(crate) async fn find(&self, name: &str) -> Result<Option<Offered>, String> {
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<OfferedTool>, String> {
         let Some((server, _)) = name.split_once("__") else { return Ok(None) };
         let Some(server) = self.all.iter().find(|one| one.settings.name == server) else { return Ok(None) };
         let tools = server.list().await?;
         let at = tools.iter().position(|listed| listed.spec.name == name);
-        Ok(at.map(|at| Offered { server: server.clone(), tools, at }))
+        Ok(at.map(|at| OfferedTool { server: server.clone(), tools, at }))
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -181,7 +181,7 @@ impl Servers {
     }
 
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let left_out = |server: &Arc<Server>| server.left_out.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let left_out = |server: &Arc<McpServerState>| server.rejected_tools.read().unwrap_or_else(PoisonError::into_inner).clone();
         self.all.iter().flat_map(left_out).collect()
     }
 
@@ -194,12 +194,12 @@ impl Servers {
     }
 }
 
-impl Server {
-    fn cached(&self) -> Option<Arc<Vec<Listed>>> {
+impl McpServerState {
+    fn cached(&self) -> Option<Arc<Vec<ListedTool>>> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn list(&self) -> Result<Arc<Vec<Listed>>, String> {
+    async fn list(&self) -> Result<Arc<Vec<ListedTool>>, String> {
         let fresh = || self.cached().filter(|_| !self.stale.load(Ordering::SeqCst));
         if let Some(list) = fresh() {
             return Ok(list);
@@ -209,122 +209,122 @@ impl Server {
         if let Some(list) = fresh() {
             return Ok(list);
         }
-        let asked = async {
-            let connection = self.reach(&mut held).await?;
-            self.stale.store(connection.always_ask(), Ordering::SeqCst);
+        let listing = async {
+            let connection = self.connect(&mut held).await?;
+            self.stale.store(connection.lacks_change_notifications(), Ordering::SeqCst);
             connection.tools(self.limits.max_mcp_tools).await
         };
-        let limit = self.reach_limit();
-        let problem = match tokio::time::timeout(limit, asked).await {
+        let limit = self.connect_limit();
+        let problem = match tokio::time::timeout(limit, listing).await {
             Ok(Ok(tools)) => {
-                let list = Arc::new(self.listed(tools));
+                let list = Arc::new(self.to_listed(tools));
                 *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Some(list.clone());
                 return Ok(list);
             }
             Ok(Err(problem)) => problem,
             Err(_) => {
                 *held = None;
-                no_answer(limit)
+                no_answer_message(limit)
             }
         };
         self.stale.store(true, Ordering::SeqCst);
-        Err(self.said(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
+        Err(self.sanitize(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
     }
 
     /// One tool that cannot be offered takes no other with it.
-    fn listed(&self, tools: Vec<RemoteTool>) -> Vec<Listed> {
-        let offered = names::offered(&self.settings.name, tools.iter().map(|tool| tool.name.as_str()));
+    fn to_listed(&self, tools: Vec<McpTool>) -> Vec<ListedTool> {
+        let offered = names::unique_names(&self.settings.name, tools.iter().map(|tool| tool.name.as_str()));
         let (mut listed, mut left_out) = (Vec::new(), Vec::new());
         for (tool, name) in tools.into_iter().zip(offered) {
-            let schema = tool.parameters.and_then(|parameters| Ok((Schema::new(&parameters)?, parameters)));
+            let schema = tool.parameters.and_then(|parameters| Ok((ArgumentSchema::new(&parameters)?, parameters)));
             match schema {
                 Ok((schema, parameters)) => {
                     let description =
-                        shortened(&self.redaction.redact_text(&tool.description), self.limits.max_mcp_description_chars);
-                    listed.push(Listed { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
+                        truncate_chars(&self.redaction.redact_text(&tool.description), self.limits.max_mcp_description_chars);
+                    listed.push(ListedTool { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
                 }
-                Err(problem) => left_out.push(self.said(&format!(
+                Err(problem) => left_out.push(self.sanitize(&format!(
                     "the tool `{}` of the MCP server `{}` is left out, because its schema cannot be used: {problem}",
                     tool.name, self.settings.name
                 ))),
             }
         }
-        *self.left_out.write().unwrap_or_else(PoisonError::into_inner) = left_out;
+        *self.rejected_tools.write().unwrap_or_else(PoisonError::into_inner) = left_out;
         listed
     }
 
     /// The connection there is, or a new one.
-    async fn reach(&self, held: &mut Option<Arc<Connection>>) -> Result<Arc<Connection>, String> {
+    async fn connect(&self, held: &mut Option<Arc<McpConnection>>) -> Result<Arc<McpConnection>, String> {
         if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
         }
         *held = None;
-        let connection = Arc::new(Connection::open(&self.settings.reach, &self.http, self.stale.clone()).await?);
+        let connection = Arc::new(McpConnection::open(&self.settings.transport, &self.http, self.stale.clone()).await?);
         self.stale.store(true, Ordering::SeqCst);
         *held = Some(connection.clone());
         Ok(connection)
     }
 
-    async fn connected(&self) -> Result<Arc<Connection>, String> {
+    async fn ensure_connected(&self) -> Result<Arc<McpConnection>, String> {
         let mut held = self.connection.lock().await;
-        let limit = self.reach_limit();
-        let reached = tokio::time::timeout(limit, self.reach(&mut held)).await;
-        reached.unwrap_or_else(|_| Err(no_answer(limit)))
+        let limit = self.connect_limit();
+        let reached = tokio::time::timeout(limit, self.connect(&mut held)).await;
+        reached.unwrap_or_else(|_| Err(no_answer_message(limit)))
     }
 
-    async fn call(&self, name: &str, call: &ToolCall) -> Answer {
-        let connection = match self.connected().await {
+    async fn call(&self, name: &str, call: &ToolCall) -> ToolAnswer {
+        let connection = match self.ensure_connected().await {
             Ok(connection) => connection,
-            Err(problem) => return self.failed(&format!("cannot be reached: {problem}")),
+            Err(problem) => return self.failure(&format!("cannot be reached: {problem}")),
         };
-        let limit = self.limit(call);
+        let limit = self.call_limit(call);
         match tokio::time::timeout(limit, connection.call(name, &call.input, &call.key)).await {
             Ok(Ok(answer)) => {
                 let content = head_and_tail(&self.redaction.redact_text(&answer.content), self.limits.max_agent_answer_bytes);
-                Answer { content, ..answer }
+                ToolAnswer { content, ..answer }
             }
-            Ok(Err(CallError::Said(problem))) => self.failed(&format!("answers with an error: {problem}")),
-            Ok(Err(CallError::Gone(problem))) => {
+            Ok(Err(McpCallError::ErrorReply(problem))) => self.failure(&format!("answers with an error: {problem}")),
+            Ok(Err(McpCallError::ServerGone(problem))) => {
                 self.forget(&connection).await;
-                self.failed(&format!("has gone in the middle of the call, {UNKNOWN}: {problem}"))
+                self.failure(&format!("has gone in the middle of the call, {OUTCOME_UNKNOWN}: {problem}"))
             }
-            Ok(Err(CallError::Lost(problem))) => self.failed(&format!("has not answered, {UNKNOWN}: {problem}")),
-            Err(_) => self.failed(&format!("has not answered within {limit:?}, {UNKNOWN}")),
+            Ok(Err(McpCallError::ReplyLost(problem))) => self.failure(&format!("has not answered, {OUTCOME_UNKNOWN}: {problem}")),
+            Err(_) => self.failure(&format!("has not answered within {limit:?}, {OUTCOME_UNKNOWN}")),
         }
     }
 
     /// Whoever allows a call little time does not want to wait longer for less.
-    fn reach_limit(&self) -> StdDuration {
+    fn connect_limit(&self) -> StdDuration {
         self.settings.connect_timeout.min(self.settings.timeout).to_std()
     }
 
-    fn limit(&self, call: &ToolCall) -> StdDuration {
+    fn call_limit(&self, call: &ToolCall) -> StdDuration {
         let own = self.settings.timeout.to_std();
         call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
     }
 
-    async fn forget(&self, gone: &Arc<Connection>) {
+    async fn forget(&self, gone: &Arc<McpConnection>) {
         let mut held = self.connection.lock().await;
         if held.as_ref().is_some_and(|connection| Arc::ptr_eq(connection, gone)) {
             *held = None;
         }
     }
 
-    fn failed(&self, what: &str) -> Answer {
-        Answer::error(self.said(&format!("the MCP server `{}` {what}", self.settings.name)))
+    fn failure(&self, what: &str) -> ToolAnswer {
+        ToolAnswer::error(self.sanitize(&format!("the MCP server `{}` {what}", self.settings.name)))
     }
 
-    fn said(&self, text: &str) -> String {
-        shortened(&visible(&self.redaction.redact_text(text)), 2000)
+    fn sanitize(&self, text: &str) -> String {
+        truncate_chars(&escape_invisible(&self.redaction.redact_text(text)), 2000)
     }
 }
 
-fn no_answer(limit: StdDuration) -> String {
+fn no_answer_message(limit: StdDuration) -> String {
     format!("it did not answer within {limit:?} (`limits.max_mcp_connect_time` in windlass.toml, and its `timeout`)")
 }
 
-impl Offered {
-    fn listed(&self) -> &Listed {
+impl OfferedTool {
+    fn listed(&self) -> &ListedTool {
         &self.tools[self.at]
     }
 
@@ -332,13 +332,13 @@ impl Offered {
         self.listed().schema.check(arguments).await
     }
 
-    pub(crate) async fn call(&self, call: &ToolCall) -> Answer {
+    pub(crate) async fn call(&self, call: &ToolCall) -> ToolAnswer {
         self.server.call(&self.listed().name, call).await
     }
 }
 
 /// Of a kind of its own: the tries that a model's service gets are not for the server of a tool.
-fn unreachable(problem: String) -> ErrorInfo {
+fn unreachable_error(problem: String) -> ErrorInfo {
     ErrorInfo::new("McpUnreachable", "mcp", problem)
         .hint("see [mcp] in windlass.toml; `optional = true` lets agents go on without this server")
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_value::{Value, to_json};
 
 use crate::redact;
-use crate::text::{both_ends, visible};
+use crate::text::{elide_middle, escape_invisible};
 pub use prompt::{PermissionPrompt, TerminalPrompt};
 pub use pattern::CallPattern;
 
@@ -35,20 +35,20 @@ pub struct PermissionRequest<'a> {
     /// As the model gave them: secrets are in them.
     pub arguments: &'a Value,
     /// Where the path among them leads, for tools that work on files: from the work folder on, and as a whole.
-    pub leads_to: &'a [String],
+    pub resolved_paths: &'a [String],
 }
 
 impl PermissionRequest<'_> {
     /// The arguments in one line, without what looks like a secret and without tricks. Of long ones the beginning and the
     /// end are shown, and how much is left out.
-    pub fn shown_arguments(&self) -> String {
+    pub fn display_arguments(&self) -> String {
         let max_chars = |name: &str| if name == "command" { MAX_COMMAND_CHARS } else { MAX_TEXT_CHARS };
         let shown = redact::redact_for_prompt(self.arguments, max_chars);
         let shown = match shown.get("command").and_then(Value::as_str) {
             Some(command) if shown.as_map().is_some_and(|map| map.len() == 1) => command.to_owned(),
             _ => to_json(&shown),
         };
-        visible(&both_ends(&shown, MAX_ARGUMENTS_CHARS))
+        escape_invisible(&elide_middle(&shown, MAX_ARGUMENTS_CHARS))
     }
 }
 
@@ -152,18 +152,18 @@ impl PermissionPolicy {
     }
 
     async fn ask_user(&self, request: &PermissionRequest<'_>) -> PermissionVerdict {
-        let one = self.prompt_lock.clone().lock_owned().await;
+        let lock = self.prompt_lock.clone().lock_owned().await;
         // Whoever was asked before may have answered for this one too.
         if self.is_always_allowed(request.tool) {
             return PermissionVerdict::Allowed;
         }
         let question = format!(
             "{} wants to call {}: {}\nAllow it? [y/N/a = always for this tool] ",
-            visible(request.step),
-            visible(request.tool),
-            request.shown_arguments()
+            escape_invisible(request.step),
+            escape_invisible(request.tool),
+            request.display_arguments()
         );
-        let answer = prompt::ask_on_thread(self.prompt.clone(), question, one).await;
+        let answer = prompt::ask_on_thread(self.prompt.clone(), question, lock).await;
         match answer.as_deref().map(|answer| answer.trim().to_ascii_lowercase()).as_deref() {
             Some("y" | "yes") => PermissionVerdict::Granted { always: false },
             Some("a" | "always") => {
@@ -193,5 +193,5 @@ impl Permission for PermissionPolicy {
 }
 
 fn denied(tool: &str, why: &str) -> PermissionVerdict {
-    PermissionVerdict::Denied(format!("the tool `{}` {why}", visible(tool)))
+    PermissionVerdict::Denied(format!("the tool `{}` {why}", escape_invisible(tool)))
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use windlass_value::{Map, Value};
 
-use crate::text::both_ends;
+use crate::text::elide_middle;
 
 const REDACTED: &str = "***";
 
@@ -42,15 +42,15 @@ pub(crate) fn redact_text(text: &str) -> String {
 const MAX_SHOWN_BYTES: usize = 2 << 10;
 const MAX_SEARCHED_BYTES: usize = 16 << 10;
 
-fn beginning(text: &str, max_bytes: usize) -> &str {
+fn prefix(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
 /// A text as it is shown.
 fn redact_and_truncate(given: &str) -> String {
-    let redacted = redact_text(beginning(given, MAX_SEARCHED_BYTES));
+    let redacted = redact_text(prefix(given, MAX_SEARCHED_BYTES));
     match given.len() > MAX_SHOWN_BYTES {
-        true => format!("{}… ({} bytes)", beginning(&redacted, MAX_SHOWN_BYTES), given.len()),
+        true => format!("{}… ({} bytes)", prefix(&redacted, MAX_SHOWN_BYTES), given.len()),
         false => redacted,
     }
 }
@@ -64,8 +64,8 @@ pub(crate) fn redact_for_event(given: &Value) -> Value {
 pub(crate) fn redact_for_prompt(given: &Value, max_chars: impl Fn(&str) -> usize) -> Value {
     redact_value_with(given, "", &|name, given| {
         // More than is shown, so that a secret is not cut before it is found.
-        let searched = both_ends(given, MAX_SEARCHED_BYTES);
-        both_ends(&redact_text(&searched), max_chars(name))
+        let searched = elide_middle(given, MAX_SEARCHED_BYTES);
+        elide_middle(&redact_text(&searched), max_chars(name))
     })
 }
 

@@ -10,57 +10,57 @@ use windlass_runtime::Tool;
 use windlass_tools::{HttpTool, Redactor, Secret};
 use windlass_value::Value;
 
-use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
-use crate::files::Protected;
-use crate::mcp::{McpServer, Servers};
-use crate::schema::Schema;
-use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
-use crate::{Catalogue, ToolSpec};
+use crate::builtin::{BashTool, BashOptions, GlobTool, GrepTool, AgentHttpTool, ReadTool, WriteTool};
+use crate::files::ProtectedPaths;
+use crate::mcp::{McpServer, McpServers};
+use crate::schema::ArgumentSchema;
+use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
+use crate::{ToolCatalogue, ToolSpec};
 
 /// Built-in tools, tools of MCP servers, functions in Rust.
-pub struct Registry {
-    tools: BTreeMap<String, Entry>,
-    servers: Servers,
-    protected: Arc<Protected>,
+pub struct ToolRegistry {
+    tools: BTreeMap<String, RegisteredTool>,
+    servers: McpServers,
+    protected: Arc<ProtectedPaths>,
     secrets: Redactor,
     limits: Arc<ProcessLimits>,
 }
 
 /// A tool of this process.
-pub(crate) struct Entry {
+pub(crate) struct RegisteredTool {
     pub(crate) spec: ToolSpec,
-    pub(crate) schema: Schema,
-    pub(crate) runs: Runs,
+    pub(crate) schema: ArgumentSchema,
+    pub(crate) implementation: ToolImplementation,
     /// Nobody is asked before it is called.
     pub(crate) trusted: bool,
 }
 
 #[derive(Clone)]
-pub(crate) enum Runs {
+pub(crate) enum ToolImplementation {
     Agent(Arc<dyn AgentTool>),
     /// A tool of the engine: it may wait for something and go on later.
     Engine(Arc<dyn Tool>),
 }
 
-impl Registry {
-    pub fn builder() -> RegistryBuilder {
-        RegistryBuilder::default()
+impl ToolRegistry {
+    pub fn builder() -> ToolRegistryBuilder {
+        ToolRegistryBuilder::default()
     }
 
     /// A builder whose tools are held to these limits.
-    pub fn builder_within(limits: &ProcessLimits) -> RegistryBuilder {
-        RegistryBuilder { limits: Arc::new(limits.clone()), ..RegistryBuilder::default() }
+    pub fn builder_with_limits(limits: &ProcessLimits) -> ToolRegistryBuilder {
+        ToolRegistryBuilder { limits: Arc::new(limits.clone()), ..ToolRegistryBuilder::default() }
     }
 
     pub(crate) fn limits(&self) -> &ProcessLimits {
         &self.limits
     }
 
-    pub(crate) fn local(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn find_local(&self, name: &str) -> Option<&RegisteredTool> {
         self.tools.get(name)
     }
 
-    pub(crate) fn protected(&self) -> &Arc<Protected> {
+    pub(crate) fn protected(&self) -> &Arc<ProtectedPaths> {
         &self.protected
     }
 
@@ -69,7 +69,7 @@ impl Registry {
         &self.secrets
     }
 
-    pub(crate) fn servers(&self) -> &Servers {
+    pub(crate) fn servers(&self) -> &McpServers {
         &self.servers
     }
 
@@ -79,7 +79,7 @@ impl Registry {
     }
 
     /// What models are told of the tools of this process, without asking any server.
-    pub fn own_specs(&self) -> Vec<ToolSpec> {
+    pub fn local_specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
@@ -94,10 +94,10 @@ impl Registry {
     }
 }
 
-impl Catalogue for Registry {
+impl ToolCatalogue for ToolRegistry {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
         Box::pin(async move {
-            let mut specs = self.own_specs();
+            let mut specs = self.local_specs();
             specs.extend(self.servers.specs().await?);
             Ok(specs)
         })
@@ -110,56 +110,56 @@ impl Catalogue for Registry {
 
 /// Puts a registry together. What is wrong with it is said by [`RegistryBuilder::build`], all of it.
 #[derive(Default)]
-pub struct RegistryBuilder {
-    tools: Vec<(ToolSpec, Runs, bool)>,
+pub struct ToolRegistryBuilder {
+    tools: Vec<(ToolSpec, ToolImplementation, bool)>,
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
-    protected: Protected,
+    protected: ProtectedPaths,
     secrets: Vec<Secret>,
     limits: Arc<ProcessLimits>,
 }
 
-impl RegistryBuilder {
+impl ToolRegistryBuilder {
     /// `read`, `write`, `glob` and `grep`, all confined to the work folder.
     #[must_use]
-    pub fn file_tools(self) -> RegistryBuilder {
+    pub fn file_tools(self) -> ToolRegistryBuilder {
         let limits = self.limits.clone();
-        self.tool(Read::new(&limits)).tool(Write::new(&limits)).tool(Glob::new(&limits)).tool(Grep::new(&limits))
+        self.tool(ReadTool::new(&limits)).tool(WriteTool::new(&limits)).tool(GlobTool::new(&limits)).tool(GrepTool::new(&limits))
     }
 
     /// File tools leave these paths alone: the store in use, files that say what is run.
     #[must_use]
-    pub fn protect(mut self, protected: Protected) -> RegistryBuilder {
-        self.protected.closed.extend(protected.closed);
-        self.protected.kept.extend(protected.kept);
+    pub fn protect(mut self, protected: ProtectedPaths) -> ToolRegistryBuilder {
+        self.protected.no_access.extend(protected.no_access);
+        self.protected.read_only.extend(protected.read_only);
         self
     }
 
     /// Struck out of all that tools answer, if they have 8 characters or more.
     #[must_use]
-    pub fn secrets(mut self, secrets: impl IntoIterator<Item = Secret>) -> RegistryBuilder {
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = Secret>) -> ToolRegistryBuilder {
         self.secrets.extend(secrets);
         self
     }
 
     #[must_use]
-    pub fn bash(self, options: BashOptions) -> RegistryBuilder {
+    pub fn bash(self, options: BashOptions) -> ToolRegistryBuilder {
         let secrets = options.secrets.clone();
-        let bash = Bash::new(options, &self.limits);
+        let bash = BashTool::new(options, &self.limits);
         self.tool(bash).secrets(secrets)
     }
 
     /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
     #[must_use]
-    pub fn http(self, http: HttpTool) -> RegistryBuilder {
-        let http = Http::new(http, &self.limits);
+    pub fn http(self, http: HttpTool) -> ToolRegistryBuilder {
+        let http = AgentHttpTool::new(http, &self.limits);
         self.tool(http)
     }
 
     /// Any tool of one's own.
     #[must_use]
-    pub fn tool(mut self, tool: impl AgentTool + 'static) -> RegistryBuilder {
-        self.tools.push((tool.spec(), Runs::Agent(Arc::new(tool)), false));
+    pub fn tool(mut self, tool: impl AgentTool + 'static) -> ToolRegistryBuilder {
+        self.tools.push((tool.spec(), ToolImplementation::Agent(Arc::new(tool)), false));
         self
     }
 
@@ -180,26 +180,26 @@ impl RegistryBuilder {
     /// # Ok::<(), windlass_value::JsonError>(())
     /// ```
     #[must_use]
-    pub fn function<F, R>(self, name: &str, description: &str, parameters: Value, function: F) -> RegistryBuilder
+    pub fn function<F, R>(self, name: &str, description: &str, parameters: Value, function: F) -> ToolRegistryBuilder
     where
         F: Fn(AgentCall) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, String>> + Send + 'static,
     {
         let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-        self.tool(RustTool { spec, function })
+        self.tool(FunctionTool { spec, function })
     }
 
     /// A tool of the engine, such as a function in Rust that definitions call: its input are the arguments, its output is
     /// the answer. What it waits for is waited for durably.
     #[must_use]
-    pub fn engine_tool(mut self, spec: ToolSpec, tool: Arc<dyn Tool>) -> RegistryBuilder {
-        self.tools.push((spec, Runs::Engine(tool), false));
+    pub fn engine_tool(mut self, spec: ToolSpec, tool: Arc<dyn Tool>) -> ToolRegistryBuilder {
+        self.tools.push((spec, ToolImplementation::Engine(tool), false));
         self
     }
 
     /// The tool that was added last is called without asking anybody.
     #[must_use]
-    pub fn trusted(mut self) -> RegistryBuilder {
+    pub fn trusted(mut self) -> ToolRegistryBuilder {
         if let Some((_, _, trusted)) = self.tools.last_mut() {
             *trusted = true;
         }
@@ -208,31 +208,31 @@ impl RegistryBuilder {
 
     /// A server whose tools are offered as `NAME__tool`. It is reached when somebody first asks for tools.
     #[must_use]
-    pub fn mcp(mut self, server: McpServer) -> RegistryBuilder {
+    pub fn mcp(mut self, server: McpServer) -> ToolRegistryBuilder {
         self.servers.push(server);
         self
     }
 
     /// The client for MCP servers over HTTP. Their addresses come from the settings.
     #[must_use]
-    pub fn mcp_http(mut self, http: HttpTool) -> RegistryBuilder {
+    pub fn mcp_http(mut self, http: HttpTool) -> ToolRegistryBuilder {
         self.mcp_http = Some(http);
         self
     }
 
-    pub fn build(self) -> Result<Registry, ErrorInfo> {
+    pub fn build(self) -> Result<ToolRegistry, ErrorInfo> {
         let mut tools = BTreeMap::new();
         let mut problems = Vec::new();
-        for (spec, runs, trusted) in self.tools {
+        for (spec, implementation, trusted) in self.tools {
             let name = spec.name.clone();
-            if !is_name(&name) {
+            if !is_tool_name(&name) {
                 problems.push(format!("`{name}` cannot name a tool"));
             }
-            match Schema::new(&spec.parameters) {
+            match ArgumentSchema::new(&spec.parameters) {
                 Err(problem) => problems.push(format!("the parameters of `{name}` are no JSON Schema: {problem}")),
                 Ok(_) if tools.contains_key(&name) => problems.push(format!("there are two tools `{name}`")),
                 Ok(schema) => {
-                    tools.insert(name, Entry { spec, schema, runs, trusted });
+                    tools.insert(name, RegisteredTool { spec, schema, implementation: runs: implementation, trusted });
                 }
             }
         }
@@ -250,28 +250,28 @@ impl RegistryBuilder {
         }
         let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
         let secrets = Redactor::from_secrets(secrets);
-        let servers = Servers::new(self.servers, self.mcp_http, &self.limits);
-        Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets, limits: self.limits })
+        let servers = McpServers::new(self.servers, self.mcp_http, &self.limits);
+        Ok(ToolRegistry { tools, servers, protected: Arc::new(self.protected), secrets, limits: self.limits })
     }
 }
 
 /// What models' makers accept as the name of a tool.
-fn is_name(name: &str) -> bool {
+fn is_tool_name(name: &str) -> bool {
     let usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=64).contains(&name.len()) && name.bytes().all(usable)
 }
 
 /// Whether an MCP server can have this name: its tools are called `name__tool`.
 pub fn is_server_name(name: &str) -> bool {
-    is_name(name) && name.len() <= 32 && !name.contains("__") && !name.ends_with('_')
+    is_tool_name(name) && name.len() <= 32 && !name.contains("__") && !name.ends_with('_')
 }
 
-struct RustTool<F> {
+struct FunctionTool<F> {
     spec: ToolSpec,
     function: F,
 }
 
-impl<F, R> AgentTool for RustTool<F>
+impl<F, R> AgentTool for FunctionTool<F>
 where
     F: Fn(AgentCall) -> R + Send + Sync,
     R: Future<Output = Result<Value, String>> + Send + 'static,
@@ -280,12 +280,12 @@ where
         self.spec.clone()
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
         let running = (self.function)(call);
         Box::pin(async move {
             match running.await {
-                Ok(value) => Answer::good(crate::agent_tool::answer_text(&value)),
-                Err(sentence) => Answer::error(sentence),
+                Ok(value) => ToolAnswer::success(crate::agent_tool::answer_text(&value)),
+                Err(sentence) => ToolAnswer::error(sentence),
             }
         })
     }

@@ -7,7 +7,7 @@ use windlass_tools::{Redactor, Secret};
 use windlass_value::{Map, Value, parse_json};
 
 /// Names that begin so are not handed on. What they hold is mostly no secret.
-const BEGIN: [&str; 14] = [
+const SECRET_PREFIXES: [&str; 14] = [
     "AWS_",
     "AZURE_",
     "GOOGLE_",
@@ -23,7 +23,7 @@ const BEGIN: [&str; 14] = [
     "VAULT_",
     "WINDLASS_",
 ];
-const HOLD: [&str; 15] = [
+const SECRET_PARTS: [&str; 15] = [
     "APIKEY",
     "API_KEY",
     "TOKEN",
@@ -40,30 +40,30 @@ const HOLD: [&str; 15] = [
     "DATABASE_URL",
     "WINDLASS_AUTH_",
 ];
-const END: [&str; 6] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_PAT", "_CONNECTION_STRING"];
+const SECRET_SUFFIXES: [&str; 6] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_PAT", "_CONNECTION_STRING"];
 /// In ordinary names, too: such as `DESKTOP_SESSION`.
-const MAY_HOLD: [&str; 3] = ["SESSION", "PASS", "DSN"];
+const AMBIGUOUS_PARTS: [&str; 3] = ["SESSION", "PASS", "DSN"];
 
 /// Whether a variable may hold a secret and is not handed on. Better one too many.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    BEGIN.iter().any(|part| name.starts_with(part))
-        || is_named_so(&name)
-        || MAY_HOLD.iter().any(|part| name.contains(part))
+    SECRET_PREFIXES.iter().any(|part| name.starts_with(part))
+        || has_secret_name(&name)
+        || AMBIGUOUS_PARTS.iter().any(|part| name.contains(part))
         || login(value).is_some()
 }
 
-fn is_named_so(name: &str) -> bool {
-    HOLD.iter().any(|part| name.contains(part)) || END.iter().any(|part| name.ends_with(part))
+fn has_secret_name(name: &str) -> bool {
+    SECRET_PARTS.iter().any(|part| name.contains(part)) || SECRET_SUFFIXES.iter().any(|part| name.ends_with(part))
 }
 
 /// What of a variable is struck out of texts. Fewer than are not handed on: names of regions, folders and the like are part
 /// of ordinary text, which would be blotted out with them.
-pub(crate) fn of_variable(name: &str, value: &str) -> Vec<Secret> {
+pub(crate) fn secrets_of_variable(name: &str, value: &str) -> Vec<Secret> {
     let name = name.to_ascii_uppercase();
     let login = login(value);
     let is_word = !value.chars().any(|one| one.is_ascii_digit() || one.is_ascii_uppercase());
-    let named = is_named_so(&name) || (!is_word && MAY_HOLD.iter().any(|part| name.contains(part)));
+    let named = has_secret_name(&name) || (!is_word && AMBIGUOUS_PARTS.iter().any(|part| name.contains(part)));
     // A file that holds a secret is no secret.
     let is_path = value.starts_with('/') && Path::new(value).exists();
     let mut found = Vec::new();
@@ -77,17 +77,17 @@ pub(crate) fn of_variable(name: &str, value: &str) -> Vec<Secret> {
     if name.starts_with("WINDLASS_AUTH_")
         && let Ok(facts) = parse_json(value)
     {
-        texts(&facts, &mut found);
+        collect_secret_texts(&facts, &mut found);
     }
     found.into_iter().map(Secret::new).collect()
 }
 
 /// Of what is known about a service only what its name says is secret.
-fn texts(facts: &Value, found: &mut Vec<String>) {
+fn collect_secret_texts(facts: &Value, found: &mut Vec<String>) {
     for (name, fact) in facts.as_map().into_iter().flat_map(Map::iter) {
         match fact {
             Value::Str(text) if crate::redact::is_secret_key(name) => found.push(text.to_string()),
-            inner => texts(inner, found),
+            inner => collect_secret_texts(inner, found),
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     fn secret_variables_are_withheld_and_redacted() {
         // The variable; whether it is kept back; what is struck out of texts.
         let none: &[&str] = &[];
-        for (name, value, kept_back, redacted) in [
+        for (name, value, withheld, redacted) in [
             ("PATH", "/usr/bin:/bin", false, none),
             ("CARGO_HOME", "/root/.cargo", false, none),
             ("KEYBOARD", "german-layout", false, none),
@@ -150,8 +150,8 @@ mod tests {
                 &[r#"{"host":"db.example.com","password":"hunter22"}"#, "hunter22"],
             ),
         ] {
-            assert_eq!(is_secret(name, value), kept_back, "{name}");
-            let found = of_variable(name, value);
+            assert_eq!(is_secret(name, value), withheld, "{name}");
+            let found = secrets_of_variable(name, value);
             assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), redacted, "{name}");
         }
     }

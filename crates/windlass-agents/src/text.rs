@@ -3,30 +3,30 @@
 use std::fmt::Write;
 
 /// Every character that moves the cursor, hides itself or turns the reading direction becomes visible.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+pub(crate) fn escape_invisible(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for one in text.chars() {
         match one {
-            '\n' => shown.push_str("\\n"),
-            '\t' => shown.push_str("\\t"),
-            '\r' => shown.push_str("\\r"),
-            one if is_tricky(one) => {
+            '\n' => escaped.push_str("\\n"),
+            '\t' => escaped.push_str("\\t"),
+            '\r' => escaped.push_str("\\r"),
+            one if is_invisible_or_control(one) => {
                 // Writing to a text cannot fail.
-                let _ = write!(shown, "\\u{{{:x}}}", u32::from(one));
+                let _ = write!(escaped, "\\u{{{:x}}}", u32::from(one));
             }
-            one => shown.push(one),
+            one => escaped.push(one),
         }
     }
-    shown
+    escaped
 }
 
-fn is_tricky(one: char) -> bool {
+fn is_invisible_or_control(one: char) -> bool {
     one.is_control()
         || matches!(one, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// At most so many characters.
-pub(crate) fn shortened(text: &str, max_chars: usize) -> String {
+pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
@@ -53,7 +53,7 @@ const MAX_BLANKS: usize = 3;
 
 /// For somebody who is to decide: the beginning and the end of a text, and how much is left out between. Runs of blanks and
 /// of line breaks are counted, not shown.
-pub(crate) fn both_ends(text: &str, max_chars: usize) -> String {
+pub(crate) fn elide_middle(text: &str, max_chars: usize) -> String {
     let mut short = String::with_capacity(text.len().min(4 * max_chars));
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -87,20 +87,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_hides() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             ("plain ü 漢", "plain ü 漢"),
             ("a\nb\tc", "a\\nb\\tc"),
             ("\u{1b}[2Jx", "\\u{1b}[2Jx"),
             ("a\u{202e}b\u{200b}", "a\\u{202e}b\\u{200b}"),
         ] {
-            assert_eq!(visible(text), shown);
+            assert_eq!(escape_invisible(text), shown);
         }
-        assert_eq!((shortened("äbc", 2), shortened("ab", 2)), ("äb…".to_owned(), "ab".to_owned()));
+        assert_eq!((truncate_chars("äbc", 2), truncate_chars("ab", 2)), ("äb…".to_owned(), "ab".to_owned()));
     }
 
     #[test]
-    fn nothing_is_pushed_out_of_sight() {
+    fn runs_of_blanks_are_counted_instead_of_shown() {
         for (text, shown) in [
             ("git  log   -1", "git  log   -1".to_owned()),
             (&format!("ls{}; rm x", " ".repeat(500)), "ls [… 500 blanks …] ; rm x".to_owned()),
@@ -111,12 +111,12 @@ mod tests {
                 format!("{head} [… 146 characters, 1 line breaks left out …] {tail}")
             }),
         ] {
-            assert_eq!(both_ends(text, 60), shown);
+            assert_eq!(elide_middle(text, 60), shown);
         }
     }
 
     #[test]
-    fn beginnings_and_ends_are_kept() {
+    fn head_and_tail_keeps_the_beginning_and_the_end() {
         assert_eq!(head_and_tail("abc", 3), "abc");
         assert_eq!(head_and_tail("aaaabbbbcccc", 8), "aaaa\n… 4 bytes left out …\ncccc");
         // Never through a character.

@@ -9,23 +9,23 @@ use windlass_runtime::ToolCall;
 use windlass_value::{Value, from_value};
 
 use crate::ToolSpec;
-use crate::files::Protected;
+use crate::files::ProtectedPaths;
 
 /// Something that a model can call. Whatever happens becomes a text for the model.
 pub trait AgentTool: Send + Sync {
     fn spec(&self) -> ToolSpec;
     /// The arguments fit the schema. When the future is dropped, nobody wants the answer any more.
-    fn call(&self, call: AgentCall) -> AnswerFuture;
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture;
 }
 
-pub type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub type ToolAnswerFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
 /// One call by a model.
 pub struct AgentCall {
     /// The folder that the agent works in, an absolute path.
     pub folder: PathBuf,
     /// What file tools leave alone in it.
-    pub(crate) protected: Arc<Protected>,
+    pub(crate) protected: Arc<ProtectedPaths>,
     /// Which effect of which run it is. Its input is what the model gave as arguments.
     pub call: ToolCall,
 }
@@ -64,24 +64,24 @@ impl AgentCall {
 
 /// What the model gets to read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ToolAnswer {
     pub content: String,
     /// It was refused or has failed.
     pub error: bool,
 }
 
-impl Answer {
-    pub fn good(content: impl Into<String>) -> Answer {
-        Answer { content: content.into(), error: false }
+impl ToolAnswer {
+    pub fn success(content: impl Into<String>) -> ToolAnswer {
+        ToolAnswer { content: content.into(), error: false }
     }
 
-    pub fn error(content: impl Into<String>) -> Answer {
-        Answer { content: content.into(), error: true }
+    pub fn error(content: impl Into<String>) -> ToolAnswer {
+        ToolAnswer { content: content.into(), error: true }
     }
 }
 
-impl From<Result<String, String>> for Answer {
-    fn from(result: Result<String, String>) -> Answer {
-        result.map_or_else(Answer::error, Answer::good)
+impl From<Result<String, String>> for ToolAnswer {
+    fn from(result: Result<String, String>) -> ToolAnswer {
+        result.map_or_else(ToolAnswer::error, ToolAnswer::success)
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use common::{Scene, answer, object, usual};
 use windlass_agents::{
-    CallPattern, Catalogue, DefaultRule, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest,
-    PermissionVerdict, Registry, ToolSpec,
+    CallPattern, DefaultRule, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest, PermissionVerdict,
+    ToolCatalogue, ToolRegistry, ToolSpec,
 };
 use windlass_core::{ErrorInfo, ResumeData, SuspendedOn, Suspension, TaskOutcome, TickKind};
 use windlass_runtime::{CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
@@ -35,7 +35,7 @@ async fn commands_give_their_output() {
         let found = scene.call_json("bash", arguments).await;
         assert_eq!((found.content.as_str(), found.error), (expected, error), "{arguments}");
     }
-    let place = scene.call_json("bash", r#"{"command": "pwd -P"}"#).await.content;
+    let working_directory = scene.call_json("bash", r#"{"command": "pwd -P"}"#).await.content;
     assert_eq!(place.trim(), scene.folder());
     let long = scene
         .call_json("bash", r#"{"command": "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last"}"#)
@@ -45,7 +45,7 @@ async fn commands_give_their_output() {
 }
 
 /// How many processes have the word in their command line.
-fn running(word: &str) -> usize {
+fn count_processes(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
     // The tests themselves hold it, too, but not in their command line.
@@ -53,7 +53,7 @@ fn running(word: &str) -> usize {
 }
 
 /// Waits for something that happens soon, or fails.
-async fn soon(what: impl Fn() -> bool) {
+async fn wait_until(what: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !what() {
         assert!(began.elapsed().as_secs() < 120, "it did not come");
@@ -62,7 +62,7 @@ async fn soon(what: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn nothing_is_left_running() {
+async fn commands_leave_no_processes_behind() {
     let scene = Scene::new();
     // Its time is over: the shell, its child, and what it has put in the background.
     // A number that no other command line has by chance.
@@ -73,31 +73,31 @@ async fn nothing_is_left_running() {
     arguments.insert("timeout", Value::float(0.5).unwrap());
     let found = scene.call("bash", Value::map(arguments)).await;
     assert!(found.content.contains("killed"), "{found:?}");
-    soon(|| running(&word) == 0).await;
+    wait_until(|| count_processes(&word) == 0).await;
     // Something in the background holds the output: it ends with the shell.
     let found = scene.call("bash", object([("command", &format!("sleep {word}4 & echo done"))])).await;
     assert_eq!(found.content, "done\n");
-    soon(|| running(&word) == 0).await;
+    wait_until(|| count_processes(&word) == 0).await;
     // Nobody wants the answer any more.
     let input = Value::map(scene.input("bash", object([("command", &command)])));
-    let calling = tokio::spawn(scene.tool().call(ToolCall::alone(input)));
-    soon(|| running(&word) >= 3).await;
+    let calling = tokio::spawn(scene.tool().call(ToolCall::for_test(input)));
+    wait_until(|| count_processes(&word) >= 3).await;
     calling.abort();
-    soon(|| running(&word) == 0).await;
+    wait_until(|| count_processes(&word) == 0).await;
 }
 
 #[tokio::test]
 async fn a_cancelled_call_ends_its_command() {
     let scene = Scene::new();
     let word = format!("87{}.870", std::process::id());
-    let mut call = ToolCall::alone(Value::map(scene.input("bash", object([("command", &format!("sleep {word}"))]))));
+    let mut call = ToolCall::for_test(Value::map(scene.input("bash", object([("command", &format!("sleep {word}"))]))));
     call.cancelled = CancelToken::uncancelled();
     let cancelled = call.cancelled.clone();
     let calling = tokio::spawn(scene.tool().call(call));
-    soon(|| running(&word) >= 1).await;
+    wait_until(|| count_processes(&word) >= 1).await;
     cancelled.cancel();
     assert_eq!(&*calling.await.unwrap().error.unwrap().kind, "cancelled");
-    soon(|| running(&word) == 0).await;
+    wait_until(|| count_processes(&word) == 0).await;
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn calls_and_denials_are_published_without_secrets() {
     ] {
         let (publish, mut events) = EventPublisher::channel();
         let input = Value::map(scene.input(tool, arguments));
-        scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await;
+        scene.tool().call(ToolCall { publish, ..ToolCall::for_test(input) }).await;
         while let Ok(TickKind::PublishEvent { kind, data, .. }) = heard.try_recv() {
             told.push(format!("{kind} {}", to_json(&data)));
         }
@@ -170,16 +170,16 @@ async fn wrong_calls_are_texts_for_the_model() {
 
 /// Answers as it is told, and keeps what it was asked.
 #[derive(Default)]
-struct Scripted {
+struct ScriptedPrompt {
     answers: Mutex<Vec<&'static str>>,
-    asked: Mutex<Vec<String>>,
+    questions: Mutex<Vec<String>>,
     in_flight: AtomicUsize,
 }
 
-impl PermissionPrompt for Scripted {
+impl PermissionPrompt for ScriptedPrompt {
     fn ask(&self, question: &str) -> std::io::Result<Option<String>> {
         assert_eq!(self.in_flight.fetch_add(1, Ordering::SeqCst), 0, "a question at a time");
-        self.asked.lock().unwrap().push(question.to_owned());
+        self.questions.lock().unwrap().push(question.to_owned());
         let answer = self.answers.lock().unwrap().pop();
         std::thread::yield_now();
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -215,12 +215,12 @@ async fn policies_allow_and_deny() {
         let policy = PermissionPolicy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
         let arguments = parse_json(arguments).unwrap();
         let decision =
-            policy.decide(&PermissionRequest { tool, step: "s", arguments: &arguments, leads_to: &[] }).await;
+            policy.decide(&PermissionRequest { tool, step: "s", arguments: &arguments, resolved_paths: &[] }).await;
         match expected {
             Ok(()) => assert_eq!(decision, PermissionVerdict::Allowed, "{otherwise:?} {tool}"),
             Err(why) => {
                 assert!(
-                    matches!(&decision, PermissionVerdict::Denied(said) if said.contains(why)),
+                    matches!(&decision, PermissionVerdict::Denied(reason) if said.contains(why)),
                     "{tool}: {decision:?}"
                 );
             }
@@ -230,12 +230,12 @@ async fn policies_allow_and_deny() {
 
 #[tokio::test]
 async fn the_user_is_asked() {
-    let scripted = Arc::new(Scripted::default());
+    let scripted = Arc::new(ScriptedPrompt::default());
     // The last one comes first.
     *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
     let policy = PermissionPolicy::new(DefaultRule::Ask).prompt(scripted.clone());
     let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
-    let request = PermissionRequest { tool: "bash", step: "build[2].fix", arguments: &arguments, leads_to: &[] };
+    let request = PermissionRequest { tool: "bash", step: "build[2].fix", arguments: &arguments, resolved_paths: &[] };
     let mut decisions = Vec::new();
     for _ in 0..6 {
         decisions.push(match policy.decide(&request).await {
@@ -248,22 +248,24 @@ async fn the_user_is_asked() {
     assert_eq!(decisions, ["once", "once", "no", "no", "always", "rule"]);
     let other = PermissionRequest { tool: "http", ..request };
     assert!(
-        matches!(policy.decide(&other).await, PermissionVerdict::Denied(said) if said.contains("nobody has answered"))
+        matches!(policy.decide(&other).await, PermissionVerdict::Denied(reason) if said.contains("nobody has answered"))
     );
-    let asked = scripted.asked.lock().unwrap()[0].clone();
+    let question = scripted.questions.lock().unwrap()[0].clone();
     let expected = "build[2].fix wants to call bash: curl -H 'Authorization: Bearer ***'\\n\\u{1b}[2K x\n";
     assert!(asked.starts_with(expected), "{asked}");
 }
 
 #[tokio::test]
 async fn one_prompt_at_a_time() {
-    let scripted = Arc::new(Scripted::default());
+    let scripted = Arc::new(ScriptedPrompt::default());
     *scripted.answers.lock().unwrap() = vec!["y"; 20];
     let policy = Arc::new(PermissionPolicy::new(DefaultRule::Ask).prompt(scripted.clone()));
-    let asked = (0..20).map(|_| {
+    let requests = (0..20).map(|_| {
         let policy = policy.clone();
         tokio::spawn(async move {
-            policy.decide(&PermissionRequest { tool: "bash", step: "s", arguments: &Value::Null, leads_to: &[] }).await
+            policy
+                .decide(&PermissionRequest { tool: "bash", step: "s", arguments: &Value::Null, resolved_paths: &[] })
+                .await
                 == PermissionVerdict::Granted { always: false }
         })
     });
@@ -286,15 +288,15 @@ async fn an_interrupted_call_needs_permission_again() {
     let input = scene.input("bash", object([("command", "touch made")]));
     // It had told of itself before the crash, and has waited for nothing.
     let resumed = Some(Arc::new(ResumeData { answers: Vec::new(), published_events: 1 }));
-    let call = ToolCall { resumed, ..ToolCall::alone(Value::map(input)) };
+    let call = ToolCall { resumed, ..ToolCall::for_test(Value::map(input)) };
     assert!(answer(&scene.tool().call(call).await).error);
     assert!(!scene.work("made").exists());
 }
 
 /// A tool of the engine that waits first.
-struct Waits;
+struct WaitingTool;
 
-impl Tool for Waits {
+impl Tool for WaitingTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         Box::pin(async move {
             let mut outcome = TaskOutcome::success(Value::from(5i64));
@@ -308,20 +310,20 @@ impl Tool for Waits {
 }
 
 #[tokio::test]
-async fn functions_in_rust() {
+async fn rust_functions_are_tools() {
     let schema =
         || parse_json(r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#).unwrap();
     let spec = |name: &str| ToolSpec { name: name.to_owned(), description: "d".to_owned(), parameters: schema() };
     let failing = Tools::new()
         .with_fn("x", |_| async { TaskOutcome::failure(ErrorInfo::new("c", "k", "it is broken").hint("mend it")) });
-    let registry = Registry::builder()
+    let registry = ToolRegistry::builder()
         .function("double", "Doubles.", schema(), |call| async move {
             let n = call.arguments().get("n").and_then(Value::as_int).unwrap_or(0);
             if n < 0 { Err("too small".to_owned()) } else { Ok(Value::from(2 * n)) }
         })
         .function("free", "Asks nobody.", parse_json("{}").unwrap(), |_| async { Ok(Value::from("text")) })
         .trusted()
-        .engine_tool(spec("waits"), Arc::new(Waits))
+        .engine_tool(spec("waits"), Arc::new(WaitingTool))
         .engine_tool(spec("fails"), failing.get("x").unwrap().clone());
     let scene =
         Scene::with(registry, PermissionPolicy::new(DefaultRule::Deny).allow(patterns(&["double", "waits", "fails"])));
@@ -347,9 +349,9 @@ async fn functions_in_rust() {
 }
 
 #[test]
-fn registries_that_cannot_be() {
+fn invalid_registries_are_rejected() {
     let add = |name: &str, schema: &str| {
-        Registry::builder().function(name, "d", parse_json(schema).unwrap(), |_| async { Ok(Value::Null) })
+        ToolRegistry::builder().function(name, "d", parse_json(schema).unwrap(), |_| async { Ok(Value::Null) })
     };
     for (built, why) in [
         (add("a b", "{}").build(), "cannot name a tool"),
@@ -368,7 +370,7 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
     let path = std::env::var("PATH").unwrap_or_default();
     let env = [("PATH", path.as_str()), ("HOUSE_KEY", "plain-word-9"), ("STORE", "redis://ann:open-sesame@host/0")];
     let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let registry = Registry::builder()
+    let registry = ToolRegistry::builder()
         .file_tools()
         .bash(BashOptions::with_environment(env))
         .secrets([Secret::new("model-key-1")])
@@ -384,7 +386,7 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
     ] {
         let (publish, mut events) = EventPublisher::channel();
         let input = Value::map(scene.input(tool, parse_json(arguments).unwrap()));
-        let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await);
+        let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::for_test(input) }).await);
         assert!(found.content.starts_with(expected), "{tool}: {found:?}");
         let Ok(TickKind::PublishEvent { data, .. }) = heard.try_recv() else { panic!("an event") };
         assert!(!["plain-word", "model-key"].iter().any(|part| to_json(&data).contains(part)), "{data:?}");
@@ -434,8 +436,9 @@ async fn path_rules_apply_to_resolved_paths() {
 
 #[test]
 fn a_permission_prompt_shows_both_ends_of_long_arguments() {
-    let shown =
-        |arguments: &Value| PermissionRequest { tool: "bash", step: "s", arguments, leads_to: &[] }.shown_arguments();
+    let shown = |arguments: &Value| {
+        PermissionRequest { tool: "bash", step: "s", arguments, resolved_paths: &[] }.display_arguments()
+    };
     let long = format!("echo {}; rm -rf x", "word ".repeat(500));
     assert_eq!(shown(&object([("command", &long)])), long, "a command is shown whole");
     let longer = format!("echo {}\n; rm -rf x", "word ".repeat(50_000));

@@ -3,7 +3,7 @@
 use crate::support;
 
 use windlass_agents::chat::{
-    AgentModelTool, ChatOptions, HeaderText, ModelService, NoTools, PROVIDERS, Price, Prices, Protocol,
+    AgentModelTool, ChatOptions, HeaderSource, ModelProtocol, ModelService, NoTools, PROVIDERS, Prices, TokenPrice,
 };
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
@@ -13,16 +13,16 @@ use windlass_value::{Duration, Value, parse_json, to_json};
 
 use std::sync::Arc;
 
-use support::canned::Canned;
+use support::canned::CannedService;
 use support::models::{ASK, BOTH, KEY, options, turn, turn_call, variables};
-use support::{all_of, class, error, part};
+use support::{class, debug_text, error, part};
 
 fn service(script: &str) -> MockService {
     TestService::from_script(script).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 /// In all four ways; all must be the same, but for the ids that the service makes up.
-async fn in_all_ways(service: &MockService, input: &str) -> TaskOutcome {
+async fn ask_in_all_ways(service: &MockService, input: &str) -> TaskOutcome {
     let mut outcomes = Vec::new();
     for protocol in BOTH {
         for stream in [false, true] {
@@ -31,18 +31,18 @@ async fn in_all_ways(service: &MockService, input: &str) -> TaskOutcome {
     }
     let (_, _, first) = outcomes[0].clone();
     for (protocol, stream, outcome) in outcomes {
-        assert_eq!(told(&outcome), told(&first), "{protocol:?}, stream {stream}");
+        assert_eq!(outcome_text(&outcome), outcome_text(&first), "{protocol:?}, stream {stream}");
     }
     first
 }
 
-fn told(outcome: &TaskOutcome) -> String {
+fn outcome_text(outcome: &TaskOutcome) -> String {
     let error = outcome.error.as_ref().map(|error| format!("{} {}", error.code, error.kind));
     format!("{} {} {}", to_json(&outcome.output), to_json(&outcome.meta), error.unwrap_or_default())
 }
 
 #[tokio::test]
-async fn answers_are_the_same_in_all_ways() {
+async fn answers_are_the_same_in_both_protocols() {
     let service = service(
         r#"{"model": [
             {"when": {"contains": "hello"}, "text": "Good morning, dear “reader”.",
@@ -55,7 +55,7 @@ async fn answers_are_the_same_in_all_ways() {
             {"when": {"contains": "bad"}, "text": "I will not.", "stop": "refused"}
         ]}"#,
     );
-    let outcome = in_all_ways(&service, ASK).await;
+    let outcome = ask_in_all_ways(&service, ASK).await;
     assert_eq!(
         to_json(&outcome.output),
         r#"{"content":"Good morning, dear “reader”.","calls":[],"stop":"end","model":"m","usage":{"inputTokens":100,"outputTokens":20,"totalTokens":120,"reasoningTokens":0,"cacheReadTokens":60,"cacheWriteTokens":10}}"#
@@ -80,7 +80,7 @@ async fn answers_are_the_same_in_all_ways() {
         ("long", r#""cut o""#, "[]", r#""length""#),
         ("bad", r#""I will not.""#, "[]", r#""refused""#),
     ] {
-        let outcome = in_all_ways(&service, &ASK.replace("hello", text)).await;
+        let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         let found = (part(&outcome, "content"), part(&outcome, "calls"), part(&outcome, "stop"));
         assert_eq!(found, (content.to_owned(), calls.to_owned(), stop.to_owned()));
     }
@@ -95,20 +95,20 @@ async fn reasoning_is_counted_and_tokens_have_their_price() {
         let input = ASK.replace("\"turn\": 1", &format!("\"turn\": 1, \"price\": {price}"));
         async move { turn(options, &input).await }
     };
-    let plain = || options(&service.model_url(), Protocol::OpenAi, true);
+    let plain = || options(&service.model_url(), ModelProtocol::OpenAi, true);
     let outcome =
         ask(plain(), r#"{"input": 3000000, "output": 15000000, "cacheRead": 300000, "cacheWrite": null}"#).await;
     assert_eq!(part(&outcome, "usage.reasoningTokens"), "400");
     let money = |outcome: &TaskOutcome| outcome.meta.get("usage").unwrap().get("money").map(to_json);
     assert_eq!(money(&outcome), Some((1_200 + 180 + 7_500).to_string()));
     assert_eq!(money(&ask(plain(), "null").await), None);
-    let price = Price { input: 1_000_000, output: 0, ..Price::default() };
+    let price = TokenPrice { input: 1_000_000, output: 0, ..TokenPrice::default() };
     let priced = ChatOptions { prices: Prices::new([("m".to_owned(), price)]), ..plain() };
     assert_eq!(money(&ask(priced, "null").await), Some("1000".to_owned()));
 }
 
 #[tokio::test]
-async fn faults_are_errors_that_say_what_to_do() {
+async fn faults_are_errors_with_hints() {
     let service = service(
         r#"{"model": [
             {"when": {"contains": "slow down"}, "status": 429, "text": "calm", "retryAfter": 3},
@@ -132,7 +132,7 @@ async fn faults_are_errors_that_say_what_to_do() {
         ("large", "ContextTooLong", "model", true, "413", "less to read"),
         ("what nobody foresaw", "ScriptUnmatched", "model", true, "turn 1, attempt 1", "add a rule"),
     ] {
-        let outcome = in_all_ways(&service, &ASK.replace("hello", text)).await;
+        let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text)).await;
         assert_eq!(class(&outcome), (code, kind, replied), "{text}: {:?}", outcome.error);
         assert!(error(&outcome).message.contains(message), "{text}: {:?}", outcome.error);
         assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains(hint), "{text}: {:?}", outcome.error);
@@ -140,7 +140,7 @@ async fn faults_are_errors_that_say_what_to_do() {
         assert_eq!(to_json(&outcome.meta), waits, "{text}");
     }
     let outcome =
-        turn(options(&service.model_url(), Protocol::OpenAi, true), &ASK.replace("hello", "nothing fits")).await;
+        turn(options(&service.model_url(), ModelProtocol::OpenAi, true), &ASK.replace("hello", "nothing fits")).await;
     let message = &error(&outcome).message;
     for part in ["step `loop.0.inner`", "role `step`", "(model `m`, tools: none)", "the prompt ends: nothing fits"] {
         assert!(message.contains(part), "{message}");
@@ -157,24 +157,27 @@ async fn a_model_that_hangs_is_given_up() {
         assert!(error(&outcome).message.contains("`m` of `test`"), "{:?}", outcome.error);
     }
     let by_task = ToolCall { timeout: Some(Duration::from_ms(50)), ..turn_call(ASK) };
-    let tool =
-        AgentModelTool::new(options(&service.model_url(), Protocol::OpenAi, true), support::tool(), Arc::new(NoTools));
+    let tool = AgentModelTool::new(
+        options(&service.model_url(), ModelProtocol::OpenAi, true),
+        support::tool(),
+        Arc::new(NoTools),
+    );
     assert_eq!(class(&tool.call(by_task).await), ("timeout", "timeout", false));
 }
 
 #[tokio::test]
-async fn arguments_that_are_none_are_a_problem_not_an_error() {
+async fn malformed_arguments_are_a_problem_not_an_error() {
     let service =
         service(r#"{"model": [{"calls": [{"name": "read", "arguments": {"path": "x"}}], "fault": "malformed"}]}"#);
     for (protocol, stream, problem) in [
-        (Protocol::OpenAi, true, "not valid JSON at line 1"),
-        (Protocol::OpenAi, false, "not valid JSON at line 1"),
-        (Protocol::Anthropic, true, "not valid JSON at line 1"),
-        (Protocol::Anthropic, false, "string, not a JSON object"),
+        (ModelProtocol::OpenAi, true, "not valid JSON at line 1"),
+        (ModelProtocol::OpenAi, false, "not valid JSON at line 1"),
+        (ModelProtocol::Anthropic, true, "not valid JSON at line 1"),
+        (ModelProtocol::Anthropic, false, "string, not a JSON object"),
     ] {
         let outcome = turn(options(&service.model_url(), protocol, stream), ASK).await;
         let calls = outcome.output.get("calls").unwrap().as_list().unwrap().to_vec();
-        let told = calls[0].get("problem").and_then(Value::as_str).unwrap();
+        let reported = calls[0].get("problem").and_then(Value::as_str).unwrap();
         assert!(told.contains(problem), "{told}");
         assert!(calls[0].get("arguments").unwrap().as_str().unwrap().contains("path"), "{:?}", calls[0]);
     }
@@ -199,7 +202,7 @@ async fn results_are_checked_by_their_schema() {
         ("empty", vec!["\"done\""]),
     ] {
         let result = format!(r#""turn": 1, "result": {{"tool": "submit_result", "schema": {schema}}}"#);
-        let outcome = in_all_ways(&service, &ASK.replace("hello", text).replace("\"turn\": 1", &result)).await;
+        let outcome = ask_in_all_ways(&service, &ASK.replace("hello", text).replace("\"turn\": 1", &result)).await;
         let calls = outcome.output.get("calls").unwrap().as_list().unwrap().to_vec();
         let problem = calls[0].get("problem").and_then(Value::as_str).unwrap_or_default().to_owned();
         assert_eq!(problem.is_empty(), problems.is_empty(), "{text}: {problem}");
@@ -209,15 +212,15 @@ async fn results_are_checked_by_their_schema() {
 }
 
 #[tokio::test]
-async fn requests_say_who_asks_and_are_counted() {
+async fn requests_carry_the_step_in_their_headers() {
     let service = service(
         r#"{"routes": [{"path": "/v1/messages", "replies": [{"status": 418, "body": "$echo"}]}], "model": [{"text": "x"}]}"#,
     );
-    let echo = Canned::json(500, "{}").await;
-    let mut settings = options(&echo.url, Protocol::Anthropic, true);
+    let echo = CannedService::json(500, "{}").await;
+    let mut settings = options(&echo.url, ModelProtocol::Anthropic, true);
     settings.services[0].headers = vec![
-        ("X-Team".to_owned(), HeaderText::Text("blue".to_owned())),
-        ("X-Pass".to_owned(), HeaderText::Variable("TEST_KEY".to_owned())),
+        ("X-Team".to_owned(), HeaderSource::Text("blue".to_owned())),
+        ("X-Pass".to_owned(), HeaderSource::Variable("TEST_KEY".to_owned())),
     ];
     turn(settings, ASK).await;
     let head = echo.requests()[0].to_lowercase();
@@ -237,19 +240,19 @@ async fn requests_say_who_asks_and_are_counted() {
     for header in ["x-api-key", "x-pass"] {
         assert!(head.contains(&format!("{header}: {}\r\n", KEY.to_lowercase())), "{head}");
     }
-    let ask = options(&service.model_url(), Protocol::OpenAi, true);
+    let ask = options(&service.model_url(), ModelProtocol::OpenAi, true);
     for _ in 0..2 {
         turn(ask.clone(), ASK).await;
     }
     turn(ask, &ASK.replace("\"turn\": 1", "\"turn\": 2")).await;
     let request = |turn| ModelRequest { run: "run-1".to_owned(), step: "loop.0.inner".to_owned(), turn, attempt: 1 };
-    let times: Vec<_> = service.model_times().into_iter().collect();
+    let times: Vec<_> = service.model_request_counts().into_iter().collect();
     assert_eq!(times, [(request(1), 2), (request(2), 1)]);
 }
 
 #[tokio::test]
 async fn keys_are_redacted_everywhere() {
-    let settings = options("http://127.0.0.1:1/v1", Protocol::OpenAi, true);
+    let settings = options("http://127.0.0.1:1/v1", ModelProtocol::OpenAi, true);
     assert!(!format!("{settings:?}").contains(KEY));
     let delta = format!(r#"data: {{"choices": [{{"delta": {{"content": "{}"}}}}]}}"#, &KEY[..9]);
     let rest =
@@ -261,9 +264,9 @@ async fn keys_are_redacted_everywhere() {
     for events in
         [vec![delta.as_str(), rest.as_str()], vec![call.as_str()], vec![failed.as_str()], vec![&delta[..50]], vec![KEY]]
     {
-        let service = Canned::events(&events, support::canned::Then::Close).await;
-        let outcome = turn(options(&service.url, Protocol::OpenAi, true), ASK).await;
-        assert!(!all_of(&outcome).contains("Canary/0123"), "{outcome:?}");
+        let service = CannedService::events(&events, support::canned::AfterReply::Close).await;
+        let outcome = turn(options(&service.url, ModelProtocol::OpenAi, true), ASK).await;
+        assert!(!debug_text(&outcome).contains("Canary/0123"), "{outcome:?}");
     }
     for (status, body) in [
         (401, format!(r#"{{"error": {{"message": "the key {KEY} is wrong", "code": "{KEY}"}}}}"#)),
@@ -271,9 +274,9 @@ async fn keys_are_redacted_everywhere() {
         (200, format!("text with {KEY}")),
     ] {
         for protocol in BOTH {
-            let service = Canned::json(status, &body).await;
+            let service = CannedService::json(status, &body).await;
             let outcome = turn(options(&service.url, protocol, true), ASK).await;
-            assert!(outcome.error.is_some() && !all_of(&outcome).contains("Canary"), "{outcome:?}");
+            assert!(outcome.error.is_some() && !debug_text(&outcome).contains("Canary"), "{outcome:?}");
         }
     }
 }
@@ -283,7 +286,7 @@ type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// Each line: a name, what is set, and what is said; nothing, if it can be asked.
 #[tokio::test]
-async fn the_name_says_whose_model_it_is() {
+async fn the_model_name_selects_the_provider() {
     let own = ModelService {
         name: "house".to_owned(),
         base_url: Some("http://h/v2?v=1".to_owned()),
@@ -325,7 +328,7 @@ async fn the_name_says_whose_model_it_is() {
         ("scripted:no-such-file.json", &[], "the script no-such-file.json cannot be read"),
         ("scripted:Cargo.toml", &[], "is not valid"),
     ];
-    for (name, set, said) in table {
+    for (name, set, expected) in table {
         let options = ChatOptions {
             services: vec![own.clone(), keyed.clone(), changed.clone()],
             variables: variables(set),
@@ -345,7 +348,7 @@ async fn the_name_says_whose_model_it_is() {
 }
 
 #[test]
-fn the_page_tells_all_providers() {
+fn the_documentation_lists_all_providers() {
     let page = include_str!("../../../docs/models.md");
     for provider in PROVIDERS {
         let (prefix, protocol) = (provider.prefix, provider.protocol.name());
@@ -357,7 +360,7 @@ fn the_page_tells_all_providers() {
 }
 
 #[tokio::test]
-async fn a_file_can_be_a_model() {
+async fn a_script_file_can_be_a_model() {
     let folder = tempfile();
     let file = folder.join("model.yaml");
     let log = folder.join("log.jsonl");

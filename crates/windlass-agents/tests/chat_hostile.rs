@@ -6,15 +6,15 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use windlass_agents::chat::{ChatOptions, Protocol};
+use windlass_agents::chat::{ChatOptions, ModelProtocol};
 use windlass_core::TaskOutcome;
 use windlass_value::{Duration, to_json};
 
-use support::canned::{Canned, Then};
+use support::canned::{AfterReply, CannedService};
 use support::models::{ASK, BOTH, options, turn};
 use support::{class, error, part};
 
-async fn ask(service: &Canned, protocol: Protocol) -> TaskOutcome {
+async fn ask(service: &CannedService, protocol: ModelProtocol) -> TaskOutcome {
     turn(options(&service.url, protocol, true), ASK).await
 }
 
@@ -30,50 +30,50 @@ const OVER: &str = "event: message_stop\ndata: {\"type\": \"message_stop\"}";
 
 /// Each line: a protocol, its events, what follows, and what comes of it.
 #[tokio::test]
-async fn streams_of_all_kinds() {
-    let table: &[(&str, &[&str], Then, &str)] = &[
-        ("openai", &[HELLO, STOP, DONE], Then::Close, "hello"),
+async fn streams_end_as_expected() {
+    let table: &[(&str, &[&str], AfterReply, &str)] = &[
+        ("openai", &[HELLO, STOP, DONE], AfterReply::Close, "hello"),
         // A stream that says it is over is not waited for.
-        ("openai", &[HELLO, STOP, DONE], Then::Silence, "hello"),
-        ("openai", &[HELLO, STOP], Then::Close, "hello"),
-        ("openai", &[HELLO, DONE], Then::Close, "hello"),
-        ("openai", &[": sign of life", HELLO, "data:", ": x", STOP, DONE], Then::Close, "hello"),
+        ("openai", &[HELLO, STOP, DONE], AfterReply::Silence, "hello"),
+        ("openai", &[HELLO, STOP], AfterReply::Close, "hello"),
+        ("openai", &[HELLO, DONE], AfterReply::Close, "hello"),
+        ("openai", &[": sign of life", HELLO, "data:", ": x", STOP, DONE], AfterReply::Close, "hello"),
         // Over, and nothing was said; or nothing came, and nobody said that it is over.
-        ("openai", &[DONE], Then::Close, "BadModelReply model"),
-        ("openai", &["data: {}", DONE], Then::Silence, "BadModelReply model"),
-        ("openai", &["data: {}"], Then::Close, "connection connection"),
-        ("openai", &[STOP, DONE], Then::Close, ""),
-        ("anthropic", &[OVER], Then::Close, "BadModelReply model"),
-        ("anthropic", &[BEGIN, OVER], Then::Close, "BadModelReply model"),
-        ("openai", &[HELLO], Then::Close, "connection connection"),
-        ("openai", &[], Then::Close, "connection connection"),
-        ("openai", &[HELLO, "data: {\"choices\": ["], Then::Close, "BadModelReply model"),
-        ("openai", &[HELLO, "data: nope", STOP], Then::Close, "BadModelReply model"),
-        ("openai", &[HELLO, r#"data: {"error": {"message": "busy", "code": 503}}"#], Then::Close, "503 http"),
-        ("openai", &[HELLO, r#"data: {"error": "gone wrong"}"#], Then::Close, "500 http"),
+        ("openai", &[DONE], AfterReply::Close, "BadModelReply model"),
+        ("openai", &["data: {}", DONE], AfterReply::Silence, "BadModelReply model"),
+        ("openai", &["data: {}"], AfterReply::Close, "connection connection"),
+        ("openai", &[STOP, DONE], AfterReply::Close, ""),
+        ("anthropic", &[OVER], AfterReply::Close, "BadModelReply model"),
+        ("anthropic", &[BEGIN, OVER], AfterReply::Close, "BadModelReply model"),
+        ("openai", &[HELLO], AfterReply::Close, "connection connection"),
+        ("openai", &[], AfterReply::Close, "connection connection"),
+        ("openai", &[HELLO, "data: {\"choices\": ["], AfterReply::Close, "BadModelReply model"),
+        ("openai", &[HELLO, "data: nope", STOP], AfterReply::Close, "BadModelReply model"),
+        ("openai", &[HELLO, r#"data: {"error": {"message": "busy", "code": 503}}"#], AfterReply::Close, "503 http"),
+        ("openai", &[HELLO, r#"data: {"error": "gone wrong"}"#], AfterReply::Close, "500 http"),
         (
             "openai",
             &[r#"data: {"error": {"message": "too much", "code": "context_length_exceeded"}}"#],
-            Then::Close,
+            AfterReply::Close,
             "ContextTooLong model",
         ),
-        ("openai", &["data: [1]", HELLO, "data: 5", "data: {\"choices\": 5}", STOP], Then::Close, "hello"),
-        ("anthropic", &[BEGIN, BLOCK, DELTA, ENDED, OVER], Then::Close, "hello"),
+        ("openai", &["data: [1]", HELLO, "data: 5", "data: {\"choices\": 5}", STOP], AfterReply::Close, "hello"),
+        ("anthropic", &[BEGIN, BLOCK, DELTA, ENDED, OVER], AfterReply::Close, "hello"),
         (
             "anthropic",
             &[BEGIN, "event: ping\ndata: {\"type\": \"ping\"}", BLOCK, DELTA, ENDED, OVER],
-            Then::Silence,
+            AfterReply::Silence,
             "hello",
         ),
-        ("anthropic", &[BEGIN, BLOCK, DELTA, ENDED], Then::Close, "hello"),
-        ("anthropic", &[BEGIN, BLOCK, DELTA], Then::Close, "connection connection"),
+        ("anthropic", &[BEGIN, BLOCK, DELTA, ENDED], AfterReply::Close, "hello"),
+        ("anthropic", &[BEGIN, BLOCK, DELTA], AfterReply::Close, "connection connection"),
         (
             "anthropic",
             &[
                 BEGIN,
                 "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"busy\"}}",
             ],
-            Then::Close,
+            AfterReply::Close,
             "529 http",
         ),
         (
@@ -81,13 +81,13 @@ async fn streams_of_all_kinds() {
             &[
                 "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"rate_limit_error\", \"message\": \"busy\"}}",
             ],
-            Then::Close,
+            AfterReply::Close,
             "429 http",
         ),
     ];
     for (protocol, events, then, expected) in table {
-        let service = Canned::events(events, *then).await;
-        let outcome = ask(&service, Protocol::named(protocol).unwrap()).await;
+        let service = CannedService::events(events, *then).await;
+        let outcome = ask(&service, ModelProtocol::parse(protocol).unwrap()).await;
         let found = match &outcome.error {
             None => part(&outcome, "content").trim_matches('"').to_owned(),
             Some(error) => format!("{} {}", error.code, error.kind),
@@ -97,16 +97,16 @@ async fn streams_of_all_kinds() {
 }
 
 #[tokio::test]
-async fn what_a_broken_answer_has_cost_is_counted() {
-    let service = Canned::events(&[BEGIN, BLOCK, DELTA], Then::Close).await;
-    let outcome = ask(&service, Protocol::Anthropic).await;
+async fn the_usage_of_a_broken_answer_is_counted() {
+    let service = CannedService::events(&[BEGIN, BLOCK, DELTA], AfterReply::Close).await;
+    let outcome = ask(&service, ModelProtocol::Anthropic).await;
     assert_eq!(class(&outcome), ("connection", "connection", false));
     assert!(to_json(&outcome.meta).contains(r#""tokens":8"#), "{}", to_json(&outcome.meta));
 }
 
 /// Each line: what a service says of an answer of 40 characters, and what is counted: input, output, total, whether guessed.
 #[tokio::test]
-async fn what_is_not_counted_is_estimated() {
+async fn missing_usage_is_estimated() {
     let long = "hello ".repeat(1_000);
     let question = format!(r#"{{"messages": [{{"role": "user", "content": "{long}"}}]}}"#);
     for (usage, expected) in [
@@ -122,8 +122,8 @@ async fn what_is_not_counted_is_estimated() {
         let body = format!(
             r#"{{"choices": [{{"message": {{"content": "{text}"}}, "finish_reason": "stop"}}], "usage": {usage}}}"#
         );
-        let service = Canned::json(200, &body).await;
-        let outcome = turn(options(&service.url, Protocol::OpenAi, false), &question).await;
+        let service = CannedService::json(200, &body).await;
+        let outcome = turn(options(&service.url, ModelProtocol::OpenAi, false), &question).await;
         let count = |name: &str| part(&outcome, name).parse::<i64>().unwrap();
         // The request has a little more text than the message.
         let input = count("usage.inputTokens");
@@ -137,7 +137,7 @@ async fn what_is_not_counted_is_estimated() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_weeks() {
+async fn a_too_long_retry_after_is_an_error() {
     for (wait, is_long) in [
         ("retry-after: 3600", false),
         ("retry-after: 3601", true),
@@ -145,8 +145,8 @@ async fn nobody_waits_for_weeks() {
         ("retry-after: Thu, 01 Jan 2099 00:00:00 GMT", true),
         ("retry-after-ms: 3600001", true),
     ] {
-        let service = Canned::reply(429, &format!("{wait}\r\n"), b"{}").await;
-        let outcome = ask(&service, Protocol::OpenAi).await;
+        let service = CannedService::reply(429, &format!("{wait}\r\n"), b"{}").await;
+        let outcome = ask(&service, ModelProtocol::OpenAi).await;
         let expected = if is_long { ("RetryAfterTooLong", "model", true) } else { ("429", "http", true) };
         assert_eq!(class(&outcome), expected, "{wait}");
         assert_eq!(to_json(&outcome.meta).contains("retryAfterMs"), !is_long, "{wait}");
@@ -155,12 +155,12 @@ async fn nobody_waits_for_weeks() {
 }
 
 #[tokio::test]
-async fn what_is_asked_goes_to_no_other_server() {
+async fn foreign_redirects_are_not_followed() {
     let answer = r#"{"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}"#;
-    let other = Canned::json(200, answer).await;
+    let other = CannedService::json(200, answer).await;
     for protocol in BOTH {
         for status in [301, 302, 303, 307, 308] {
-            let service = Canned::reply(status, &format!("location: {}/x\r\n", other.url), b"").await;
+            let service = CannedService::reply(status, &format!("location: {}/x\r\n", other.url), b"").await;
             let outcome = ask(&service, protocol).await;
             assert_eq!(class(&outcome), ("ForeignRedirect", "http", true), "{status}");
         }
@@ -169,36 +169,36 @@ async fn what_is_asked_goes_to_no_other_server() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_what_is_read() {
+async fn replies_are_limited_in_size_and_time() {
     // The tool of these tests reads one MiB.
     let line = format!("data: {}\n", "x".repeat(8_000)).into_bytes();
     let whole_events = format!("{HELLO}\n\n").into_bytes();
     for protocol in BOTH {
         for pieces in [line.clone(), b": ping\n\n".to_vec(), vec![b'x'; 4096], whole_events.clone()] {
-            let service = Canned::stream("text/event-stream", [pieces], Then::Endless).await;
+            let service = CannedService::stream("text/event-stream", [pieces], AfterReply::Endless).await;
             let outcome = ask(&service, protocol).await;
             assert_eq!(class(&outcome), ("ReplyTooLarge", "limit", true), "{:?}", outcome.error);
         }
-        let service = Canned::stream("application/json", [vec![b' '; 4096]], Then::Endless).await;
+        let service = CannedService::stream("application/json", [vec![b' '; 4096]], AfterReply::Endless).await;
         assert_eq!(class(&ask(&service, protocol).await), ("ReplyTooLarge", "limit", true));
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&vec![b'x'; 4 << 20]).unwrap();
         let headers = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
-        let service = Canned::reply(200, headers, &packed.finish().unwrap()).await;
+        let service = CannedService::reply(200, headers, &packed.finish().unwrap()).await;
         assert_eq!(class(&ask(&service, protocol).await), ("ReplyTooLarge", "limit", true));
         // And to how long it is waited for.
-        let service = Canned::events(&[HELLO], Then::Silence).await;
+        let service = CannedService::events(&[HELLO], AfterReply::Silence).await;
         let hasty = ChatOptions { timeout: Duration::from_ms(50), ..options(&service.url, protocol, true) };
         assert_eq!(class(&turn(hasty, ASK).await), ("timeout", "timeout", false));
     }
     // Refusals, too, and with their status.
-    let service = Canned::stream("text/plain", [vec![b'x'; 4096]], Then::Close).await;
-    assert_eq!(class(&ask(&service, Protocol::OpenAi).await).0, "BadModelReply");
+    let service = CannedService::stream("text/plain", [vec![b'x'; 4096]], AfterReply::Close).await;
+    assert_eq!(class(&ask(&service, ModelProtocol::OpenAi).await).0, "BadModelReply");
 }
 
 /// Each line: a content type, a body, and what comes of it.
 #[tokio::test]
-async fn content_types_are_not_believed() {
+async fn bodies_are_read_whatever_their_content_type() {
     let stream = format!("{HELLO}\n\n{STOP}\n\n{DONE}\n\n");
     let plain = r#"{"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}"#;
     for (media, body, expected) in [
@@ -225,8 +225,8 @@ async fn content_types_are_not_believed() {
         ("application/json", br#"{"choices": [{"message": {"content": [{"text": "hel"}, {"text": "lo"}]}}]}"#, "hello"),
         ("application/json", br#"{"choices": [{"message": {"refusal": "no"}, "finish_reason": "stop"}]}"#, "no"),
     ] {
-        let service = Canned::reply(200, &format!("content-type: {media}\r\n"), body).await;
-        let outcome = ask(&service, Protocol::OpenAi).await;
+        let service = CannedService::reply(200, &format!("content-type: {media}\r\n"), body).await;
+        let outcome = ask(&service, ModelProtocol::OpenAi).await;
         let shown = String::from_utf8_lossy(body);
         let found = match &outcome.error {
             None => part(&outcome, "content").trim_matches('"').to_owned(),
@@ -237,13 +237,13 @@ async fn content_types_are_not_believed() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(stream.as_bytes()).unwrap();
     let headers = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
-    let service = Canned::reply(200, headers, &packed.finish().unwrap()).await;
-    assert_eq!(part(&ask(&service, Protocol::OpenAi).await, "content"), r#""hello""#);
+    let service = CannedService::reply(200, headers, &packed.finish().unwrap()).await;
+    assert_eq!(part(&ask(&service, ModelProtocol::OpenAi).await, "content"), r#""hello""#);
 }
 
 /// Each line: how a service sends its calls, and what they are.
 #[tokio::test]
-async fn calls_come_in_many_shapes() {
+async fn tool_calls_of_all_shapes_are_read() {
     let chunk = |calls: &str| format!(r#"data: {{"choices": [{{"delta": {{"tool_calls": {calls}}}}}]}}"#);
     let table: &[(&[&str], &str)] = &[
         (
@@ -291,11 +291,11 @@ async fn calls_come_in_many_shapes() {
     for (pieces, expected) in table {
         let events: Vec<String> = pieces.iter().map(|calls| chunk(calls)).chain([STOP.to_owned()]).collect();
         let events: Vec<&str> = events.iter().map(String::as_str).collect();
-        let service = Canned::events(&events, Then::Close).await;
-        let outcome = ask(&service, Protocol::OpenAi).await;
+        let service = CannedService::events(&events, AfterReply::Close).await;
+        let outcome = ask(&service, ModelProtocol::OpenAi).await;
         assert_eq!(outcome.error, None);
         let calls = outcome.output.get("calls").unwrap().as_list().unwrap().to_vec();
-        let told = calls.iter().map(|call| {
+        let calls_text = calls.iter().map(|call| {
             let text = |name: &str| call.get(name).unwrap().as_str().unwrap().to_owned();
             format!("{} {} {}", text("id"), text("name"), to_json(call.get("arguments").unwrap()))
         });
@@ -306,8 +306,8 @@ async fn calls_come_in_many_shapes() {
 
 /// Each line: a status and a body, and what is said of it.
 #[tokio::test]
-async fn refusals_in_all_words() {
-    for (status, body, code, kind, words) in [
+async fn refusals_are_classified() {
+    for (status, body, code, kind, expected) in [
         (
             400,
             r#"{"error": {"message": "no", "type": "invalid_request_error", "code": "context_length_exceeded"}}"#,
@@ -345,16 +345,16 @@ async fn refusals_in_all_words() {
         (503, "", "503", "http", "answered 503 Service Unavailable"),
         (302, "", "302", "http", "answered 302"),
     ] {
-        let service = Canned::json(status, body).await;
-        let outcome = ask(&service, Protocol::OpenAi).await;
+        let service = CannedService::json(status, body).await;
+        let outcome = ask(&service, ModelProtocol::OpenAi).await;
         assert_eq!(class(&outcome), (code, kind, true), "{body}");
-        let told = format!("{} {}", error(&outcome).message, error(&outcome).hint.clone().unwrap_or_default());
+        let shown = format!("{} {}", error(&outcome).message, error(&outcome).hint.clone().unwrap_or_default());
         assert!(told.contains(words), "{body}: {told}");
     }
     for (headers, ms) in [("retry-after: 7\r\n", "7000"), ("retry-after-ms: 250\r\nretry-after: 1\r\n", "250")] {
-        let service = Canned::reply(429, headers, b"{}").await;
-        assert_eq!(to_json(&ask(&service, Protocol::Anthropic).await.meta), format!(r#"{{"retryAfterMs":{ms}}}"#));
+        let service = CannedService::reply(429, headers, b"{}").await;
+        assert_eq!(to_json(&ask(&service, ModelProtocol::Anthropic).await.meta), format!(r#"{{"retryAfterMs":{ms}}}"#));
     }
-    let gone = options("http://127.0.0.1:1/v1", Protocol::OpenAi, true);
+    let gone = options("http://127.0.0.1:1/v1", ModelProtocol::OpenAi, true);
     assert_eq!(class(&turn(gone, ASK).await), ("connection", "connection", false));
 }

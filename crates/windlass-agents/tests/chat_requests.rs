@@ -6,18 +6,18 @@ use crate::support;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_agents::chat::{Catalogue, ChatOptions, Protocol, ToolSpec};
+use windlass_agents::chat::{ChatOptions, ModelProtocol, ToolCatalogue, ToolSpec};
 use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, parse_json, to_json, to_json_pretty};
 
-use support::canned::Canned;
+use support::canned::CannedService;
 use support::models::{BOTH, options, turn_call, turn_with};
 use support::{class, error};
 
 /// Two tools.
-struct Shelf;
+struct TwoTools;
 
-impl Catalogue for Shelf {
+impl ToolCatalogue for TwoTools {
     fn specs(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
         let spec = |name: &str| ToolSpec {
             name: name.to_owned(),
@@ -29,7 +29,7 @@ impl Catalogue for Shelf {
     }
 }
 
-fn settings(case: &Value, url: &str, protocol: Protocol) -> ChatOptions {
+fn settings(case: &Value, url: &str, protocol: ModelProtocol) -> ChatOptions {
     let mut options = options(url, protocol, true);
     let service = &mut options.services[0];
     let given = |name: &str| case.get("settings").and_then(|settings| settings.get(name));
@@ -43,16 +43,16 @@ fn settings(case: &Value, url: &str, protocol: Protocol) -> ChatOptions {
     options
 }
 
-async fn sent(case: &Value, protocol: Protocol) -> Value {
-    let service = Canned::json(500, "{}").await;
+async fn sent(case: &Value, protocol: ModelProtocol) -> Value {
+    let service = CannedService::json(500, "{}").await;
     let call = turn_call(&to_json(case.get("input").unwrap()));
-    let outcome = turn_with(settings(case, &service.url, protocol), Arc::new(Shelf), call).await;
+    let outcome = turn_with(settings(case, &service.url, protocol), Arc::new(TwoTools), call).await;
     assert_eq!(class(&outcome), ("500", "http", true), "{:?}", error(&outcome));
     parse_json(&service.body()).unwrap()
 }
 
 #[tokio::test]
-async fn requests_are_as_written_down() {
+async fn requests_match_the_recorded_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chat_requests");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -76,7 +76,7 @@ async fn requests_are_as_written_down() {
 }
 
 #[tokio::test]
-async fn inputs_that_cannot_be_asked() {
+async fn invalid_inputs_are_rejected() {
     let table = [
         ("1", "`the input` is integer, not an object", ""),
         (r#"{"mesages": []}"#, "has no `mesages`", "did you mean `messages`?"),
@@ -114,8 +114,11 @@ async fn inputs_that_cannot_be_asked() {
         ),
     ];
     for (input, message, hint) in table {
-        let outcome =
-            turn_with(options("http://127.0.0.1:1/v1", Protocol::OpenAi, true), Arc::new(Shelf), turn_call(input));
+        let outcome = turn_with(
+            options("http://127.0.0.1:1/v1", ModelProtocol::OpenAi, true),
+            Arc::new(TwoTools),
+            turn_call(input),
+        );
         let outcome = outcome.await;
         assert_eq!(class(&outcome).1, "input", "{input}: {:?}", outcome.error);
         assert!(error(&outcome).message.contains(message), "{input}: {}", error(&outcome).message);
@@ -124,9 +127,9 @@ async fn inputs_that_cannot_be_asked() {
 }
 
 /// Tools of one server that is there.
-struct Server;
+struct OneServer;
 
-impl Catalogue for Server {
+impl ToolCatalogue for OneServer {
     fn specs(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
         let parameters = || parse_json(r#"{"type": "object"}"#).unwrap();
         let spec =
@@ -144,10 +147,10 @@ async fn a_tool_that_its_server_does_not_have_is_an_error() {
         (r#"["calc__add", "other__add", "send_message"]"#, "500", ""),
     ];
     for (allow, code, hint) in table {
-        let service = Canned::json(500, "{}").await;
+        let service = CannedService::json(500, "{}").await;
         let input = format!(r#"{{"messages": [{{"role": "user", "content": "x"}}], "tools": {{"allow": {allow}}}}}"#);
-        let options = options(&service.url, Protocol::OpenAi, true);
-        let outcome = turn_with(options, Arc::new(Server), turn_call(&input)).await;
+        let options = options(&service.url, ModelProtocol::OpenAi, true);
+        let outcome = turn_with(options, Arc::new(OneServer), turn_call(&input)).await;
         assert_eq!(class(&outcome).0, code, "{allow}");
         assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains(hint), "{:?}", error(&outcome));
     }

@@ -39,7 +39,7 @@ fn scene() -> Scene {
 }
 
 #[tokio::test]
-async fn nothing_leads_out() {
+async fn reads_never_leave_the_work_folder() {
     let scene = scene();
     let absolute = scene.work("a/one.txt").display().to_string();
     let elsewhere = scene.beside("secret.txt").display().to_string();
@@ -89,7 +89,7 @@ async fn nothing_leads_out() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_outside() {
+async fn writes_never_leave_the_work_folder() {
     let scene = scene();
     let elsewhere = scene.beside("made.txt").display().to_string();
     for (path, expected) in [
@@ -109,14 +109,14 @@ async fn nothing_is_written_outside() {
         let answer = scene.call("write", object([("path", path), ("content", "x")])).await;
         assert!(answer.error && answer.content.contains(expected), "{path}: {answer:?}");
     }
-    let beside: Vec<_> = fs::read_dir(scene.beside("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let outside: Vec<_> = fs::read_dir(scene.beside("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(beside.len(), 2, "only the work folder and what was there: {beside:?}");
     assert_eq!(fs::read_to_string(scene.beside("secret.txt")).unwrap(), "treasure");
     assert!(!scene.work("made").exists(), "a refused path makes no folders");
 }
 
 #[tokio::test]
-async fn files_are_written_whole() {
+async fn files_are_replaced_atomically() {
     let scene = scene();
     for (path, new) in
         [("x/y/z.txt", true), ("x/y/z.txt", false), ("a/inside", false), ("later", true), ("odd\nname", true)]
@@ -140,7 +140,7 @@ async fn files_are_written_whole() {
 }
 
 #[tokio::test]
-async fn lines_are_read_by_number() {
+async fn a_range_of_lines_is_read() {
     let scene = scene();
     fs::write(scene.work("empty"), "").unwrap();
     fs::write(scene.work("latin"), b"caf\xe9\n").unwrap();
@@ -170,7 +170,7 @@ async fn lines_are_read_by_number() {
 }
 
 #[tokio::test]
-async fn names_and_lines_are_found() {
+async fn glob_and_grep_find_names_and_lines() {
     let scene = scene();
     for (tool, arguments, expected) in [
         ("glob", r#"{"pattern": "**/*.rs"}"#, "a/b/two.rs"),
@@ -228,7 +228,7 @@ async fn context_files_are_text_or_media() {
         input.insert("folder", scene.folder());
         input.insert("paths", parse_json(paths).unwrap());
         input.insert("lenient", lenient);
-        AgentFiles::default().call(ToolCall::alone(Value::map(input)))
+        AgentFiles::default().call(ToolCall::for_test(Value::map(input)))
     };
     let good = run(r#"["a/one.txt", "p.PNG", "d.pdf", "a/inside"]"#, false).await;
     assert_eq!(
@@ -246,10 +246,10 @@ async fn context_files_are_text_or_media() {
 }
 
 #[tokio::test]
-async fn what_decides_what_runs_is_left_alone() {
-    let scene = Scene::protecting(|work| windlass_agents::Protected {
-        closed: vec![work.join("runs")],
-        kept: vec![work.join("flow.yaml"), work.join("missing/own.toml")],
+async fn protected_paths_are_not_touched() {
+    let scene = Scene::protecting(|work| windlass_agents::ProtectedPaths {
+        no_access: vec![work.join("runs")],
+        read_only: vec![work.join("flow.yaml"), work.join("missing/own.toml")],
     });
     for folder in [".git/hooks", ".windlass", "sub/.Windlass", "runs"] {
         fs::create_dir_all(scene.work(folder)).unwrap();

@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
-use windlass_agents::language::Agent;
+use windlass_agents::language::AgentLanguage;
 use windlass_value::{
-    BlobHash, EvalError, EvalErrorKind, IterationRecords, IterationView, Language, Level, Meter, Mode, NodeView,
-    RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
+    BlobHash, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationRecords, IterationView, Language, Level,
+    Meter, NodeView, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -29,7 +29,7 @@ struct TestScope {
 }
 
 /// A stored value is found by the letters of its name.
-fn marked(name: &str) -> BlobHash {
+fn hash_of_name(name: &str) -> BlobHash {
     let mut hash = [0; 32];
     name.bytes().take(32).enumerate().for_each(|(at, byte)| hash[at] = byte);
     BlobHash(hash)
@@ -41,7 +41,7 @@ fn with_stored(value: &Value) -> Value {
             Some(name) => {
                 let chunked = name.starts_with("chunked");
                 let items = if chunked { 3 } else { 0 };
-                Value::Stored(Arc::new(Stored { hash: marked(name), size: 70_000, items, chunked }))
+                Value::Stored(Arc::new(StoredValue { hash: hash_of_name(name), size: 70_000, items, chunked }))
             }
             None => value.clone(),
         },
@@ -64,7 +64,7 @@ impl TestScope {
         path.iter().try_fold(self.given.clone(), |value, key| value.get(key).cloned())
     }
 
-    fn seen(&self, name: &str, step: &Value) -> NodeView {
+    fn node_view(&self, name: &str, step: &Value) -> NodeView {
         let part = |key: &str| step.get(key).cloned().unwrap_or_default();
         let status = part("status");
         NodeView {
@@ -77,13 +77,13 @@ impl TestScope {
             started_at: NOW,
             ended_at: NOW,
             iteration_records: IterationRecords::None,
-            records_listed: None,
+            body_nodes: None,
             usage: part("usage"),
         }
     }
 }
 
-impl Scope for TestScope {
+impl EvalScope for TestScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
         match level {
             Level::Step => self.find(&["own", name]),
@@ -97,12 +97,12 @@ impl Scope for TestScope {
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
-        self.find(&["steps", name]).map(|step| self.seen(name, &step))
+        self.find(&["steps", name]).map(|step| self.node_view(name, &step))
     }
 
-    fn node_beyond(&self, owners: usize, name: &str) -> Option<NodeView> {
+    fn node_outside(&self, owners: usize, name: &str) -> Option<NodeView> {
         match self.find(&["beyond", &owners.to_string(), name]) {
-            Some(step) => Some(self.seen(name, &step)),
+            Some(step) => Some(self.node_view(name, &step)),
             None => self.node(name),
         }
     }
@@ -137,9 +137,9 @@ impl Scope for TestScope {
         0
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let blobs = self.given.get("blobs").and_then(Value::as_map);
-        let found = blobs.and_then(|blobs| blobs.iter().find(|(name, _)| marked(name) == stored.hash));
+        let found = blobs.and_then(|blobs| blobs.iter().find(|(name, _)| hash_of_name(name) == stored.hash));
         found.map(|(_, value)| value.clone()).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))
     }
 }
@@ -154,8 +154,8 @@ fn kind(error: &EvalError) -> &'static str {
     }
 }
 
-fn evaluated(source: &Value, given: &Value, meter: &mut Meter) -> String {
-    match Agent.compile(source, Mode::Value) {
+fn evaluate(source: &Value, given: &Value, meter: &mut Meter) -> String {
+    match AgentLanguage.compile(source, ExpressionMode::Value) {
         Err(errors) => format!("refused: {}", errors[0].message),
         Ok(expression) => match expression.eval(&TestScope::new(given), meter) {
             Ok(value) => to_json(&value),
@@ -179,9 +179,9 @@ fn message(found: &str) -> String {
 
 fn fits(found: &str, expected: &str) -> bool {
     let parts = |text: &str| text.split(" ~ ").map(|part| part.replace('⏎', "\n")).collect::<Vec<_>>();
-    let in_order = |text: &str, wanted: &str| {
+    let in_order = |text: &str, expected_parts: &str| {
         let mut rest = text;
-        parts(wanted).iter().all(|part| match rest.find(part.as_str()) {
+        parts(expected_parts).iter().all(|part| match rest.find(part.as_str()) {
             Some(at) => {
                 rest = &rest[at + part.len()..];
                 true
@@ -189,22 +189,22 @@ fn fits(found: &str, expected: &str) -> bool {
             None => false,
         })
     };
-    if let Some(wanted) = expected.strip_prefix("has: ") {
-        return in_order(&message(found), wanted);
+    if let Some(expected_parts) = expected.strip_prefix("has: ") {
+        return in_order(&message(found), expected_parts);
     }
-    if let Some(unwanted) = expected.strip_prefix("lacks: ") {
-        return parts(unwanted).iter().all(|part| !message(found).contains(part.as_str()));
+    if let Some(unexpected_parts) = expected.strip_prefix("lacks: ") {
+        return parts(unexpected_parts).iter().all(|part| !message(found).contains(part.as_str()));
     }
     for mark in ["error: ", "refused: "] {
-        if let Some(wanted) = expected.strip_prefix(mark) {
-            return found.starts_with(mark) && in_order(found, wanted);
+        if let Some(expected_parts) = expected.strip_prefix(mark) {
+            return found.starts_with(mark) && in_order(found, expected_parts);
         }
     }
     json(expected) == parse_json(found).unwrap_or(Value::from(found))
 }
 
 #[test]
-fn cases() {
+fn every_case_evaluates_as_expected() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases-language");
     let mut wrong = Vec::new();
     let mut files: Vec<_> =
@@ -220,11 +220,11 @@ fn cases() {
                 continue;
             }
             let (source, expected) = line.rsplit_once(" => ").unwrap_or_else(|| panic!("{line}: what is expected?"));
-            let found = evaluated(&json(source), &given, &mut Meter::new(1_000_000, 1 << 24));
+            let found = evaluate(&json(source), &given, &mut Meter::new(1_000_000, 1 << 24));
             count += 1;
             if !fits(&found, expected) {
-                let place = format!("{}:{}", file.file_name().expect("a name").to_string_lossy(), number + 1);
-                wrong.push(format!("{place}\n  {source}\n  wanted {expected}\n  got    {}", message(&found)));
+                let position = format!("{}:{}", file.file_name().expect("a name").to_string_lossy(), number + 1);
+                wrong.push(format!("{position}\n  {source}\n  wanted {expected}\n  got    {}", message(&found)));
             }
         }
     }
@@ -246,7 +246,7 @@ fn long_texts_are_cut_and_paid_for() {
             ("dependencies", Value::list(dependencies)),
         ])
     };
-    let found = |source: &Value, fuel: u64| evaluated(source, &given, &mut Meter::new(fuel, 1 << 24));
+    let found = |source: &Value, fuel: u64| evaluate(source, &given, &mut Meter::new(fuel, 1 << 24));
     let text = message(&found(&source(false, 1), 1_000_000));
     assert_eq!(text.matches("[cut here: 383648 more bytes]").count(), 2);
     assert!(text.len() < 34_000, "{}", text.len());
@@ -259,6 +259,6 @@ fn long_texts_are_cut_and_paid_for() {
     let missing: usize = text.rsplit(' ').nth(2).and_then(|count| count.parse().ok()).expect("a marker");
     assert!(missing + text.len() > 20 * 400_000, "{missing}");
     assert!(found(&source(true, 20), 100).starts_with("error: limit"));
-    let small = evaluated(&source(true, 1), &given, &mut Meter::new(1_000_000, 1_000));
+    let small = evaluate(&source(true, 1), &given, &mut Meter::new(1_000_000, 1_000));
     assert!(small.starts_with("error: limit"), "{small}");
 }

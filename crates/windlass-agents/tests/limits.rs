@@ -1,23 +1,23 @@
 //! Every limit of agents' tools: a changed value acts. A case is a line.
 
-use windlass_agents::chat::{ChatOptions, Protocol};
-use windlass_agents::{AgentFiles, BashOptions, DefaultRule, PermissionPolicy, Registry};
+use windlass_agents::chat::{ChatOptions, ModelProtocol};
+use windlass_agents::{AgentFiles, BashOptions, DefaultRule, PermissionPolicy, ToolRegistry};
 use windlass_core::{Limits, ProcessLimits};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::{Duration, Value, parse_json};
 
 use crate::common::Scene;
-use crate::support::canned::{Canned, Then};
+use crate::support::canned::{AfterReply, CannedService};
 use crate::support::error;
 use crate::support::models::{ASK, options, turn};
 
 const SHORT: Duration = Duration::from_ms(50);
 
-fn scene(limits: &ProcessLimits) -> Scene {
+fn scene_with_limits(limits: &ProcessLimits) -> Scene {
     let path = [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())];
     let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) });
-    let registry = Registry::builder_within(limits)
+    let registry = ToolRegistry::builder_with_limits(limits)
         .file_tools()
         .bash(BashOptions::with_environment(path))
         .http(http)
@@ -32,8 +32,8 @@ fn scene(limits: &ProcessLimits) -> Scene {
 }
 
 #[tokio::test]
-async fn tools() {
-    let slow = Canned::start(Vec::new(), Then::Silence).await;
+async fn tool_limits_have_an_effect() {
+    let slow = CannedService::start(Vec::new(), AfterReply::Silence).await;
     let slow = format!(r#"{{"url": "{}"}}"#, slow.url);
     type Change = fn(&mut ProcessLimits);
     let table: [(Change, &str, &str, &str); 12] = [
@@ -68,11 +68,11 @@ async fn tools() {
     for (change, tool, arguments, expected) in table {
         let mut limits = ProcessLimits::default();
         change(&mut limits);
-        let answer = scene(&limits).call_json(tool, arguments).await.content;
+        let answer = scene_with_limits(&limits).call_json(tool, arguments).await.content;
         assert!(answer.contains(expected), "{tool} {arguments}: {answer}");
         // What the usual limits let wait for long is not tried.
         if !expected.contains("within") {
-            let answer = scene(&ProcessLimits::default()).call_json(tool, arguments).await.content;
+            let answer = scene_with_limits(&ProcessLimits::default()).call_json(tool, arguments).await.content;
             assert!(!answer.contains(expected), "{tool} {arguments}: {answer}");
         }
     }
@@ -80,42 +80,43 @@ async fn tools() {
 
 /// What models are told of the limits.
 #[test]
-fn descriptions_say_what_holds() {
+fn descriptions_name_the_limits() {
     let limits = ProcessLimits {
         max_agent_answer_bytes: 2_048,
         max_agent_tool_time: Duration::from_secs(77),
         max_agent_search_file_bytes: 3 << 20,
         ..ProcessLimits::default()
     };
-    let specs = scene(&limits).registry.own_specs();
-    let said: String = specs.iter().map(|spec| format!("{} {:?}\n", spec.description, spec.parameters)).collect();
+    let specs = scene_with_limits(&limits).registry.local_specs();
+    let descriptions: String =
+        specs.iter().map(|spec| format!("{} {:?}\n", spec.description, spec.parameters)).collect();
     for part in ["at most 2 KiB at a time", "files over 3 MiB", "77"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(descriptions.contains(part), "{part}: {descriptions}");
     }
 }
 
 #[tokio::test]
-async fn models() {
-    let within = |limits: ProcessLimits, url: &str| {
-        let ChatOptions { timeout, max_retry_after, .. } = ChatOptions::within(&limits);
-        ChatOptions { timeout, max_retry_after, ..options(url, Protocol::OpenAi, false) }
+async fn model_limits_have_an_effect() {
+    let options_within = |limits: ProcessLimits, url: &str| {
+        let ChatOptions { timeout, max_retry_after, .. } = ChatOptions::with_limits(&limits);
+        ChatOptions { timeout, max_retry_after, ..options(url, ModelProtocol::OpenAi, false) }
     };
-    let busy = Canned::reply(429, "retry-after: 30\r\n", b"{}").await;
+    let busy = CannedService::reply(429, "retry-after: 30\r\n", b"{}").await;
     let limits = ProcessLimits { max_retry_after: Duration::from_secs(20), ..ProcessLimits::default() };
     let outcome = turn(within(limits, &busy.url), ASK).await;
     assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_retry_after`"), "{outcome:?}");
-    let slow = Canned::start(Vec::new(), Then::Silence).await;
+    let slow = CannedService::start(Vec::new(), AfterReply::Silence).await;
     let limits = ProcessLimits { max_model_time: SHORT, ..ProcessLimits::default() };
     let outcome = turn(within(limits, &slow.url), ASK).await;
     assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_model_time`"), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn context_files() {
-    let scene = scene(&ProcessLimits::default());
+async fn context_file_limit_has_an_effect() {
+    let scene = scene_with_limits(&ProcessLimits::default());
     let input = Value::object([("folder", Value::from(scene.folder())), ("paths", Value::list(vec!["a.txt".into()]))]);
-    let small = AgentFiles::within(&Limits { max_context_file_bytes: 3, ..Limits::default() });
-    let outcome = small.call(ToolCall::alone(input.clone())).await;
+    let small = AgentFiles::with_limits(&Limits { max_context_file_bytes: 3, ..Limits::default() });
+    let outcome = small.call(ToolCall::for_test(input.clone())).await;
     assert!(error(&outcome).message.contains("`limits.max_context_file_bytes`"), "{outcome:?}");
-    assert_eq!(AgentFiles::default().call(ToolCall::alone(input)).await.error, None);
+    assert_eq!(AgentFiles::default().call(ToolCall::for_test(input)).await.error, None);
 }

@@ -7,11 +7,11 @@ mod common;
 mod server;
 
 use common::{Scene, object};
-use server::{HttpServer, Manner};
-use windlass_agents::{Catalogue, DefaultRule, McpServer, PermissionPolicy, Reach, Registry};
+use server::{HttpServer, ReplyFormat};
+use windlass_agents::{ToolCatalogue, McpServer, DefaultRule, PermissionPolicy, McpTransport, ToolRegistry};
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_testing::log::Log;
+use windlass_testing::log::TestLog;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value};
 
@@ -22,11 +22,11 @@ fn program(env: &[(&str, &str)]) -> McpServer {
     all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), Secret::plain(*value))));
     let args = ["a_server_if_started_as_one", "--exact", "--nocapture"].map(str::to_owned).to_vec();
     let command = std::env::current_exe().unwrap().display().to_string();
-    McpServer::new("small", Reach::Program { command, args, env: all, folder: None })
+    McpServer::new("small", McpTransport::Program { command, args, env: all, folder: None })
 }
 
 #[test]
-fn a_server_if_started_as_one() {
+fn serves_mcp_when_started_as_server() {
     if std::env::var_os("MCP_SERVER").is_some() {
         server::serve_lines();
         std::process::exit(0);
@@ -35,17 +35,17 @@ fn a_server_if_started_as_one() {
 
 fn service(server: &HttpServer) -> McpServer {
     let headers = vec![("Authorization".to_owned(), Secret::new("Bearer hush-hush-hush"))];
-    McpServer::new("small", Reach::Url { url: server.url(), headers })
+    McpServer::new("small", McpTransport::Url { url: server.url(), headers })
 }
 
 fn scene(server: McpServer) -> Scene {
     let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
-    Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow))
+    Scene::with(ToolRegistry::builder().file_tools().mcp(server).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow))
 }
 
 /// Each limit of MCP servers: a changed value acts. A case is a line.
 #[tokio::test]
-async fn limits() {
+async fn mcp_limits_have_an_effect() {
     type Change = fn(&mut ProcessLimits);
     let table: [(Change, &str); 4] = [
         (|l| l.max_mcp_tools = 3, "`limits.max_mcp_tools`"),
@@ -55,9 +55,9 @@ async fn limits() {
     ];
     for (change, expected) in table {
         let seen = async |limits: &ProcessLimits| {
-            let over_http = HttpServer::start(Manner::Json).await;
+            let over_http = HttpServer::start(ReplyFormat::Json).await;
             let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::from_limits(limits) });
-            let registry = Registry::builder_within(limits).mcp(service(&over_http)).mcp_http(http);
+            let registry = ToolRegistry::builder_with_limits(limits).mcp(service(&over_http)).mcp_http(http);
             let scene = Scene::with(registry, PermissionPolicy::new(DefaultRule::Allow));
             let offered = scene.registry.specs().await;
             let called = scene.call("small__echo", object([("text", "abcdefghij")])).await;
@@ -76,7 +76,7 @@ async fn names(scene: &Scene) -> Vec<String> {
 }
 
 /// Waits for something that happens soon, or fails.
-async fn soon(mut what: impl AsyncFnMut() -> bool) {
+async fn wait_until(mut what: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !what().await {
         assert!(began.elapsed().as_secs() < 120, "it did not come");
@@ -85,14 +85,14 @@ async fn soon(mut what: impl AsyncFnMut() -> bool) {
 }
 
 /// Whether a process of that number runs. A zombie does not.
-fn runs(number: &str) -> bool {
+fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
     state != "X" && state != "Z"
 }
 
 /// What is the same over every transport.
-async fn usual_calls(scene: &Scene) {
+async fn check_usual_calls(scene: &Scene) {
     let offered = names(scene).await;
     let expected = ["echo", "mixed", "fail", "refuse", "die", "hang", "grow", "environment", "spawn", "get_key"];
     assert_eq!(offered, expected.map(|name| format!("small__{name}")));
@@ -122,22 +122,22 @@ async fn usual_calls(scene: &Scene) {
     for number in 0..10 {
         let text = number.to_string();
         let input = Value::map(scene.input("small__echo", object([("text", text.as_str())])));
-        let calling = scene.tool().call(ToolCall::alone(input));
+        let calling = scene.tool().call(ToolCall::for_test(input));
         in_flight.spawn(async move { (common::answer(&calling.await).content, text) });
     }
     while let Some(ended) = in_flight.join_next().await {
-        let (said, expected) = ended.unwrap();
-        assert_eq!(said, expected);
+        let (answered, expected) = ended.unwrap();
+        assert_eq!(answered, expected);
     }
 }
 
 #[tokio::test]
-async fn a_program() {
+async fn a_program_serves_tools() {
     let scene = scene(program(&[]));
-    usual_calls(&scene).await;
+    check_usual_calls(&scene).await;
     assert!(!names(&scene).await.contains(&"small__grown".to_owned()));
     scene.call("small__grow", object([])).await;
-    soon(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
+    wait_until(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
     // Nothing of this process's environment but what the settings say, and no secret comes back.
     let environment = scene.call("small__environment", object([])).await.content;
     let (marks, given): (Vec<&str>, Vec<&str>) =
@@ -146,7 +146,7 @@ async fn a_program() {
 }
 
 #[tokio::test]
-async fn a_program_that_dies_in_the_middle_of_a_call() {
+async fn a_program_that_dies_during_a_call_is_restarted() {
     let scene = scene(program(&[]));
     for _ in 0..3 {
         let dead = scene.call("small__die", object([])).await;
@@ -161,21 +161,21 @@ async fn a_program_that_dies_in_the_middle_of_a_call() {
 async fn a_program_and_its_children_end_with_the_registry() {
     let first = scene(program(&[]));
     let child = first.call("small__spawn", object([])).await.content;
-    assert!(runs(&child), "{child}");
+    assert!(is_running(&child), "{child}");
     first.registry.close().await;
-    soon(async || !runs(&child)).await;
+    wait_until(async || !is_running(&child)).await;
     let child = first.call("small__spawn", object([])).await.content;
-    assert!(runs(&child), "started anew");
+    assert!(is_running(&child), "started anew");
     drop(first);
-    soon(async || !runs(&child)).await;
+    wait_until(async || !is_running(&child)).await;
 }
 
 #[tokio::test]
-async fn programs_that_are_no_servers() {
+async fn programs_that_are_no_servers_are_reported() {
     let of = |command: &str, args: &[&str]| {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let env = vec![("PATH".to_owned(), Secret::plain(std::env::var("PATH").unwrap_or_default()))];
-        let reach = Reach::Program { command: command.to_owned(), args, env, folder: None };
+        let reach = McpTransport::Program { command: command.to_owned(), args, env, folder: None };
         McpServer { connect_timeout: Duration::from_secs(60), ..McpServer::new("small", reach) }
     };
     let silent = McpServer { connect_timeout: Duration::from_ms(500), ..of("sleep", &["1000"]) };
@@ -198,7 +198,7 @@ async fn programs_that_are_no_servers() {
 }
 
 #[tokio::test]
-async fn one_bad_tool_takes_no_other_with_it() {
+async fn a_bad_tool_does_not_affect_the_others() {
     for (kind, why) in [("no_object", "invalid type"), ("no_schema", "foo"), ("doubling", "more than 10000 subschemas")]
     {
         let scene = scene(program(&[("MCP_BAD", kind)]));
@@ -213,7 +213,7 @@ async fn one_bad_tool_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn all_versions_are_spoken() {
+async fn all_protocol_versions_are_supported() {
     for version in ["2026-07-28", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let scene = scene(program(&[("MCP_VERSION", version)]));
         assert_eq!(scene.call("small__echo", object([("text", version)])).await.content, version);
@@ -221,39 +221,39 @@ async fn all_versions_are_spoken() {
 }
 
 #[tokio::test]
-async fn services() {
-    for manner in [Manner::Json, Manner::Stream] {
-        let server = HttpServer::start(manner).await;
+async fn http_servers_serve_tools() {
+    for format in [ReplyFormat::Json, ReplyFormat::Stream] {
+        let server = HttpServer::start(format).await;
         let scene = scene(service(&server));
-        usual_calls(&scene).await;
-        assert_eq!((server.handshakes(), server.wrong()), (1, Vec::new()), "{manner:?}");
+        check_usual_calls(&scene).await;
+        assert_eq!((server.handshakes(), server.wrong()), (1, Vec::new()), "{format:?}");
         // The session is over: a new one, and the call is made.
         server.forget_sessions();
         let again = scene.call("small__echo", object([("text", "again")])).await;
-        assert_eq!((again.content.as_str(), again.error), ("again", false), "{manner:?}");
-        assert_eq!(server.handshakes(), 2, "{manner:?}");
+        assert_eq!((again.content.as_str(), again.error), ("again", false), "{format:?}");
+        assert_eq!(server.handshakes(), 2, "{format:?}");
         scene.registry.close().await;
     }
 }
 
 #[tokio::test]
-async fn a_service_says_what_has_changed() {
-    let server = HttpServer::start(Manner::Stream).await;
+async fn an_http_server_announces_changed_tools() {
+    let server = HttpServer::start(ReplyFormat::Stream).await;
     let scene = scene(service(&server));
     assert!(!names(&scene).await.contains(&"small__grown".to_owned()));
-    soon(async || server.has_listener()).await;
+    wait_until(async || server.has_listener()).await;
     scene.call("small__grow", object([])).await;
-    soon(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
+    wait_until(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
 }
 
 #[tokio::test]
-async fn services_in_trouble() {
-    let server = HttpServer::start(Manner::Stream).await;
+async fn failing_http_servers_are_reported() {
+    let server = HttpServer::start(ReplyFormat::Stream).await;
     let quick = McpServer { timeout: Duration::from_ms(700), ..service(&server) };
     let scene = scene(quick.clone());
     // A busy machine may need more than one try until it is connected, or has an answer.
     let answers = async |text| scene.call("small__echo", object([("text", text)])).await.content == text;
-    soon(async || answers("there").await).await;
+    wait_until(async || answers("there").await).await;
     let hung = scene.call("small__hang", object([])).await;
     assert!(hung.error && hung.content.contains("has not answered within 700ms"), "{hung:?}");
     // The reply breaks off in the middle: that is known at once, not when the time is over.
@@ -262,10 +262,10 @@ async fn services_in_trouble() {
     assert!(dead.error && dead.content.contains("whether the call was done is not known"), "{dead:?}");
     assert!(!dead.content.contains("within"), "{dead:?}");
     assert_eq!(patient.call("small__echo", object([("text", "anew")])).await.content, "anew");
-    soon(async || answers("still there").await).await;
-    let Reach::Url { url, .. } = quick.reach else { panic!("a service") };
+    wait_until(async || answers("still there").await).await;
+    let McpTransport::Url { url, .. } = quick.transport else { panic!("a service") };
     let of = |url: &str, headers: Vec<(String, Secret)>| {
-        let reach = Reach::Url { url: url.to_owned(), headers };
+        let reach = McpTransport::Url { url: url.to_owned(), headers };
         McpServer { connect_timeout: Duration::from_secs(60), ..McpServer::new("small", reach) }
     };
     for (server, why) in [
@@ -281,17 +281,14 @@ async fn services_in_trouble() {
     }
     // Closed addresses stay closed for servers, too.
     let http = HttpTool::new(HttpOptions::default());
-    let closed = Scene::with(
-        Registry::builder().mcp(service(&server)).mcp_http(http),
-        PermissionPolicy::new(DefaultRule::Allow),
-    );
+    let closed = Scene::with(ToolRegistry::builder().mcp(service(&server)).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow));
     let error = closed.registry.specs().await.unwrap_err();
     assert!(error.message.contains("not public"), "{}", error.message);
 }
 
 #[tokio::test]
-async fn a_service_that_was_away() {
-    let server = HttpServer::start(Manner::Json).await;
+async fn a_stopped_http_server_is_reported() {
+    let server = HttpServer::start(ReplyFormat::Json).await;
     let settings = service(&server);
     let scene = scene(McpServer { timeout: Duration::from_secs(60), ..settings });
     assert_eq!(scene.call("small__echo", object([("text", "a")])).await.content, "a");
@@ -302,25 +299,25 @@ async fn a_service_that_was_away() {
 }
 
 #[test]
-fn names_of_servers() {
+fn server_names_are_checked() {
     for (name, good) in [("github", true), ("a-b_c", true), ("a__b", false), ("", false), ("a b", false), ("a_", false)]
     {
         assert_eq!(windlass_agents::is_server_name(name), good, "{name}");
     }
-    let twice = Registry::builder().mcp(program(&[])).mcp(program(&[])).build();
+    let twice = ToolRegistry::builder().mcp(program(&[])).mcp(program(&[])).build();
     assert!(twice.err().unwrap().message.contains("two"));
 }
 
 #[tokio::test]
 async fn an_unavailable_optional_server_is_logged_once() {
-    let (log, _listening) = Log::of_this_thread();
+    let (log, _listening) = TestLog::for_this_thread();
     let command = "no-such-program-at-all".to_owned();
-    let reach = Reach::Program { command, args: Vec::new(), env: Vec::new(), folder: None };
+    let reach = McpTransport::Program { command, args: Vec::new(), env: Vec::new(), folder: None };
     let server = McpServer { optional: true, ..McpServer::new("small", reach) };
-    let registry = Registry::builder().mcp(server).build().unwrap();
+    let registry = ToolRegistry::builder().mcp(server).build().unwrap();
     for _ in 0..2 {
         assert!(registry.specs().await.unwrap().is_empty());
     }
-    let told = log.lines();
-    assert!(told.len() == 1 && told[0].contains("`small`") && told[0].contains("without it"), "{told:?}");
+    let lines = log.lines();
+    assert!(lines.len() == 1 && lines[0].contains("`small`") && lines[0].contains("without it"), "{lines:?}");
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::disk::Folder;
+use crate::disk::BenchFolder;
 use crate::workloads;
 
 pub(crate) const BEGIN: &str = "measured-part-begins";
@@ -19,7 +19,7 @@ const WRITES: [&str; 4] = ["write(", "pwrite64(", "writev(", "pwritev("];
 const INSTALL: &str = "not counted: strace is not installed; `apt-get install strace` (or `dnf install strace`)";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct SyscallCounts {
     pub syncs: u64,
     pub writes: u64,
 }
@@ -37,28 +37,28 @@ pub(crate) fn child(arguments: &[String]) -> bool {
 }
 
 /// Runs a workload once under strace.
-pub(crate) fn count(workload: &str) -> Result<Counts, String> {
-    let folder = Folder::new(&format!("{workload}-counted"));
-    let place = folder.path().canonicalize().map_err(|error| error.to_string())?;
-    let trace = place.join("trace");
+pub(crate) fn count(workload: &str) -> Result<SyscallCounts, String> {
+    let folder = BenchFolder::new(&format!("{workload}-counted"));
+    let directory = folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let trace = directory.join("trace");
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("strace");
     command.args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,write,pwrite64,writev,pwritev,openat", "-o"]);
-    command.arg(&trace).arg(program).arg("--workload").arg(workload).arg(&place);
+    command.arg(&trace).arg(program).arg("--workload").arg(workload).arg(&directory);
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(|_| INSTALL.to_owned())?;
     if !status.success() {
         return Err(format!("not counted: strace ended with {status}"));
     }
     let text = std::fs::read_to_string(&trace).map_err(|error| error.to_string())?;
-    counted(&text, &place.join("store").to_string_lossy())
+    count_calls(&text, &directory.join("store").to_string_lossy())
 }
 
 /// Counts the calls on files below `store` between the marks.
-fn counted(trace: &str, store: &str) -> Result<Counts, String> {
+fn count_calls(trace: &str, store: &str) -> Result<SyscallCounts, String> {
     let (_, rest) = trace.split_once(BEGIN).ok_or("not counted: the trace has no begin")?;
     let (measured, _) = rest.split_once(END).ok_or("not counted: the trace has no end")?;
     let below = format!("<{store}");
-    let mut counts = Counts::default();
+    let mut counts = SyscallCounts::default();
     // A call that another thread interrupts has a second line, `<... fdatasync resumed>`, which has no file.
     for line in measured.lines().filter(|line| line.contains(&below)) {
         let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
@@ -71,7 +71,7 @@ fn counted(trace: &str, store: &str) -> Result<Counts, String> {
 /// Prints a line of JSON. False: it could not be counted.
 pub(crate) fn print(workload: &str) -> bool {
     match count(workload) {
-        Ok(Counts { syncs, writes }) => println!(r#"{{"key":"{workload}","syncs":{syncs},"writes":{writes}}}"#),
+        Ok(SyscallCounts { syncs, writes }) => println!(r#"{{"key":"{workload}","syncs":{syncs},"writes":{writes}}}"#),
         Err(why) => {
             eprintln!("{workload}: {why}");
             return false;
@@ -97,7 +97,7 @@ mod tests {
 7 openat(AT_FDCWD, \"/b/measured-part-ends\", O_RDONLY) = -1 ENOENT
 7 fsync(4</b/store/run.db>) = 0
 ";
-        assert_eq!(counted(trace, "/b/store"), Ok(Counts { syncs: 1, writes: 2 }));
-        assert!(counted("", "/b/store").is_err());
+        assert_eq!(count_calls(trace, "/b/store"), Ok(SyscallCounts { syncs: 1, writes: 2 }));
+        assert!(count_calls("", "/b/store").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
-use windlass_syntax::Source;
+use windlass_syntax::SourceText;
 use windlass_value::{Duration, Value};
 
 /// Limits raised far enough for the long loops.
@@ -19,7 +19,7 @@ pub(crate) fn limits() -> Limits {
 
 /// A condition and a compose, nothing else.
 pub(crate) fn counting_loop(iterations: u64) -> Plan {
-    compiled(&format!(
+    compile(&format!(
         r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
             "limit": {{"count": {most}, "timeout": "P6D"}},
             "actions": {{"note": {{"type": "compose", "inputs": {{"index": "@variables('loopIndex')"}}}}}}}}"#,
@@ -29,7 +29,7 @@ pub(crate) fn counting_loop(iterations: u64) -> Plan {
 
 /// One effect each turn.
 pub(crate) fn effect_loop(iterations: u64, action: &str) -> Plan {
-    compiled(&format!(
+    compile(&format!(
         r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
             "limit": {{"count": {most}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
         most = iterations + 1
@@ -53,12 +53,12 @@ pub(crate) fn five_steps() -> Plan {
         )
     };
     let steps: Vec<String> = (1..=5).map(step).collect();
-    compiled(&format!(r#"{{"name": "five", "triggers": {{}}, "actions": {{{}}}}}"#, steps.join(",")))
+    compile(&format!(r#"{{"name": "five", "triggers": {{}}, "actions": {{{}}}}}"#, steps.join(",")))
 }
 
 /// A compose for each of many items, a hundred at a time.
 pub(crate) fn items(count: u64) -> Plan {
-    compiled(&format!(
+    compile(&format!(
         r#"{{"type": "foreach", "name": "all", "foreach": "@range(0, {count})",
             "runtimeConfiguration": {{"concurrency": {{"repetitions": 100}}}},
             "actions": {{"double": {{"type": "compose", "inputs": "@mul(item(), 2)"}}}}}}"#
@@ -68,7 +68,7 @@ pub(crate) fn items(count: u64) -> Plan {
 /// One condition, evaluated for each of many items in the run's own scope; it never holds, so that nothing is kept. Whatever
 /// is large comes with the run's input: `{variable, other, body}`.
 pub(crate) fn condition(times: u64) -> Plan {
-    let mut plan = compiled(
+    let mut plan = compile(
         r#"{"name": "condition", "triggers": {}, "actions": {
             "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "i", "type": "integer", "value": 20}]}},
             "large": {"type": "initializeVariable", "runAfter": {"i": ["Succeeded"]},
@@ -90,12 +90,12 @@ pub(crate) const CONDITION: &str = "@and(greater(variables('i'), 10), equals(bod
 
 /// Waits for a day.
 pub(crate) fn waiting() -> Plan {
-    compiled(r#"{"type": "wait", "name": "sleep", "inputs": {"interval": {"count": 24, "unit": "hour"}}}"#)
+    compile(r#"{"type": "wait", "name": "sleep", "inputs": {"interval": {"count": 24, "unit": "hour"}}}"#)
 }
 
-fn compiled(text: &str) -> Plan {
-    let source = Source::new("bench.json", text);
-    let options = windlass_loom::Options {
+fn compile(text: &str) -> Plan {
+    let source = SourceText::new("bench.json", text);
+    let options = windlass_loom::LoomOptions {
         limits: limits(),
         name: Some("bench".to_owned()),
         tools: vec!["http".to_owned(), "noop".to_owned()],

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A folder on the disk that is measured, emptied when dropped.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct BenchFolder(PathBuf);
 
-impl Folder {
-    pub(crate) fn new(name: &str) -> Folder {
+impl BenchFolder {
+    pub(crate) fn new(name: &str) -> BenchFolder {
         let base = std::env::var_os("WINDLASS_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
         let path = base.join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("the bench folder can be made");
-        Folder(path)
+        BenchFolder(path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -22,7 +22,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use windlass_core::plan::Plan;
-use windlass_runtime::{EngineOptions, StartOptions};
+use windlass_runtime::{EngineOptions, RunStartOptions};
 use windlass_store_sqlite::SyncMode;
 use windlass_testing::test_service::TestService;
 use windlass_value::Value;
 
 use crate::counts;
 use crate::definitions;
-use crate::disk::{self, Folder};
+use crate::disk::{self, BenchFolder};
 use crate::engine::{engine, options, runtime, sqlite};
 
 /// Runs a plan once, durable, and gives its time.
-pub(crate) fn timed(folder: &Path, plan: Plan, durability: SyncMode) -> Duration {
+pub(crate) fn time_run(folder: &Path, plan: Plan, durability: SyncMode) -> Duration {
     runtime().block_on(async {
         let engine = engine(sqlite(folder, durability), EngineOptions { commit_here: true, ..options() });
         let (plan, _) = engine.add_plan(plan).expect("the plan loads");
         counts::mark(folder, counts::BEGIN);
         let begun = Instant::now();
-        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
         let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
         let report = handle.wait().await.expect("the run ends");
         assert_eq!(report.status, windlass_core::Status::Succeeded, "{:?}", report.error);
@@ -34,38 +34,38 @@ pub(crate) fn timed(folder: &Path, plan: Plan, durability: SyncMode) -> Duration
 }
 
 /// The loop and the disk take turns, so that a neighbour's burst hits both.
-fn against_the_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec<String> {
-    let (mut best, mut told) = (0.0, (0.0, 0.0));
+fn relative_to_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec<String> {
+    let (mut best, mut best_rates) = (0.0, (0.0, 0.0));
     for _ in 0..5 {
-        let folder = Folder::new(name);
+        let folder = BenchFolder::new(name);
         let disk = disk::sync_rate(folder.path(), Duration::from_millis(700));
-        let rate = iterations as f64 / timed(folder.path(), plan(), SyncMode::Full).as_secs_f64();
+        let rate = iterations as f64 / time_run(folder.path(), plan(), SyncMode::Full).as_secs_f64();
         let disk = (disk + disk::sync_rate(folder.path(), Duration::from_millis(700))) / 2.0;
         if rate / disk > best {
             best = rate / disk;
-            told = (rate, disk);
+            best_rates = (rate, disk);
         }
     }
-    vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1)]
+    vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", best_rates.0, best * 100.0, best_rates.1)]
 }
 
 pub(crate) fn effect_iterations() -> Vec<String> {
-    against_the_disk("effects", 3_000, || definitions::effect_loop(3_000, definitions::NOOP))
+    relative_to_disk("effects", 3_000, || definitions::effect_loop(3_000, definitions::NOOP))
 }
 
 /// What a turn costs besides the disk.
 pub(crate) fn unsynced_iterations() -> Vec<String> {
     const ITERATIONS: u64 = 30_000;
-    let folder = Folder::new("unsynced");
+    let folder = BenchFolder::new("unsynced");
     let plan = definitions::effect_loop(ITERATIONS, definitions::NOOP);
-    let rate = ITERATIONS as f64 / timed(folder.path(), plan, SyncMode::Off).as_secs_f64();
+    let rate = ITERATIONS as f64 / time_run(folder.path(), plan, SyncMode::Off).as_secs_f64();
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
 pub(crate) fn http_iterations() -> Vec<String> {
     let service = TestService::start().expect("the service starts");
     let action = definitions::http(&service.url("/json/x"));
-    against_the_disk("http", 2_000, || definitions::effect_loop(2_000, &action))
+    relative_to_disk("http", 2_000, || definitions::effect_loop(2_000, &action))
 }
 
 pub(crate) fn many_runs() -> Vec<String> {
@@ -75,7 +75,7 @@ pub(crate) fn many_runs() -> Vec<String> {
 
 /// Steps per second of so many runs of five steps.
 pub(crate) fn run_rate(runs: usize) -> f64 {
-    let folder = Folder::new("runs");
+    let folder = BenchFolder::new("runs");
     runtime().block_on(async {
         let engine = engine(sqlite(folder.path(), SyncMode::Full), options());
         let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
@@ -88,7 +88,7 @@ pub(crate) fn run_rate(runs: usize) -> f64 {
             while tasks.try_join_next().is_some() {}
             let engine = engine.clone();
             tasks.spawn(async move {
-                let options = StartOptions { watch: false, ..StartOptions::default() };
+                let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
                 let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
                 handle.wait().await.expect("the run ends");
                 drop(slot);
@@ -104,8 +104,9 @@ pub(crate) fn items() -> Vec<String> {
     let before = disk::resident();
     let (mut best, mut peak) = (0.0_f64, 0);
     for _ in 0..3 {
-        let folder = Folder::new("items");
-        best = best.max(ITEMS as f64 / timed(folder.path(), definitions::items(ITEMS), SyncMode::Full).as_secs_f64());
+        let folder = BenchFolder::new("items");
+        best =
+            best.max(ITEMS as f64 / time_run(folder.path(), definitions::items(ITEMS), SyncMode::Full).as_secs_f64());
         peak = disk::resident_peak();
     }
     vec![format!("{best:.0} items/s; memory peak {} MB over {} MB", (peak - before) >> 20, before >> 20)]
@@ -113,8 +114,8 @@ pub(crate) fn items() -> Vec<String> {
 
 pub(crate) fn ten_million() -> Vec<String> {
     const ITERATIONS: u64 = 10_000_000;
-    let folder = Folder::new("million");
-    let took = timed(folder.path(), definitions::counting_loop(ITERATIONS), SyncMode::Full);
+    let folder = BenchFolder::new("million");
+    let took = time_run(folder.path(), definitions::counting_loop(ITERATIONS), SyncMode::Full);
     vec![format!(
         "{:.0} turns/s durable; memory peak {} MB; store {} MB",
         ITERATIONS as f64 / took.as_secs_f64(),
@@ -123,7 +124,7 @@ pub(crate) fn ten_million() -> Vec<String> {
     )]
 }
 
-fn store_bytes(folder: &Folder) -> u64 {
+fn store_bytes(folder: &BenchFolder) -> u64 {
     let files = std::fs::read_dir(folder.path().join("store")).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
@@ -131,27 +132,30 @@ fn store_bytes(folder: &Folder) -> u64 {
 /// A run is left after a million turns; the time from opening the store to the next turn counts.
 pub(crate) fn restart() -> Vec<String> {
     vec![
-        format!("compute-only: {}", restart_of("restart-compute", definitions::counting_loop(u64::MAX / 4), 1_000_000)),
+        format!(
+            "compute-only: {}",
+            measure_restart("restart-compute", definitions::counting_loop(u64::MAX / 4), 1_000_000)
+        ),
         format!(
             "one effect a turn: {}",
-            restart_of("restart-effects", definitions::effect_loop(u64::MAX / 4, definitions::NOOP), 1_000_000)
+            measure_restart("restart-effects", definitions::effect_loop(u64::MAX / 4, definitions::NOOP), 1_000_000)
         ),
     ]
 }
 
-fn restart_of(name: &str, plan: Plan, iterations: u64) -> String {
-    let folder = Folder::new(name);
+fn measure_restart(name: &str, plan: Plan, iterations: u64) -> String {
+    let folder = BenchFolder::new(name);
     let run = runtime().block_on(async {
         // The way there need not be durable against power loss; the way back is the same.
         let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options() });
         let (hash, _) = engine.add_plan(plan).expect("the plan loads");
-        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
         let handle = engine.start(hash, Value::Null, options).await.expect("the run starts");
         let run = handle.run.clone();
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let image = windlass_runtime::peek(&*store, &run).expect("the run can be read");
+            let image = windlass_runtime::snapshot_progress(&*store, &run).expect("the run can be read");
             if image.is_some_and(|(_, so_far)| so_far >= iterations) {
                 break;
             }
@@ -178,7 +182,7 @@ fn restart_of(name: &str, plan: Plan, iterations: u64) -> String {
 
 pub(crate) fn waiting_runs() -> Vec<String> {
     const RUNS: usize = 100_000;
-    let folder = Folder::new("waiting");
+    let folder = BenchFolder::new("waiting");
     runtime().block_on(async {
         let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store, EngineOptions { evict_after: Duration::ZERO, ..options() });
@@ -192,7 +196,7 @@ pub(crate) fn waiting_runs() -> Vec<String> {
                     while tasks.try_join_next().is_some() {}
                     let engine = engine.clone();
                     tasks.spawn(async move {
-                        let options = StartOptions { watch: false, ..StartOptions::default() };
+                        let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
                         drop(engine.start(plan, Value::Null, options).await.expect("the run starts"));
                         drop(slot);
                     });

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass_expr::wdl;
-use windlass_runtime::{Engine, EngineOptions};
+use windlass_runtime::{EngineOptions, RuntimeEngine};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore, SyncMode};
 use windlass_tools::{HttpOptions, Outbound, standard_tools};
@@ -25,8 +25,8 @@ pub(crate) fn sqlite(folder: &Path, durability: SyncMode) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(&folder.join("store"), options).expect("the store opens"))
 }
 
-pub(crate) fn engine(store: Arc<dyn Store>, options: EngineOptions) -> Engine {
-    Engine::new(store, options).expect("the engine starts")
+pub(crate) fn engine(store: Arc<dyn Store>, options: EngineOptions) -> RuntimeEngine {
+    RuntimeEngine::new(store, options).expect("the engine starts")
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

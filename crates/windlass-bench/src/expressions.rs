@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::Status;
-use windlass_expr::jinja::Jinja;
-use windlass_expr::wdl::Wdl;
+use windlass_expr::jinja::JinjaLanguage;
+use windlass_expr::wdl::WdlLanguage;
 use windlass_value::{
-    EvalError, IterationView, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, Value,
+    EvalError, EvalScope, ExpressionMode, IterationView, Language, Level, Meter, NodeView, RunView, StoredValue,
+    Timestamp, Value,
 };
 
 use crate::{definitions, reducer};
@@ -27,15 +28,21 @@ pub(crate) fn condition() -> Vec<String> {
         ("the action's own body of 10 MB", [small(), small(), large()]),
     ];
     let mut lines = vec![
-        format!("{:>5.0} ns  the expression alone, small values", alone(&Wdl, definitions::CONDITION)),
-        format!("{:>5.0} ns  a condition of the same size as a template", alone(&Jinja, TEMPLATE)),
+        format!(
+            "{:>5.0} ns  the expression alone, small values",
+            time_without_reducer(&WdlLanguage, definitions::CONDITION)
+        ),
+        format!(
+            "{:>5.0} ns  a condition of the same size as a template",
+            time_without_reducer(&JinjaLanguage, TEMPLATE)
+        ),
     ];
     let mut first = None;
     for (what, [variable, other, body]) in cases {
         let payload = Value::object([("variable", variable), ("other", other), ("body", body)]);
-        let each = in_the_reducer(&payload);
-        let ratio = each / *first.get_or_insert(each);
-        lines.push(format!("{each:>5.0} ns  {what} ({ratio:.2} x)"));
+        let nanos = time_in_reducer(&payload);
+        let ratio = nanos / *first.get_or_insert(nanos);
+        lines.push(format!("{nanos:>5.0} ns  {what} ({ratio:.2} x)"));
     }
     lines
 }
@@ -49,7 +56,7 @@ fn large() -> Value {
 
 /// Nanoseconds of one evaluation: a run with many of them against the same run with none. Each tick counts at its best; the one
 /// that differs most is the one that evaluates.
-fn in_the_reducer(payload: &Value) -> f64 {
+fn time_in_reducer(payload: &Value) -> f64 {
     let (many, none) = (best_ticks(TIMES, payload), best_ticks(0, payload));
     let more = many.iter().zip(&none).map(|(many, none)| many.saturating_sub(*none)).max().unwrap_or_default();
     more.as_nanos() as f64 / TIMES as f64
@@ -77,10 +84,10 @@ fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
 }
 
 /// Nanoseconds of one evaluation without the reducer around it.
-fn alone(language: &dyn Language, condition: &str) -> f64 {
-    let expression = language.compile(&Value::from(condition), Mode::Condition);
+fn time_without_reducer(language: &dyn Language, condition: &str) -> f64 {
+    let expression = language.compile(&Value::from(condition), ExpressionMode::Condition);
     let Ok(expression) = expression else { panic!("the condition compiles") };
-    let scope = Fixed::new();
+    let scope = FixedScope::new();
     let best = (0..ROUNDS).map(|_| {
         let begun = Instant::now();
         for _ in 0..TIMES {
@@ -93,16 +100,16 @@ fn alone(language: &dyn Language, condition: &str) -> f64 {
 }
 
 /// A scope with one variable and one node.
-struct Fixed {
+struct FixedScope {
     run: RunView,
     node: NodeView,
 }
 
-impl Fixed {
-    fn new() -> Fixed {
+impl FixedScope {
+    fn new() -> FixedScope {
         let start = Timestamp(0);
         let body = Value::object([("a", Value::object([("b", "d")]))]);
-        Fixed {
+        FixedScope {
             run: RunView::new("r", "w", start),
             node: NodeView {
                 name: "x".into(),
@@ -114,14 +121,14 @@ impl Fixed {
                 started_at: start,
                 ended_at: start,
                 iteration_records: Default::default(),
-                records_listed: None,
+                body_nodes: None,
                 usage: Value::Null,
             },
         }
     }
 }
 
-impl Scope for Fixed {
+impl EvalScope for FixedScope {
     fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
         Some(Value::Int(20))
     }
@@ -150,7 +157,7 @@ impl Scope for Fixed {
         0
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         Err(EvalError::need_blobs(vec![stored.hash]))
     }
 }

@@ -6,52 +6,56 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct BenchReply {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> std::io::Result<Connection> {
+impl HttpConnection {
+    pub(crate) async fn open(address: SocketAddr) -> std::io::Result<HttpConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream, read: Vec::with_capacity(4096) })
+        Ok(HttpConnection { stream, read: Vec::with_capacity(4096) })
     }
 
     /// Sends a whole request and reads the whole answer, which says how long it is.
-    pub(crate) async fn call(&mut self, request: &[u8]) -> std::io::Result<Answer> {
+    pub(crate) async fn call(&mut self, request: &[u8]) -> std::io::Result<BenchReply> {
         self.stream.write_all(request).await?;
         self.read.clear();
         let head = loop {
             if let Some(end) = find(&self.read, b"\r\n\r\n") {
                 break end + 4;
             }
-            self.more().await?;
+            self.read_more().await?;
         };
         let text = String::from_utf8_lossy(&self.read[..head]).to_ascii_lowercase();
         let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let length = text.split("content-length:").nth(1).and_then(|rest| rest.split("\r\n").next());
         let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or(0);
         while self.read.len() < head + length {
-            self.more().await?;
+            self.read_more().await?;
         }
-        Ok(Answer { status, body: self.read[head..head + length].to_vec() })
+        Ok(BenchReply { status, body: self.read[head..head + length].to_vec() })
     }
 
     /// Sends a request whose answer never ends by itself, and gives each piece to `seen` until that has enough.
-    pub(crate) async fn stream(mut self, request: &[u8], mut seen: impl FnMut(&[u8]) -> bool) -> std::io::Result<()> {
+    pub(crate) async fn stream(
+        mut self,
+        request: &[u8],
+        mut on_chunk: impl FnMut(&[u8]) -> bool,
+    ) -> std::io::Result<()> {
         self.stream.write_all(request).await?;
         loop {
             self.read.clear();
             let read = tokio::time::timeout(Duration::from_secs(120), self.stream.read_buf(&mut self.read)).await;
             match read {
                 Ok(Ok(0)) => return Ok(()),
-                Ok(Ok(_)) if seen(&self.read) => return Ok(()),
+                Ok(Ok(_)) if on_chunk(&self.read) => return Ok(()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(std::io::ErrorKind::TimedOut.into()),
@@ -59,7 +63,7 @@ impl Connection {
         }
     }
 
-    async fn more(&mut self) -> std::io::Result<()> {
+    async fn read_more(&mut self) -> std::io::Result<()> {
         match self.stream.read_buf(&mut self.read).await? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),

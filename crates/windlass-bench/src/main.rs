@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 struct Benchmark {
     key: &'static str,
-    what: &'static str,
+    description: &'static str,
     target: &'static str,
     measure: fn() -> Vec<String>,
 }
@@ -33,170 +33,170 @@ struct Benchmark {
 const BENCHMARKS: [Benchmark; 27] = [
     Benchmark {
         key: "a",
-        what: "turns of a compute-only until loop, one core",
+        description: "turns of a compute-only until loop, one core",
         target: "300,000 turns/s",
         measure: reducer::iterations,
     },
     Benchmark {
         key: "b",
-        what: "durable loop, one no-op effect a turn",
+        description: "durable loop, one no-op effect a turn",
         target: "70 % of the disk's sync rate",
         measure: durable::effect_iterations,
     },
     Benchmark {
         key: "bu",
-        what: "the same without syncs",
+        description: "the same without syncs",
         target: "(what a turn costs besides the disk)",
         measure: durable::unsynced_iterations,
     },
     Benchmark {
         key: "bh",
-        what: "durable loop, one local HTTP call a turn",
+        description: "durable loop, one local HTTP call a turn",
         target: "(told apart)",
         measure: durable::http_iterations,
     },
     Benchmark {
         key: "c",
-        what: "20,000 runs of 5 durable steps",
+        description: "20,000 runs of 5 durable steps",
         target: "20,000 steps/s",
         measure: durable::many_runs,
     },
     Benchmark {
         key: "d",
-        what: "foreach over 100,000 items, 100 at a time",
+        description: "foreach over 100,000 items, 100 at a time",
         target: "50,000 items/s, flat memory",
         measure: durable::items,
     },
     Benchmark {
         key: "e",
-        what: "10 million turns in one durable run",
+        description: "10 million turns in one durable run",
         target: "under 100 MB, journal bounded",
         measure: durable::ten_million,
     },
     Benchmark {
         key: "f",
-        what: "restart after 1 million turns",
+        description: "restart after 1 million turns",
         target: "under 100 ms to the next turn",
         measure: durable::restart,
     },
     Benchmark {
         key: "g",
-        what: "100,000 waiting runs",
+        description: "100,000 waiting runs",
         target: "under 1 KB resident each",
         measure: durable::waiting_runs,
     },
     Benchmark {
         key: "h",
-        what: "cost of a tick, turn 1,000,000 against turn 100",
+        description: "cost of a tick, turn 1,000,000 against turn 100",
         target: "ratio under 1.1",
         measure: reducer::flatness,
     },
     Benchmark {
         key: "i",
-        what: "cold start of the program to the first run done",
+        description: "cold start of the program to the first run done",
         target: "under 50 ms",
         measure: program::cold_start,
     },
     Benchmark {
         key: "j",
-        what: "one condition of four calls, beside and inside values of 10 MB",
+        description: "one condition of four calls, beside and inside values of 10 MB",
         target: "under 1 µs each, not growing",
         measure: expressions::condition,
     },
     Benchmark {
         key: "k",
-        what: "iterations of a playbook's loop, no-op pipeline",
+        description: "iterations of a playbook's loop, no-op pipeline",
         target: "50,000 iterations/s",
         measure: playbooks::noop_iterations,
     },
     Benchmark {
         key: "l",
-        what: "iterations of a playbook's loop, one python task",
+        description: "iterations of a playbook's loop, one python task",
         target: "2,000 iterations/s",
         measure: playbooks::python_iterations,
     },
     Benchmark {
         key: "m",
-        what: "iterations of a playbook's loop, one local HTTP call, 64 in flight",
+        description: "iterations of a playbook's loop, one local HTTP call, 64 in flight",
         target: "5,000 requests/s",
         measure: playbooks::http_iterations,
     },
     Benchmark {
         key: "n",
-        what: "cost of an iteration, 100 to 1,000,000 items, 100 MB of them in the end",
+        description: "cost of an iteration, 100 to 1,000,000 items, 100 MB of them in the end",
         target: "flat",
         measure: playbooks::flat_iterations,
     },
     Benchmark {
         key: "o",
-        what: "steps that send each other events, in memory, one core",
+        description: "steps that send each other events, in memory, one core",
         target: "300,000 steps/s, linear",
         measure: steps::loop_in_memory,
     },
     Benchmark {
         key: "p",
-        what: "a fan-out of 1,000 over 100 workers and its join, in memory",
+        description: "a fan-out of 1,000 over 100 workers and its join, in memory",
         target: "5 ms",
         measure: steps::fan_out_in_memory,
     },
     Benchmark {
         key: "q",
-        what: "100 durable runs at once, loops of steps that send each other events",
+        description: "100 durable runs at once, loops of steps that send each other events",
         target: "10,000 steps/s",
         measure: steps::durable_loops,
     },
     Benchmark {
         key: "r",
-        what: "reload of a run with 100,000 ticks behind it",
+        description: "reload of a run with 100,000 ticks behind it",
         target: "50 ms",
         measure: steps::reload,
     },
     Benchmark {
         key: "s",
-        what: "starts over HTTP, answered when durable, 64 connections, the clients on the same cores",
+        description: "starts over HTTP, answered when durable, 64 connections, the clients on the same cores",
         target: "5,000 starts/s",
         measure: served::starts,
     },
     Benchmark {
         key: "t",
-        what: "a start at half that rate, from the moment it was due",
+        description: "a start at half that rate, from the moment it was due",
         target: "p99 under 20 ms",
         measure: served::start_latency,
     },
     Benchmark {
         key: "u",
-        what: "one busy run with readers of its events",
+        description: "one busy run with readers of its events",
         target: "the same rate with 1,000",
         measure: readers::readers,
     },
     Benchmark {
         key: "v",
-        what: "kill -9 of a server with 1,000 active runs, and its return",
+        description: "kill -9 of a server with 1,000 active runs, and its return",
         target: "ready within 5 s",
         measure: served::recovery,
     },
     Benchmark {
         key: "w",
-        what: "the same asked of a peer on this machine, if one is installed",
+        description: "the same asked of a peer on this machine, if one is installed",
         target: "faster than it",
         measure: peers::restate,
     },
     Benchmark {
         key: "w1",
-        what: "W1: one run, 1,000 durable steps one after the other",
+        description: "W1: one run, 1,000 durable steps one after the other",
         target: "(beside the disk's own rate)",
         measure: workloads::measure_w1,
     },
     Benchmark {
         key: "w2",
-        what: "W2: 1,000 runs of 5 durable steps, all started at once",
+        description: "W2: 1,000 runs of 5 durable steps, all started at once",
         target: "(beside the disk's own rate)",
         measure: workloads::measure_w2,
     },
 ];
 
 /// For programs: `--modes` lists the others. `cargo xtask compare` refuses a revision that does not have them.
-fn for_programs(arguments: &[String]) -> Option<bool> {
+fn run_mode(arguments: &[String]) -> Option<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Some(match &words[..] {
         ["--modes"] => {
@@ -213,7 +213,7 @@ fn for_programs(arguments: &[String]) -> Option<bool> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(done) = for_programs(&arguments) {
+    if let Some(done) = run_mode(&arguments) {
         return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     // Each figure runs in a process of its own, so that memory is its own.
@@ -234,7 +234,7 @@ fn main() -> ExitCode {
     for benchmark in
         BENCHMARKS.iter().filter(|candidate| arguments.is_empty() || arguments.iter().any(|key| key == candidate.key))
     {
-        println!("({}) {} — target: {}", benchmark.key, benchmark.what, benchmark.target);
+        println!("({}) {} — target: {}", benchmark.key, benchmark.description, benchmark.target);
         let program = std::env::current_exe().expect("a program knows itself");
         let status = std::process::Command::new(program).args(["--one", benchmark.key]).status();
         if !status.is_ok_and(|status| status.success()) {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::disk::Folder;
-use crate::http::Connection;
-use crate::served::{Server, TINY, hammer_at, measured};
+use crate::disk::BenchFolder;
+use crate::http::HttpConnection;
+use crate::served::{BenchServer, TINY, hammer_at, with_server};
 
 /// A handler that says something at once, and one that loops over durable effects.
 const HANDLERS: &str = include_str!("restate.cjs");
@@ -33,10 +33,10 @@ pub(crate) fn restate() -> Vec<String> {
     let Some(folder) = std::env::var_os("WINDLASS_PEERS").map(PathBuf::from) else {
         return vec!["no peer is installed: CONTRIBUTING.md says how to compare with Restate".to_owned()];
     };
-    measured("peers", async |server, place| {
+    with_server("peers", async |server, bench_folder| {
         let ours = measure_windlass(&server).await?;
         drop(server);
-        let theirs = measure_restate(&folder, place).await?;
+        let theirs = measure_restate(&folder, bench_folder).await?;
         let line = |what: &str, ours: f64, theirs: f64| {
             format!("{what}: {ours:.0}/s, Restate {theirs:.0}/s: {:.1} times as many", ours / theirs)
         };
@@ -55,18 +55,22 @@ struct PeerRates {
 }
 
 /// A request that is answered when a loop of so many turns has ended.
-type Loop<'a> = &'a dyn Fn(u64) -> Vec<u8>;
+type LoopRequestBuilder<'a> = &'a dyn Fn(u64) -> Vec<u8>;
 
-async fn measure_rates(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Result<PeerRates, String> {
+async fn measure_rates(
+    address: SocketAddr,
+    start: Vec<u8>,
+    looped: LoopRequestBuilder<'_>,
+) -> Result<PeerRates, String> {
     // Everything has happened once before it is measured.
     hammer_at(address, start.clone(), Duration::from_secs(2)).await?;
-    loops(address, 1, looped(100)).await?;
+    time_loops(address, 1, looped(100)).await?;
     let mut best = PeerRates { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
     for _ in 0..3 {
-        best.iterations = best.iterations.max(ITERATIONS as f64 / loops(address, 1, looped(ITERATIONS)).await?);
+        best.iterations = best.iterations.max(ITERATIONS as f64 / time_loops(address, 1, looped(ITERATIONS)).await?);
         best.concurrent_iterations = best.concurrent_iterations.max(
             (CONCURRENT_RUNS * ITERATIONS_EACH) as f64
-                / loops(address, CONCURRENT_RUNS, looped(ITERATIONS_EACH)).await?,
+                / time_loops(address, CONCURRENT_RUNS, looped(ITERATIONS_EACH)).await?,
         );
     }
     for _ in 0..3 {
@@ -76,13 +80,13 @@ async fn measure_rates(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) ->
 }
 
 /// How many seconds it takes until all of them are answered.
-async fn loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64, String> {
+async fn time_loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64, String> {
     let mut clients = JoinSet::new();
     let begun = Instant::now();
     for _ in 0..count {
         let request = request.clone();
         clients.spawn(async move {
-            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let mut connection = HttpConnection::open(address).await.map_err(|error| error.to_string())?;
             let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
             match answer.status {
                 200 => Ok(()),
@@ -94,12 +98,13 @@ async fn loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64,
     done.map(|_| begun.elapsed().as_secs_f64())
 }
 
-async fn measure_windlass(server: &Server) -> Result<PeerRates, String> {
+async fn measure_windlass(server: &BenchServer) -> Result<PeerRates, String> {
     server.register("tiny", TINY).await?;
     server.register("turns", LOOP).await?;
-    let looped =
-        |iterations: u64| server.start_of("turns", &format!(r#","input":{{"turns":{iterations}}},"wait_ms":60000"#));
-    measure_rates(server.address, server.start_of("tiny", ""), &looped).await
+    let looped = |iterations: u64| {
+        server.start_request("turns", &format!(r#","input":{{"turns":{iterations}}},"wait_ms":60000"#))
+    };
+    measure_rates(server.address, server.start_request("tiny", ""), &looped).await
 }
 
 /// A process that is killed when it is dropped.
@@ -112,11 +117,11 @@ impl Drop for Process {
     }
 }
 
-async fn measure_restate(folder: &Path, place: &Folder) -> Result<PeerRates, String> {
-    let [ingress, admin, node, handlers] = [free()?, free()?, free()?, free()?];
+async fn measure_restate(folder: &Path, bench_folder: &BenchFolder) -> Result<PeerRates, String> {
+    let [ingress, admin, node, handlers] = [free_address()?, free_address()?, free_address()?, free_address()?];
     // They are started in another folder.
-    let place = place.path().canonicalize().map_err(|error| error.to_string())?;
-    let script = place.join("restate.cjs");
+    let directory = bench_folder.path().canonicalize().map_err(|error| error.to_string())?;
+    let script = directory.join("restate.cjs");
     std::fs::write(&script, HANDLERS).map_err(|error| error.to_string())?;
     let started = |command: &mut Command| {
         let child =
@@ -127,7 +132,7 @@ async fn measure_restate(folder: &Path, place: &Folder) -> Result<PeerRates, Str
     let _server = started(
         Command::new(folder.join("node_modules/.bin/restate-server"))
             .arg("--base-dir")
-            .arg(place.join("restate"))
+            .arg(directory.join("restate"))
             .env("RESTATE_INGRESS__BIND_ADDRESS", ingress.to_string())
             .env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string())
             .env("RESTATE_BIND_ADDRESS", node.to_string())
@@ -140,9 +145,9 @@ async fn measure_restate(folder: &Path, place: &Folder) -> Result<PeerRates, Str
     let begun = Instant::now();
     loop {
         let tried = async {
-            let answer = Connection::open(admin).await?.call(&deploy).await?;
+            let answer = HttpConnection::open(admin).await?.call(&deploy).await?;
             let ready = matches!(answer.status, 200..300);
-            Ok::<_, std::io::Error>(ready && Connection::open(ingress).await?.call(&looped(1)).await?.status == 200)
+            Ok::<_, std::io::Error>(ready && HttpConnection::open(ingress).await?.call(&looped(1)).await?.status == 200)
         };
         match tokio::time::timeout(Duration::from_secs(5), tried).await {
             Ok(Ok(true)) => break,
@@ -162,7 +167,7 @@ fn post(path: &str, body: &str) -> Vec<u8> {
 }
 
 /// An address that nobody uses now.
-fn free() -> Result<SocketAddr, String> {
+fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.map_err(|error| error.to_string())
 }

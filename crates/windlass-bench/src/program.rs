@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::disk::Folder;
+use crate::disk::BenchFolder;
 
 const DEFINITION: &str = r#"{"type": "compose", "name": "hello", "inputs": "hello"}"#;
 
@@ -14,7 +14,7 @@ pub(crate) fn cold_start() -> Vec<String> {
     if !program.exists() {
         return vec![format!("{} is not built: cargo build --release", program.display())];
     }
-    let folder = Folder::new("cold");
+    let folder = BenchFolder::new("cold");
     let file = folder.path().join("hello.json");
     std::fs::write(&file, DEFINITION).expect("a file can be written");
     let mut best = f64::MAX;

@@ -10,8 +10,8 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use windlass_value::Value;
 
-use crate::http::{Connection, find};
-use crate::served::{Server, measured};
+use crate::http::{HttpConnection, find};
+use crate::served::{BenchServer, with_server};
 
 const ITERATIONS: u64 = 5_000;
 
@@ -24,7 +24,7 @@ const BUSY: &str = r#"{"actions": {
 
 /// One busy run, and more and more who read it.
 pub(crate) fn readers() -> Vec<String> {
-    measured("readers", async |server, _| {
+    with_server("readers", async |server, _| {
         server.register("busy", &BUSY.replace("TURNS", &ITERATIONS.to_string())).await?;
         // Nobody measures the first one.
         read_while_running(&server, "first", 0).await?;
@@ -45,18 +45,18 @@ pub(crate) fn readers() -> Vec<String> {
 }
 
 /// The turns in a second, and what the readers say.
-async fn read_while_running(server: &Server, run: &str, readers: usize) -> Result<(f64, String), String> {
-    server.ask("POST", "/api/v1/runs", &format!(r#"{{"definition":"busy","id":"{run}"}}"#)).await?;
+async fn read_while_running(server: &BenchServer, run: &str, readers: usize) -> Result<(f64, String), String> {
+    server.request_json("POST", "/api/v1/runs", &format!(r#"{{"definition":"busy","id":"{run}"}}"#)).await?;
     let begun = Instant::now();
     let mut clients = (readers > 0).then(|| start(server, run, readers)).transpose()?;
     // It waits until all of them listen.
     if let Some(clients) = &mut clients {
-        said(clients).await?;
+        read_report_line(clients).await?;
     }
     let go = r#"{"name":"go","data":{}}"#;
-    server.ask("POST", &format!("/api/v1/runs/{run}/signal"), go).await?;
+    server.request_json("POST", &format!("/api/v1/runs/{run}/signal"), go).await?;
     loop {
-        let list = server.ask("GET", &format!("/api/v1/runs?search={run}&limit=1"), "").await?;
+        let list = server.request_json("GET", &format!("/api/v1/runs?search={run}&limit=1"), "").await?;
         let item = list.get("items").and_then(Value::as_list).and_then(<[Value]>::first);
         match item.and_then(|item| item.get("status")).and_then(Value::as_str) {
             Some("succeeded") => break,
@@ -68,13 +68,13 @@ async fn read_while_running(server: &Server, run: &str, readers: usize) -> Resul
     let ended = Instant::now();
     let read = match &mut clients {
         Some(clients) => {
-            let read = said(clients).await?;
+            let read = read_report_line(clients).await?;
             format!("{read}, the last {:.1} s after the end", ended.elapsed().as_secs_f64())
         }
         None => String::new(),
     };
     let ms = loop {
-        let steps = server.ask("GET", &format!("/api/v1/runs/{run}/steps"), "").await?;
+        let steps = server.request_json("GET", &format!("/api/v1/runs/{run}/steps"), "").await?;
         let found = steps.get("items").and_then(Value::as_list).unwrap_or_default().iter().find(|step| {
             let is = |key, value| step.get(key).and_then(Value::as_str) == Some(value);
             is("name", "busy") && is("status", "succeeded")
@@ -89,7 +89,7 @@ async fn read_while_running(server: &Server, run: &str, readers: usize) -> Resul
     Ok((ITERATIONS as f64 * 1e3 / ms as f64, read))
 }
 
-fn start(server: &Server, run: &str, readers: usize) -> Result<Child, String> {
+fn start(server: &BenchServer, run: &str, readers: usize) -> Result<Child, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("nice");
     command.args(["-n", "19"]).arg(program).arg("--readers").arg(server.address.to_string());
@@ -97,13 +97,13 @@ fn start(server: &Server, run: &str, readers: usize) -> Result<Child, String> {
     command.stdout(Stdio::piped()).kill_on_drop(true).spawn().map_err(|error| format!("no readers: {error}"))
 }
 
-async fn said(clients: &mut Child) -> Result<String, String> {
+async fn read_report_line(clients: &mut Child) -> Result<String, String> {
     let mut line = String::new();
     let mut byte = BufReader::with_capacity(1, clients.stdout.as_mut().ok_or("they say nothing")?);
     byte.read_line(&mut line).await.map_err(|error| error.to_string())?;
     match line.trim() {
         "" => Err("the readers have ended".to_owned()),
-        said => Ok(said.to_owned()),
+        report => Ok(report.to_owned()),
     }
 }
 
@@ -118,14 +118,14 @@ pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
         token.trim()
     );
     crate::engine::runtime().block_on(async {
-        let (listens, mut listening) = tokio::sync::mpsc::channel(count);
+        let (ready_sender, mut ready_receiver) = tokio::sync::mpsc::channel(count);
         let mut clients = JoinSet::new();
         for _ in 0..count {
-            clients.spawn(read(address, request.clone(), listens.clone()));
+            clients.spawn(read(address, request.clone(), ready_sender.clone()));
         }
-        drop(listens);
+        drop(ready_sender);
         for _ in 0..count {
-            listening.recv().await.ok_or("a reader could not listen")?;
+            ready_receiver.recv().await.ok_or("a reader could not listen")?;
         }
         println!("all listen");
         let counts: Result<Vec<u64>, String> = clients.join_all().await.into_iter().collect();
@@ -139,12 +139,12 @@ pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
 }
 
 /// How many events one reader gets until the run has ended.
-async fn read(address: SocketAddr, request: String, listens: tokio::sync::mpsc::Sender<()>) -> Result<u64, String> {
-    let connection = Connection::open(address).await.map_err(|error| error.to_string())?;
-    let (mut count, mut rest, mut listens) = (0_u64, Vec::new(), Some(listens));
-    let seen = |piece: &[u8]| {
-        if let Some(listens) = listens.take() {
-            let _ = listens.try_send(());
+async fn read(address: SocketAddr, request: String, ready: tokio::sync::mpsc::Sender<()>) -> Result<u64, String> {
+    let connection = HttpConnection::open(address).await.map_err(|error| error.to_string())?;
+    let (mut count, mut rest, mut ready) = (0_u64, Vec::new(), Some(ready));
+    let on_chunk = |piece: &[u8]| {
+        if let Some(ready) = ready.take() {
+            let _ = ready.try_send(());
         }
         rest.extend_from_slice(piece);
         let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -154,6 +154,6 @@ async fn read(address: SocketAddr, request: String, listens: tokio::sync::mpsc::
         rest.drain(..whole);
         ended
     };
-    connection.stream(request.as_bytes(), seen).await.map_err(|error| error.to_string())?;
+    connection.stream(request.as_bytes(), on_chunk).await.map_err(|error| error.to_string())?;
     Ok(count)
 }

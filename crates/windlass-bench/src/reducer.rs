@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Limits, Program, Reduced, Resume, START_EVENT, State, Tick, TickKind, reduce};
+use windlass_core::{Command, Limits, PartialTick, Program, Reduced, START_EVENT, State, Tick, TickKind, reduce};
 use windlass_expr::wdl;
 use windlass_runtime::{BlobCache, new_state};
 use windlass_value::{Language, Timestamp, Value};
@@ -22,12 +22,12 @@ pub(crate) fn program_within(plan: windlass_core::plan::Plan, limits: Limits) ->
     Program::load(plan, &languages, limits).expect("the benchmark's plan loads")
 }
 
-fn compute(program: &Program, seen: impl FnMut(&State, Duration)) -> State {
-    compute_with(program, Value::Null, seen)
+fn compute(program: &Program, on_tick: impl FnMut(&State, Duration)) -> State {
+    compute_with(program, Value::Null, on_tick)
 }
 
 /// Runs a plan that only computes; tells the time of each tick.
-pub(crate) fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&State, Duration)) -> State {
+pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl FnMut(&State, Duration)) -> State {
     let run: Arc<str> = "bench".into();
     let mut state = new_state(&run, program, Timestamp(0));
     let mut blobs = BlobCache::default();
@@ -37,13 +37,14 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut seen: impl FnM
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     });
     while let Some(kind) = next.take() {
-        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };
+        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false };
         let begun = Instant::now();
-        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut Resume::default()) else {
+        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
+        else {
             panic!("a plan that only computes needs nothing");
         };
         let took = begun.elapsed();
@@ -52,7 +53,7 @@ pub(crate) fn compute_with(program: &Program, payload: Value, mut seen: impl FnM
             Command::QueueEvent(tick) => Some(tick),
             _ => None,
         });
-        seen(&state, took);
+        on_tick(&state, took);
     }
     state
 }

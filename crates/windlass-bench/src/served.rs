@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use windlass_value::{Value, parse_json, to_json};
 
-use crate::disk::{self, Folder};
-use crate::http::Connection;
+use crate::disk::{self, BenchFolder};
+use crate::http::HttpConnection;
 
 pub(crate) const CONNECTIONS: usize = 64;
-const GOAL: f64 = 5_000.0;
+const TARGET_RATE: f64 = 5_000.0;
 
 /// One step that computes: what is measured is the start.
 pub(crate) const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}}}"#;
 
 /// In the middle of a loop, waiting for its time, and at a call that takes long.
-const ACTIVE: [(&str, &str); 3] = [
+const ACTIVE_WORKFLOWS: [(&str, &str); 3] = [
     ("waits", r#"{"actions": {"wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "hour"}}}}}"#),
     (
         "loops",
@@ -32,22 +32,22 @@ const ACTIVE: [(&str, &str); 3] = [
 ];
 
 /// A server of its own. It is killed when it is dropped.
-pub(crate) struct Server {
+pub(crate) struct BenchServer {
     child: Child,
     pub address: SocketAddr,
     token: String,
     pub store: PathBuf,
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Server {
-    fn start(store: &Path) -> Result<Server, String> {
+impl BenchServer {
+    fn start(store: &Path) -> Result<BenchServer, String> {
         let program = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("windlass")));
         let program =
             program.filter(|program| program.exists()).ok_or("the program is not built: cargo build --release")?;
@@ -61,11 +61,11 @@ impl Server {
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("it says nothing")?;
         BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        let told = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
-        let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let startup = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
+        let text = |name: &str| startup.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let address = text("address").trim_start_matches("http://").parse().map_err(|_| line.clone())?;
         let token = std::fs::read_to_string(store.join("token")).map_err(|error| error.to_string())?.trim().to_owned();
-        Ok(Server { child, address, token, store: store.to_owned() })
+        Ok(BenchServer { child, address, token, store: store.to_owned() })
     }
 
     fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
@@ -77,8 +77,8 @@ impl Server {
         .into_bytes()
     }
 
-    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
-        let mut connection = Connection::open(self.address).await.map_err(|error| error.to_string())?;
+    pub(crate) async fn request_json(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
+        let mut connection = HttpConnection::open(self.address).await.map_err(|error| error.to_string())?;
         let answer = connection.call(&self.request(method, path, "", body)).await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         match answer.status {
@@ -89,21 +89,21 @@ impl Server {
 
     pub(crate) async fn register(&self, name: &str, source: &str) -> Result<(), String> {
         let body = Value::object([("name", Value::from(name)), ("source", Value::from(source))]);
-        self.ask("POST", "/api/v1/definitions", &to_json(&body)).await.map(drop)
+        self.request_json("POST", "/api/v1/definitions", &to_json(&body)).await.map(drop)
     }
 
-    pub(crate) fn start_of(&self, name: &str, rest: &str) -> Vec<u8> {
+    pub(crate) fn start_request(&self, name: &str, rest: &str) -> Vec<u8> {
         self.request("POST", "/api/v1/runs", "", &format!(r#"{{"definition":"{name}"{rest}}}"#))
     }
 }
 
-pub(crate) fn measured(
+pub(crate) fn with_server(
     name: &str,
-    measure: impl AsyncFnOnce(Server, &Folder) -> Result<Vec<String>, String>,
+    measure: impl AsyncFnOnce(BenchServer, &BenchFolder) -> Result<Vec<String>, String>,
 ) -> Vec<String> {
-    let folder = Folder::new(name);
+    let folder = BenchFolder::new(name);
     crate::engine::runtime().block_on(async {
-        let server = match Server::start(&folder.path().join("store")) {
+        let server = match BenchServer::start(&folder.path().join("store")) {
             Ok(server) => server,
             Err(why) => return vec![why],
         };
@@ -113,7 +113,7 @@ pub(crate) fn measured(
 
 /// Every connection starts a run, waits for the answer, starts the next.
 pub(crate) fn starts() -> Vec<String> {
-    measured("starts", async |server, folder| {
+    with_server("starts", async |server, folder| {
         server.register("tiny", TINY).await?;
         let server = Arc::new(server);
         hammer(&server, Duration::from_secs(2)).await?;
@@ -128,7 +128,7 @@ pub(crate) fn starts() -> Vec<String> {
         let (rate, disk) = best;
         Ok(vec![format!(
             "{rate:.0} starts/s = {:.2} x the target = {:.1} for each of {disk:.0} syncs/s of the disk",
-            rate / GOAL,
+            rate / TARGET_RATE,
             rate / disk
         )])
     })
@@ -136,17 +136,17 @@ pub(crate) fn starts() -> Vec<String> {
 
 /// Starts per second of a server of its own, over so much time.
 pub(crate) fn start_rate(time: Duration) -> Result<f64, String> {
-    let folder = Folder::new("start-rate");
+    let folder = BenchFolder::new("start-rate");
     crate::engine::runtime().block_on(async {
-        let server = Server::start(&folder.path().join("store"))?;
+        let server = BenchServer::start(&folder.path().join("store"))?;
         server.register("tiny", TINY).await?;
         hammer(&server, Duration::from_millis(500)).await?;
         hammer(&server, time).await
     })
 }
 
-async fn hammer(server: &Server, time: Duration) -> Result<f64, String> {
-    hammer_at(server.address, server.start_of("tiny", ""), time).await
+async fn hammer(server: &BenchServer, time: Duration) -> Result<f64, String> {
+    hammer_at(server.address, server.start_request("tiny", ""), time).await
 }
 
 /// How often a request is accepted in a second, over all connections.
@@ -157,7 +157,7 @@ pub(crate) async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Durat
     for _ in 0..CONNECTIONS {
         let request = request.clone();
         clients.spawn(async move {
-            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let mut connection = HttpConnection::open(address).await.map_err(|error| error.to_string())?;
             let mut count = 0_u64;
             while begun.elapsed() < time {
                 let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
@@ -176,8 +176,8 @@ pub(crate) async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Durat
 /// Starts come at their own times, whether or not those before were answered: waiting in line counts.
 pub(crate) fn start_latency() -> Vec<String> {
     const SECONDS: u64 = 5;
-    let rate = GOAL / 2.0;
-    measured("latency", async |server, _| {
+    let rate = TARGET_RATE / 2.0;
+    with_server("latency", async |server, _| {
         server.register("tiny", TINY).await?;
         let server = Arc::new(server);
         hammer(&server, Duration::from_secs(2)).await?;
@@ -201,15 +201,15 @@ pub(crate) fn start_latency() -> Vec<String> {
     })
 }
 
-async fn open_loop(server: &Arc<Server>, rate: f64, count: u64) -> Result<Vec<f64>, String> {
-    let request = Arc::new(server.start_of("tiny", ""));
+async fn open_loop(server: &Arc<BenchServer>, rate: f64, count: u64) -> Result<Vec<f64>, String> {
+    let request = Arc::new(server.start_request("tiny", ""));
     let next = Arc::new(AtomicU64::new(0));
     let begun = Instant::now() + Duration::from_millis(50);
     let mut clients = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let (request, next, address) = (request.clone(), next.clone(), server.address);
         clients.spawn(async move {
-            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let mut connection = HttpConnection::open(address).await.map_err(|error| error.to_string())?;
             let mut times = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -236,13 +236,13 @@ pub(crate) fn recovery() -> Vec<String> {
     const RUNS: usize = 1_000;
     let service = windlass_testing::test_service::TestService::start().expect("the service starts");
     let base = service.url("");
-    measured("recovery", async |server, _| {
-        for (name, source) in ACTIVE {
+    with_server("recovery", async |server, _| {
+        for (name, source) in ACTIVE_WORKFLOWS {
             server.register(name, &source.replace("SERVICE", base.trim_end_matches('/'))).await?;
         }
-        let mut connection = Connection::open(server.address).await.map_err(|error| error.to_string())?;
+        let mut connection = HttpConnection::open(server.address).await.map_err(|error| error.to_string())?;
         for number in 0..RUNS {
-            let request = server.start_of(ACTIVE[number % ACTIVE.len()].0, "");
+            let request = server.start_request(ACTIVE_WORKFLOWS[number % ACTIVE_WORKFLOWS.len()].0, "");
             let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
             if answer.status != 202 {
                 return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
@@ -253,9 +253,9 @@ pub(crate) fn recovery() -> Vec<String> {
         let calls = service.requests();
         drop(server);
         let begun = Instant::now();
-        let server = Server::start(&store)?;
+        let server = BenchServer::start(&store)?;
         let listening = begun.elapsed();
-        while server.ask("GET", "/readyz", "").await.is_err() {
+        while server.request_json("GET", "/readyz", "").await.is_err() {
             if begun.elapsed() > Duration::from_secs(60) {
                 return Err("it does not get ready".to_owned());
             }

@@ -8,40 +8,42 @@ use windlass_core::plan::{
     SourceSpan, Task, Wait,
 };
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{Durability, Engine, EngineOptions, StartOptions, ToolCall, Tools};
+use windlass_runtime::{Durability, EngineOptions, RunStartOptions, RuntimeEngine, ToolCall, Tools};
 use windlass_store::MemoryStore;
 use windlass_store_sqlite::SyncMode;
-use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value, known};
+use windlass_value::{
+    CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value, known,
+};
 
-use crate::disk::{self, Folder};
+use crate::disk::{self, BenchFolder};
 use crate::engine::{engine, runtime, sqlite};
 
 /// The one expression of these plans: the token that a body runs for.
-pub(crate) struct Tokens;
+pub(crate) struct TokenLanguage;
 
-struct Token;
+struct TokenExpression;
 
-impl Language for Tokens {
+impl Language for TokenLanguage {
     fn name(&self) -> &'static str {
         "token"
     }
 
-    fn compile(&self, _source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-        Ok(Box::new(Token))
+    fn compile(&self, _source: &Value, _mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(TokenExpression))
     }
 }
 
-impl Expression for Token {
-    fn eval(&self, scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+impl Expression for TokenExpression {
+    fn eval(&self, scope: &dyn EvalScope, _meter: &mut Meter) -> Result<Value, EvalError> {
         let named = |name: &str| scope.variable(Level::Any, name).unwrap_or_default();
-        Ok(Value::object([(known("kind"), named("kind")), (known("payload"), named("args"))]))
+        Ok(Value::object([(interned("kind"), named("kind")), (interned("payload"), named("args"))]))
     }
 }
 
 /// A place: its name, what it accepts, how many at once, how it joins, what it may emit.
-type Step<'a> = (&'a str, &'a str, u32, Join, &'a [&'a str]);
+type NetStep<'a> = (&'a str, &'a str, u32, Join, &'a [&'a str]);
 
-fn net(name: &str, steps: &[Step<'_>]) -> Plan {
+fn net(name: &str, steps: &[NetStep<'_>]) -> Plan {
     let mut plan = Plan::new(name, "rust", "");
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(windlass_value::Duration::ZERO)));
     let root = plan.add_node(Node::new(name, "net", None, placeholder));
@@ -50,7 +52,7 @@ fn net(name: &str, steps: &[Step<'_>]) -> Plan {
     plan
 }
 
-fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Place {
+fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &NetStep<'_>) -> Place {
     let (name, accepts, workers, join, produces) = step;
     let tool = format!("{workflow}/{name}");
     let action = Action::Effect(Effect::new(&*tool, token(plan)));
@@ -65,7 +67,7 @@ fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Plac
 }
 
 fn token(plan: &mut Plan) -> ExprId {
-    let (mode, span) = (Mode::Value, SourceSpan::default());
+    let (mode, span) = (ExpressionMode::Value, SourceSpan::default());
     plan.add_expression(ExpressionSource { language: "token".into(), source: Value::Null, mode, span })
 }
 
@@ -83,45 +85,48 @@ pub(crate) fn ping_pong() -> Plan {
 }
 
 fn event(kind: &'static str, payload: Value) -> TaskOutcome {
-    TaskOutcome::success(Value::object([(known("kind"), Value::Str(known(kind))), (known("payload"), payload)]))
+    TaskOutcome::success(Value::object([
+        (interned("kind"), Value::Str(interned(kind))),
+        (interned("payload"), payload),
+    ]))
 }
 
-fn passed_on(call: &ToolCall, to: &'static str) -> TaskOutcome {
-    answer_to(&call.input, to)
+fn forward(call: &ToolCall, to: &'static str) -> TaskOutcome {
+    reply_with(&call.input, to)
 }
 
 /// The answer of one of the two steps, by its tool.
-pub(crate) fn answer(tool: &str, input: &Value) -> TaskOutcome {
-    answer_to(input, if tool == "loop/ping" { "pong" } else { "ping" })
+pub(crate) fn step_reply(tool: &str, input: &Value) -> TaskOutcome {
+    reply_with(input, if tool == "loop/ping" { "pong" } else { "ping" })
 }
 
-fn answer_to(input: &Value, to: &'static str) -> TaskOutcome {
+fn reply_with(input: &Value, to: &'static str) -> TaskOutcome {
     let left = input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
     let kind = if left > 0 { to } else { "done" };
-    event(kind, Value::object([(known("left"), left - 1)]))
+    event(kind, Value::object([(interned("left"), left - 1)]))
 }
 
 fn options(tools: Tools) -> EngineOptions {
-    EngineOptions { tools, languages: vec![Arc::new(Tokens)], ..EngineOptions::default() }
+    EngineOptions { tools, languages: vec![Arc::new(TokenLanguage)], ..EngineOptions::default() }
 }
 
 fn loop_tools() -> Tools {
     Tools::new()
-        .with_fn("loop/begin", |call| async move { passed_on(&call, "ping") })
-        .with_fn("loop/ping", |call| async move { passed_on(&call, "pong") })
-        .with_fn("loop/pong", |call| async move { passed_on(&call, "ping") })
+        .with_fn("loop/begin", |call| async move { forward(&call, "ping") })
+        .with_fn("loop/ping", |call| async move { forward(&call, "pong") })
+        .with_fn("loop/pong", |call| async move { forward(&call, "ping") })
 }
 
-async fn once(engine: &Engine, plan: windlass_value::BlobHash, input: Value) -> Duration {
+async fn run_once(engine: &RuntimeEngine, plan: windlass_value::BlobHash, input: Value) -> Duration {
     let begun = Instant::now();
-    let options = StartOptions { watch: false, ..StartOptions::default() };
+    let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
     let mut handle = engine.start(plan, input, options).await.expect("the run starts");
     let report = handle.wait().await.expect("the run ends");
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
     begun.elapsed()
 }
 
-fn in_memory(tools: Tools) -> Engine {
+fn in_memory(tools: Tools) -> RuntimeEngine {
     engine(
         Arc::new(MemoryStore::new()),
         EngineOptions { durability: Durability::InMemory, commit_here: true, ..options(tools) },
@@ -134,22 +139,22 @@ pub(crate) fn loop_in_memory() -> Vec<String> {
     runtime().block_on(async {
         let engine = in_memory(loop_tools());
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
-        let (mut told, mut rates) = (Vec::new(), Vec::new());
+        let (mut lines, mut rates) = (Vec::new(), Vec::new());
         for steps in STEPS {
             let before = disk::resident();
             let mut best = f64::MAX;
             // Short ones are disturbed more easily, and are soon done again.
             for _ in 0..(1_000_000 / steps).clamp(3, 30) {
                 let input = Value::object([("left", steps - 1)]);
-                best = best.min(once(&engine, plan, input).await.as_secs_f64());
+                best = best.min(run_once(&engine, plan, input).await.as_secs_f64());
             }
             let rate = steps as f64 / best;
             rates.push(rate);
             let grown = disk::resident().saturating_sub(before) >> 20;
-            told.push(format!("{steps} steps: {rate:.0} steps/s = {:.2} us a step; {grown} MB more", 1e6 / rate));
+            lines.push(format!("{steps} steps: {rate:.0} steps/s = {:.2} us a step; {grown} MB more", 1e6 / rate));
         }
-        told.push(format!("a step of the longest costs {:.2} x one of the shortest", rates[0] / rates[2]));
-        told
+        lines.push(format!("a step of the longest costs {:.2} x one of the shortest", rates[0] / rates[2]));
+        lines
     })
 }
 
@@ -157,7 +162,7 @@ pub(crate) fn loop_in_memory() -> Vec<String> {
 pub(crate) fn fan_out_in_memory() -> Vec<String> {
     const MEMBERS: i64 = 1_000;
     const ROUNDS: usize = 30;
-    let steps: [Step<'_>; 3] = [
+    let steps: [NetStep<'_>; 3] = [
         ("fan", "start", 1, Join::None, &["work"]),
         ("work", "work", 100, Join::None, &["part"]),
         ("gather", "part", 1, Join::FanOut, &["done"]),
@@ -179,7 +184,7 @@ pub(crate) fn fan_out_in_memory() -> Vec<String> {
         let (plan, _) = engine.add_plan(net("fan", &steps)).expect("the plan loads");
         let mut best = f64::MAX;
         for _ in 0..ROUNDS {
-            best = best.min(once(&engine, plan, Value::Null).await.as_secs_f64());
+            best = best.min(run_once(&engine, plan, Value::Null).await.as_secs_f64());
         }
         vec![format!("{:.2} ms (best of {ROUNDS}) = {:.2} us a member", best * 1e3, best * 1e6 / MEMBERS as f64)]
     })
@@ -193,7 +198,7 @@ pub(crate) fn durable_loops() -> Vec<String> {
 
 /// Steps per second of so many runs at once with so many steps each.
 pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
-    let folder = Folder::new("step-loops");
+    let folder = BenchFolder::new("step-loops");
     let took = runtime().block_on(async {
         let engine = engine(sqlite(folder.path(), SyncMode::Full), options(loop_tools()));
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
@@ -201,7 +206,7 @@ pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..runs {
             let engine = engine.clone();
-            tasks.spawn(async move { once(&engine, plan, Value::object([("left", steps - 1)])).await });
+            tasks.spawn(async move { run_once(&engine, plan, Value::object([("left", steps - 1)])).await });
         }
         while tasks.join_next().await.is_some() {}
         begun.elapsed()
@@ -215,20 +220,20 @@ pub(crate) fn memory_rate(steps: i64) -> f64 {
         let engine = in_memory(loop_tools());
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
         let input = Value::object([("left", steps - 1)]);
-        steps as f64 / once(&engine, plan, input).await.as_secs_f64()
+        steps as f64 / run_once(&engine, plan, input).await.as_secs_f64()
     })
 }
 
 /// A run is left after so many ticks; the time to have it in memory again counts.
 pub(crate) fn reload() -> Vec<String> {
     const TICKS: u64 = 100_000;
-    let folder = Folder::new("reload");
+    let folder = BenchFolder::new("reload");
     let run = runtime().block_on(async {
         // The way there need not be durable against power loss; the way back is the same.
         let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options(loop_tools()) });
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
-        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
         let handle = engine.start(plan, Value::object([("left", i64::MAX)]), options).await.expect("the run starts");
         let ticks = || store.run(&handle.run).expect("the run can be read").map_or(0, |row| row.ticks);
         while ticks() < TICKS {

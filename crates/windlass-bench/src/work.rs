@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{
-    Command, Event, Limits, Output, Program, Reduced, Resume, START_EVENT, State, TaskOutcome, Tick, TickKind, reduce,
+    Command, Event, Limits, PartialTick, Program, Reduced, START_EVENT, State, TaskOutcome, Tick, TickKind, TickOutput,
+    reduce,
 };
-use windlass_runtime::codec::{self, BareEntry, TickEntry};
+use windlass_runtime::codec::{self, TickEntry, TickEntryHeader};
 use windlass_runtime::{BlobCache, new_state};
-use windlass_store::{NewRun, NewSnapshot, Record, RunBatch, Verdict};
+use windlass_store::{BatchVerdict, JournalRecord, NewRun, NewSnapshot, RunBatch};
 use windlass_store_sqlite::SyncMode;
 use windlass_value::{BlobHash, Language, Timestamp, Value};
 
-use crate::disk::Folder;
+use crate::disk::BenchFolder;
 use crate::{definitions, engine, reducer, steps};
 
 /// Iterations of the loops of one round.
@@ -39,8 +40,8 @@ pub(crate) fn run(name: &str, times: u64) -> bool {
 fn drive(
     program: &Program,
     input: Value,
-    mut answer: impl FnMut(&str, &Value) -> TaskOutcome,
-    mut seen: impl FnMut(&Tick, &Output, &State),
+    mut reply: impl FnMut(&str, &Value) -> TaskOutcome,
+    mut on_tick: impl FnMut(&Tick, &TickOutput, &State),
 ) -> State {
     let run: Arc<str> = "work".into();
     let mut state = new_state(&run, program, Timestamp(0));
@@ -51,21 +52,22 @@ fn drive(
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     }]);
     while let Some(kind) = next.pop_front() {
-        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };
-        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut Resume::default()) else {
+        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more_pending: false };
+        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut PartialTick::default())
+        else {
             panic!("nothing is stored apart here");
         };
         blobs.take_fresh();
-        seen(&tick, &output, &state);
+        on_tick(&tick, &output, &state);
         for command in output.commands {
             match command {
                 Command::QueueEvent(kind) => next.push_back(kind),
                 Command::RunWorker(job) => {
-                    let outcome = answer(&job.tool, &job.input);
+                    let outcome = reply(&job.tool, &job.input);
                     next.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
                 }
                 _ => {}
@@ -80,27 +82,27 @@ fn echo(_: &str, input: &Value) -> TaskOutcome {
     TaskOutcome::success(input.clone())
 }
 
-fn loaded(plan: Plan) -> Program {
+fn load_program(plan: Plan) -> Program {
     reducer::program_within(plan, definitions::limits())
 }
 
 /// A loop with effects, a net, and a loop that only computes.
 fn reduce_plans(times: u64) {
-    let effects = loaded(definitions::effect_loop(ITERATIONS, definitions::NOOP));
-    let compute = loaded(definitions::counting_loop(ITERATIONS * 5));
-    let language = steps::Tokens;
+    let effects = load_program(definitions::effect_loop(ITERATIONS, definitions::NOOP));
+    let compute = load_program(definitions::counting_loop(ITERATIONS * 5));
+    let language = steps::TokenLanguage;
     let languages: [&dyn Language; 1] = [&language];
     let net = Program::load(steps::ping_pong(), &languages, Limits::default()).expect("the plan loads");
     for _ in 0..times {
         drive(&effects, Value::Null, echo, |_, _, _| ());
         drive(&compute, Value::Null, echo, |_, _, _| ());
-        drive(&net, Value::object([("left", ITERATIONS as i64)]), steps::answer, |_, _, _| ());
+        drive(&net, Value::object([("left", ITERATIONS as i64)]), steps::step_reply, |_, _, _| ());
     }
 }
 
 /// The ticks of a loop as the journal keeps them, and a state from its middle.
 fn journal() -> (Vec<TickEntry>, State) {
-    let program = loaded(definitions::effect_loop(ITERATIONS, definitions::NOOP));
+    let program = load_program(definitions::effect_loop(ITERATIONS, definitions::NOOP));
     let (mut entries, mut middle) = (Vec::new(), None);
     drive(&program, Value::Null, echo, |tick, output, state| {
         let event = |command: &Command| match command {
@@ -123,7 +125,7 @@ fn encode_and_decode(times: u64) {
         for entry in entries.chunks(2) {
             let bytes = codec::encode(&entry);
             let whole: Vec<TickEntry> = codec::decode(&bytes, "a tick").expect("what was written is read");
-            let bare: Vec<BareEntry> = codec::decode(&bytes, "a tick").expect("what was written is read");
+            let bare: Vec<TickEntryHeader> = codec::decode(&bytes, "a tick").expect("what was written is read");
             assert_eq!(whole.len(), bare.len());
         }
         for _ in 0..20 {
@@ -140,7 +142,7 @@ fn append(times: u64) {
     let (entries, state) = journal();
     let body = codec::encode(&entries[..2].to_vec());
     let (snapshot, state_hash) = codec::state_bytes(&state);
-    let folder = Folder::new("append");
+    let folder = BenchFolder::new("append");
     let store = engine::sqlite(folder.path(), SyncMode::Full);
     let create = NewRun {
         plan: BlobHash([1; 32]),
@@ -156,12 +158,12 @@ fn append(times: u64) {
     let mut batch = RunBatch { run: run.clone(), epoch: 1, create: Some(create), ..RunBatch::default() };
     let mut ticks = 0;
     for number in 0..times * BATCHES {
-        let record = Record { ticks: 2, first_event: ticks * 2 + 1, events: 4, body: body.clone() };
+        let record = JournalRecord { ticks: 2, first_event: ticks * 2 + 1, events: 4, body: body.clone() };
         let next = NewSnapshot { tick: ticks + 2, event: ticks * 2 + 4, state_hash, body: snapshot.clone() };
         let snapshot = (number % BATCHES == BATCHES - 1).then_some(next);
         let verdicts = store.append(vec![RunBatch { record: Some(record), snapshot, ..batch }]).expect("appended");
-        assert_eq!(verdicts, [Verdict::Committed]);
+        assert_eq!(verdicts, [BatchVerdict::Committed]);
         ticks += 2;
-        batch = RunBatch { run: run.clone(), epoch: 1, expected: ticks, ..RunBatch::default() };
+        batch = RunBatch { run: run.clone(), epoch: 1, expected_ticks: ticks, ..RunBatch::default() };
     }
 }

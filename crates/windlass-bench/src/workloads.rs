@@ -12,13 +12,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use windlass_runtime::StartOptions;
+use windlass_runtime::RunStartOptions;
 use windlass_store_sqlite::SyncMode;
 use windlass_value::Value;
 
-use crate::counts::{self, Counts};
+use crate::counts::{self, SyscallCounts};
 use crate::definitions;
-use crate::disk::{self, Folder};
+use crate::disk::{self, BenchFolder};
 use crate::durable;
 use crate::engine::{engine, options, runtime, sqlite};
 
@@ -32,20 +32,20 @@ const ROUNDS: usize = 7;
 const DISK_TIME: Duration = Duration::from_millis(400);
 
 /// Bytes of a record.
-const RECORD: usize = 256;
+const RECORD_BYTES: usize = 256;
 
 /// Records that share a sync, when the disk's rate of grouped records is measured.
-const GROUP: usize = 100;
+const GROUP_RECORDS: usize = 100;
 
 /// Steps per second of W1.
 pub(crate) fn w1() -> f64 {
-    let folder = Folder::new("w1");
+    let folder = BenchFolder::new("w1");
     W1_STEPS as f64 / run_w1(folder.path()).as_secs_f64()
 }
 
 /// Steps per second of W2.
 pub(crate) fn w2() -> f64 {
-    let folder = Folder::new("w2");
+    let folder = BenchFolder::new("w2");
     (W2_RUNS * W2_STEPS) as f64 / run_w2(folder.path()).as_secs_f64()
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn run_in(name: &str, folder: &Path) -> bool {
 }
 
 fn run_w1(folder: &Path) -> Duration {
-    durable::timed(folder, definitions::effect_loop(W1_STEPS, definitions::NOOP), SyncMode::Full)
+    durable::time_run(folder, definitions::effect_loop(W1_STEPS, definitions::NOOP), SyncMode::Full)
 }
 
 fn run_w2(folder: &Path) -> Duration {
@@ -73,7 +73,7 @@ fn run_w2(folder: &Path) -> Duration {
         for _ in 0..W2_RUNS {
             let engine = engine.clone();
             runs.spawn(async move {
-                let options = StartOptions { watch: false, ..StartOptions::default() };
+                let options = RunStartOptions { watch: false, ..RunStartOptions::default() };
                 let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
                 handle.wait().await.expect("the run ends");
             });
@@ -96,7 +96,7 @@ pub(crate) fn measure_w1() -> Vec<String> {
         format!("append and fdatasync, growing file: {}/s; steps are {:.2} of it", spread(&growing), rate / disk),
         format!("the same, preallocated file: {}/s; steps are {:.2} of it", spread(&preallocated), rate / laid_out),
     ];
-    lines.push(counted("w1", W1_STEPS));
+    lines.push(format_counts("w1", W1_STEPS));
     lines
 }
 
@@ -106,14 +106,18 @@ pub(crate) fn measure_w2() -> Vec<String> {
     let rate = median(&ours);
     let mut lines = vec![
         format!("{} steps/s; load average {}", spread(&ours), load()),
-        format!("records in groups of {GROUP}: {}/s; steps are {:.2} of it", spread(&grouped), rate / median(&grouped)),
+        format!(
+            "records in groups of {GROUP_RECORDS}: {}/s; steps are {:.2} of it",
+            spread(&grouped),
+            rate / median(&grouped)
+        ),
         format!(
             "append and fdatasync, growing file: {}/s; steps are {:.2} of it",
             spread(&growing),
             rate / median(&growing)
         ),
     ];
-    lines.push(counted("w2", W2_RUNS * W2_STEPS));
+    lines.push(format_counts("w2", W2_RUNS * W2_STEPS));
     lines
 }
 
@@ -121,7 +125,7 @@ pub(crate) fn measure_w2() -> Vec<String> {
 fn rounds(name: &str, ours: fn() -> f64, disk: impl Fn(&Path) -> [f64; 2]) -> [Vec<f64>; 3] {
     let mut all = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        let folder = Folder::new(name);
+        let folder = BenchFolder::new(name);
         let [first, second] = disk(folder.path());
         drop(folder);
         for (rates, rate) in all.iter_mut().zip([ours(), first, second]) {
@@ -131,9 +135,9 @@ fn rounds(name: &str, ours: fn() -> f64, disk: impl Fn(&Path) -> [f64; 2]) -> [V
     all
 }
 
-fn counted(workload: &str, steps: u64) -> String {
+fn format_counts(workload: &str, steps: u64) -> String {
     match counts::count(workload) {
-        Ok(Counts { syncs, writes }) => format!(
+        Ok(SyscallCounts { syncs, writes }) => format!(
             "{:.3} syncs and {:.3} writes a step ({syncs} and {writes} in all)",
             syncs as f64 / steps as f64,
             writes as f64 / steps as f64
@@ -154,10 +158,10 @@ fn preallocated(folder: &Path) -> f64 {
     file.seek(SeekFrom::Start(0)).expect("a file has a start");
     let (begun, mut count) = (Instant::now(), 0_usize);
     while begun.elapsed() < DISK_TIME {
-        if (count + 1) * RECORD > BYTES {
+        if (count + 1) * RECORD_BYTES > BYTES {
             break;
         }
-        file.write_all(&[7; RECORD]).and_then(|()| file.sync_data()).expect("the disk takes bytes");
+        file.write_all(&[7; RECORD_BYTES]).and_then(|()| file.sync_data()).expect("the disk takes bytes");
         count += 1;
     }
     count as f64 / begun.elapsed().as_secs_f64()
@@ -168,8 +172,10 @@ fn grouped(folder: &Path) -> f64 {
     let mut file = File::create(folder.join("grouped")).expect("a file can be made");
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < DISK_TIME {
-        file.write_all(&[7; RECORD * GROUP]).and_then(|()| file.sync_data()).expect("the disk takes bytes");
-        count += GROUP;
+        file.write_all(&[7; RECORD_BYTES * GROUP_RECORDS])
+            .and_then(|()| file.sync_data())
+            .expect("the disk takes bytes");
+        count += GROUP_RECORDS;
     }
     count as f64 / begun.elapsed().as_secs_f64()
 }

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
-use windlass_agents::chat::{HeaderText, ModelService, Price, Prices};
+use windlass_agents::chat::{HeaderSource, ModelService, TokenPrice, Prices};
 use windlass_agents::{
     AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, McpServer, DefaultRule, CallPattern,
-    PermissionPolicy, Protected, Registry, TerminalPrompt, ToolSpec,
+    PermissionPolicy, ProtectedPaths, ToolRegistry, TerminalPrompt, ToolSpec,
 };
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
-use windlass_syntax::{did_you_mean, list_of, nearest};
+use windlass_syntax::{did_you_mean, format_names, nearest};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_zenflow::{ModelProblem, Models};
 
-use crate::args::Permissions;
-use crate::config::Settings;
-use crate::failure::Failure;
+use crate::args::PermissionArgs;
+use crate::config::CliSettings;
+use crate::failure::CliFailure;
 use crate::tools::variable;
 
 /// The tools that are always there, beside those of servers.
-pub(crate) const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
+pub(crate) const BUILT_IN_TOOLS: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
 
 /// A script is a file of this machine: where definitions are not trusted, only the operator's own choice is asked.
-pub(crate) fn own_scripts(settings: &Settings) -> Vec<String> {
-    let chosen = [settings.flow.model.clone(), default_model(settings)];
+pub(crate) fn operator_scripts(settings: &CliSettings) -> Vec<String> {
+    let chosen = [settings.agent_options.model.clone(), default_model(settings)];
     chosen.into_iter().flatten().filter_map(|model| model.strip_prefix("scripted:").map(str::to_owned)).collect()
 }
 
@@ -35,14 +35,14 @@ const MODEL_VARIABLES: [&str; 2] = ["WINDLASS_MODEL", "ZENFLOW_MODEL"];
 const NO_SUCH_MODEL: &str = "NoSuchModel";
 
 /// The prefix of the models of `[model]`.
-const DEFAULT: &str = "default";
+const DEFAULT_PREFIX: &str = "default";
 
 /// The model where neither the file nor the command line says anything.
-pub(crate) fn default_model(settings: &Settings) -> Option<String> {
+pub(crate) fn default_model(settings: &CliSettings) -> Option<String> {
     let model = &settings.model;
     let own = model.model.clone().map(|name| match model.base_url.is_some() && is_bare(&name) {
         // It is where the same section says, whatever its name suggests.
-        true => format!("{DEFAULT}/{name}"),
+        true => format!("{DEFAULT_PREFIX}/{name}"),
         false => name,
     });
     own.or_else(|| MODEL_VARIABLES.into_iter().find_map(variable))
@@ -53,8 +53,8 @@ fn is_bare(name: &str) -> bool {
 }
 
 /// What models cost, for those who compile workflows.
-pub(crate) fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> {
-    let price = |price: &Price| windlass_zenflow::Price {
+pub(crate) fn prices(settings: &CliSettings) -> BTreeMap<String, windlass_zenflow::ModelPrice> {
+    let price = |price: &TokenPrice| windlass_zenflow::ModelPrice {
         input: price.input,
         output: price.output,
         cache_read: price.cache_read.unwrap_or(price.input),
@@ -64,116 +64,116 @@ pub(crate) fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::
 }
 
 /// Which models can be asked.
-pub(crate) struct KnownModels {
+pub(crate) struct ModelCatalog {
     options: ChatOptions,
     /// Whoever only checks a file may have no key where it runs.
-    runs: bool,
+    will_run: bool,
 }
 
-impl KnownModels {
-    pub(crate) fn of(settings: &Settings) -> KnownModels {
-        KnownModels { options: chat_options(settings), runs: settings.flow.runs }
+impl ModelCatalog {
+    pub(crate) fn from_settings(settings: &CliSettings) -> ModelCatalog {
+        ModelCatalog { options: chat_options(settings), will_run: settings.agent_options.will_run }
     }
 
     /// Scripts are files of the server: no definition names one, and none is opened to look.
-    pub(crate) fn of_server(settings: &Settings) -> KnownModels {
-        let options = ChatOptions { scripts: Some(own_scripts(settings)), ..chat_options(settings) };
-        KnownModels { options, runs: true }
+    pub(crate) fn for_server(settings: &CliSettings) -> ModelCatalog {
+        let options = ChatOptions { scripts: Some(operator_scripts(settings)), ..chat_options(settings) };
+        ModelCatalog { options, will_run: true }
     }
 }
 
-impl Models for KnownModels {
+impl Models for ModelCatalog {
     fn problem(&self, model: Option<&str>) -> Option<ModelProblem> {
         let error = self.options.check(model).err()?;
         // Whose a bare name is may be said where the workflow runs.
         let is_prefixed = model.is_some_and(|model| model.contains('/'));
-        let told = self.runs || (is_prefixed && &*error.code == NO_SUCH_MODEL);
-        told.then(|| ModelProblem { message: error.message.to_string(), hint: hint(&error) })
+        let is_reported = self.will_run || (is_prefixed && &*error.code == NO_SUCH_MODEL);
+        is_reported.then(|| ModelProblem { message: error.message.to_string(), hint: error_hint(&error) })
     }
 }
 
 /// The model that the command line names for everything.
-pub(crate) fn check_model(settings: &Settings) -> Result<(), Failure> {
-    let Some(model) = settings.flow.model.as_deref() else { return Ok(()) };
+pub(crate) fn check_model(settings: &CliSettings) -> Result<(), CliFailure> {
+    let Some(model) = settings.agent_options.model.as_deref() else { return Ok(()) };
     chat_options(settings).check(Some(model)).map_err(|error| {
-        let hint = hint(&error);
-        Failure::usage(error.message.to_string()).place("--model").hint(hint)
+        let hint = error_hint(&error);
+        CliFailure::usage(error.message.to_string()).location("--model").hint(hint)
     })
 }
 
-fn hint(error: &ErrorInfo) -> String {
+fn error_hint(error: &ErrorInfo) -> String {
     error.hint.as_ref().map_or_else(|| "docs/models.md has all of it".to_owned(), |hint| hint.to_string())
 }
 
 /// What is different for agents of a server.
-pub(crate) struct Manners {
-    pub permissions: Permissions,
+pub(crate) struct AgentToolOptions {
+    pub permissions: PermissionArgs,
     /// Somebody can be asked.
-    pub terminal: bool,
+    pub has_terminal: bool,
     /// What models may call over HTTP. They choose these addresses, not whoever wrote the file.
     pub outbound: Outbound,
     /// The scripts that may be models; none: all.
     pub scripts: Option<Vec<String>>,
 }
 
-impl Manners {
-    pub(crate) fn of_run(settings: &Settings) -> Manners {
-        let permissions = settings.flow.permissions.clone();
-        Manners { permissions, terminal: TerminalPrompt::is_there(), outbound: Outbound::default(), scripts: None }
+impl AgentToolOptions {
+    pub(crate) fn for_run(settings: &CliSettings) -> AgentToolOptions {
+        let permissions = settings.agent_options.permissions.clone();
+        AgentToolOptions { permissions, has_terminal: TerminalPrompt::is_available(), outbound: Outbound::default(), scripts: None }
     }
 }
 
-pub(crate) fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manners) -> Result<Tools, Failure> {
-    let registry = Arc::new(registry(settings, &http, &manners.outbound)?);
-    let options = ChatOptions { scripts: manners.scripts.clone(), ..chat_options(settings) };
+pub(crate) fn add_to(tools: Tools, settings: &CliSettings, http: HttpTool, tool_options: &AgentToolOptions) -> Result<Tools, CliFailure> {
+    let registry = Arc::new(registry(settings, &http, &tool_options.outbound)?);
+    let options = ChatOptions { scripts: tool_options.scripts.clone(), ..chat_options(settings) };
     let urls = options.configured_urls();
     let chat = AgentModelTool::new(options, http.with_trusted(urls.iter().map(String::as_str)), registry.clone());
     Ok(tools
         .with(AGENT_MODEL.name, chat)
-        .with("agent_tool", Closed(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(manners)?)))))
-        .with("agent_files", AgentFiles::within(&settings.limits)))
+        .with("agent_tool", HardenedTool(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(tool_options)?)))))
+        .with("agent_files", AgentFiles::with_limits(&settings.limits)))
 }
 
 /// What models are told of the tools that are always there.
-pub(crate) fn specs() -> Result<Vec<ToolSpec>, Failure> {
+pub(crate) fn specs() -> Result<Vec<ToolSpec>, CliFailure> {
     let http = HttpTool::new(HttpOptions::default());
-    let registry = Registry::builder().file_tools().bash(BashOptions::with_environment([])).http(http).build();
-    let registry = registry.map_err(|error| Failure::usage(error.message.to_string()))?;
-    Ok(registry.own_specs())
+    let registry = ToolRegistry::builder().file_tools().bash(BashOptions::with_environment([])).http(http).build();
+    let registry = registry.map_err(|error| CliFailure::usage(error.message.to_string()))?;
+    Ok(registry.local_specs())
 }
 
-fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result<Registry, Failure> {
+fn registry(settings: &CliSettings, http: &HttpTool, outbound: &Outbound) -> Result<ToolRegistry, CliFailure> {
     let limits = &settings.process_limits;
     let models = HttpOptions { outbound: outbound.clone(), ..HttpOptions::from_limits(limits) };
     let urls = settings.mcp.iter().filter_map(|server| server.url());
     let bash = BashOptions::with_environment(variables());
-    let mut registry = Registry::builder_within(limits)
-        .protect(protected(settings))
+    let mut registry = ToolRegistry::builder_with_limits(limits)
+        .protect(protected_paths(settings))
         .secrets(secrets(settings))
         .file_tools()
         .bash(bash)
         .http(HttpTool::new(models))
         .mcp_http(http.with_trusted(urls));
     for mcp in &settings.mcp {
-        let server = mcp.server(variable)?;
+        let server = mcp.to_server(variable)?;
         registry = registry.mcp(McpServer { connect_timeout: limits.max_mcp_connect_time, ..server });
     }
-    registry.build().map_err(|error| Failure::usage(error.message.to_string()))
+    registry.build().map_err(|error| CliFailure::usage(error.message.to_string()))
 }
 
 /// Whoever writes these has the program run what they like, or tells it another past.
-fn protected(settings: &Settings) -> Protected {
-    let kept = settings.file.clone().into_iter().chain(settings.flow.sources.paths()).collect();
-    Protected { closed: settings.store.clone().into_iter().collect(), kept }
+fn protected_paths(settings: &CliSettings) -> ProtectedPaths {
+    let kept = settings.file.clone().into_iter().chain(settings.agent_options.sources.paths()).collect();
+    ProtectedPaths { no_access: settings.store.clone().into_iter().collect(), read_only: kept }
 }
 
 /// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
 /// known to the registry.
-pub(crate) fn secrets(settings: &Settings) -> Vec<Secret> {
+pub(crate) fn secrets(settings: &CliSettings) -> Vec<Secret> {
     let headers = settings.models.iter().flat_map(|service| &service.headers);
     let headers = headers.filter_map(|(_, text)| match text {
-        HeaderText::Variable(name) => Some(name),
-        HeaderText::Text(_) => None,
+        HeaderSource::Variable(name) => Some(name),
+        HeaderSource::Text(_) => None,
     });
     let keys = settings.models.iter().filter_map(|service| service.key_env.as_ref());
     let names = headers.chain(keys).chain(&settings.model.key_env);
@@ -182,9 +182,9 @@ pub(crate) fn secrets(settings: &Settings) -> Vec<Secret> {
 
 /// Before the first call this process is closed to others of the same user: programs that the tool starts must not read
 /// its environment and its memory. Whoever has started it with all rights is not kept from it.
-pub(crate) struct Closed(pub Arc<dyn Tool>);
+pub(crate) struct HardenedTool(pub Arc<dyn Tool>);
 
-impl Tool for Closed {
+impl Tool for HardenedTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
@@ -201,10 +201,10 @@ fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-fn chat_options(settings: &Settings) -> ChatOptions {
+fn chat_options(settings: &CliSettings) -> ChatOptions {
     let model = &settings.model;
     let own = model.base_url.as_ref().map(|base_url| ModelService {
-        name: DEFAULT.to_owned(),
+        name: DEFAULT_PREFIX.to_owned(),
         base_url: Some(base_url.clone()),
         key_env: model.key_env.clone(),
         ..ModelService::default()
@@ -214,18 +214,18 @@ fn chat_options(settings: &Settings) -> ChatOptions {
         default_provider: model.provider.clone().or_else(|| own.as_ref().map(|own| own.name.clone())),
         services: settings.models.iter().cloned().chain(own).collect(),
         prices: Prices::new(settings.prices.iter().map(|(name, price)| (name.clone(), *price))),
-        deltas: settings.flow.stream,
+        deltas: settings.agent_options.stream,
         variables: Arc::new(variable),
-        ..ChatOptions::within(&settings.process_limits)
+        ..ChatOptions::with_limits(&settings.process_limits)
     }
 }
 
-fn policy(manners: &Manners) -> Result<PermissionPolicy, Failure> {
-    let permissions = &manners.permissions;
+fn policy(tool_options: &AgentToolOptions) -> Result<PermissionPolicy, CliFailure> {
+    let permissions = &tool_options.permissions;
     let otherwise = match permissions {
-        Permissions { yolo: true, .. } => DefaultRule::Allow,
-        Permissions { sandbox: true, .. } => DefaultRule::Sandbox,
-        _ if manners.terminal => DefaultRule::Ask,
+        PermissionArgs { yolo: true, .. } => DefaultRule::Allow,
+        PermissionArgs { sandbox: true, .. } => DefaultRule::Sandbox,
+        _ if tool_options.has_terminal => DefaultRule::Ask,
         _ => DefaultRule::Deny,
     };
     Ok(PermissionPolicy::new(otherwise)
@@ -234,8 +234,8 @@ fn policy(manners: &Manners) -> Result<PermissionPolicy, Failure> {
 }
 
 /// What `--allow` and `--deny` name and nobody has is most likely a slip, which permits nothing or forbids nothing.
-pub(crate) fn unknown_permissions(settings: &Settings) -> Vec<String> {
-    let permissions = &settings.flow.permissions;
+pub(crate) fn unknown_permissions(settings: &CliSettings) -> Vec<String> {
+    let permissions = &settings.agent_options.permissions;
     let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
     let named = flags.iter().flat_map(|(flag, texts)| texts.iter().map(move |text| (flag, text)));
     let warnings = named.filter_map(|(flag, text)| {
@@ -246,30 +246,30 @@ pub(crate) fn unknown_permissions(settings: &Settings) -> Vec<String> {
 }
 
 /// What was meant by a name that no tool can have. Which tools a server has is known only once it is asked.
-fn unknown_tool(name: &str, settings: &Settings) -> Option<String> {
+fn unknown_tool(name: &str, settings: &CliSettings) -> Option<String> {
     if name.contains('*') {
         return None;
     }
     let servers = || settings.mcp.iter().map(|server| server.name.as_str());
     match name.split_once("__") {
-        _ if BUILT_IN.contains(&name) => None,
+        _ if BUILT_IN_TOOLS.contains(&name) => None,
         Some((server, _)) if servers().any(|known| known == server) => None,
         Some((server, tool)) => Some(match nearest(server, servers()) {
             Some(near) => format!("did you mean `{near}__{tool}`?"),
             None => format!("no server `{server}` is named under [mcp] in windlass.toml"),
         }),
         None => {
-            Some(did_you_mean(name, BUILT_IN).unwrap_or_else(|| {
-                format!("there are {}; a server's tools are named `server__tool`", list_of(BUILT_IN))
+            Some(did_you_mean(name, BUILT_IN_TOOLS).unwrap_or_else(|| {
+                format!("there are {}; a server's tools are named `server__tool`", format_names(BUILT_IN_TOOLS))
             }))
         }
     }
 }
 
-fn patterns(flag: &str, texts: &[String]) -> Result<Vec<CallPattern>, Failure> {
+fn patterns(flag: &str, texts: &[String]) -> Result<Vec<CallPattern>, CliFailure> {
     let parsed = |text: &String| {
         text.parse::<CallPattern>().map_err(|error| {
-            Failure::usage(format!("{flag} {text}: {error}")).hint("name a tool: bash, or bash(git *)")
+            CliFailure::usage(format!("{flag} {text}: {error}")).hint("name a tool: bash, or bash(git *)")
         })
     };
     texts.iter().map(parsed).collect()

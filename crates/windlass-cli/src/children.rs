@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::{Limits, Program};
-use windlass_runtime::{Engine, RuntimeError, open_descendants};
+use windlass_runtime::{RuntimeEngine, RuntimeError, open_descendants};
 use windlass_store::{RunRow, Store};
 
-use crate::args::Global;
-use crate::failure::Failure;
+use crate::args::GlobalArgs;
+use crate::failure::CliFailure;
 use crate::host::Interrupts;
 use crate::{image, out, stores};
 
 /// The process would take them with it: it stays until they have ended, or until somebody is in a hurry.
 pub(crate) async fn wait_for_open_children(
-    global: &Global,
-    engine: &Engine,
+    global: &GlobalArgs,
+    engine: &RuntimeEngine,
     store: &dyn Store,
     (run, program): (&Arc<str>, &Program),
     interrupts: &mut Interrupts,
-) -> Result<(), Failure> {
-    if !calls_others(&program.plan) {
+) -> Result<(), CliFailure> {
+    if !calls_workflows(&program.plan) {
         return Ok(());
     }
     let mut seen = BTreeSet::new();
@@ -41,16 +41,16 @@ pub(crate) async fn wait_for_open_children(
 }
 
 /// Whether there is somebody to outlast.
-pub(crate) fn has_open_children(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
-    Ok(calls_others(plan) && !open_descendants(store, run)?.is_empty())
+pub(crate) fn has_open_children(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, CliFailure> {
+    Ok(calls_workflows(plan) && !open_descendants(store, run)?.is_empty())
 }
 
-fn calls_others(plan: &Plan) -> bool {
+fn calls_workflows(plan: &Plan) -> bool {
     plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Call(_)))
 }
 
 /// What is open below a run, but for those that a child waits for itself.
-fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Failure> {
+fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, CliFailure> {
     let open = open_descendants(store, run)?;
     let ids: BTreeSet<Arc<str>> = open.iter().map(|row| row.run.clone()).collect();
     let waited_for = |row: &RunRow| row.parent.as_ref().is_some_and(|parent| ids.contains(parent));
@@ -59,12 +59,12 @@ fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Failu
 
 /// False if somebody is in a hurry.
 async fn wait_for_child(
-    global: &Global,
-    engine: &Engine,
+    global: &GlobalArgs,
+    engine: &RuntimeEngine,
     store: &dyn Store,
     (child, limits): (&RunRow, &Limits),
     interrupts: &mut Interrupts,
-) -> Result<bool, Failure> {
+) -> Result<bool, CliFailure> {
     let run = &child.run;
     let answered = image::load(store, run, limits)?.image.state.reply.is_some();
     let mut handle = match engine.resume(run).await {

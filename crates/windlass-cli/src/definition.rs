@@ -4,20 +4,20 @@ use std::io::Read;
 use std::path::Path;
 
 use windlass_core::Limits;
-use windlass_syntax::Source;
+use windlass_syntax::SourceText;
 
-use crate::failure::Failure;
-use crate::standard;
+use crate::failure::CliFailure;
+use crate::standard_project;
 
 /// The name a definition from standard input has in messages.
 const STDIN: &str = "<stdin>";
 
 /// Reads the text; what cannot be read at all is no problem of the definition.
-pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailure> {
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One more than allowed is enough for the parser to say that it is too much.
     let max_bytes = limits.max_definition_bytes as u64 + 1;
-    let failed = |error: std::io::Error| Failure::usage(format!("could not read the definition: {error}")).place(&name);
+    let failed = |error: std::io::Error| CliFailure::usage(format!("could not read the definition: {error}")).location(&name);
     let mut bytes = Vec::new();
     match is_stdin(path) {
         true => std::io::stdin().take(max_bytes).read_to_end(&mut bytes).map_err(failed)?,
@@ -25,26 +25,26 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
             // Opening a pipe waits for whoever writes to it; a device may have no end. A folder says so when it is read.
             let about = std::fs::metadata(path).map_err(failed)?;
             if !about.is_file() && !about.is_dir() {
-                let failure = Failure::usage("could not read the definition: it is no regular file").place(&name);
+                let failure = CliFailure::usage("could not read the definition: it is no regular file").location(&name);
                 return Err(failure.hint("`-` reads it from standard input"));
             }
             let file = std::fs::File::open(path).map_err(failed)?;
             file.take(max_bytes).read_to_end(&mut bytes).map_err(failed)?
         }
     };
-    let cut = bytes.len() as u64 == max_bytes;
+    let is_truncated = bytes.len() as u64 == max_bytes;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         // A character may have been cut in half; the size is the problem then.
-        Err(error) if cut => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        Err(error) if is_truncated => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            return Err(Failure::usage(format!("the definition is not UTF-8 text: byte {at} begins no character"))
-                .place(&name)
+            return Err(CliFailure::usage(format!("the definition is not UTF-8 text: byte {at} begins no character"))
+                .location(&name)
                 .hint("save it as UTF-8"));
         }
     };
-    Ok(Source::new(name, text))
+    Ok(SourceText::new(name, text))
 }
 
 pub(crate) fn is_stdin(path: &Path) -> bool {
@@ -52,12 +52,12 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 /// The file's name without its ending; in a Standard project that of its folder.
-pub(crate) fn name_of_file(path: &Path) -> Option<String> {
-    let folder = path.canonicalize().ok().filter(|_| standard::is_standard(path));
+pub(crate) fn default_name(path: &Path) -> Option<String> {
+    let folder = path.canonicalize().ok().filter(|_| standard_project::is_standard(path));
     let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
     folder.or_else(|| path.file_stem()).map(|name| name.to_string_lossy().into_owned())
 }
 
-pub(crate) fn is_from_stdin(source: &Source) -> bool {
+pub(crate) fn is_from_stdin(source: &SourceText) -> bool {
     &*source.name == STDIN
 }

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use clap::builder::PossibleValuesParser;
-use windlass_dialect::{Context, Dialect, DialectOptions, Registry, RustCode};
+use windlass_dialect::{CompileContext, Dialect, DialectOptions, DialectRegistry, RustDialect};
 use windlass_loom::Loom;
 use windlass_noetl::Noetl;
-use windlass_syntax::Source;
+use windlass_syntax::SourceText;
 use windlass_value::{Language, Value};
 use windlass_zenflow::Zenflow;
 
-use crate::config::{Activity, Settings, Target};
-use crate::definition::{is_from_stdin, name_of_file};
-use crate::flow;
-use crate::standard::folder_of;
+use crate::config::{ConfiguredActivity, CliSettings, ConfiguredTarget};
+use crate::definition::{is_from_stdin, default_name};
+use crate::agent_options;
+use crate::standard_project::folder_of;
 
 #[cfg(test)]
 mod tests;
@@ -24,31 +24,31 @@ mod tests;
 mod toy;
 
 /// Every dialect that this program knows: a new one is a line here.
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let registry = Registry::new();
+static REGISTRY: LazyLock<DialectRegistry> = LazyLock::new(|| {
+    let registry = DialectRegistry::new();
     let registry = registry.with(Noetl);
     let registry = registry.with(Zenflow);
     let registry = registry.with(Loom);
-    let registry = registry.with(RustCode);
+    let registry = registry.with(RustDialect);
     #[cfg(test)]
     let registry = registry.with(toy::Toy);
     registry
 });
 
-pub(crate) fn registry() -> &'static Registry {
+pub(crate) fn registry() -> &'static DialectRegistry {
     &REGISTRY
 }
 
 /// The languages that plans of this program may have expressions in.
 pub(crate) fn languages() -> Vec<Arc<dyn Language>> {
     let mut languages = registry().languages();
-    languages.push(Arc::new(windlass_expr::steps::Steps));
-    languages.push(Arc::new(windlass_agents::language::Agent));
+    languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
+    languages.push(Arc::new(windlass_agents::language::AgentLanguage));
     languages
 }
 
 /// What `--dialect` takes.
-pub(crate) fn names() -> PossibleValuesParser {
+pub(crate) fn dialect_values() -> PossibleValuesParser {
     PossibleValuesParser::new(registry().names())
 }
 
@@ -60,55 +60,55 @@ pub(crate) fn names_with_schema() -> Vec<&'static str> {
 
 /// What a file is compiled against: the settings, and the files beside it. `app` are the settings that its parameters may
 /// read, `parameters` values for those that it does not declare.
-pub(crate) fn context_of_file(
-    source: &Source,
-    settings: &Settings,
+pub(crate) fn file_context(
+    source: &SourceText,
+    settings: &CliSettings,
     app: BTreeMap<String, String>,
     parameters: BTreeMap<String, Value>,
-) -> Context {
+) -> CompileContext {
     let path = (!is_from_stdin(source)).then(|| Path::new(&*source.name));
     if let Some(path) = path {
-        settings.flow.sources.add(path);
+        settings.agent_options.sources.add(path);
     }
-    Context {
-        name: path.and_then(name_of_file),
+    CompileContext {
+        name: path.and_then(default_name),
         settings: app,
         parameters,
         folder: path.and_then(|path| folder_of(path).canonicalize().ok()),
-        files: Arc::new(flow::Watched(settings.flow.sources.clone())),
-        ..context(settings, flow::options(settings))
+        files: Arc::new(agent_options::RecordingFiles(settings.agent_options.sources.clone())),
+        ..context(settings, agent_options::file_compile_options(settings))
     }
 }
 
 /// What every definition is compiled against here, wherever it comes from.
-pub(crate) fn context(settings: &Settings, agents: windlass_zenflow::Options) -> Context {
-    let loom = windlass_loom::Options {
+pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowOptions) -> CompileContext {
+    let loom = windlass_loom::LoomOptions {
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
-        activities: settings.activities.iter().map(activity).collect(),
+        activities: settings.activities.iter().map(loom_activity).collect(),
         ..Default::default()
     };
     let tools: Vec<String> = crate::tools::names().into_iter().map(str::to_owned).collect();
-    let registered = windlass_noetl::Registered { functions: worker_functions(settings), ..Default::default() };
+    let registered = windlass_noetl::RegisteredNames { functions: worker_functions(settings), ..Default::default() };
     let aliases = Some(crate::tools::aliases(settings));
-    let noetl = windlass_noetl::Options { tools: tools.clone(), aliases, registered, ..Default::default() };
-    Context {
+    let noetl = windlass_noetl::NoetlOptions { tools: tools.clone(), aliases, registered, ..Default::default() };
+    CompileContext {
         limits: settings.limits.clone(),
         tools,
         options: DialectOptions::default().with(loom).with(noetl).with(agents),
-        ..Context::default()
+        ..CompileContext::default()
     }
 }
 
 /// What a playbook calls with `kind: rust`, as if this program had it.
-fn worker_functions(settings: &Settings) -> Vec<String> {
-    let worker_activities = settings.activities.iter().filter(|activity| activity.target == Target::Worker);
+fn worker_functions(settings: &CliSettings) -> Vec<String> {
+    let worker_activities = settings.activities.iter().filter(|activity| activity.target == ConfiguredTarget::Worker);
     worker_activities.map(|activity| activity.name.clone()).collect()
 }
 
-fn activity(activity: &Activity) -> windlass_loom::Activity {
+fn loom_activity(activity: &ConfiguredActivity) -> windlass_loom::LoomActivity {
     let target = match activity.target {
-        Target::Endpoint { .. } | Target::Worker => windlass_loom::Target::Tool,
-        Target::Workflow(_) => windlass_loom::Target::Workflow(activity.name.clone()),
+        ConfiguredTarget::Endpoint { .. } | ConfiguredTarget::Worker => windlass_loom::ActivityTarget::Tool,
+        ConfiguredTarget::Workflow(_) => windlass_loom::ActivityTarget::Workflow(activity.name.clone()),
     };
-    windlass_loom::Activity { name: activity.name.clone(), target }
+    windlass_loom::LoomActivity { name: activity.name.clone(), target }
 }

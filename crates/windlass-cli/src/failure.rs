@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
-use windlass_syntax::{Report, Severity};
+use windlass_syntax::{DiagnosticReport, Severity};
 
 /// The exit codes of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    Good,
+pub(crate) enum CliExit {
+    Success,
     /// The run ended otherwise; or what was looked for was found (`doctor`, `replay`).
-    Otherwise,
+    Failed,
     /// The definition is not valid.
     Invalid,
     /// Usage or configuration.
@@ -21,14 +21,14 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> ExitCode {
         ExitCode::from(match exit {
-            Exit::Good => 0,
-            Exit::Otherwise => 1,
-            Exit::Invalid => 2,
-            Exit::Usage => 3,
-            Exit::Interrupted => 130,
+            CliExit::Success => 0,
+            CliExit::Failed => 1,
+            CliExit::Invalid => 2,
+            CliExit::Usage => 3,
+            CliExit::Interrupted => 130,
         })
     }
 }
@@ -37,60 +37,60 @@ impl From<Exit> for ExitCode {
 const UNREADABLE: &str = "unreadable";
 
 #[derive(Debug)]
-pub(crate) struct Failure {
-    exit: Exit,
+pub(crate) struct CliFailure {
+    exit: CliExit,
     /// Nothing is said when whoever reads us has gone.
     message: Option<String>,
-    place: Option<String>,
+    location: Option<String>,
     hint: Option<String>,
     /// What is wrong in files, as `check` reports it.
     problems: Option<Box<serde_json::Value>>,
 }
 
-impl Failure {
-    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: Some(message.into()), place: None, hint: None, problems: None }
+impl CliFailure {
+    pub(crate) fn new(exit: CliExit, message: impl Into<String>) -> CliFailure {
+        CliFailure { exit, message: Some(message.into()), location: None, hint: None, problems: None }
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Failure {
-        Failure::new(Exit::Usage, message)
+    pub(crate) fn usage(message: impl Into<String>) -> CliFailure {
+        CliFailure::new(CliExit::Usage, message)
     }
 
     /// Everything was said already, or nobody listens.
-    pub(crate) fn silent(exit: Exit) -> Failure {
-        Failure { exit, message: None, place: None, hint: None, problems: None }
+    pub(crate) fn silent(exit: CliExit) -> CliFailure {
+        CliFailure { exit, message: None, location: None, hint: None, problems: None }
     }
 
     #[must_use]
-    pub(crate) fn place(mut self, place: impl Into<String>) -> Failure {
-        self.place = Some(place.into());
+    pub(crate) fn location(mut self, location: impl Into<String>) -> CliFailure {
+        self.location = Some(location.into());
         self
     }
 
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> CliFailure {
         self.hint = Some(hint.into());
         self
     }
 
     #[must_use]
-    pub(crate) fn problems(mut self, problems: &[Report]) -> Failure {
+    pub(crate) fn problems(mut self, problems: &[DiagnosticReport]) -> CliFailure {
         self.problems = serde_json::to_value(problems).ok().map(Box::new);
         self
     }
 
     /// A file that could not even be read, among the problems of others.
-    pub(crate) fn report(&self, file: &Path) -> Report {
+    pub(crate) fn report(&self, file: &Path) -> DiagnosticReport {
         let (file, message) = (file.display().to_string(), self.message().to_owned());
         let (code, severity, hint) = (UNREADABLE, Severity::Error, self.hint.clone());
-        Report { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
+        DiagnosticReport { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
     }
 
     /// What programs get instead of a result: `{"error": {message, where?, hint?, problems?}}`.
     pub(crate) fn to_value(&self) -> Option<serde_json::Value> {
         let mut error = serde_json::Map::new();
         error.insert("message".to_owned(), self.message.as_ref()?.trim_end().into());
-        let more = [("where", &self.place), ("hint", &self.hint)];
+        let more = [("where", &self.location), ("hint", &self.hint)];
         for (key, text) in more {
             error.extend(text.as_ref().map(|text| (key.to_owned(), text.as_str().into())));
         }
@@ -98,7 +98,7 @@ impl Failure {
         Some(serde_json::json!({ "error": error }))
     }
 
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> CliExit {
         self.exit
     }
 
@@ -109,23 +109,23 @@ impl Failure {
     pub(crate) fn show(&self) {
         let Some(message) = &self.message else { return };
         let mut text = format!("error: {}\n", message.trim_end());
-        if let Some(place) = &self.place {
+        if let Some(place) = &self.location {
             text.push_str(&format!("  where: {place}\n"));
         }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("  hint: {hint}\n"));
         }
         // Nowhere else to say it.
-        let _ = std::io::stderr().write_all(crate::out::harmless(&text).as_bytes());
+        let _ = std::io::stderr().write_all(crate::out::escape_terminal_controls(&text).as_bytes());
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
+impl From<StoreError> for CliFailure {
+    fn from(error: StoreError) -> CliFailure {
         let hint = error.hint.unwrap_or_else(|| store_hint(error.kind).to_owned());
-        let failure = Failure::usage(error.message).hint(hint);
+        let failure = CliFailure::usage(error.message).hint(hint);
         match error.file {
-            Some(file) => failure.place(file.display().to_string()),
+            Some(file) => failure.location(file.display().to_string()),
             None => failure,
         }
     }
@@ -143,62 +143,62 @@ fn store_hint(kind: StoreErrorKind) -> &'static str {
     }
 }
 
-impl From<RuntimeError> for Failure {
-    fn from(error: RuntimeError) -> Failure {
+impl From<RuntimeError> for CliFailure {
+    fn from(error: RuntimeError) -> CliFailure {
         let message = error.to_string();
         match error {
             RuntimeError::Store(error) => error.into(),
-            RuntimeError::NoSuchRun(_) => Failure::usage(message).hint("`windlass list` shows the runs of the store"),
-            RuntimeError::Owned { run, owner } => Failure::usage(format!("{} runs `{run}`", owner_name(&owner)))
+            RuntimeError::NoSuchRun(_) => CliFailure::usage(message).hint("`windlass list` shows the runs of the store"),
+            RuntimeError::Owned { run, owner } => CliFailure::usage(format!("{} runs `{run}`", owner_name(&owner)))
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
-            RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => Failure::usage(message)
+            RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
                 .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
-            RuntimeError::MissingTools { run, .. } => Failure::usage(message)
+            RuntimeError::MissingTools { run, .. } => CliFailure::usage(message)
                 .hint(format!("nothing has become of it: resume `{run}` with a program that has them")),
             RuntimeError::HasEnded(run) => {
-                Failure::usage(message).hint(format!("`windlass status {run}` shows its end"))
+                CliFailure::usage(message).hint(format!("`windlass status {run}` shows its end"))
             }
-            RuntimeError::InMemoryOnly(_) => Failure::usage(message).hint("start it again"),
-            RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
+            RuntimeError::InMemoryOnly(_) => CliFailure::usage(message).hint("start it again"),
+            RuntimeError::Input(_) => CliFailure::usage(message).hint("give inputs with --set, --input or --input-file"),
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
-                Failure::new(Exit::Otherwise, message).hint(format!("`windlass replay {run}` shows where they part"))
+                CliFailure::new(CliExit::Failed, message).hint(format!("`windlass replay {run}` shows where they part"))
             }
             RuntimeError::Plan(_)
             | RuntimeError::Quarantined { .. }
             | RuntimeError::Damaged { .. }
             | RuntimeError::MissingBlob(_) => {
-                Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further")
+                CliFailure::new(CliExit::Failed, message).hint("`windlass doctor` looks further")
             }
-            RuntimeError::NoSuchTrigger { .. } => Failure::usage(message).hint("name one of them with --trigger"),
+            RuntimeError::NoSuchTrigger { .. } => CliFailure::usage(message).hint("name one of them with --trigger"),
             RuntimeError::Delivery(error) => {
                 let hint =
                     error.hint.as_deref().unwrap_or("look at the trigger's `conditions` and `splitOn`").to_owned();
-                Failure::usage(message).hint(hint)
+                CliFailure::usage(message).hint(hint)
             }
-            RuntimeError::NoSuchPath { run, nearest, .. } => Failure::usage(message).hint(match nearest {
+            RuntimeError::NoSuchPath { run, nearest, .. } => CliFailure::usage(message).hint(match nearest {
                 Some(near) => format!("windlass restart {run} --from '{near}'"),
                 None => format!("`windlass events {run}` shows what has begun"),
             }),
             RuntimeError::NoSuchOccurrence { .. } => {
-                Failure::usage(message).hint("occurrences are counted from 1; without --occurrence the last is taken")
+                CliFailure::usage(message).hint("occurrences are counted from 1; without --occurrence the last is taken")
             }
-            RuntimeError::BeganBefore { run, .. } => Failure::usage(message).hint(format!(
+            RuntimeError::BeganBefore { run, .. } => CliFailure::usage(message).hint(format!(
                 "`windlass events {run}` shows what is kept; `journal_bytes_kept` of [limits] keeps more of later runs"
             )),
             RuntimeError::NoSuchVariable { .. } => {
-                Failure::usage(message).hint("--set changes variables that are there; nothing was started")
+                CliFailure::usage(message).hint("--set changes variables that are there; nothing was started")
             }
             RuntimeError::StillOpen(run) => {
-                Failure::usage(message).hint(format!("end it first: windlass cancel {run}"))
+                CliFailure::usage(message).hint(format!("end it first: windlass cancel {run}"))
             }
             RuntimeError::NothingFailed(run) => {
-                Failure::usage(message).hint(format!("to do a part of it again: windlass restart {run} --from PATH"))
+                CliFailure::usage(message).hint(format!("to do a part of it again: windlass restart {run} --from PATH"))
             }
             RuntimeError::Closing
             | RuntimeError::Fenced
             | RuntimeError::JournalConflict(_)
             | RuntimeError::CancelledBeforeStart(_)
-            | RuntimeError::CallDepth { .. } => Failure::new(Exit::Otherwise, message),
+            | RuntimeError::CallDepth { .. } => CliFailure::new(CliExit::Failed, message),
         }
     }
 }

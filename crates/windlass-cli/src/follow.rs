@@ -4,39 +4,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::Limits;
-use windlass_runtime::show::{Seen, StoredEvent, StoredEvents, live_owner, report_of};
+use windlass_runtime::inspect::{StoredEvent, StoredRun, StoredEvents, live_owner, final_report};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::{Store, StoreScan};
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 use crate::host::Interrupts;
 use crate::image;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 
 /// Between two looks at the store. The look itself is one cheap question.
-pub(crate) const POLL: Duration = Duration::from_millis(25);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Even if the store says that nothing was written: an owner that dies writes nothing.
-const LOOK_EVERY: u32 = 40;
+const CHECK_EVERY_POLLS: u32 = 40;
 
 /// Tells whether it is worth looking again.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct ChangePoller {
     mark: Option<u64>,
-    asked: u32,
+    polls: u32,
 }
 
-impl Changes {
-    pub(crate) fn any(&mut self, store: &dyn StoreScan) -> Result<bool, Failure> {
+impl ChangePoller {
+    pub(crate) fn has_changed(&mut self, store: &dyn StoreScan) -> Result<bool, CliFailure> {
         let mark = Some(store.change_mark()?);
-        self.asked += 1;
-        let changed = self.mark != mark || self.asked.is_multiple_of(LOOK_EVERY);
+        self.polls += 1;
+        let changed = self.mark != mark || self.polls.is_multiple_of(CHECK_EVERY_POLLS);
         self.mark = mark;
         Ok(changed)
     }
 }
 
-pub(crate) enum Followed {
+pub(crate) enum FollowOutcome {
     Ended(Box<FinalReport>),
     /// Whoever ran it has let go of it or died.
     Orphaned,
@@ -48,30 +48,30 @@ pub(crate) async fn follow(
     run: &Arc<str>,
     limits: &Limits,
     interrupts: &mut Interrupts,
-    progress: &mut Progress,
-) -> Result<Followed, Failure> {
+    progress: &mut ProgressDisplay,
+) -> Result<FollowOutcome, CliFailure> {
     // Its first events may be dropped by now, and are of no interest any more.
-    let begun = look(store, run, limits, progress);
+    let begun = load_for_progress(store, run, limits, progress);
     let mut events = StoredEvents::new(run.clone(), begun.as_ref().map_or(0, |begun| begun.image.state.events));
     progress.seed(begun.as_ref());
-    let mut changes = Changes::default();
+    let mut changes = ChangePoller::default();
     let followed = loop {
-        if changes.any(store)? {
-            show(&mut events, store, progress)?;
+        if changes.has_changed(store)? {
+            show_new_events(&mut events, store, progress)?;
             let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-            if let Some(report) = report_of(&row)? {
+            if let Some(report) = final_report(&row)? {
                 // Events written between the two looks.
-                show(&mut events, store, progress)?;
-                break Followed::Ended(Box::new(report));
+                show_new_events(&mut events, store, progress)?;
+                break FollowOutcome::Ended(Box::new(report));
             }
             if live_owner(store, &row)?.is_none() {
-                break Followed::Orphaned;
+                break FollowOutcome::Orphaned;
             }
         }
         progress.beat();
         tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            () = interrupts.next() => break Followed::Interrupted,
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
+            () = interrupts.next() => break FollowOutcome::Interrupted,
         }
     };
     progress.finish();
@@ -79,11 +79,11 @@ pub(crate) async fn follow(
 }
 
 /// What the run is doing already, for those who show it. Whoever cannot be told shows less; why, others will say.
-pub(crate) fn look(store: &dyn Store, run: &str, limits: &Limits, progress: &Progress) -> Option<Seen> {
+pub(crate) fn load_for_progress(store: &dyn Store, run: &str, limits: &Limits, progress: &ProgressDisplay) -> Option<StoredRun> {
     if progress.is_quiet() { None } else { image::load(store, run, limits).ok() }
 }
 
-fn show(events: &mut StoredEvents, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {
+fn show_new_events(events: &mut StoredEvents, store: &dyn Store, progress: &mut ProgressDisplay) -> Result<(), CliFailure> {
     if progress.is_quiet() {
         return Ok(());
     }

@@ -7,14 +7,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::Event;
-use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, RuntimeError};
+use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunHandle, RuntimeError};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, Store};
 use windlass_store_sqlite::{SyncMode, SqliteOptions};
 
-use crate::args::{BenchDurability, Testing};
-use crate::config::Settings;
-use crate::failure::Failure;
-use crate::progress::{BEAT, Progress};
+use crate::args::{BenchDurability, TestingArgs};
+use crate::config::CliSettings;
+use crate::failure::CliFailure;
+use crate::progress::{BEAT, ProgressDisplay};
 
 /// A process with one run has no use for giving it back while it waits: whoever watches this process would be lost.
 const NEVER_EVICT: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_600);
@@ -22,15 +22,15 @@ const NEVER_EVICT: std::time::Duration = std::time::Duration::from_secs(365 * 24
 /// The control loop, the worker that calls tools, and whoever waits: more threads would only cost their start.
 const THREADS: usize = 2;
 
-pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    runtime_of(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS))
+pub(crate) fn runtime() -> Result<Runtime, CliFailure> {
+    build_runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS))
 }
 
 /// One in which a file that may not grow fails its writer, and does not end the process: the system's signal for that is taken. A
 /// handler, and not that it is ignored: children would inherit that.
-pub(crate) fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Failure> {
+pub(crate) fn build_runtime(builder: &mut tokio::runtime::Builder) -> Result<Runtime, CliFailure> {
     let made = builder.enable_all().build();
-    let runtime = made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))?;
+    let runtime = made.map_err(|error| CliFailure::usage(format!("could not start threads: {error}")))?;
     let guard = runtime.enter();
     // Where it cannot be taken, the signal does what it does.
     let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
@@ -39,7 +39,7 @@ pub(crate) fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtim
 }
 
 /// Must be called inside the runtime.
-pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
+pub(crate) fn engine(store: &Arc<dyn Store>, settings: &CliSettings, testing: &TestingArgs) -> Result<RuntimeEngine, CliFailure> {
     let options = EngineOptions {
         tools: crate::tools::tools(settings)?,
         languages: crate::dialects::languages(),
@@ -51,14 +51,14 @@ pub(crate) fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Test
         commit_hook: commit_hook(testing)?,
         ..EngineOptions::default()
     };
-    Ok(Engine::new(store.clone(), options)?)
+    Ok(RuntimeEngine::new(store.clone(), options)?)
 }
 
-pub(crate) fn commit_hook(testing: &Testing) -> Result<Option<CommitHook>, Failure> {
+pub(crate) fn commit_hook(testing: &TestingArgs) -> Result<Option<CommitHook>, CliFailure> {
     testing.crash_at.as_deref().map(crash_hook).transpose()
 }
 
-pub(crate) fn sqlite_options(testing: &Testing) -> SqliteOptions {
+pub(crate) fn sqlite_options(testing: &TestingArgs) -> SqliteOptions {
     let durability = match testing.bench_durability {
         Some(BenchDurability::Off) => SyncMode::Off,
         Some(BenchDurability::Full) | None => SyncMode::Full,
@@ -67,8 +67,8 @@ pub(crate) fn sqlite_options(testing: &Testing) -> SqliteOptions {
 }
 
 /// `before:3` dies before the third commit, `after:3` when the disk has it and nobody was told.
-fn crash_hook(text: &str) -> Result<CommitHook, Failure> {
-    let wrong = || Failure::usage(format!("--crash-at takes before:N or after:N, not `{text}`"));
+fn crash_hook(text: &str) -> Result<CommitHook, CliFailure> {
+    let wrong = || CliFailure::usage(format!("--crash-at takes before:N or after:N, not `{text}`"));
     let (when, number) = text.split_once(':').ok_or_else(wrong)?;
     let when = match when {
         "before" => CommitMoment::Before,
@@ -93,8 +93,8 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Must be called inside the runtime.
-    pub(crate) fn listen() -> Result<Interrupts, Failure> {
-        let failed = |error: std::io::Error| Failure::usage(format!("could not listen for Ctrl-C: {error}"));
+    pub(crate) fn listen() -> Result<Interrupts, CliFailure> {
+        let failed = |error: std::io::Error| CliFailure::usage(format!("could not listen for Ctrl-C: {error}"));
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
         Ok(Interrupts { interrupt, terminate })
@@ -109,18 +109,18 @@ impl Interrupts {
 }
 
 /// How watching a run ended.
-pub(crate) enum Watched {
+pub(crate) enum WatchOutcome {
     Ended(Arc<FinalReport>),
     Interrupted,
 }
 
 /// Waits for the run's end and shows how it goes on.
 pub(crate) async fn watch(
-    engine: &Engine,
+    engine: &RuntimeEngine,
     mut handle: RunHandle,
     interrupts: &mut Interrupts,
-    progress: &mut Progress,
-) -> Result<Watched, Failure> {
+    progress: &mut ProgressDisplay,
+) -> Result<WatchOutcome, CliFailure> {
     let mut events = handle.events.take().filter(|_| !progress.is_quiet());
     let mut beat = tokio::time::interval(BEAT);
     let ended = loop {
@@ -140,8 +140,8 @@ pub(crate) async fn watch(
     }
     progress.finish();
     match ended {
-        Ok(report) => Ok(Watched::Ended(report)),
-        Err(RuntimeError::Closing) => Ok(Watched::Interrupted),
+        Ok(report) => Ok(WatchOutcome::Ended(report)),
+        Err(RuntimeError::Closing) => Ok(WatchOutcome::Interrupted),
         Err(error) => Err(error.into()),
     }
 }
@@ -163,7 +163,7 @@ async fn next_event(events: &mut Option<Receiver<Event>>) -> Event {
 
 /// Lets go of the run between two ticks. Whoever presses Ctrl-C twice is in a hurry.
 async fn close(
-    engine: &Engine,
+    engine: &RuntimeEngine,
     handle: &mut RunHandle,
     interrupts: &mut Interrupts,
 ) -> Result<Arc<FinalReport>, RuntimeError> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use windlass_core::{Limits, Program};
-use windlass_runtime::show::Seen;
+use windlass_runtime::inspect::StoredRun;
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::{RunRow, Store};
 use windlass_value::Language;
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 use crate::stores;
 
 pub(crate) fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Program, RuntimeError> {
@@ -20,8 +20,8 @@ pub(crate) fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Resul
 }
 
 /// The newest state there is.
-pub(crate) fn load(store: &dyn Store, wanted: &str, limits: &Limits) -> Result<Seen, Failure> {
-    let row = stores::find(store, wanted)?;
+pub(crate) fn load(store: &dyn Store, run_ref: &str, limits: &Limits) -> Result<StoredRun, CliFailure> {
+    let row = stores::find(store, run_ref)?;
     let program = program(store, &row, limits)?;
-    Ok(Seen::load(store, row, Arc::new(program))?)
+    Ok(StoredRun::load(store, row, Arc::new(program))?)
 }

@@ -10,32 +10,32 @@ use windlass_value::{Map, Value, parse_json};
 use crate::args;
 use crate::definition::is_stdin;
 use crate::dialects::registry;
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 
 /// Standard input holds one thing only. To be asked before anything reads it.
-pub(crate) fn check_stdin(args: &args::Run) -> Result<(), Failure> {
+pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
     let from_stdin = [
         is_stdin(&args.source.file),
         args.input.as_deref() == Some("-"),
         args.input_file.as_deref().is_some_and(is_stdin),
     ];
     if from_stdin.into_iter().filter(|wants| *wants).count() > 1 {
-        return Err(Failure::usage("standard input can be read only once").hint("put one of the two into a file"));
+        return Err(CliFailure::usage("standard input can be read only once").hint("put one of the two into a file"));
     }
     Ok(())
 }
 
-pub(crate) fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failure> {
+pub(crate) fn gather(args: &args::RunArgs, parameters: &[Parameter]) -> Result<Value, CliFailure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
-        merge(&mut whole, parsed(&read(path)?, &format!("--input-file {}", path.display()))?)?;
+        merge(&mut whole, parse_input(&read(path)?, &format!("--input-file {}", path.display()))?)?;
     }
     if let Some(text) = &args.input {
         let text = if text == "-" { read(Path::new("-"))? } else { text.clone() };
-        merge(&mut whole, parsed(&text, "--input")?)?;
+        merge(&mut whole, parse_input(&text, "--input")?)?;
     }
     if !args.set.is_empty() {
-        let set = singles(&args.set, parameters, whole.as_ref().and_then(Value::as_map))?;
+        let set = parse_assignments(&args.set, parameters, whole.as_ref().and_then(Value::as_map))?;
         merge(&mut whole, Value::map(set))?;
     }
     Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
@@ -43,48 +43,48 @@ pub(crate) fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value
 
 /// Warns of inputs that the definition does not read.
 pub(crate) fn unused_input_warnings(plan: &Plan, input: &Value) -> Vec<String> {
-    let warnings = registry().of(plan).check_input(plan, input).into_iter();
+    let warnings = registry().for_plan(plan).check_input(plan, input).into_iter();
     warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+fn read(path: &Path) -> Result<String, CliFailure> {
     let mut text = String::new();
     let done = match is_stdin(path) {
         true => std::io::stdin().read_to_string(&mut text).map(|_| text),
         false => std::fs::read_to_string(path),
     };
-    done.map_err(|error| Failure::usage(format!("could not read the input: {error}")).place(path.display().to_string()))
+    done.map_err(|error| CliFailure::usage(format!("could not read the input: {error}")).location(path.display().to_string()))
 }
 
-pub(crate) fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
-    parse_json(text).map_err(|error| Failure::usage(error.to_string()).place(place))
+pub(crate) fn parse_input(text: &str, location: &str) -> Result<Value, CliFailure> {
+    parse_json(text).map_err(|error| CliFailure::usage(error.to_string()).location(location))
 }
 
 /// An answer: what is given whole, and single properties of it. None if neither is.
-pub(crate) fn answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, Failure> {
+pub(crate) fn merge_answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, CliFailure> {
     let mut whole = whole;
     if !set.is_empty() {
-        let set = singles(set, &[], None)?;
+        let set = parse_assignments(set, &[], None)?;
         merge(&mut whole, Value::map(set))?;
     }
     Ok(whole)
 }
 
-fn singles(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Result<Map, Failure> {
+fn parse_assignments(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Result<Map, CliFailure> {
     let mut map = Map::new();
     for pair in set {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("--set takes key=value; `{pair}` has no key or no `=`")));
+            return Err(CliFailure::usage(format!("--set takes key=value; `{pair}` has no key or no `=`")));
         };
         let value = parse_json(value).unwrap_or_else(|_| Value::from(value));
-        match path_of(key, parameters) {
+        match parameter_path(key, parameters) {
             None => map.insert(key, value),
             Some((parameter, path)) => {
                 let name = &*parameter.name;
                 // What is laid over the default needs no copy of it.
                 let default = parameter.default.as_ref().filter(|_| !parameter.merge);
                 let before = map.get(name).or_else(|| given?.get(name)).or(default);
-                let changed = with(before, &path, value);
+                let changed = with_value_at(before, &path, value);
                 map.insert(name, changed)
             }
         };
@@ -93,7 +93,7 @@ fn singles(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Res
 }
 
 /// `base.b.c` where `base` is a parameter that is an object, and nothing is called by the whole of it.
-fn path_of<'a, 'b>(key: &'b str, parameters: &'a [Parameter]) -> Option<(&'a Parameter, Vec<&'b str>)> {
+fn parameter_path<'a, 'b>(key: &'b str, parameters: &'a [Parameter]) -> Option<(&'a Parameter, Vec<&'b str>)> {
     let (first, rest) = key.split_once('.').filter(|(_, rest)| rest.split('.').all(|part| !part.is_empty()))?;
     let named = |name: &str| parameters.iter().find(|parameter| *parameter.name == *name);
     let is_object = |parameter: &&Parameter| matches!(parameter.default, Some(Value::Map(_)));
@@ -101,16 +101,16 @@ fn path_of<'a, 'b>(key: &'b str, parameters: &'a [Parameter]) -> Option<(&'a Par
     Some((parameter, rest.split('.').collect()))
 }
 
-fn with(before: Option<&Value>, path: &[&str], value: Value) -> Value {
+fn with_value_at(before: Option<&Value>, path: &[&str], value: Value) -> Value {
     let Some((first, rest)) = path.split_first() else { return value };
     let mut map = before.and_then(Value::as_map).cloned().unwrap_or_default();
-    let changed = with(map.get(first), rest, value);
+    let changed = with_value_at(map.get(first), rest, value);
     map.insert(*first, changed);
     Value::map(map)
 }
 
 /// Properties of objects come together; anything else stands alone.
-fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), Failure> {
+fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), CliFailure> {
     let merged = match (whole.take(), part) {
         (None, part) => part,
         (Some(Value::Map(before)), Value::Map(after)) => {
@@ -123,7 +123,7 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), Failure> {
         (Some(before), after) => {
             let message =
                 format!("an input of kind {} cannot be put together with one of kind {}", before.kind(), after.kind());
-            return Err(Failure::usage(message).hint("give an object, or only one of --input-file, --input and --set"));
+            return Err(CliFailure::usage(message).hint("give an object, or only one of --input-file, --input and --set"));
         }
     };
     *whole = Some(merged);
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn single_values_are_json_or_text() {
         let set = ["a=1", "b=x y", "c={\"d\":[true]}", "e=", "f=a=b"].map(str::to_owned);
-        let map = Value::map(singles(&set, &[], None).expect("valid"));
+        let map = Value::map(parse_assignments(&set, &[], None).expect("valid"));
         assert_eq!(windlass_value::to_json(&map), r#"{"a":1,"b":"x y","c":{"d":[true]},"e":"","f":"a=b"}"#);
-        assert!(singles(&["a".to_owned()], &[], None).is_err());
-        assert!(singles(&["=a".to_owned()], &[], None).is_err());
+        assert!(parse_assignments(&["a".to_owned()], &[], None).is_err());
+        assert!(parse_assignments(&["=a".to_owned()], &[], None).is_err());
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         };
         let set = ["base.b.c=9", "base.b.d=1", "other.b=2"].map(str::to_owned);
         let all = |parameters: &[Parameter], given: Option<&Map>| {
-            to_json(&Value::map(singles(&set, parameters, given).expect("valid")))
+            to_json(&Value::map(parse_assignments(&set, parameters, given).expect("valid")))
         };
         let layered = declared(r#"{"a": 1, "b": {"c": 2}}"#, true);
         assert_eq!(all(&layered, None), r#"{"base":{"b":{"c":9,"d":1}},"other.b":2}"#, "laid over the default later");

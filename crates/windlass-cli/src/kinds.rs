@@ -1,11 +1,11 @@
 //! What tasks of playbooks are made of: their kinds, and what each takes there. The tools below them take other fields.
 
-pub(crate) struct Kind {
+pub(crate) struct TaskKind {
     pub name: &'static str,
     pub what: &'static str,
     /// Name, and what it is; other spellings are named there.
     pub fields: &'static [(&'static str, &'static str)],
-    pub gives: &'static str,
+    pub returns: &'static str,
 }
 
 const SQL: &[(&str, &str)] = &[
@@ -16,20 +16,20 @@ const SQL: &[(&str, &str)] = &[
     ("params", "values of the statement's own places, where it has such"),
 ];
 
-pub(crate) const KINDS: &[Kind] = &[
-    Kind {
+pub(crate) const TASK_KINDS: &[TaskKind] = &[
+    TaskKind {
         name: "artifact",
         what: "Reads what a reference stands for.",
         fields: &[("action", "`get`"), ("input", "{result_ref}")],
-        gives: "the value",
+        returns: "the value",
     },
-    Kind {
+    TaskKind {
         name: "duckdb",
         what: "Runs SQL over DuckDB, in programs that are built with it.",
         fields: &[("database", "the file; in memory if nothing is said; also `db_path`, `db`"), SQL[0], SQL[1]],
-        gives: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, rowcount, columns, command_0, …}",
     },
-    Kind {
+    TaskKind {
         name: "http",
         what: "Calls a service.",
         fields: &[
@@ -43,15 +43,15 @@ pub(crate) const KINDS: &[Kind] = &[
             ("verify_ssl", "false takes any certificate"),
             ("follow_redirects", "true or false"),
         ],
-        gives: "{status_code, headers, data}",
+        returns: "{status_code, headers, data}",
     },
-    Kind {
+    TaskKind {
         name: "noop",
         what: "Does nothing; its rules decide and set.",
         fields: &[("result", "what it gives"), ("message", "the same, as {message}")],
-        gives: "`result`; else `_prev` stays as it is",
+        returns: "`result`; else `_prev` stays as it is",
     },
-    Kind {
+    TaskKind {
         name: "playbook",
         what: "Runs another playbook as a child.",
         fields: &[
@@ -60,15 +60,15 @@ pub(crate) const KINDS: &[Kind] = &[
             ("return_step", "the step whose result is wanted"),
             ("timeout", "seconds, or PT30S"),
         ],
-        gives: "the child's output, or that of `return_step`",
+        returns: "the child's output, or that of `return_step`",
     },
-    Kind {
+    TaskKind {
         name: "postgres",
         what: "Runs SQL over Postgres, all statements of a task in one transaction.",
         fields: &[("auth", "the alias of a credential: `postgres` if nothing is said"), SQL[0], SQL[1]],
-        gives: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, rowcount, columns, command_0, …}",
     },
-    Kind {
+    TaskKind {
         name: "python",
         what: "Runs Python code.",
         fields: &[
@@ -77,9 +77,9 @@ pub(crate) const KINDS: &[Kind] = &[
             ("libs", "{name: module}"),
             ("timeout", "seconds, or PT30S"),
         ],
-        gives: "the result",
+        returns: "the result",
     },
-    Kind {
+    TaskKind {
         name: "rust",
         what: "Calls a function that a program with the engine in it has registered; the `windlass` program has none.",
         fields: &[
@@ -87,9 +87,9 @@ pub(crate) const KINDS: &[Kind] = &[
             ("input", "what it is given; also `args`"),
             ("timeout", "seconds, or PT30S"),
         ],
-        gives: "what the function returns",
+        returns: "what the function returns",
     },
-    Kind {
+    TaskKind {
         name: "shell",
         what: "Runs commands.",
         fields: &[
@@ -99,39 +99,39 @@ pub(crate) const KINDS: &[Kind] = &[
             ("cwd", "the folder"),
             ("stdin", "a text"),
         ],
-        gives: "{stdout, stderr, exit_code}",
+        returns: "{stdout, stderr, exit_code}",
     },
-    Kind {
+    TaskKind {
         name: "sqlite",
         what: "Runs SQL over a SQLite file, all statements of a task in one transaction.",
         fields: &[("database", "the file; also `db_path`, `db`"), SQL[0], SQL[1]],
-        gives: "{rows, rowcount, columns, command_0, …}",
+        returns: "{rows, rowcount, columns, command_0, …}",
     },
-    Kind {
+    TaskKind {
         name: "workbook",
         what: "Runs a task that the playbook names under `workbook`.",
         fields: &[("name", "which"), ("input", "what it is given")],
-        gives: "what that task gives",
+        returns: "what that task gives",
     },
 ];
 
-pub(crate) fn find(name: &str) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.name == name)
+pub(crate) fn find(name: &str) -> Option<&'static TaskKind> {
+    TASK_KINDS.iter().find(|kind| kind.name == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use windlass_syntax::Source;
+    use windlass_syntax::SourceText;
 
     /// The codes of all problems of a task of this kind that has only this field.
     fn codes(kind: &str, field: &str) -> Vec<&'static str> {
         let head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkflow:\n  - step: start\n";
         let text = format!("{head}    tool: {{kind: {kind}, {field}: x}}\n");
-        let settings = crate::config::Settings::default();
-        let source = Source::new("t.yaml", text);
-        let context = crate::dialects::context_of_file(&source, &settings, BTreeMap::new(), BTreeMap::new());
+        let settings = crate::config::CliSettings::default();
+        let source = SourceText::new("t.yaml", text);
+        let context = crate::dialects::file_context(&source, &settings, BTreeMap::new(), BTreeMap::new());
         match crate::dialects::registry().compile(&source, None, &context) {
             Ok(compiled) => compiled.warnings.iter().map(|problem| problem.code).collect(),
             Err(problems) => problems.own.iter().map(|problem| problem.code).collect(),
@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn playbooks_know_every_kind_and_field() {
-        assert!(KINDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(TASK_KINDS.windows(2).all(|pair| pair[0].name < pair[1].name));
         let slip = codes("http", "ulr");
         let unknown = ["WND-1020", codes("htp", "url")[0]];
         assert!(slip.contains(&unknown[0]), "{slip:?}");
-        for kind in KINDS {
+        for kind in TASK_KINDS {
             for (field, _) in kind.fields {
                 let found = codes(kind.name, field);
                 assert!(!found.iter().any(|code| unknown.contains(code)), "{} {field}: {found:?}", kind.name);

@@ -14,7 +14,7 @@ mod definition;
 mod dev;
 mod dialects;
 mod failure;
-mod flow;
+mod agent_options;
 mod follow;
 mod host;
 mod image;
@@ -26,10 +26,10 @@ mod progress;
 mod project;
 mod report;
 mod secrets;
-mod served;
+mod catalog_compiler;
 mod service;
-mod spans;
-mod standard;
+mod durations;
+mod standard_project;
 mod stores;
 mod text;
 mod tools;
@@ -42,13 +42,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use failure::Exit;
+use failure::CliExit;
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let parsed = match args::Args::try_parse() {
+    let parsed = match args::CliArgs::try_parse() {
         Ok(parsed) => parsed,
-        Err(error) => return refuse(&error),
+        Err(error) => return report_usage_error(&error),
     };
     let json = parsed.global.json;
     match commands::run(parsed) {
@@ -65,11 +65,11 @@ pub fn main() -> ExitCode {
 }
 
 /// Help and version go to stdout and are no error; anything else is wrong usage.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     // Nowhere to say that the terminal is gone.
     let _ = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Good.into(),
-        _ => Exit::Usage.into(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => CliExit::Success.into(),
+        _ => CliExit::Usage.into(),
     }
 }

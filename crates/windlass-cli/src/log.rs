@@ -22,15 +22,15 @@ use windlass_runtime::real_now;
 use windlass_tools::Redactor;
 use windlass_value::{Map, Value, to_json};
 
-use crate::args::{Command, LogFormat};
-use crate::failure::Failure;
+use crate::args::{CliCommand, LogFormat};
+use crate::failure::CliFailure;
 use crate::out;
 
 /// The variable that says how much is logged.
 pub(crate) const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
 
 /// Crates whose events are logged. Those of others may hold anything, such as headers and messages of protocols.
-const OWN: &str = "windlass";
+const CRATE_PREFIX: &str = "windlass";
 
 static REDACTION: OnceLock<Redactor> = OnceLock::new();
 
@@ -41,13 +41,13 @@ pub(crate) fn redact(secrets: &Redactor) {
 
 /// Begins to log, for the rest of the process. A server logs by its own options, any other command only warnings unless
 /// the environment says otherwise.
-pub(crate) fn install(command: &Command) -> Result<(), Failure> {
+pub(crate) fn install(command: &CliCommand) -> Result<(), CliFailure> {
     let (form, level) = match command {
-        Command::Serve(args) => (Form::of(args.log), args.log_level.clone()),
-        Command::Dev(args) => (Form::of(args.log), args.log_level.clone()),
-        _ => (Form::Sentences, crate::tools::variable(LEVEL_VARIABLE).unwrap_or_else(|| "warn".to_owned())),
+        CliCommand::Serve(args) => (LineFormat::from_log_format(args.log), args.log_level.clone()),
+        CliCommand::Dev(args) => (LineFormat::from_log_format(args.log), args.log_level.clone()),
+        _ => (LineFormat::Sentences, crate::tools::variable(LEVEL_VARIABLE).unwrap_or_else(|| "warn".to_owned())),
     };
-    let lines = Lines { form }.with_filter(filter("--log-level", &level)?);
+    let lines = LineLayer { form }.with_filter(filter("--log-level", &level)?);
     let log = Registry::default().with(lines).with(crate::service::engine_spans(command)?);
     // Tests of this crate may have set one.
     let _ = tracing::subscriber::set_global_default(log);
@@ -55,22 +55,22 @@ pub(crate) fn install(command: &Command) -> Result<(), Failure> {
 }
 
 /// `debug`, or `info,windlass_server=trace`: a level for all crates of this program, and others for some.
-pub(crate) fn filter(place: &str, text: &str) -> Result<Targets, Failure> {
+pub(crate) fn filter(option: &str, text: &str) -> Result<Targets, CliFailure> {
     let wrong = |why: String| {
-        Failure::usage(format!("{place} {text}: {why}"))
+        CliFailure::usage(format!("{option} {text}: {why}"))
             .hint("a level is off, error, warn, info, debug or trace; windlass_server=debug sets that of one crate")
     };
     let parsed: Targets = text.parse().map_err(|error| wrong(format!("{error}")))?;
-    if let Some((target, _)) = parsed.iter().find(|(target, _)| !target.starts_with(OWN)) {
+    if let Some((target, _)) = parsed.iter().find(|(target, _)| !target.starts_with(CRATE_PREFIX)) {
         return Err(wrong(format!("`{target}` is no crate of this program")));
     }
     let all = parsed.default_level().unwrap_or(LevelFilter::OFF);
-    Ok(Targets::new().with_target(OWN, all).with_targets(parsed))
+    Ok(Targets::new().with_target(CRATE_PREFIX, all).with_targets(parsed))
 }
 
 /// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+enum LineFormat {
     /// Of commands: `warning: …`.
     Sentences,
     /// Of servers: time, level, event and fields, and sentences as they are.
@@ -79,11 +79,11 @@ enum Form {
     Json,
 }
 
-impl Form {
-    fn of(format: LogFormat) -> Form {
+impl LineFormat {
+    fn from_log_format(format: LogFormat) -> LineFormat {
         match format {
-            LogFormat::Human => Form::Human,
-            LogFormat::Json => Form::Json,
+            LogFormat::Human => LineFormat::Human,
+            LogFormat::Json => LineFormat::Json,
         }
     }
 
@@ -93,7 +93,7 @@ impl Form {
             (None, event) => (event.unwrap_or_default(), None),
         };
         let rest = fields.0.iter().filter(|(name, _)| !["event", "message"].contains(name));
-        if self == Form::Json {
+        if self == LineFormat::Json {
             let mut map = Map::new();
             map.insert("at", at);
             map.insert("level", level.as_str().to_ascii_lowercase());
@@ -108,7 +108,7 @@ impl Form {
         let plain = if level <= Level::WARN { plain } else { "" };
         let mut line = match (sentence, self) {
             (Some(sentence), _) => return redaction.redact_text(&format!("{plain}{sentence}")),
-            (None, Form::Sentences) => format!("{plain}{event}"),
+            (None, LineFormat::Sentences) => format!("{plain}{event}"),
             (None, _) => format!("{at} {level:>5} {event}"),
         };
         for (name, value) in rest {
@@ -146,7 +146,7 @@ impl Fields {
     }
 
     /// With those of a span around it, as far as it has none of the same name.
-    fn within(&mut self, span: &Fields) {
+    fn inherit(&mut self, span: &Fields) {
         for (name, value) in &span.0 {
             if !self.0.iter().any(|(known, _)| known == name) {
                 self.0.push((name, value.clone()));
@@ -178,11 +178,11 @@ impl Visit for Fields {
 }
 
 /// Writes events as lines.
-struct Lines {
-    form: Form,
+struct LineLayer {
+    form: LineFormat,
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
@@ -204,7 +204,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         event.record(&mut fields);
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(around) = span.extensions().get::<Fields>() {
-                fields.within(around);
+                fields.inherit(around);
             }
         }
         let none = Redactor::default();
@@ -231,19 +231,19 @@ mod tests {
             ("why", Value::from("a\nb c")),
             ("runs", Value::from(3_i64)),
         ]);
-        event.within(&fields(&[("run", Value::from("other")), ("route", Value::from("/runs"))]));
-        let line = |form: Form| form.line(Level::ERROR, &event, "T", &Redactor::default());
-        assert_eq!(line(Form::Human), "T ERROR quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
-        assert_eq!(line(Form::Sentences), "error: quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
+        event.inherit(&fields(&[("run", Value::from("other")), ("route", Value::from("/runs"))]));
+        let line = |form: LineFormat| form.line(Level::ERROR, &event, "T", &Redactor::default());
+        assert_eq!(line(LineFormat::Human), "T ERROR quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
+        assert_eq!(line(LineFormat::Sentences), "error: quarantined run=r1 why=\"a\\nb c\" runs=3 route=/runs");
         assert_eq!(
-            line(Form::Json),
+            line(LineFormat::Json),
             r#"{"at":"T","level":"error","event":"quarantined","run":"r1","why":"a\nb c","runs":3,"route":"/runs"}"#
         );
     }
 
     #[test]
-    fn sentences_are_for_people() {
-        let event = |level: Level, form: Form| {
+    fn sentences_are_printed_verbatim() {
+        let event = |level: Level, form: LineFormat| {
             let fields = fields(&[
                 ("event", Value::from("ready")),
                 ("server", Value::from("small")),
@@ -251,11 +251,11 @@ mod tests {
             ]);
             form.line(level, &fields, "T", &Redactor::default())
         };
-        assert_eq!(event(Level::INFO, Form::Human), "Ctrl-C stops it");
-        assert_eq!(event(Level::WARN, Form::Human), "warning: Ctrl-C stops it");
-        assert_eq!(event(Level::WARN, Form::Sentences), "warning: Ctrl-C stops it");
+        assert_eq!(event(Level::INFO, LineFormat::Human), "Ctrl-C stops it");
+        assert_eq!(event(Level::WARN, LineFormat::Human), "warning: Ctrl-C stops it");
+        assert_eq!(event(Level::WARN, LineFormat::Sentences), "warning: Ctrl-C stops it");
         assert_eq!(
-            event(Level::INFO, Form::Json),
+            event(Level::INFO, LineFormat::Json),
             r#"{"at":"T","level":"info","event":"ready","message":"Ctrl-C stops it","server":"small"}"#
         );
     }
@@ -269,7 +269,7 @@ mod tests {
             ("why", Value::from("a sk-canary\"0123 b")),
             ("n", Value::from(12_345_678_i64)),
         ];
-        for form in [Form::Human, Form::Json, Form::Sentences] {
+        for form in [LineFormat::Human, LineFormat::Json, LineFormat::Sentences] {
             for fields in [fields(&sentence), fields(&event)] {
                 let line = form.line(Level::WARN, &fields, "T", &redaction);
                 assert!(!line.contains("canary") && !line.contains("12345678") && line.contains("***"), "{line}");

@@ -6,32 +6,32 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 use windlass_value::{Value, to_json_pretty};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 
 /// Text for people or programs. A reader that has gone ends the command, quietly.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), CliFailure> {
     let mut stdout = std::io::stdout().lock();
-    let text = harmless(text);
+    let text = escape_terminal_controls(text);
     let written =
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::silent(Exit::Otherwise),
-        _ => Failure::usage(format!("could not write to standard output: {error}")),
+        ErrorKind::BrokenPipe => CliFailure::silent(CliExit::Failed),
+        _ => CliFailure::usage(format!("could not write to standard output: {error}")),
     })
 }
 
-pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &Value) -> Result<(), CliFailure> {
     print(&to_json_pretty(value))
 }
 
 /// Something said beside the result. Losing it does not matter.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape_terminal_controls(text));
 }
 
 /// Some characters above ASCII are commands to a terminal, as those are that begin with an escape. They become visible, and
 /// JSON with them means the same.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_terminal_controls(text: &str) -> Cow<'_, str> {
     let is_command = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
     if !text.contains(is_command) {
         return Cow::Borrowed(text);
@@ -55,11 +55,11 @@ pub(crate) struct Paint {
 
 impl Paint {
     pub(crate) fn stdout(no_color: bool) -> Paint {
-        Paint { on: wanted(no_color) && std::io::stdout().is_terminal() }
+        Paint { on: colours_allowed(no_color) && std::io::stdout().is_terminal() }
     }
 
     pub(crate) fn stderr(no_color: bool) -> Paint {
-        Paint { on: wanted(no_color) && std::io::stderr().is_terminal() }
+        Paint { on: colours_allowed(no_color) && std::io::stderr().is_terminal() }
     }
 
     pub(crate) fn syntax(self) -> windlass_syntax::Colour {
@@ -82,7 +82,7 @@ impl Paint {
     }
 }
 
-fn wanted(no_color: bool) -> bool {
+fn colours_allowed(no_color: bool) -> bool {
     !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
@@ -91,9 +91,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_get_no_commands() {
+    fn terminal_control_characters_are_escaped() {
         let json = "{\"a\":\"x\u{9b}31m\u{80}\u{7f}ü\u{a0}\"}";
-        let shown = harmless(json);
+        let shown = escape_terminal_controls(json);
         assert_eq!(shown, "{\"a\":\"x\\u009b31m\\u0080\\u007fü\u{a0}\"}");
         assert_eq!(windlass_value::parse_json(&shown).ok(), windlass_value::parse_json(json).ok());
     }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use windlass_core::Program;
 use windlass_core::plan::Plan;
-use windlass_runtime::Engine;
-use windlass_syntax::{Diagnostic, Diagnostics, Report, Severity, Source, Span, nearest};
+use windlass_runtime::RuntimeEngine;
+use windlass_syntax::{Diagnostic, Diagnostics, DiagnosticReport, Severity, SourceText, Span, nearest};
 use windlass_value::BlobHash;
 
-use crate::config::{Settings, Target};
+use crate::config::{CliSettings, ConfiguredTarget};
 use crate::definition;
-use crate::dialects::{context_of_file, registry};
-use crate::failure::{Exit, Failure};
+use crate::dialects::{file_context, registry};
+use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
-use crate::standard::{Surroundings, folder_of, is_standard};
+use crate::standard_project::{StandardProjectFiles, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
 pub(crate) const NO_SUCH_WORKFLOW: &str = "WND-1116";
@@ -32,7 +32,7 @@ const MAX_HEAD_BYTES: u64 = 16 * 1024;
 pub(crate) struct Project {
     definitions: Vec<Definition>,
     /// Every file that was read, with what is wrong with it, in the order of reading.
-    pub found: Vec<(Source, Diagnostics)>,
+    pub diagnostics: Vec<(SourceText, Diagnostics)>,
 }
 
 struct Definition {
@@ -43,8 +43,8 @@ struct Definition {
 
 impl Project {
     /// Reads nothing but files beside the definition, and those that the settings name.
-    pub(crate) fn read(source: Source, dialect: Option<&str>, settings: &Settings) -> Project {
-        let mut project = Project { definitions: Vec::new(), found: Vec::new() };
+    pub(crate) fn read(source: SourceText, dialect: Option<&str>, settings: &CliSettings) -> Project {
+        let mut project = Project { definitions: Vec::new(), diagnostics: Vec::new() };
         let mut reader = Reader { project: &mut project, settings, done: BTreeMap::new(), open: Vec::new() };
         let path = (!definition::is_from_stdin(&source)).then(|| PathBuf::from(&*source.name));
         reader.definition(source, path, dialect);
@@ -52,39 +52,39 @@ impl Project {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.found.iter().any(|(_, found)| found.has_errors())
+        self.diagnostics.iter().any(|(_, found)| found.has_errors())
     }
 
     /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
-    pub(crate) fn or_fail(self, paint: Paint) -> Result<Project, Failure> {
-        let shown = self.found.iter().filter(|(_, found)| !found.is_empty());
+    pub(crate) fn or_fail(self, paint: Paint) -> Result<Project, CliFailure> {
+        let shown = self.diagnostics.iter().filter(|(_, found)| !found.is_empty());
         shown.for_each(|(source, found)| out::note(&found.render(source, paint.syntax())));
-        match self.found.iter().find(|(_, found)| found.has_errors()) {
+        match self.diagnostics.iter().find(|(_, found)| found.has_errors()) {
             None => Ok(self),
             Some((source, found)) => {
                 let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
                 let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
-                let reports: Vec<Report> =
-                    self.found.iter().flat_map(|(source, found)| found.reports(source)).collect();
-                Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)).problems(&reports))
+                let reports: Vec<DiagnosticReport> =
+                    self.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
+                Err(CliFailure::new(CliExit::Invalid, format!("{} has {what}", source.name)).problems(&reports))
             }
         }
     }
 
     /// The plan of the definition that was asked for.
-    pub(crate) fn plan(&self) -> Result<&Plan, Failure> {
+    pub(crate) fn plan(&self) -> Result<&Plan, CliFailure> {
         // Without one there are problems, and they have been told.
-        self.definitions.last().map(|definition| &definition.plan).ok_or_else(|| Failure::silent(Exit::Invalid))
+        self.definitions.last().map(|definition| &definition.plan).ok_or_else(|| CliFailure::silent(CliExit::Invalid))
     }
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
-    pub(crate) fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
-        Ok(engine.add_plan(self.add_below(engine, settings)?)?)
+    pub(crate) fn add_to(self, engine: &RuntimeEngine, settings: &CliSettings) -> Result<(BlobHash, Arc<Program>), CliFailure> {
+        Ok(engine.add_plan(self.add_called_plans(engine, settings)?)?)
     }
 
     /// Keeps the plans of what the definition calls, and gives its own.
-    pub(crate) fn add_below(mut self, engine: &Engine, settings: &Settings) -> Result<Plan, Failure> {
-        let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
+    pub(crate) fn add_called_plans(mut self, engine: &RuntimeEngine, settings: &CliSettings) -> Result<Plan, CliFailure> {
+        let requested = self.definitions.pop().ok_or_else(|| CliFailure::silent(CliExit::Invalid))?;
         let mut added: Vec<BlobHash> = Vec::new();
         let seals = crate::secrets::sealer(settings);
         let finished = |definition: Definition, added: &[BlobHash]| {
@@ -97,13 +97,13 @@ impl Project {
         for definition in self.definitions {
             added.push(engine.add_plan(finished(definition, &added))?.0);
         }
-        Ok(finished(asked, &added))
+        Ok(finished(requested, &added))
     }
 }
 
 struct Reader<'a> {
     project: &'a mut Project,
-    settings: &'a Settings,
+    settings: &'a CliSettings,
     /// Files that were compiled, and what came of it.
     done: BTreeMap<PathBuf, Option<usize>>,
     /// Files whose calls are being followed, outermost first.
@@ -112,28 +112,28 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// The place of the compiled definition, if nothing is wrong with it.
-    fn definition(&mut self, source: Source, path: Option<PathBuf>, dialect: Option<&str>) -> Option<usize> {
-        let around = path.as_deref().map(|path| Surroundings::of(path, &self.settings.limits)).unwrap_or_default();
-        self.project.found.extend(around.found);
-        let mut app = around.settings;
-        app.extend(self.settings.app.clone());
-        let context = context_of_file(&source, self.settings, app, around.parameters);
+    fn definition(&mut self, source: SourceText, path: Option<PathBuf>, dialect: Option<&str>) -> Option<usize> {
+        let surroundings = path.as_deref().map(|path| StandardProjectFiles::read_for(path, &self.settings.limits)).unwrap_or_default();
+        self.project.diagnostics.extend(surroundings.diagnostics);
+        let mut app = surroundings.settings;
+        app.extend(self.settings.app_settings.clone());
+        let context = file_context(&source, self.settings, app, surroundings.parameters);
         let (plan, mut found, calls, others) = match registry().compile(&source, dialect, &context) {
-            Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls, compiled.others),
+            Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls, compiled.included_files),
             Err(problems) => {
                 let calls = registry().calls(&source, dialect, &context);
-                (None, problems.own, calls, problems.others)
+                (None, problems.own, calls, problems.included_files)
             }
         };
         unset_credentials(&source, self.settings).into_iter().for_each(|warning| found.push(warning));
-        self.open.extend(path.clone().map(same_file));
-        let at = self.project.found.len();
-        self.project.found.push((source, Diagnostics::new()));
-        self.project.found.extend(others);
+        self.open.extend(path.clone().map(canonical_path));
+        let at = self.project.diagnostics.len();
+        self.project.diagnostics.push((source, Diagnostics::new()));
+        self.project.diagnostics.extend(others);
         let mut resolved = Vec::new();
         for (name, span) in calls {
             let own = plan.as_ref().is_some_and(|plan| *plan.name == *name);
-            match self.called(&name, span, path.as_deref(), own) {
+            match self.resolve_call(&name, span, path.as_deref(), own) {
                 Ok(called) => resolved.extend(called.map(|called| (Arc::from(name), called))),
                 Err(problem) => found.push(*problem),
             }
@@ -142,14 +142,14 @@ impl Reader<'_> {
             self.open.pop();
         }
         let usable = !found.has_errors() && !self.project.has_errors();
-        self.project.found[at].1 = found.sorted();
+        self.project.diagnostics[at].1 = found.sorted();
         let plan = plan.filter(|_| usable)?;
         self.project.definitions.push(Definition { plan, calls: resolved });
         Some(self.project.definitions.len() - 1)
     }
 
     /// None for a definition that calls itself by its own name: the engine knows that one.
-    fn called(
+    fn resolve_call(
         &mut self,
         name: &str,
         span: Span,
@@ -157,22 +157,22 @@ impl Reader<'_> {
         own: bool,
     ) -> Result<Option<usize>, Box<Diagnostic>> {
         let problem =
-            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).hint(hint));
-        let places = self.places(name, from);
-        let Some(path) = places.iter().find(|path| path.is_file()).cloned() else {
+            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).with_hint(hint));
+        let candidates = self.candidate_paths(name, from);
+        let Some(path) = candidates.iter().find(|path| path.is_file()).cloned() else {
             if own {
                 return Ok(None);
             }
-            let looked = places.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+            let searched = candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
             let near = from.and_then(|from| near_file(name, from)).map(|near| format!("did you mean `{near}`?"));
-            let hint = match (near, looked.is_empty()) {
+            let hint = match (near, searched.is_empty()) {
                 (Some(near), _) => near,
-                (None, false) => format!("put it beside this file; looked for {looked}"),
+                (None, false) => format!("put it beside this file; looked for {searched}"),
                 (None, true) => "a definition from standard input has no files beside it".to_owned(),
             };
             return Err(problem(format!("there is no workflow `{name}`"), hint));
         };
-        let file = same_file(path.clone());
+        let file = canonical_path(path.clone());
         if self.open.last() == Some(&file) && own {
             return Ok(None);
         }
@@ -203,9 +203,9 @@ impl Reader<'_> {
     }
 
     /// Where a definition of this name may be: where the settings say, beside the caller, or in a folder of its own.
-    fn places(&self, name: &str, from: Option<&Path>) -> Vec<PathBuf> {
+    fn candidate_paths(&self, name: &str, from: Option<&Path>) -> Vec<PathBuf> {
         let configured = self.settings.activities.iter().find_map(|activity| match &activity.target {
-            Target::Workflow(path) if activity.name == name => Some(path.clone()),
+            ConfiguredTarget::Workflow(path) if activity.name == name => Some(path.clone()),
             _ => None,
         });
         if let Some(path) = configured {
@@ -218,46 +218,46 @@ impl Reader<'_> {
         if name.is_empty() || name.contains('\\') || !Path::new(name).components().all(inside) {
             return Vec::new();
         }
-        let mut places = vec![folder.join(format!("{name}.json")), folder.join(name).join("workflow.json")];
+        let mut paths = vec![folder.join(format!("{name}.json")), folder.join(name).join("workflow.json")];
         if from.is_some_and(is_standard) {
-            places.push(folder_of(&folder).join(name).join("workflow.json"));
+            paths.push(folder_of(&folder).join(name).join("workflow.json"));
         }
         // Playbooks are called by the path they were registered under: its last part is usually the file's name.
         let last = name.rsplit('/').next().unwrap_or(name);
         for name in if last == name { vec![name] } else { vec![name, last] } {
-            places.extend(["", ".yaml", ".yml"].map(|ending| folder.join(format!("{name}{ending}"))));
+            paths.extend(["", ".yaml", ".yml"].map(|ending| folder.join(format!("{name}{ending}"))));
         }
-        places.extend(registered(&folder, name));
-        places
+        paths.extend(find_registered_playbook(&folder, name));
+        paths
     }
 }
 
 /// Credentials of the settings that a definition names, and that need variables which are not set.
-pub(crate) fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
+pub(crate) fn unset_credentials(source: &SourceText, settings: &CliSettings) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for alias in settings.auth.aliases() {
-        let Some(reason) = settings.auth.reason(&windlass_tools::auth_variable(alias)) else { continue };
-        let Some(at) = named_at(&source.text, alias) else { continue };
+        let Some(reason) = settings.auth.unset_reason(&windlass_tools::auth_variable(alias)) else { continue };
+        let Some(at) = find_alias(&source.text, alias) else { continue };
         let message = format!("the credential `{alias}` cannot be used yet: {reason}");
         let warning = Diagnostic::warning(UNSET_CREDENTIAL, Span::new(at, at + alias.len()), message);
-        warnings.push(warning.hint("set it before the run reaches it"));
+        warnings.push(warning.with_hint("set it before the run reaches it"));
     }
     warnings
 }
 
 /// Where an alias stands in a line about credentials.
-fn named_at(text: &str, alias: &str) -> Option<usize> {
+fn find_alias(text: &str, alias: &str) -> Option<usize> {
     let part = |letter: char| letter.is_alphanumeric() || "_-".contains(letter);
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let about = ["auth", "credential", "alias"].iter().any(|word| line.contains(word));
-        let places = line.match_indices(alias).map(|(at, _)| at).filter(|_| about);
+        let positions = line.match_indices(alias).map(|(at, _)| at).filter(|_| about);
         let whole = |at: &usize| {
             let (before, after) = (line[..*at].chars().next_back(), line[at + alias.len()..].chars().next());
             !before.is_some_and(part) && !after.is_some_and(part)
         };
         // The last one: what stands before it is the key.
-        if let Some(at) = places.filter(whole).last() {
+        if let Some(at) = positions.filter(whole).last() {
             return Some(start + at);
         }
         start += line.len();
@@ -266,16 +266,16 @@ fn named_at(text: &str, alias: &str) -> Option<usize> {
 }
 
 /// The playbooks of a folder that say of themselves that they go by this path.
-fn registered(folder: &Path, path: &str) -> Option<PathBuf> {
+fn find_registered_playbook(folder: &Path, path: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let mut playbooks: Vec<PathBuf> = entries.filter(|file| is_yaml(file)).collect();
     playbooks.sort();
     playbooks.into_iter().take(MAX_REGISTERED).find(|file| {
         let mut text = String::new();
         let read = std::fs::File::open(file).and_then(|file| file.take(MAX_HEAD_BYTES).read_to_string(&mut text));
-        let says =
-            |line: &str| line.trim().strip_prefix("path:").map(|said| said.trim().trim_matches(['"', '\'']) == path);
-        read.is_ok() && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(says).any(|same| same)
+        let declares_path =
+            |line: &str| line.trim().strip_prefix("path:").map(|value| value.trim().trim_matches(['"', '\'']) == path);
+        read.is_ok() && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(declares_path).any(|same| same)
     })
 }
 
@@ -283,7 +283,7 @@ fn is_yaml(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
-fn same_file(path: PathBuf) -> PathBuf {
+fn canonical_path(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 

@@ -3,65 +3,65 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, LoopSummary, Reason, Status};
-use windlass_dialect::{Detail, ReportEntry, ReportSection};
-use windlass_runtime::show::{LoopFacts, error_of_run, loop_facts, span_of, defined_max_iterations};
+use windlass_core::{ErrorInfo, LoopSummary, LoopEndReason, Status};
+use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
+use windlass_runtime::inspect::{LoopDetailsByStep, with_run_hint, loop_details, source_span, defined_max_iterations};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
 use windlass_value::{Map, Value, to_json_pretty};
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::dialects::registry;
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::stores;
 use crate::text;
 use crate::warnings;
 
 /// Which run an ended run is.
-pub(crate) struct Ended<'a> {
+pub(crate) struct EndedRun<'a> {
     pub run: &'a Arc<str>,
     pub plan: &'a Plan,
     pub report: FinalReport,
-    facts: LoopFacts,
+    facts: LoopDetailsByStep,
     /// What did not go as it should without failing the run.
     warnings: Vec<String>,
     /// Nothing of it is kept: there is nothing to look at later.
     ephemeral: bool,
 }
 
-impl<'a> Ended<'a> {
+impl<'a> EndedRun<'a> {
     /// Puts back everything that was stored elsewhere.
     pub(crate) fn new(
         store: &dyn StoreRead,
         run: &'a Arc<str>,
         plan: &'a Plan,
         report: &FinalReport,
-    ) -> Result<Ended<'a>, RuntimeError> {
+    ) -> Result<EndedRun<'a>, RuntimeError> {
         let mut report = report.clone();
         report.output = resolve(store, &report.output)?;
-        report.error = report.error.map(|error| error_of_run(error, run));
+        report.error = report.error.map(|error| with_run_hint(error, run));
         for (_, step) in &mut report.steps {
             step.output = resolve(store, &step.output)?;
-            step.error = step.error.take().map(|error| error_of_run(error, run));
+            step.error = step.error.take().map(|error| with_run_hint(error, run));
         }
-        let facts = loop_facts(store, run, plan, &report)?;
+        let facts = loop_details(store, run, plan, &report)?;
         let warnings = warnings::collect(store, run, plan, &report)?;
-        Ok(Ended { run, plan, report, facts, warnings: troubles: warnings, ephemeral: false })
+        Ok(EndedRun { run, plan, report, facts, warnings: troubles: warnings, ephemeral: false })
     }
 
     #[must_use]
-    pub(crate) fn ephemeral(mut self, ephemeral: bool) -> Ended<'a> {
+    pub(crate) fn ephemeral(mut self, ephemeral: bool) -> EndedRun<'a> {
         self.ephemeral = ephemeral;
         self
     }
 
-    pub(crate) fn exit(&self) -> Exit {
-        if self.report.status == Status::Succeeded { Exit::Good } else { Exit::Otherwise }
+    pub(crate) fn exit(&self) -> CliExit {
+        if self.report.status == Status::Succeeded { CliExit::Success } else { CliExit::Failed }
     }
 
     /// Shows the result on stdout. A reader that has gone does not change how the run ended.
-    pub(crate) fn print(&self, global: &Global, took: Option<String>) -> Result<Exit, Failure> {
+    pub(crate) fn print(&self, global: &GlobalArgs, took: Option<String>) -> Result<CliExit, CliFailure> {
         let shown = match global.json {
             true => {
                 self.warnings.iter().for_each(|warning| out::note(&format!("warning: {warning}")));
@@ -70,7 +70,7 @@ impl<'a> Ended<'a> {
             false => out::print(&self.summary(global, took)),
         };
         match shown {
-            Err(failure) if failure.exit() == Exit::Usage => Err(failure),
+            Err(failure) if failure.exit() == CliExit::Usage => Err(failure),
             _ => Ok(self.exit()),
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Ended<'a> {
         Value::map(map)
     }
 
-    pub(crate) fn summary(&self, global: &Global, took: Option<String>) -> String {
+    pub(crate) fn summary(&self, global: &GlobalArgs, took: Option<String>) -> String {
         let paint = Paint::stdout(global.no_color);
         let status = self.report.status.as_str();
         let took = took.map(|took| format!(" in {took}")).unwrap_or_default();
@@ -97,31 +97,31 @@ impl<'a> Ended<'a> {
         parts.extend(self.failed_iterations(global));
         let warnings: Vec<String> = self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
         parts.extend((!warnings.is_empty()).then(|| warnings.join("\n")));
-        let sections = registry().of(self.plan).report(self.plan, &self.report.output);
+        let sections = registry().for_plan(self.plan).report(self.plan, &self.report.output);
         parts.extend(sections.iter().map(section));
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
     }
 
     /// A run that succeeds may have turns that did not: nobody should have to look for that.
-    fn failed_iterations(&self, global: &Global) -> Option<String> {
+    fn failed_iterations(&self, global: &GlobalArgs) -> Option<String> {
         if self.report.status != Status::Succeeded {
             return None;
         }
         let loops = self.report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
         let failed = loops.filter(|(_, looping)| looping.failed > 0);
-        let told: Vec<String> = failed
+        let lines: Vec<String> = failed
             .map(|(name, looping)| {
-                let iterations = text::count(looping.iterations, "turn");
+                let iterations = text::pluralize(looping.iterations, "turn");
                 let command = stores::command(global, &format!("turns {} {name}", self.run));
                 let next = if self.ephemeral { String::new() } else { format!("\n  next: {command}") };
                 format!("warning: {name}: {} of {iterations} failed{next}", looping.failed)
             })
             .collect();
-        (!told.is_empty()).then(|| told.join("\n"))
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    fn error(&self, error: &ErrorInfo, global: &Global) -> String {
+    fn error(&self, error: &ErrorInfo, global: &GlobalArgs) -> String {
         let mut lines = vec![format!("error: {} [{}]", error.message, error.code)];
         if !error.path.is_empty() {
             let line = line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
@@ -137,7 +137,7 @@ impl<'a> Ended<'a> {
 }
 
 fn line_of(plan: &Plan, path: &str) -> Option<usize> {
-    let before = plan.source.get(..span_of(plan, path)?.start as usize)?;
+    let before = plan.source.get(..source_span(plan, path)?.start as usize)?;
     Some(before.matches('\n').count() + 1)
 }
 
@@ -154,9 +154,9 @@ fn section(section: &ReportSection) -> String {
     let indent = if section.heading.is_some() { "  " } else { "" };
     let line = |entry: &ReportEntry| {
         let value = match entry.detail {
-            Detail::Glance => text::short(&entry.value, MAX_GLANCE_CHARS),
-            Detail::Whole => indented(&entry.value),
-            Detail::Prose => answer(&entry.value),
+            ReportDetail::OneLine => text::format_value(&entry.value, MAX_GLANCE_CHARS),
+            ReportDetail::Full => indented(&entry.value),
+            ReportDetail::FullText => format_prose(&entry.value),
         };
         format!("{indent}{}: {value}", entry.name)
     };
@@ -165,32 +165,32 @@ fn section(section: &ReportSection) -> String {
 }
 
 /// With its lines, which an answer mostly has.
-fn answer(value: &Value) -> String {
+fn format_prose(value: &Value) -> String {
     match value {
         Value::Str(lines) if lines.trim_end().contains('\n') => {
             // Nothing that a model says may move the cursor.
-            shown(lines.trim_end().lines().map(|line| format!("\n    {}", text::one_line(line))).collect())
+            truncate_output(lines.trim_end().lines().map(|line| format!("\n    {}", text::one_line(line))).collect())
         }
         other => indented(other),
     }
 }
 
 fn indented(value: &Value) -> String {
-    shown(match value {
+    truncate_output(match value {
         Value::List(_) | Value::Map(_) => to_json_pretty(value).replace('\n', "\n  "),
-        plain => text::short(plain, usize::MAX),
+        plain => text::format_value(plain, usize::MAX),
     })
 }
 
-fn shown(shown: String) -> String {
-    let cut = text::cut(&shown, MAX_OUTPUT_CHARS);
-    if cut.len() < shown.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { shown }
+fn truncate_output(output: String) -> String {
+    let cut = text::truncate(&output, MAX_OUTPUT_CHARS);
+    if cut.len() < output.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { output }
 }
 
 /// One line a step, loops as `15/100 condition`.
 pub(crate) fn steps_table(
     plan: &Plan,
-    facts: &LoopFacts,
+    facts: &LoopDetailsByStep,
     steps: &[(Arc<str>, StepReport)],
     paint: Paint,
 ) -> Option<String> {
@@ -200,7 +200,7 @@ pub(crate) fn steps_table(
         let padded = paint.status(status, &format!("{status:<9}"));
         let iterations = step.looping.as_ref().map(|looping| iterations_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
-            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), MAX_REASON_CHARS)).unwrap_or_default();
+            step.error.as_ref().map(|error| text::truncate(&text::one_line(&error.message), MAX_REASON_CHARS)).unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
         let more: Vec<String> = [iterations, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
@@ -208,24 +208,24 @@ pub(crate) fn steps_table(
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn iterations_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSummary) -> String {
+fn iterations_line(plan: &Plan, facts: &LoopDetailsByStep, name: &str, looping: &LoopSummary) -> String {
     let fact = facts.get(name);
     let max_iterations = match looping.reason {
-        Reason::Items | Reason::Count => Some(looping.iterations),
+        LoopEndReason::Items | LoopEndReason::Count => Some(looping.iterations),
         _ => fact.and_then(|fact| fact.max_iterations).or_else(|| defined_max_iterations(plan, name)),
     };
     let cut_off = fact.map_or(0, |fact| fact.cancelled).min(looping.iterations);
     if looping.failed == 0 && cut_off == 0 {
-        return format!("{} {}", text::of(looping.iterations, max_iterations), looping.reason.as_str());
+        return format!("{} {}", text::format_ratio(looping.iterations, max_iterations), looping.reason.as_str());
     }
     // `2 of 3 turns, 1 failed, 1 cut off`; why it stopped, unless that says it.
-    let of = max_iterations.map_or_else(
-        || text::count(looping.iterations, "turn"),
-        |max_iterations| format!("{} of {}", looping.iterations, text::count(max_iterations, "turn")),
+    let progress = max_iterations.map_or_else(
+        || text::pluralize(looping.iterations, "turn"),
+        |max_iterations| format!("{} of {}", looping.iterations, text::pluralize(max_iterations, "turn")),
     );
-    let said = matches!(looping.reason, Reason::Items | Reason::Failed);
-    let why = if said { String::new() } else { format!(", {}", looping.reason.as_str()) };
+    let reason_is_clear = matches!(looping.reason, LoopEndReason::Items | LoopEndReason::Failed);
+    let why = if reason_is_clear { String::new() } else { format!(", {}", looping.reason.as_str()) };
     let failed = if looping.failed > 0 { format!(", {} failed", looping.failed) } else { String::new() };
     let broken = if cut_off > 0 { format!(", {cut_off} cut off") } else { String::new() };
-    format!("{of}{why}{failed}{broken}")
+    format!("{progress}{why}{failed}{broken}")
 }

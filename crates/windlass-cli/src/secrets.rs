@@ -12,8 +12,8 @@ use windlass_runtime::secure_inputs;
 use windlass_tools::{Credential, Credentials, SecretBoundary, SealOutcome, SecretSealer, Secret};
 
 use crate::agents;
-use crate::config::{Settings, Target};
-use crate::failure::Failure;
+use crate::config::{CliSettings, ConfiguredTarget};
+use crate::failure::CliFailure;
 use crate::tools::{credentials, variable};
 
 /// The variable that holds the key in hexadecimal: for workers on other machines, which have no store beside them.
@@ -22,9 +22,9 @@ const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
 const KEY_FILE: &str = "seal.key";
 
 /// What stands around all tools of this process.
-pub(crate) fn edge(settings: &Settings) -> Result<SecretBoundary, Failure> {
+pub(crate) fn edge(settings: &CliSettings) -> Result<SecretBoundary, CliFailure> {
     if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
-        let failure = Failure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
+        let failure = CliFailure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
         return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
@@ -35,8 +35,8 @@ pub(crate) fn edge(settings: &Settings) -> Result<SecretBoundary, Failure> {
 }
 
 /// References to secrets. The key is made when the first is.
-pub(crate) fn sealer(settings: &Settings) -> SecretSealer {
-    with_key(settings, key_of)
+pub(crate) fn sealer(settings: &CliSettings) -> SecretSealer {
+    with_key(settings, load_or_create_key)
 }
 
 /// Replaces the defaults of a plan's secure parameters by references. Those that hold the secret itself stay as they are, and
@@ -46,7 +46,7 @@ pub(crate) fn seal_defaults(seals: &SecretSealer, plan: &mut Plan) -> Vec<(Arc<s
     for input in secure_inputs(plan) {
         match seals.seal_default(&input) {
             None => {}
-            Some(SealOutcome::Good(sealed)) => {
+            Some(SealOutcome::Sealed(sealed)) => {
                 let parameter = plan.parameters.iter_mut().find(|parameter| parameter.name == input.name);
                 parameter.into_iter().for_each(|parameter| parameter.default = Some(sealed.clone()));
             }
@@ -56,28 +56,28 @@ pub(crate) fn seal_defaults(seals: &SecretSealer, plan: &mut Plan) -> Vec<(Arc<s
     literal
 }
 
-fn with_key(settings: &Settings, of_store: fn(&Path) -> std::io::Result<[u8; 32]>) -> SecretSealer {
+fn with_key(settings: &CliSettings, load_key: fn(&Path) -> std::io::Result<[u8; 32]>) -> SecretSealer {
     let store = settings.store.clone();
     SecretSealer::new(move || match variable(KEY_VARIABLE) {
         Some(text) => from_hex(&text),
-        None => store.as_deref().and_then(|store| of_store(store).ok()),
+        None => store.as_deref().and_then(|store| load_key(store).ok()),
     })
 }
 
 /// All that is known to be secret here, whatever it is for.
-fn known_secrets(settings: &Settings) -> Result<Vec<Secret>, Failure> {
+fn known_secrets(settings: &CliSettings) -> Result<Vec<Secret>, CliFailure> {
     let mut known = agents::secrets(settings);
     let keys = PROVIDERS.iter().flat_map(|provider| provider.key_variables).copied();
     known.extend(keys.filter_map(variable).map(Secret::new));
     let prefix = windlass_tools::auth_variable("");
     let variables = std::env::vars().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, value)| value);
-    let aliases = settings.auth.aliases().filter_map(|alias| settings.auth.text(&windlass_tools::auth_variable(alias)));
+    let aliases = settings.auth.aliases().filter_map(|alias| settings.auth.variable_value(&windlass_tools::auth_variable(alias)));
     for text in variables.chain(aliases) {
         // What is wrong with a credential is told where it is used.
         known.extend(Credential::from_text(&text).into_iter().flat_map(|credential| credential.secrets()));
     }
     for activity in &settings.activities {
-        let Target::Endpoint { headers, .. } = &activity.target else { continue };
+        let ConfiguredTarget::Endpoint { headers, .. } = &activity.target else { continue };
         known.extend(headers.iter().filter_map(|(name, value)| value.to_secret(name).ok()));
     }
     known.extend(settings.mcp.iter().flat_map(|server| server.secrets()));
@@ -92,10 +92,10 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 }
 
 /// The key of a store. Two processes that make it at once end up with the same one.
-fn key_of(store: &Path) -> std::io::Result<[u8; 32]> {
+fn load_or_create_key(store: &Path) -> std::io::Result<[u8; 32]> {
     let path = store.join(KEY_FILE);
     if !path.exists() {
-        make_key(store, &path)?;
+        create_key(store, &path)?;
     }
     read_key(store)
 }
@@ -105,7 +105,7 @@ fn read_key(store: &Path) -> std::io::Result<[u8; 32]> {
     from_hex(&text).ok_or_else(|| std::io::Error::other("the key is none"))
 }
 
-fn make_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
+fn create_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
     std::fs::create_dir_all(store)?;
@@ -135,21 +135,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = folder.path().join("store");
         let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
-            let makers: Vec<_> = (0..4).map(|_| scope.spawn(|| key_of(&store).expect("a key"))).collect();
+            let makers: Vec<_> = (0..4).map(|_| scope.spawn(|| load_or_create_key(&store).expect("a key"))).collect();
             makers.into_iter().map(|maker| maker.join().expect("a key")).collect()
         });
         assert!(keys.iter().all(|key| *key == keys[0]) && keys[0] != [0; 32]);
         let about = std::fs::metadata(store.join(KEY_FILE)).expect("the file");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
-        let (first, none) = (Settings { store: Some(store), ..Settings::default() }, Settings::default());
+        let (first, none) = (CliSettings { store: Some(store), ..CliSettings::default() }, CliSettings::default());
         assert_eq!(sealer(&first).seal("r", "a", "b"), sealer(&first).seal("r", "a", "b"));
         assert!(sealer(&first).seal("r", "a", "b").is_some() && sealer(&none).seal("r", "a", "b").is_none());
         assert_eq!(from_hex("0g"), None);
         // Whoever only opens references makes no key.
         let elsewhere = folder.path().join("elsewhere");
         let (worker, server) = (
-            with_key(&Settings { store: Some(elsewhere.clone()), ..Settings::default() }, read_key),
-            with_key(&Settings { store: Some(elsewhere.clone()), ..Settings::default() }, key_of),
+            with_key(&CliSettings { store: Some(elsewhere.clone()), ..CliSettings::default() }, read_key),
+            with_key(&CliSettings { store: Some(elsewhere.clone()), ..CliSettings::default() }, load_or_create_key),
         );
         assert!(worker.seal("r", "a", "b").is_none() && !elsewhere.exists());
         assert_eq!(server.seal("r", "a", "b"), worker.seal("r", "a", "b"), "it has come meanwhile");

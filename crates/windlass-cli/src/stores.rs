@@ -7,40 +7,40 @@ use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreScan};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::nearest;
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::dialects::registry;
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 use crate::trust;
 
-const DEFAULT: &str = ".windlass";
+const DEFAULT_DIRECTORY: &str = ".windlass";
 
 /// Runs read at once while one is looked for.
-const PAGE: u32 = 500;
+const PAGE_ROWS: u32 = 500;
 
-pub(crate) fn directory(global: &Global) -> PathBuf {
-    global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT))
+pub(crate) fn directory(global: &GlobalArgs) -> PathBuf {
+    global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY))
 }
 
 /// Opens the store for a command that looks at runs: it must be there.
-pub(crate) fn open(global: &Global) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
     let directory = directory(global);
     if !directory.join("windlass.db").is_file() {
-        return Err(Failure::usage(format!("there is no store in {}", directory.display()))
+        return Err(CliFailure::usage(format!("there is no store in {}", directory.display()))
             .hint("`windlass run FILE` makes one; --store or WINDLASS_STORE names another"));
     }
-    open_or_make(&directory, SqliteOptions::default())
+    open_or_create(&directory, SqliteOptions::default())
 }
 
-pub(crate) fn open_or_make(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, CliFailure> {
     Ok(Arc::new(SqliteStore::open(directory, options)?))
 }
 
 /// A run by its id, by the beginning of its id if only one begins so, or the newest as `last`.
-pub(crate) fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
-    if let Some(row) = store.run(wanted)? {
+pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailure> {
+    if let Some(row) = store.run(run_ref)? {
         return Ok(row);
     }
-    if wanted == "last" {
+    if run_ref == "last" {
         let mut newest = None;
         // One that another run has started is not what anybody means by it.
         each_run(store, &RunFilter::default(), |row| {
@@ -48,31 +48,31 @@ pub(crate) fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
             newest.is_none()
         })?;
         return newest
-            .ok_or_else(|| Failure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
+            .ok_or_else(|| CliFailure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
     }
     let mut matching = Vec::new();
     let mut others = Vec::new();
     each_run(store, &RunFilter::default(), |row| {
-        match row.run.starts_with(wanted) {
+        match row.run.starts_with(run_ref) {
             true => matching.push(row),
             false => others.push(row.run),
         }
         matching.len() < 5
     })?;
     match matching.len() {
-        1 => matching.pop().ok_or_else(|| no_such_run(wanted, &others)),
-        0 => Err(no_such_run(wanted, &others)),
+        1 => matching.pop().ok_or_else(|| no_such_run(run_ref, &others)),
+        0 => Err(no_such_run(run_ref, &others)),
         _ => {
             let ids: Vec<&str> = matching.iter().map(|row| &*row.run).collect();
-            Err(Failure::usage(format!("several runs begin with `{wanted}`"))
+            Err(CliFailure::usage(format!("several runs begin with `{run_ref}`"))
                 .hint(format!("such as {}", ids.join(", "))))
         }
     }
 }
 
-fn no_such_run(wanted: &str, others: &[Arc<str>]) -> Failure {
-    let failure = Failure::usage(format!("there is no run `{wanted}` in this store"));
-    match nearest(wanted, others.iter().map(|run| &**run)) {
+fn no_such_run(run_ref: &str, others: &[Arc<str>]) -> CliFailure {
+    let failure = CliFailure::usage(format!("there is no run `{run_ref}` in this store"));
+    match nearest(run_ref, others.iter().map(|run| &**run)) {
         Some(near) => failure.hint(format!("did you mean `{near}`? `windlass list` shows the runs of the store")),
         None => failure.hint("`windlass list` shows the runs of the store"),
     }
@@ -82,15 +82,15 @@ fn no_such_run(wanted: &str, others: &[Arc<str>]) -> Failure {
 pub(crate) fn each_run(
     store: &dyn Store,
     filter: &RunFilter,
-    mut more: impl FnMut(RunRow) -> bool,
-) -> Result<(), Failure> {
+    mut visit: impl FnMut(RunRow) -> bool,
+) -> Result<(), CliFailure> {
     let mut before = None;
     loop {
-        let page = StoreScan::runs(store, filter, before, PAGE)?;
-        let full = page.len() == PAGE as usize;
+        let page = StoreScan::runs(store, filter, before, PAGE_ROWS)?;
+        let full = page.len() == PAGE_ROWS as usize;
         before = page.last().map(|row| row.number);
         for row in page {
-            if !more(row) {
+            if !visit(row) {
                 return Ok(());
             }
         }
@@ -101,29 +101,29 @@ pub(crate) fn each_run(
 }
 
 /// A command that works on the same store, ready to be pasted.
-pub(crate) fn command(global: &Global, words: &str) -> String {
+pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
     match &global.store {
         // A store from the environment will be there for the next command too.
         Some(path) if std::env::var_os("WINDLASS_STORE").as_deref() != Some(path.as_os_str()) => {
-            format!("windlass --store {} {words}", quoted(&path.to_string_lossy()))
+            format!("windlass --store {} {arguments}", shell_quote(&path.to_string_lossy()))
         }
-        _ => format!("windlass {words}"),
+        _ => format!("windlass {arguments}"),
     }
 }
 
 /// The address of the server that takes up a run that nobody has, if one is there.
-pub(crate) fn server_for(global: &Global, row: &RunRow) -> Option<String> {
+pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String> {
     // The steps of a program are in that program alone.
-    registry().named(&row.dialect).has_sources().then(|| crate::service::server_of(&directory(global))).flatten()
+    registry().get_or_rust(&row.dialect).has_sources().then(|| crate::service::serving_address(&directory(global))).flatten()
 }
 
 /// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.
-pub(crate) fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String, Failure> {
+pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<String, CliFailure> {
     let resume = command(global, &format!("resume {}", row.run));
-    if !registry().named(&row.dialect).has_sources() {
+    if !registry().get_or_rust(&row.dialect).has_sources() {
         return Ok("start the program that has its steps".to_owned());
     }
-    if server_for(global, row).is_some() || !trust::is_served(store, row)? {
+    if server_address(global, row).is_some() || !trust::is_server_run(store, row)? {
         return Ok(resume);
     }
     let serve = command(global, "serve");
@@ -134,7 +134,7 @@ pub(crate) fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result
     })
 }
 
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn shell_quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
-use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
+use windlass_core::plan::{Action, Effect, ToolName, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{
     Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Outbound,
     Secret, ToolInfo, playbook_tools, tool_infos,
 };
 
-use crate::agents::{self, Manners};
-use crate::config::{Settings, Target};
-use crate::failure::Failure;
+use crate::agents::{self, AgentToolOptions};
+use crate::config::{CliSettings, ConfiguredTarget};
+use crate::failure::CliFailure;
 
 /// The tools that are always there. Activities come from the settings.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -35,17 +35,17 @@ pub(crate) fn is_internal(info: &ToolInfo) -> bool {
 /// Where models are if nobody says otherwise.
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
-pub(crate) fn tools(settings: &Settings) -> Result<Tools, Failure> {
-    Ok(crate::secrets::edge(settings)?.around(trusted(settings)?))
+pub(crate) fn tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
+    Ok(crate::secrets::edge(settings)?.wrap(trusted_tools(settings)?))
 }
 
 /// All tools for files that are trusted, before anything stands around them.
-pub(crate) fn trusted(settings: &Settings) -> Result<Tools, Failure> {
-    tools_within(settings, Outbound::open(), &Manners::of_run(settings))
+pub(crate) fn trusted_tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
+    tools_with_outbound(settings, Outbound::open(), &AgentToolOptions::for_run(settings))
 }
 
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
-pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
+pub(crate) fn tools_with_outbound(settings: &CliSettings, outbound: Outbound, agent_options: &AgentToolOptions) -> Result<Tools, CliFailure> {
     let limits = &settings.process_limits;
     let options = HttpOptions { outbound, ..HttpOptions::from_limits(limits) };
     let http = HttpTool::new(options.clone());
@@ -55,15 +55,15 @@ pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Ma
     let mut tools = playbook_tools(options, limits, &credentials, variable).with("model", model);
     for starts_programs in ["python", "shell"] {
         if let Some(tool) = tools.get(starts_programs).cloned() {
-            tools = tools.with_shared(starts_programs, Arc::new(agents::Closed(tool)));
+            tools = tools.with_shared(starts_programs, Arc::new(agents::HardenedTool(tool)));
         }
     }
-    tools = agents::add_to(tools, settings, http.clone(), manners)?;
+    tools = agents::add_to(tools, settings, http.clone(), agent_options)?;
     for activity in &settings.activities {
-        let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
+        let ConfiguredTarget::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
         let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.to_secret(name)?)));
-        let headers = headers.collect::<Result<Vec<_>, Failure>>();
-        let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
+        let headers = headers.collect::<Result<Vec<_>, CliFailure>>();
+        let headers = headers.map_err(|failure| failure.location(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
         let trusting = http.with_trusted([url.as_str()]);
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
@@ -72,7 +72,7 @@ pub(crate) fn tools_within(settings: &Settings, outbound: Outbound, manners: &Ma
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
-pub(crate) fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
+pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), CliFailure> {
     let mut names = names();
     names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
     let known = |tool: &str| names.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
@@ -81,18 +81,18 @@ pub(crate) fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
         _ => &[],
     });
     let called = tasks.flat_map(|task| match &task.action {
-        Action::Effect(Effect { tool: Name::Fixed(tool), .. }) => std::slice::from_ref(tool),
-        Action::Effect(Effect { tool: Name::Computed { among, .. }, .. }) => among.as_slice(),
+        Action::Effect(Effect { tool: ToolName::Fixed(tool), .. }) => std::slice::from_ref(tool),
+        Action::Effect(Effect { tool: ToolName::Computed { among, .. }, .. }) => among.as_slice(),
         _ => &[],
     });
     if let Some(tool) = called.into_iter().find(|tool| !known(tool)) {
         let hint = "give the settings that it was started with: windlass.toml beside the store, or --config FILE; if it is a \
                     function in Rust, go on with the run in the program that has it";
-        return Err(Failure::usage(format!("the run calls `{tool}`, which the settings do not name")).hint(hint));
+        return Err(CliFailure::usage(format!("the run calls `{tool}`, which the settings do not name")).hint(hint));
     }
     match unknown_definition(plan) {
         None => Ok(()),
-        Some(name) => Err(Failure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
+        Some(name) => Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
             .hint("it is part of the program that started the run: go on with the run there")),
     }
 }
@@ -107,8 +107,8 @@ fn unknown_definition(plan: &Plan) -> Option<&str> {
     let known = |name: &str| *plan.name == *name || plan.pins.iter().any(|(pinned, _)| **pinned == *name);
     let names = calls.filter(|name| !is_computed(name));
     // With the step whose result is wanted.
-    let whole = |name: &'_ str| known(name) || name.rsplit_once('#').is_some_and(|(name, _)| known(name));
-    names.into_iter().find(|name| !whole(name))
+    let is_known = |name: &'_ str| known(name) || name.rsplit_once('#').is_some_and(|(name, _)| known(name));
+    names.into_iter().find(|name| !is_known(name))
 }
 
 pub(crate) fn variable(name: &str) -> Option<String> {
@@ -116,7 +116,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 /// The aliases that are known, for `check`. Those of the environment are spelled as there.
-pub(crate) fn aliases(settings: &Settings) -> Vec<String> {
+pub(crate) fn aliases(settings: &CliSettings) -> Vec<String> {
     let prefix = windlass_tools::auth_variable("");
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let from_variables = variables.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned));
@@ -124,14 +124,14 @@ pub(crate) fn aliases(settings: &Settings) -> Vec<String> {
 }
 
 /// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
-pub(crate) fn credentials(settings: &Settings) -> NamedCredentials {
+pub(crate) fn credentials(settings: &CliSettings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
-    NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
-        .with_reasons(move |name| reasons.reason(name))
+    NamedCredentials::new(move |name| variable(name).or_else(|| entries.variable_value(name)))
+        .with_reasons(move |name| reasons.unset_reason(name))
 }
 
 /// The settings first, then what the environment of such services usually has.
-fn model_options(settings: &Settings) -> ModelOptions {
+fn model_options(settings: &CliSettings) -> ModelOptions {
     let model = &settings.model;
     let key = variable(model.key_env.as_deref().unwrap_or("OPENAI_API_KEY"));
     let usual = key.as_ref().map(|_| MODEL_URL.to_owned());
@@ -147,22 +147,22 @@ fn model_options(settings: &Settings) -> ModelOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_noetl::{Options, Registered};
-    use windlass_syntax::Source;
+    use windlass_noetl::{NoetlOptions, RegisteredNames};
+    use windlass_syntax::SourceText;
 
     /// What is said of a run of this playbook, which another program has started.
-    fn said(tool: &str) -> Option<String> {
+    fn check_error(tool: &str) -> Option<String> {
         let text = format!("metadata: {{name: own}}\nworkflow: [{{step: start, tool: {tool}}}]\n");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let registered = Registered { functions: names(&["price"]), definitions: names(&["orders"]) };
-        let options = Options { registered, tools: names(&["http_call"]), ..Options::default() };
-        let mut plan = windlass_noetl::compile(&Source::new("t.yaml", text), &options).expect("a playbook").plan;
+        let registered = RegisteredNames { functions: names(&["price"]), definitions: names(&["orders"]) };
+        let options = NoetlOptions { registered, tools: names(&["http_call"]), ..NoetlOptions::default() };
+        let mut plan = windlass_noetl::compile(&SourceText::new("t.yaml", text), &options).expect("a playbook").plan;
         plan.pins.push(("found".into(), windlass_value::BlobHash([0; 32])));
-        check(&plan, &Settings::default()).err().map(|failure| failure.message().to_owned())
+        check_tools(&plan, &CliSettings::default()).err().map(|failure| failure.message().to_owned())
     }
 
     #[test]
-    fn a_run_that_needs_another_program_is_left_to_it() {
+    fn a_run_that_needs_another_program_is_rejected() {
         let table = [
             ("{kind: http, url: 'http://x'}", None),
             ("{kind: rust, name: price}", Some("the run calls `price`")),
@@ -175,10 +175,10 @@ mod tests {
             ("{kind: playbook, path: '{{ workload.x }}'}", None),
         ];
         for (tool, expected) in table {
-            let said = said(tool);
+            let error = check_error(tool);
             match expected {
-                Some(part) => assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{tool}: {said:?}"),
-                None => assert_eq!(said, None, "{tool}"),
+                Some(part) => assert!(error.as_ref().is_some_and(|message| message.contains(part)), "{tool}: {error:?}"),
+                None => assert_eq!(error, None, "{tool}"),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{EventKind, PermissionDecision};
-use windlass_runtime::show::{StoredEvent, StoredEvents};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::StoreRead;
 
@@ -32,7 +32,7 @@ pub(crate) fn collect(
     plan: &Plan,
     report: &FinalReport,
 ) -> Result<Vec<String>, RuntimeError> {
-    if !registry().of(plan).has_agents() {
+    if !registry().for_plan(plan).has_agents() {
         return Ok(Vec::new());
     }
     let mut found = scan_events(store, run)?;
@@ -43,7 +43,7 @@ pub(crate) fn collect(
     let coordinator = found.coordinator.into_iter();
     let coordinator = coordinator.map(|why| format!("the coordinator has failed, the steps went on without it: {why}"));
     let unjudged = found.unjudged.into_iter().map(|(path, (unjudged, iterations))| {
-        let iterations = text::count(iterations, "turn");
+        let iterations = text::pluralize(iterations, "turn");
         format!("{path}: {unjudged} of {iterations} had no verdict")
     });
     let denied = found.denied.into_iter().map(|(why, times)| match times {

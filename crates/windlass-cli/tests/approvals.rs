@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use support::Place;
 use support::served::Served;
 
-const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
+const APPROVAL_FLOW: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
     "Each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
         "Ask": {"type": "approval", "inputs": {"title": "Go on with @{item()}?", "schema": {"type": "object",
             "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}}}}}},
@@ -16,7 +16,7 @@ const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}
 #[test]
 fn a_second_answer_must_be_the_same() {
     let place = Place::new();
-    place.write("flow.json", ASKS.replace(r#"["a", "b"]"#, r#"["a"]"#));
+    place.write("flow.json", APPROVAL_FLOW.replace(r#"["a", "b"]"#, r#"["a"]"#));
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     run.line();
     place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
@@ -40,9 +40,9 @@ fn a_second_answer_must_be_the_same() {
 
 /// Beside a server nobody is told to go on by hand.
 #[test]
-fn a_server_takes_up_what_is_answered() {
+fn a_server_resumes_an_answered_run() {
     let place = Place::new();
-    place.write("flow.json", ASKS.replace(r#"["a", "b"]"#, r#"["a"]"#));
+    place.write("flow.json", APPROVAL_FLOW.replace(r#"["a", "b"]"#, r#"["a"]"#));
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     run.line();
     place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
@@ -50,8 +50,8 @@ fn a_server_takes_up_what_is_answered() {
     run.finish().exits(130);
     place.windlass(&["status", "a1"]).exits(0).has("nobody runs it now");
     let mut server = place.start(&["serve", "--json", "--bind", "127.0.0.1:0"]);
-    let told: serde_json::Value = serde_json::from_str(&server.line()).expect("JSON");
-    let address = told["address"].as_str().expect("an address");
+    let startup: serde_json::Value = serde_json::from_str(&server.line()).expect("JSON");
+    let address = startup["address"].as_str().expect("an address");
     // Whether the server has taken it up already or not.
     let shown = place.windlass(&["status", "a1"]);
     assert!(!shown.exits(0).out.contains("nobody runs it now"), "{}", shown.out);
@@ -65,9 +65,9 @@ fn a_server_takes_up_what_is_answered() {
 }
 
 #[test]
-fn people_answer_from_anywhere() {
+fn users_answer_from_any_process() {
     let place = Place::new();
-    place.write("flow.json", ASKS);
+    place.write("flow.json", APPROVAL_FLOW);
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     assert_eq!(run.line(), "run a1");
     let mut events = place.start(&["events", "a1", "--follow"]);
@@ -99,10 +99,10 @@ fn people_answer_from_anywhere() {
 
 /// Neither without a server nor beside the next one is there anything to mend.
 #[test]
-fn a_killed_server_leaves_waits_that_need_nobody() {
+fn waits_of_a_killed_server_need_no_repair() {
     let place = Place::new();
     let server = Served::start(&place, &[], &[]);
-    server.register("asks", ASKS);
+    server.register("asks", APPROVAL_FLOW);
     let run = server.begin("asks", &serde_json::json!({}));
     let mut events = place.start(&["events", &run, "--follow"]);
     events.line_with("approval.requested");
@@ -115,7 +115,7 @@ fn a_killed_server_leaves_waits_that_need_nobody() {
 
 /// What was forgotten is no answer, unless the schema says that none is needed.
 #[test]
-fn silence_is_no_answer() {
+fn a_missing_answer_is_rejected() {
     for (schema, exits) in [("", 3), (r#", "schema": {}"#, 3), (r#", "schema": {"type": ["object", "null"]}"#, 0)] {
         let place = Place::new();
         let flow = r#"{"definition": {"actions": {"Ask": {"type": "approval", "inputs": {"title": "?"SCHEMA}}}}}"#;
@@ -136,7 +136,7 @@ fn silence_is_no_answer() {
 
 /// Steps of a playbook are begun by what leads to them: one that comes after a person's answer cannot be begun around it.
 #[test]
-fn no_signal_begins_a_step_of_a_playbook() {
+fn a_signal_cannot_start_a_playbook_step() {
     let place = Place::new();
     place.write(
         "gated.yaml",

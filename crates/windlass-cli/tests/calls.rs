@@ -79,7 +79,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn each_dialect_of_files_calls_the_others() {
+fn each_file_dialect_calls_the_others() {
     let place = place();
     for (from, ending) in [("loom", "json"), ("noetl", "yaml"), ("zenflow", "yaml")] {
         for to in ["loom", "noetl", "zenflow"].into_iter().filter(|to| *to != from) {

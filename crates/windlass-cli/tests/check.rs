@@ -35,7 +35,7 @@ fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn a_special_file_is_rejected_without_waiting() {
     let place = Place::new();
     let done = place.windlass(&["check", "/dev/null"]);
     assert!(done.err.contains("no regular file") && done.err.contains("`-` reads"), "{}", done.err);
@@ -58,7 +58,7 @@ fn programs_get_one_array() {
 }
 
 #[test]
-fn warnings_do_not_stop_anything() {
+fn warnings_do_not_fail_the_check() {
     let place = Place::new();
     let race = r#"{
   "actions": {
@@ -75,7 +75,7 @@ fn warnings_do_not_stop_anything() {
 }
 
 #[test]
-fn nothing_that_is_found_on_a_disk_makes_it_stumble() {
+fn unreadable_and_malformed_files_are_reported() {
     let place = Place::new();
     place.write("fine.json", r#"{ "actions": { "a": { "type": "compose", "inputs": 1 } } }"#);
     place.write("bytes.json", [0x7b, 0xff, 0x7d]);

@@ -14,7 +14,7 @@ workflow:
 "#;
 
 #[test]
-fn runs_that_have_ended_long_ago_can_go() {
+fn old_ended_runs_are_removed() {
     let place = Place::new();
     place.write("large.yaml", LARGE);
     place.write("flow.json", counting(1, "PT0.01S"));

@@ -21,7 +21,7 @@ fn limits_come_from_the_file_and_then_from_the_environment() {
 }
 
 #[test]
-fn settings_that_are_wrong_are_refused_with_the_place() {
+fn invalid_settings_are_rejected_with_their_location() {
     let place = Place::new();
     let refused = |content: &str| {
         place.write("windlass.toml", content);

@@ -9,34 +9,34 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// What it says, in a file that it does not look at.
-const SAID: &str = ".said";
+const STDERR_FILE: &str = ".said";
 
-struct Dev {
+struct DevServer {
     child: Child,
     address: String,
     token: String,
 }
 
-impl Drop for Dev {
+impl Drop for DevServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Dev {
-    fn start(folder: &Path) -> Dev {
-        let said = std::fs::File::create(folder.join(SAID)).expect("a file");
+impl DevServer {
+    fn start(folder: &Path) -> DevServer {
+        let stderr = std::fs::File::create(folder.join(STDERR_FILE)).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn().expect("it starts");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
-        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let startup: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
+        let text = |name: &str| startup[name].as_str().unwrap_or_default().to_owned();
         assert!(!line.contains("token=") && !line.contains("wl_"), "only a terminal gets the token: {line}");
         let token = std::fs::read_to_string(text("token_file")).expect("the token").trim().to_owned();
-        Dev { child, address: text("address").trim_start_matches("http://").to_owned(), token }
+        DevServer { child, address: text("address").trim_start_matches("http://").to_owned(), token }
     }
 
     fn get(&self, path: &str) -> Value {
@@ -53,16 +53,16 @@ impl Dev {
     }
 
     /// A definition's version, and how many problems its file has.
-    fn shown(&self, name: &str) -> Option<(u64, usize)> {
+    fn version_and_problems(&self, name: &str) -> Option<(u64, usize)> {
         let page = self.get("/api/v1/definitions");
         let item = page["items"].as_array()?.iter().find(|item| item["name"] == name)?.clone();
         Some((item["version"].as_u64()?, item["problems"].as_array().map_or(0, Vec::len)))
     }
 
-    fn until(&self, name: &str, expected: Option<(u64, usize)>) {
+    fn wait_for(&self, name: &str, expected: Option<(u64, usize)>) {
         let begun = Instant::now();
         loop {
-            let shown = self.shown(name);
+            let shown = self.version_and_problems(name);
             if shown == expected {
                 return;
             }
@@ -72,7 +72,7 @@ impl Dev {
     }
 }
 
-fn says(word: &str) -> String {
+fn definition(word: &str) -> String {
     format!(r#"{{"actions": {{"say": {{"type": "compose", "inputs": "{word}"}}}}}}"#)
 }
 
@@ -80,35 +80,35 @@ fn says(word: &str) -> String {
 fn files_are_registered_as_they_change() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("hello.json"), says("hello")).expect("written");
+    std::fs::write(path("hello.json"), definition("hello")).expect("written");
     std::fs::write(path("notes.json"), r#"{"neither": "nor"}"#).expect("written");
-    let dev = Dev::start(folder.path());
-    dev.until("hello", Some((1, 0)));
-    assert_eq!(dev.shown("notes"), None, "other files are left alone");
+    let dev = DevServer::start(folder.path());
+    dev.wait_for("hello", Some((1, 0)));
+    assert_eq!(dev.version_and_problems("notes"), None, "other files are left alone");
 
     std::fs::write(path("hello.json"), r#"{"actions": {"say": {"type": "composee", "inputs": 1}}}"#).expect("written");
-    dev.until("hello", Some((1, 1)));
+    dev.wait_for("hello", Some((1, 1)));
     // What was a definition is not left alone when it is none any more.
     for text in ["", r#"{"just": "text"}"#, r#"{"a": [1"#] {
-        std::fs::write(path("hello.json"), says("hello")).expect("written");
-        dev.until("hello", Some((1, 0)));
+        std::fs::write(path("hello.json"), definition("hello")).expect("written");
+        dev.wait_for("hello", Some((1, 0)));
         std::fs::write(path("hello.json"), text).expect("written");
-        dev.until("hello", Some((1, 1)));
+        dev.wait_for("hello", Some((1, 1)));
     }
     // As editors do it: a new file in the place of the old.
-    std::fs::write(path("hello.json.tmp"), says("hi")).expect("written");
+    std::fs::write(path("hello.json.tmp"), definition("hi")).expect("written");
     std::fs::rename(path("hello.json.tmp"), path("hello.json")).expect("renamed");
-    dev.until("hello", Some((2, 0)));
-    std::fs::write(path("hello.json"), says("hello")).expect("written");
-    dev.until("hello", Some((1, 0)));
+    dev.wait_for("hello", Some((2, 0)));
+    std::fs::write(path("hello.json"), definition("hello")).expect("written");
+    dev.wait_for("hello", Some((1, 0)));
 
     std::fs::create_dir(path("more")).expect("made");
-    std::fs::write(path("more/other.json"), says("other")).expect("written");
-    dev.until("other", Some((1, 0)));
+    std::fs::write(path("more/other.json"), definition("other")).expect("written");
+    dev.wait_for("other", Some((1, 0)));
     std::fs::remove_file(path("more/other.json")).expect("removed");
-    std::fs::write(path("last.json"), says("last")).expect("written");
-    dev.until("last", Some((1, 0)));
-    assert_eq!(dev.shown("other"), Some((1, 0)), "what was registered stays");
+    std::fs::write(path("last.json"), definition("last")).expect("written");
+    dev.wait_for("last", Some((1, 0)));
+    assert_eq!(dev.version_and_problems("other"), Some((1, 0)), "what was registered stays");
 
     let pid = dev.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
@@ -117,39 +117,39 @@ fn files_are_registered_as_they_change() {
 }
 
 #[test]
-fn what_has_not_changed_is_said_once() {
+fn unchanged_files_are_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let named = |word: &str| says(word).replacen('{', r#"{"name": "twice", "#, 1);
+    let named = |word: &str| definition(word).replacen('{', r#"{"name": "twice", "#, 1);
     let warns =
         r#"{"actions": {"a": {"type": "compose", "inputs": 1}, "b": {"type": "compose", "inputs": "@outputs('a')"}}}"#;
     for (name, text) in [("warns.json", warns), ("one.json", &named("one")), ("two.json", &named("two"))] {
         std::fs::write(path(name), text).expect("written");
     }
-    let dev = Dev::start(folder.path());
-    dev.until("twice", Some((1, 0)));
+    let dev = DevServer::start(folder.path());
+    dev.wait_for("twice", Some((1, 0)));
     std::fs::remove_file(path("one.json")).expect("removed");
-    dev.until("twice", Some((2, 0)));
+    dev.wait_for("twice", Some((2, 0)));
     std::fs::rename(path("two.json"), path("three.json")).expect("renamed");
-    std::fs::write(path("last.json"), says("last")).expect("written");
-    dev.until("last", Some((1, 0)));
+    std::fs::write(path("last.json"), definition("last")).expect("written");
+    dev.wait_for("last", Some((1, 0)));
     drop(dev);
-    let said = std::fs::read_to_string(path(SAID)).expect("text");
-    assert_eq!(said.matches("WND-").count(), 1, "warnings of what has not changed are not repeated: {said}");
-    assert!(said.contains("registered twice, version 2 (") && !said.contains("is gone"), "{said}");
+    let stderr = std::fs::read_to_string(path(STDERR_FILE)).expect("text");
+    assert_eq!(stderr.matches("WND-").count(), 1, "warnings of what has not changed are not repeated: {stderr}");
+    assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("is gone"), "{stderr}");
 }
 
 /// What is written to a pipe is read by others; only a token that no file has is told there. Hints name options that `dev` has.
 #[test]
-fn what_it_says_at_the_start() {
+fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     let refused = command.args(["dev", "--port", &port]).current_dir(&folder).output().expect("it starts");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("choose another with --port") && refused.status.code() == Some(3), "{said}");
-    for (words, tells, stop) in [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")] {
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert!(stderr.contains("choose another with --port") && refused.status.code() == Some(3), "{stderr}");
+    for (words, reveals_token, stop) in [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--port", "0"]).args(words).current_dir(&folder);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -159,7 +159,7 @@ fn what_it_says_at_the_start() {
         let ready = lines.map_while(Result::ok).find(|line| line.contains("Ctrl-C"));
         let _ = child.kill();
         let _ = child.wait();
-        assert_eq!(line.contains("#token=wl_"), tells, "{words:?}: {line}");
+        assert_eq!(line.contains("#token=wl_"), reveals_token, "{words:?}: {line}");
         assert!(ready.as_ref().is_some_and(|ready| ready.contains(stop)), "{words:?}: {ready:?}");
     }
 }

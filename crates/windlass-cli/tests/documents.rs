@@ -11,7 +11,7 @@ const WORKERS: &str = include_str!("../../../docs/workers.md");
 const TRIGGERS: &str = include_str!("../../../docs/triggers.md");
 
 /// Where the pages say that the server is.
-const PRINTED: &str = "http://127.0.0.1:7117";
+const DOCUMENTED_URL: &str = "http://127.0.0.1:7117";
 
 /// The blocks of a page in such a language, from a place in it on.
 fn blocks<'a>(page: &'a str, from: &str, language: &str) -> Vec<&'a str> {
@@ -26,12 +26,12 @@ fn shell(place: &Place, server: &Served, script: &str, variables: &[(&str, &str)
     let folder = program.parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    command.args(["-ec", &script.replace(PRINTED, &server.url())]).current_dir(place.path(""));
+    command.args(["-ec", &script.replace(DOCUMENTED_URL, &server.url())]).current_dir(place.path(""));
     command.envs(variables.iter().copied()).env("PATH", path);
     command.output().expect("a shell")
 }
 
-fn said(output: &Output) -> String {
+fn stdout_of(output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
     out.into_owned()
@@ -39,9 +39,9 @@ fn said(output: &Output) -> String {
 
 /// Whether a text is as the page shows it: `…`, with the letters before it, stands for anything, and lines may be broken
 /// elsewhere.
-fn is_as(said: &str, shown: &str) -> bool {
+fn matches_documented(output: &str, documented: &str) -> bool {
     let plain = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
-    let (mut rest, shown) = (plain(said), plain(shown));
+    let (mut rest, shown) = (plain(output), plain(documented));
     let parts: Vec<&str> = shown.split('…').collect();
     for (number, part) in parts.iter().enumerate() {
         let cut = number + 1 < parts.len();
@@ -73,7 +73,7 @@ fn the_documented_worker_protocol_works() {
     place.write("counts.yaml", blocks(WORKERS, "### By hand", "yaml")[0]);
     let by_hand = blocks(WORKERS, "### By hand", "sh");
     let [first, second] = by_hand[..] else { panic!("{} blocks", by_hand.len()) };
-    let answer = said(&shell(&place, &server, &format!("{first}\necho \"token=$WINDLASS_TOKEN\""), &[]));
+    let answer = stdout_of(&shell(&place, &server, &format!("{first}\necho \"token=$WINDLASS_TOKEN\""), &[]));
     assert!(answer.starts_with("counts version 1\n{\"run\":\"r1\","), "{answer}");
     let token = answer.rsplit("token=").next().expect("a token").trim().to_owned();
     assert!(token.starts_with("wl_"), "{answer}");
@@ -81,20 +81,20 @@ fn the_documented_worker_protocol_works() {
     let mut compared = 0;
     for (command, shown) in commands(rest) {
         let script = format!("{preamble}\n{command}");
-        let answer = said(&shell(&place, &server, &script, &[("WINDLASS_TOKEN", &token)]));
-        assert!(is_as(&answer, &shown), "{command}\n{answer}\nis shown as\n{shown}");
+        let answer = stdout_of(&shell(&place, &server, &script, &[("WINDLASS_TOKEN", &token)]));
+        assert!(matches_documented(&answer, &shown), "{command}\n{answer}\nis shown as\n{shown}");
         compared += usize::from(!shown.is_empty());
     }
     assert_eq!(compared, 6);
     assert_eq!(server.ended("r1")["error"]["code"], "Tired");
     // The first lines of the page: a token in a file, and what the program offers.
     let words = blocks(WORKERS, "# Workers", "sh")[0].lines().next().expect("a line");
-    said(&shell(&place, &server, words, &[]));
+    stdout_of(&shell(&place, &server, words, &[]));
     assert!(std::fs::read_to_string(place.path("token")).is_ok_and(|token| token.starts_with("wl_")));
 }
 
 #[test]
-fn webhooks_and_schedules() {
+fn documented_webhooks_and_schedules_work() {
     let place = Place::new();
     let secret = "5f".repeat(32);
     let server = Served::start(&place, &[], &[("ORDERS_SECRET", &secret)]);
@@ -107,32 +107,32 @@ fn webhooks_and_schedules() {
     // The server is there already, with a secret: the line that makes one is looked at by itself.
     let (make, serve) = start.split_once('\n').expect("two commands");
     assert!(serve.starts_with("ORDERS_SECRET=$(cat orders.secret) windlass serve"), "{serve}");
-    let made = said(&shell(&place, &server, &format!("{make}\ncat orders.secret"), &[]));
+    let made = stdout_of(&shell(&place, &server, &format!("{make}\ncat orders.secret"), &[]));
     assert_eq!(made.trim().len(), 64, "{made}");
     place.write("orders.secret", &secret);
-    let told = said(&shell(&place, &server, opened, &[]));
-    assert!(told.starts_with("orders version 1\n"), "{told}");
-    assert!(told.contains(r#""proof":"signature""#) && told.contains(r#""scheme":"standard""#), "{told}");
+    let output = stdout_of(&shell(&place, &server, opened, &[]));
+    assert!(output.starts_with("orders version 1\n"), "{output}");
+    assert!(output.contains(r#""proof":"signature""#) && output.contains(r#""scheme":"standard""#), "{output}");
     let (script, shown) = delivery.split_once('#').expect("what is answered");
     let script = script.replace("curl ", "curl -i ");
-    let answer = said(&shell(&place, &server, &script, &variables));
+    let answer = stdout_of(&shell(&place, &server, &script, &variables));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     let [status, runs, location] = parts(shown);
-    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")) && is_as(body, runs), "{answer}");
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")) && matches_documented(body, runs), "{answer}");
     let found = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("a place");
-    assert!(is_as(found, location), "{found}");
+    assert!(matches_documented(found, location), "{found}");
     let run = found.rsplit('/').next().expect("its id");
     assert_eq!(server.ended(run)["output"]["keep"]["n"], 1);
     // The same again starts nothing.
-    let again = said(&shell(&place, &server, &script, &variables));
+    let again = stdout_of(&shell(&place, &server, &script, &variables));
     assert!(again.contains("\"repeated\":true"), "{again}");
-    let told = said(&shell(&place, &server, nightly, &variables));
-    assert!(told.contains(r#""kind":"schedule""#) && told.contains("next_at"), "{told}");
+    let output = stdout_of(&shell(&place, &server, nightly, &variables));
+    assert!(output.contains(r#""kind":"schedule""#) && output.contains("next_at"), "{output}");
 }
 
 /// `202 {…}, Location: …` in its three parts.
 fn parts(shown: &str) -> [&str; 3] {
     let (status, rest) = shown.trim().split_once(' ').expect("a status");
-    let (body, place) = rest.split_once(", Location: ").expect("a place");
-    [status, body, place]
+    let (body, location) = rest.split_once(", Location: ").expect("a place");
+    [status, body, location]
 }

@@ -11,7 +11,7 @@ use support::served::{Served, until};
 const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 
 #[test]
-fn a_server_whose_files_may_not_grow_goes_on_when_they_may() {
+fn a_server_recovers_from_a_file_size_limit() {
     let place = Place::new();
     let mut server = Served::start(&place, &[], &[]);
     server.register("hello", HELLO);
@@ -31,7 +31,7 @@ fn a_server_whose_files_may_not_grow_goes_on_when_they_may() {
     server.process.limit_files(None);
     until("it goes on", || start().0 == 202);
     assert!(!server.process.has_ended());
-    let (code, _, said) = server.process.stop();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, stderr) = server.process.stop();
+    assert_eq!(code, Some(0), "{stderr}");
     place.windlass(&["doctor"]).exits(0).has("all is well");
 }

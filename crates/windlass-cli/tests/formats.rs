@@ -15,12 +15,12 @@ const REFUSAL: &str =
     "needs a newer version of windlass: run `r` was written with journal format 2, this program reads up to 1";
 const HINT: &str = "use the newer version of windlass; this one has changed nothing";
 
-fn shell(place: &Place) -> Connection {
+fn open_database(place: &Place) -> Connection {
     Connection::open(place.path(".windlass/windlass.db")).expect("any tool can open it")
 }
 
 /// A run that was killed in the middle of its loop.
-fn killed(place: &Place) {
+fn killed_run(place: &Place) {
     place.write("flow.json", counting(3, "PT2S"));
     let running = place.start(&["run", "flow.json", "--id", "r"]);
     until("an iteration is over", || place.windlass(&["events", "r", "--json"]).out.contains("loop.iteration.done"));
@@ -29,8 +29,8 @@ fn killed(place: &Place) {
 }
 
 /// All that is kept of the run, row by row.
-fn kept(place: &Place) -> Vec<String> {
-    let shell = shell(place);
+fn stored_rows(place: &Place) -> Vec<String> {
+    let shell = open_database(place);
     let tables = [
         "SELECT quote(id) || quote(plan) || quote(status) || quote(owner) || epoch || quote(timer) || quote(options) ||
                 quote(result) || format || changed_at FROM runs",
@@ -48,7 +48,7 @@ fn kept(place: &Place) -> Vec<String> {
 }
 
 fn stamp(place: &Place, format: u32) {
-    shell(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
+    open_database(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
 }
 
 /// A server that meets the run, says so once, and is killed.
@@ -67,11 +67,11 @@ fn served_and_killed(place: &Place, why: &str) {
 }
 
 #[test]
-fn a_run_of_a_newer_program_is_refused_by_every_command_and_stays_as_it_was() {
+fn a_run_of_a_newer_program_is_rejected_by_every_command_and_unchanged() {
     let place = Place::new();
-    killed(&place);
+    killed_run(&place);
     stamp(&place, 2);
-    let before = kept(&place);
+    let before = stored_rows(&place);
     for words in [
         &["resume", "r"][..],
         &["status", "r"],
@@ -88,7 +88,7 @@ fn a_run_of_a_newer_program_is_refused_by_every_command_and_stays_as_it_was() {
         let done = place.windlass(words);
         assert_ne!(done.code, Some(0), "{words:?}: {}{}", done.out, done.err);
         done.has(REFUSAL).has(HINT);
-        assert_eq!(kept(&place), before, "{words:?}");
+        assert_eq!(stored_rows(&place), before, "{words:?}");
     }
     place.windlass(&["list"]).exits(0).has("r ").has(REFUSAL);
     place.windlass(&["clean", "--older-than", "0s"]).exits(0).has("0 runs");
@@ -96,7 +96,7 @@ fn a_run_of_a_newer_program_is_refused_by_every_command_and_stays_as_it_was() {
     assert_ne!(doctor.code, Some(0));
     doctor.has(REFUSAL).has(HINT);
     served_and_killed(&place, REFUSAL);
-    assert_eq!(kept(&place), before);
+    assert_eq!(stored_rows(&place), before);
 
     // The newer program is back.
     stamp(&place, 1);
@@ -111,12 +111,12 @@ fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
     place.write("flow.json", counting(1, "PT0.01S"));
     place.json(&["run", "flow.json", "--id", "r", "--json"]);
     stamp(&place, 2);
-    let before = kept(&place);
+    let before = stored_rows(&place);
     for words in [&["status", "r"][..], &["resume", "r"], &["events", "r"], &["replay", "r"]] {
         place.windlass(words).has(REFUSAL);
     }
     place.windlass(&["clean", "--older-than", "0s"]).exits(0).has("0 runs");
-    assert_eq!(kept(&place), before);
+    assert_eq!(stored_rows(&place), before);
     stamp(&place, 1);
     place.windlass(&["status", "r"]).exits(0).has("succeeded");
 }
@@ -125,7 +125,7 @@ fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
 #[test]
 fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
     let place = Place::new();
-    killed(&place);
+    killed_run(&place);
     let store = SqliteStore::open(&place.path(".windlass"), SqliteOptions::default()).expect("the store opens");
     let ours = store.run("r").expect("read").expect("a run").plan;
     let mut plan = store.plan(&ours).expect("read").expect("a plan");
@@ -136,32 +136,32 @@ fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
     store.put_plan(&PlanRow { hash: theirs, ..plan }).expect("kept");
     drop(store);
     let point_at = |plan: BlobHash| {
-        shell(&place).execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
+        open_database(&place).execute("UPDATE runs SET plan = ?1", [plan.0]).expect("pointed at");
     };
     point_at(theirs);
-    let before = kept(&place);
+    let before = stored_rows(&place);
     let refusal = "was written with plan semantics 2, this program reads up to 1";
     for words in [&["resume", "r"][..], &["status", "r"], &["replay", "r"], &["doctor"]] {
         place.windlass(words).has(refusal).has(HINT);
-        assert_eq!(kept(&place), before, "{words:?}");
+        assert_eq!(stored_rows(&place), before, "{words:?}");
     }
     served_and_killed(&place, refusal);
-    assert_eq!(kept(&place), before);
+    assert_eq!(stored_rows(&place), before);
     point_at(ours);
     let done = place.json(&["resume", "r", "--json"]);
     assert_eq!(done["output"]["n"], 3, "{done}");
 }
 
 #[test]
-fn a_store_of_a_newer_program_is_refused_and_stays_as_it_was() {
+fn a_store_of_a_newer_program_is_rejected_and_unchanged() {
     let place = Place::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     place.json(&["run", "flow.json", "--id", "r", "--json"]);
     let version = |version: u32| {
-        shell(&place).pragma_update(None, "user_version", version).expect("stamped");
+        open_database(&place).pragma_update(None, "user_version", version).expect("stamped");
     };
     version(2);
-    let before = kept(&place);
+    let before = stored_rows(&place);
     for words in
         [&["list"][..], &["status", "r"], &["run", "flow.json"], &["doctor"], &["serve", "--bind", "127.0.0.1:0"]]
     {
@@ -169,7 +169,7 @@ fn a_store_of_a_newer_program_is_refused_and_stays_as_it_was() {
         assert_ne!(done.code, Some(0), "{words:?}");
         done.has("needs a newer version of windlass: the store ").has("was written with store format 2").has(HINT);
     }
-    assert_eq!(kept(&place), before);
+    assert_eq!(stored_rows(&place), before);
     version(1);
     place.windlass(&["status", "r"]).exits(0).has("succeeded");
 }

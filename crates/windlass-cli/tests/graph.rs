@@ -9,10 +9,10 @@ use windlass_core::TaskOutcome;
 use windlass_core::plan::{
     Action, Effect, ExpressionSource, Net, NetEnd, Node, NodeKind, Pipeline, Place as NetPlace, Plan,
 };
-use windlass_runtime::{Engine, EngineOptions, StartOptions, Tools};
+use windlass_runtime::{RuntimeEngine, EngineOptions, RunStartOptions, Tools};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
 
 #[test]
 fn a_run_is_drawn_in_every_format() {
@@ -43,7 +43,7 @@ fn a_run_is_drawn_in_every_format() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_drawn_as_it_stands() {
+fn a_running_run_is_drawn_in_its_current_state() {
     let place = Place::new();
     let waiting = r#"{ "actions": {
         "before": { "type": "compose", "inputs": 1 },
@@ -65,7 +65,7 @@ fn a_run_that_goes_on_is_drawn_as_it_stands() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_told_with_a_hint() {
+fn errors_come_with_a_hint() {
     let place = Place::new();
     place.write("flow.json", counting(1, "PT1S"));
     place.windlass(&["graph", "--run", "x"]).exits(3).has("there is no store").has("hint: ");
@@ -80,14 +80,14 @@ fn what_cannot_be_drawn_is_told_with_a_hint() {
 }
 
 /// A language that this program does not have.
-struct Foreign;
+struct ForeignLanguage;
 
-impl Language for Foreign {
+impl Language for ForeignLanguage {
     fn name(&self) -> &'static str {
         "foreign"
     }
 
-    fn compile(&self, source: &Value, _: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, _: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         Ok(Box::new(Constant(source.clone())))
     }
 }
@@ -95,7 +95,7 @@ impl Language for Foreign {
 struct Constant(Value);
 
 impl Expression for Constant {
-    fn eval(&self, _: &dyn Scope, _: &mut Meter) -> Result<Value, EvalError> {
+    fn eval(&self, _: &dyn EvalScope, _: &mut Meter) -> Result<Value, EvalError> {
         Ok(self.0.clone())
     }
 }
@@ -104,12 +104,12 @@ impl Expression for Constant {
 fn foreign_plan() -> Plan {
     let mut plan = Plan::new("orders", "rust", "");
     let (language, source) = ("foreign".into(), Value::Null);
-    let input = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
+    let input = plan.add_expression(ExpressionSource { language, source, mode: ExpressionMode::Value, span: Default::default() });
     let nothing = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
     plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, nothing) });
     let steps = [("check", "placed", "checked"), ("charge", "checked", "done")];
     let places = steps.map(|(name, accepts, produces)| {
-        let body = NodeKind::lone(Action::Effect(Effect::new(produces, input)));
+        let body = NodeKind::single_task(Action::Effect(Effect::new(produces, input)));
         let body = plan.add_node(Node::new(name, "step", Some(plan.root), body));
         let place = NetPlace::new(name, vec![accepts.into()], body);
         NetPlace { produces: vec![produces.into()], ..place }
@@ -129,10 +129,10 @@ fn a_run_of_another_program_is_drawn() {
     runtime.block_on(async {
         let store = SqliteStore::open(&place.path(".windlass"), SqliteOptions::default()).expect("a store");
         let store: Arc<dyn Store> = Arc::new(store);
-        let options = EngineOptions { tools, languages: vec![Arc::new(Foreign)], ..EngineOptions::default() };
-        let engine = Engine::new(store, options).expect("an engine");
+        let options = EngineOptions { tools, languages: vec![Arc::new(ForeignLanguage)], ..EngineOptions::default() };
+        let engine = RuntimeEngine::new(store, options).expect("an engine");
         let (plan, _) = engine.add_plan(foreign_plan()).expect("a plan");
-        let named = StartOptions { id: Some("o1".to_owned()), ..StartOptions::default() };
+        let named = RunStartOptions { id: Some("o1".to_owned()), ..RunStartOptions::default() };
         let mut run = engine.start(plan, Value::Null, named).await.expect("started");
         run.wait().await.expect("ended");
     });
@@ -150,61 +150,61 @@ mod parcels {
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "order.placed", start)]
-    pub(crate) struct Placed {
+    pub(crate) struct OrderPlaced {
         pub parcels: u64,
     }
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "parcel.wanted")]
-    struct Wanted {
+    struct ParcelWanted {
         number: u64,
     }
 
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "parcel.sent")]
-    struct Sent {
+    struct ParcelSent {
         number: u64,
     }
 
     #[derive(Debug, Event, Serialize, Deserialize)]
     #[event(name = "order.done", stop)]
-    pub(crate) struct Done {
+    pub(crate) struct OrderDone {
         pub sent: u64,
     }
 
     /// Parcel 1 is lost once, and for good; another one is sent instead.
     pub(crate) fn workflow() -> Workflow {
         let builder = Workflow::builder("parcels")
-            .step("split", |order: Placed| async move {
-                Ok((0..order.parcels).map(|number| Wanted { number }).collect::<Vec<_>>())
+            .step("split", |order: OrderPlaced| async move {
+                Ok((0..order.parcels).map(|number| ParcelWanted { number }).collect::<Vec<_>>())
             })
-            .step("ship", |wanted: Wanted| async move {
+            .step("ship", |parcel: ParcelWanted| async move {
                 // The later ones are the first to end.
-                for _ in wanted.number..5 {
+                for _ in parcel.number..5 {
                     tokio::task::yield_now().await;
                 }
-                match wanted.number {
+                match parcel.number {
                     1 => Err(StepError::new("Lost", "the parcel is lost")),
-                    number => Ok(Sent { number }),
+                    number => Ok(ParcelSent { number }),
                 }
             })
             .workers(3)
             .retry(Retry::fixed(std::time::Duration::from_millis(1)).attempts(2))
-            .step("gather", |sent: All<Sent>| async move { Ok(Done { sent: sent.len() as u64 }) })
-            .on_failure("again", |_: StepFailed| async move { Ok(Wanted { number: 9 }) });
+            .step("gather", |sent: All<ParcelSent>| async move { Ok(OrderDone { sent: sent.len() as u64 }) })
+            .on_failure("again", |_: StepFailed| async move { Ok(ParcelWanted { number: 9 }) });
         builder.build().expect("a workflow")
     }
 }
 
 #[test]
-fn a_run_of_a_workflow_in_rust_is_drawn_step_run_by_step_run() {
+fn a_rust_workflow_is_drawn_with_each_step_run() {
     let place = Place::new();
     let workflow = parcels::workflow();
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     runtime.block_on(async {
         let engine = windlass::Engine::open(place.path(".windlass")).workflow(&workflow).build().expect("an engine");
-        let run = engine.start(&workflow, parcels::Placed { parcels: 4 }).id("p1").await.expect("started");
-        let done: parcels::Done = run.result().await.expect("a result");
+        let run = engine.start(&workflow, parcels::OrderPlaced { parcels: 4 }).id("p1").await.expect("started");
+        let done: parcels::OrderDone = run.result().await.expect("a result");
         assert_eq!(done.sent, 4);
         engine.close().await;
     });

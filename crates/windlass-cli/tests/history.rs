@@ -5,7 +5,7 @@ use crate::support;
 use serde_json::Value;
 use support::{Place, counting};
 
-fn events_of(text: &str) -> Vec<Value> {
+fn parse_events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
@@ -17,7 +17,7 @@ fn a_follower_sees_every_event_once() {
     run.line();
     let followed = place.start(&["events", "e1", "--follow", "--json"]).finish();
     run.finish().exits(0);
-    let followed = events_of(&followed.exits(0).out);
+    let followed = parse_events(&followed.exits(0).out);
     let numbers: Vec<u64> = followed.iter().filter_map(|event| event["seq"].as_u64()).collect();
     assert_eq!(numbers, (1..=followed.len() as u64).collect::<Vec<_>>());
     assert_eq!(followed.last().map(|event| &event["type"]), Some(&"workflow.finished".into()));
@@ -34,7 +34,7 @@ fn a_follower_sees_every_event_once() {
     }
     assert_eq!((&iteration["workflowId"], &iteration["actionName"]), (&"e1".into(), &"count".into()));
     let rest = place.windlass(&["events", "e1", "--from", "50", "--json"]);
-    assert_eq!(events_of(&rest.out), followed[50..], "what came after the last one seen");
+    assert_eq!(parse_events(&rest.out), followed[50..], "what came after the last one seen");
     let beyond = place.windlass(&["events", "e1", "--from", &followed.len().to_string(), "--follow"]);
     assert_eq!(beyond.exits(0).out, "");
     place.windlass(&["events", "e1"]).exits(0).has("loop.done");
@@ -59,9 +59,7 @@ fn iterations_are_paged() {
     let (mut seen, mut from) = (Vec::new(), 0);
     loop {
         let page = place.json(&["turns", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
-        seen.extend(
-            page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()),
-        );
+        seen.extend(page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()));
         match page["next"].as_u64() {
             Some(next) => from = next,
             None => break,
@@ -122,7 +120,7 @@ fn runs_are_listed_newest_first() {
 }
 
 #[test]
-fn a_damaged_store_is_told_apart_from_a_missing_one() {
+fn a_damaged_store_is_distinguished_from_a_missing_one() {
     let place = Place::new();
     std::fs::create_dir(place.path(".windlass")).expect("made");
     std::fs::write(place.path(".windlass/windlass.db"), "this is no database, whatever it says".repeat(200))

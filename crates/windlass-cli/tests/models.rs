@@ -21,7 +21,7 @@ model:
 "#;
 
 /// Each request as `step turn`.
-fn asked(place: &Place, log: &str) -> Vec<String> {
+fn logged_requests(place: &Place, log: &str) -> Vec<String> {
     let text = std::fs::read_to_string(place.path(log)).expect("a log");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.map(|line| format!("{} {}", line["step"].as_str().unwrap_or("?"), line["turn"])).collect()
@@ -38,7 +38,7 @@ fn a_script_answers_for_all_models() {
     assert_eq!(done.code, Some(0), "{} {}", done.out, done.err);
     let result: Value = serde_json::from_str(&done.out).expect("JSON");
     assert_eq!(result["output"]["usage"]["money"], 1350, "{result}");
-    assert_eq!(asked(&place, "log"), ["plan 1", "plan 2", "act 1"]);
+    assert_eq!(logged_requests(&place, "log"), ["plan 1", "plan 2", "act 1"]);
     // What nobody foresaw is told with its place.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
     let done = place.windlass(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo"]);
@@ -46,7 +46,7 @@ fn a_script_answers_for_all_models() {
 }
 
 #[test]
-fn services_of_the_settings_are_asked_in_their_protocol() {
+fn configured_services_are_called_in_their_protocol() {
     let place = Place::new();
     place.write("flow.yaml", FLOW);
     place.write("model.yaml", SCRIPT);
@@ -61,8 +61,8 @@ fn services_of_the_settings_are_asked_in_their_protocol() {
         let result = place.json(&["run", "flow.yaml", "--yolo", "--json"]);
         assert_eq!(result["output"]["steps"]["act"]["content"], "done", "{result}");
     }
-    assert_eq!(asked(&place, "log"), ["plan 1", "plan 2", "act 1", "plan 1", "plan 2", "act 1"]);
-    for (settings, said) in [
+    assert_eq!(logged_requests(&place, "log"), ["plan 1", "plan 2", "act 1", "plan 1", "plan 2", "act 1"]);
+    for (settings, expected) in [
         ("[model]\nmodel = \"hous/large\"\n", "there is no model provider `hous`"),
         ("[models.house]\nprotocol = \"openai\"\n", "says not where the service is"),
         (
@@ -73,7 +73,7 @@ fn services_of_the_settings_are_asked_in_their_protocol() {
         place.write("windlass.toml", settings);
         let done = place.windlass(&["run", "flow.yaml", "--yolo"]);
         assert_ne!(done.code, Some(0), "{settings}");
-        done.has(said);
+        done.has(expected);
     }
 }
 
@@ -94,8 +94,8 @@ const MODELS: [(&str, i32, &str, &str); 7] = [
 ];
 
 #[test]
-fn models_are_looked_at_before_a_run() {
-    for (step, exit, said, checked) in MODELS {
+fn models_are_checked_before_a_run() {
+    for (step, exit, expected, checked) in MODELS {
         let place = Place::new();
         let schema = "{type: object, required: [done], properties: {done: {type: boolean}}}";
         let agents = format!("agents: {{two: {{description: x, model: openai/gpt-5, resultSchema: {schema}}}}}");
@@ -107,14 +107,14 @@ fn models_are_looked_at_before_a_run() {
         let mut command = place.command(&["run", "flow.yaml"]);
         let command = command.env("WINDLASS_SCRIPT_LOG", place.path("log")).env_remove("ZENFLOW_MODEL");
         let done = command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").output();
-        support::done(done.expect("it runs")).exits(exit).has(said);
+        support::done(done.expect("it runs")).exits(exit).has(expected);
         assert_eq!(place.path("log").exists(), exit == 0, "{step}: somebody was asked");
         place.windlass(&["check", "flow.yaml"]).exits(0).has(checked);
     }
 }
 
 #[test]
-fn slips_of_the_command_line_are_told() {
+fn command_line_typos_are_reported() {
     let place = Place::new();
     let inputs = "x-windlass: {inputs: {topic: knots}}\n";
     place.write("flow.yaml", format!("name: talk\nsteps:\n  - {{id: a, instructions: x}}\n{inputs}"));
@@ -131,10 +131,10 @@ fn slips_of_the_command_line_are_told() {
         (&["--set", "topic=rope", "--context", "we sail"], 0, ""),
         (&["--allow", "bash", "--allow", "calc__add", "--deny", "other__*"], 0, ""),
     ];
-    for (words, exit, said) in table {
+    for (words, exit, expected) in table {
         let model: &[&str] = if words[0] == "--model" { &[] } else { &["--model", "scripted:model.yaml"] };
         let done = place.windlass(&[&["run", "flow.yaml", "-q"], model, words].concat());
-        done.exits(exit).has(said);
-        assert_eq!(done.err.contains("hint"), !said.is_empty(), "{words:?}: {}", done.err);
+        done.exits(exit).has(expected);
+        assert_eq!(done.err.contains("hint"), !expected.is_empty(), "{words:?}: {}", done.err);
     }
 }

@@ -45,7 +45,7 @@ workflow:
 ";
 
 #[test]
-fn an_error_is_named_with_its_task_and_line() {
+fn an_error_names_its_task_and_line() {
     let place = Place::new();
     place.write("bad.yaml", FAILING);
     let done = place.windlass(&["run", "bad.yaml", "--id", "f1"]);
@@ -58,7 +58,7 @@ fn an_error_is_named_with_its_task_and_line() {
 }
 
 #[test]
-fn a_run_that_has_ended_does_not_go_on() {
+fn an_ended_run_cannot_be_resumed() {
     let place = Place::new();
     place.write("bad.yaml", FAILING);
     place.windlass(&["run", "bad.yaml", "--id", "f1"]);
@@ -83,7 +83,7 @@ fn programs_get_problems_as_json() {
 }
 
 #[test]
-fn inputs_lead_into_objects_and_slips_are_told() {
+fn dotted_inputs_reach_into_objects_and_typos_are_reported() {
     let place = Place::new();
     place.write("read.yaml", READING);
     let done = place.windlass(&["run", "read.yaml", "--json", "--set", "base.b.c=9", "--set", "knd=x"]);
@@ -121,7 +121,7 @@ fn a_variable_that_is_not_set_is_named() {
 }
 
 #[test]
-fn kinds_of_playbooks_and_tools_are_told_apart() {
+fn playbook_kinds_and_tools_are_listed_separately() {
     let place = Place::new();
     place.windlass(&["tools"]).exits(0).has("kinds of a playbook").has("tools below them").has("workbook");
     place.windlass(&["tools", "postgres"]).exits(0).has("in a playbook").has("command");
@@ -131,7 +131,7 @@ fn kinds_of_playbooks_and_tools_are_told_apart() {
 
 /// A child that is not there is said beside whatever else is wrong.
 #[test]
-fn a_missing_child_is_one_mistake_of_several() {
+fn a_missing_child_is_reported_with_other_problems() {
     let place = Place::new();
     let text = "apiVersion: noetl.io/v2
 kind: Playbook

@@ -80,7 +80,7 @@ fn children_of_a_parent_that_ended_early_are_cancelled() {
 }
 
 #[test]
-fn what_is_called_must_be_there_and_valid() {
+fn called_definitions_must_exist_and_be_valid() {
     let place = Place::new();
     place.write("parent.json", PARENT);
     place
@@ -107,7 +107,7 @@ fn what_is_called_must_be_there_and_valid() {
 }
 
 #[test]
-fn calls_inside_each_other_have_a_limit() {
+fn call_depth_is_limited() {
     let place = Place::new();
     place.write("self.json", r#"{"actions": {"c": {"type": "workflow", "inputs": {"name": "self"}}}}"#);
     place.write("windlass.toml", "[limits]\ncall_depth_max = 3\n");
@@ -122,7 +122,7 @@ fn calls_inside_each_other_have_a_limit() {
 
 /// A change of the child's file reaches only runs that begin after it.
 #[test]
-fn a_run_keeps_the_children_it_began_with() {
+fn a_run_keeps_the_child_definitions_it_started_with() {
     let place = Place::new();
     place.write("parent.json", PARENT.replace("[1, 2, 3]", "[3]"));
     place.write("square.json", SQUARE);
@@ -233,7 +233,7 @@ fn a_reply_is_part_of_the_result() {
 }
 
 #[test]
-fn a_mock_refuses_a_script_that_it_cannot_read() {
+fn a_mock_rejects_an_invalid_script() {
     let place = Place::new();
     place.write("bad.json", r#"{"route": []}"#);
     place.windlass(&["mock", "bad.json", "--port", "0"]).exits(2).has("routes").has("bad.json:1:");

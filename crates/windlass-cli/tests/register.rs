@@ -15,22 +15,22 @@ const NAMELESS: &str = r#"{"actions": {"one": {"type": "compose", "inputs": 1}}}
 const PLAYBOOK: &str = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: book, path: book}\n\
     workflow:\n  - step: start\n    tool: {kind: noop}\n";
 
-struct World {
+struct RegisterFixture {
     place: Place,
     server: Served,
 }
 
-impl World {
-    fn new() -> World {
+impl RegisterFixture {
+    fn new() -> RegisterFixture {
         let place = Place::new();
         let server = Served::start(&place, &[], &[]);
-        World { place, server }
+        RegisterFixture { place, server }
     }
 
-    fn register(&self, words: &[&str]) -> Done {
+    fn register(&self, arguments: &[&str]) -> Done {
         let url = self.server.url();
         let after: [&str; 4] = ["--server", &url, "--token-file", ".windlass/token"];
-        self.place.windlass(&[&["register"], words, &after].concat())
+        self.place.windlass(&[&["register"], arguments, &after].concat())
     }
 
     fn names(&self) -> Vec<String> {
@@ -42,7 +42,7 @@ impl World {
 
 #[test]
 fn a_file_is_registered_once_and_again_when_it_has_changed() {
-    let world = World::new();
+    let world = RegisterFixture::new();
     world.place.write("hello.json", HELLO);
     let done = world.register(&["hello.json"]);
     assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "hello version 1\n", ""));
@@ -52,8 +52,8 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
     // Labels are part of a version, and a name counts more than the text's.
     assert_eq!(world.register(&["hello.json", "--label", "gpu=yes"]).exits(0).out, "hello version 3\n");
     assert_eq!(world.register(&["hello.json", "--name", "other"]).exits(0).out, "other version 1\n");
-    let told = world.register(&["hello.json", "--json"]).exits(0).json();
-    assert_eq!((&told["name"], &told["version"], &told["new"]), (&json!("hello"), &json!(2), &json!(true)), "{told}");
+    let reply = world.register(&["hello.json", "--json"]).exits(0).json();
+    assert_eq!((&reply["name"], &reply["version"], &reply["new"]), (&json!("hello"), &json!(2), &json!(true)), "{reply}");
     assert_eq!(world.server.run("other", &json!({}))["status"], "succeeded");
     // What the text does not say, its file does.
     world.place.write("quiet.json", NAMELESS);
@@ -65,8 +65,8 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
 }
 
 #[test]
-fn several_files_are_registered_in_their_order_up_to_the_first_that_is_wrong() {
-    let world = World::new();
+fn files_are_registered_in_order_up_to_the_first_invalid_one() {
+    let world = RegisterFixture::new();
     for (name, text) in [("child.json", CHILD), ("caller.json", CALLER), ("hello.json", HELLO)] {
         world.place.write(name, text);
     }
@@ -83,7 +83,7 @@ fn several_files_are_registered_in_their_order_up_to_the_first_that_is_wrong() {
 
 #[test]
 fn a_folder_is_registered_in_whatever_order_works() {
-    let world = World::new();
+    let world = RegisterFixture::new();
     for folder in ["flows", "flows/below", "flows/node_modules", "empty", "bad"] {
         std::fs::create_dir(world.place.path(folder)).expect("made");
     }
@@ -114,8 +114,8 @@ fn a_folder_is_registered_in_whatever_order_works() {
 }
 
 #[test]
-fn of_two_files_of_one_name_in_a_folder_the_first_counts() {
-    let world = World::new();
+fn the_first_of_two_files_with_the_same_name_counts() {
+    let world = RegisterFixture::new();
     std::fs::create_dir(world.place.path("flows")).expect("made");
     for (name, text) in [
         ("flows/a.json", HELLO),
@@ -128,15 +128,15 @@ fn of_two_files_of_one_name_in_a_folder_the_first_counts() {
     }
     for after in ["", ", as before"] {
         let done = world.register(&["flows"]);
-        let taken = ["hello", "c", "child"].map(|name| format!("{name} version 1{after}\n")).concat();
-        assert_eq!((done.code, &done.out), (Some(2), &taken), "{}", done.err);
+        let registered = ["hello", "c", "child"].map(|name| format!("{name} version 1{after}\n")).concat();
+        assert_eq!((done.code, &done.out), (Some(2), &registered), "{}", done.err);
         done.has("where: flows/b.json").has("called `hello`, as that of flows/a.json is").has("where: flows/c.yaml");
     }
 }
 
 #[test]
-fn what_is_in_the_way_is_said() {
-    let world = World::new();
+fn registration_errors_are_reported() {
+    let world = RegisterFixture::new();
     let url = world.server.url();
     world.place.write("hello.json", HELLO);
     world.place.write("stranger", "wl_of_somebody_else\n");
@@ -179,7 +179,7 @@ fn what_is_in_the_way_is_said() {
 
 #[test]
 fn status_shows_the_worker_requirements_of_waiting_tasks() {
-    let world = World::new();
+    let world = RegisterFixture::new();
     world.place.write("book.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     world.register(&["book.yaml", "--label", "gpu=yes"]).exits(0);
     let run = world.server.begin("book", &json!({}));
@@ -188,8 +188,8 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     });
     let status = world.place.windlass(&["status", &run]);
     status.exits(0).has("Waiting for a worker with `shell` and gpu=yes: 1 task, since 2");
-    let told = world.place.json(&["status", &run, "--json"]);
-    assert_eq!(told["waits_for_worker"][0]["labels"], json!({ "gpu": "yes" }), "{told}");
+    let status_json = world.place.json(&["status", &run, "--json"]);
+    assert_eq!(status_json["waits_for_worker"][0]["labels"], json!({ "gpu": "yes" }), "{status_json}");
     // Who is not let in says nothing of it, and the rest all the same.
     std::fs::write(world.place.path(".windlass/token"), "wl_wrong").expect("written");
     let status = world.place.windlass(&["status", &run]);

@@ -45,7 +45,7 @@ fn failed_run() -> Place {
 }
 
 #[test]
-fn what_failed_is_done_again_and_only_that() {
+fn a_retry_repeats_only_what_failed() {
     let place = failed_run();
     place.windlass(&["retry", "old", "--id", "still", "--quiet"]).exits(1);
     assert_eq!(calls(&place), ["c"], "it is still broken");
@@ -112,7 +112,7 @@ fn a_retry_survives_kills() {
 
 /// The script has no answer for one of three services; then it has. Conversations that went well are not held again.
 #[test]
-fn agents_that_went_well_are_not_asked_again() {
+fn successful_agents_are_not_called_again() {
     let place = Place::new();
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/zenflow");
     let read = |name: &str| std::fs::read_to_string(examples.join(name)).expect("an example");
@@ -144,12 +144,12 @@ fn a_run_of_a_server_keeps_its_rules() {
     let restart = ["restart", &run, "--from", "each", "--id", "again", "--quiet"];
     place.windlass(&restart).exits(3).has(&format!("POST {}/api/v1/runs/{run}/restart", server.url()));
     drop(server);
-    for (words, way) in [
+    for (words, hint) in [
         (&["resume", &run][..], "`windlass serve` goes on with it"),
         (&["retry", &run], "start `windlass serve`, then POST /api/v1/runs/"),
         (&restart, "start `windlass serve`, then POST /api/v1/runs/"),
     ] {
-        place.windlass(words).exits(3).has("is registered with a server").has(way).has("--trusted");
+        place.windlass(words).exits(3).has("is registered with a server").has(hint).has("--trusted");
     }
     place.windlass(&["status", &run]).exits(0).has("nobody runs it now: windlass serve)");
     place.windlass(&["doctor"]).exits(1).has("hint: windlass serve\n");

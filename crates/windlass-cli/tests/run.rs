@@ -20,7 +20,7 @@ const ECHO: &str = r#"{
 }"#;
 
 #[test]
-fn a_run_gives_the_object_of_the_contract() {
+fn a_run_prints_the_documented_object() {
     let place = Place::new();
     place.write("flow.json", counting(3, "PT0.01S"));
     let done = place.windlass(&["run", "flow.json", "--json", "--id", "a1"]);
@@ -42,7 +42,7 @@ fn a_run_gives_the_object_of_the_contract() {
 }
 
 #[test]
-fn people_get_the_id_first_and_a_line_a_step() {
+fn human_output_has_the_id_first_and_a_line_per_step() {
     let place = Place::new();
     place.write("flow.json", counting(3, "PT0.01S"));
     let done = place.windlass(&["run", "flow.json"]);
@@ -51,7 +51,7 @@ fn people_get_the_id_first_and_a_line_a_step() {
 }
 
 #[test]
-fn a_run_that_fails_says_why_where_and_what_next() {
+fn a_failed_run_prints_reason_location_and_next_command() {
     let place = Place::new();
     place.write("bad.json", FAILING);
     let done = place.windlass(&["run", "bad.json", "--id", "f1"]);
@@ -63,17 +63,17 @@ fn a_run_that_fails_says_why_where_and_what_next() {
 }
 
 #[test]
-fn inputs_come_from_everywhere_and_later_ones_win() {
+fn inputs_from_several_sources_are_merged_and_later_ones_win() {
     let place = Place::new();
     place.write("echo.json", ECHO);
     place.write("in.json", r#"{"who": "file", "times": 7}"#);
-    let said = |words: &[&str]| {
+    let output_of = |words: &[&str]| {
         let words: Vec<&str> = ["run", "echo.json", "--json", "-q"].iter().chain(words).copied().collect();
         place.json(&words)["output"]["said"].clone()
     };
-    assert_eq!(said(&["--input-file", "in.json"]), serde_json::json!({"who": "file", "times": 7}));
-    assert_eq!(said(&["--input-file", "in.json", "--input", r#"{"who":"line"}"#])["who"], "line");
-    assert_eq!(said(&["--input-file", "in.json", "--set", "who=one=two", "--set", "times=3"])["who"], "one=two");
+    assert_eq!(output_of(&["--input-file", "in.json"]), serde_json::json!({"who": "file", "times": 7}));
+    assert_eq!(output_of(&["--input-file", "in.json", "--input", r#"{"who":"line"}"#])["who"], "line");
+    assert_eq!(output_of(&["--input-file", "in.json", "--set", "who=one=two", "--set", "times=3"])["who"], "one=two");
     place.windlass(&["run", "echo.json"]).exits(3).has("`who` has no value");
     place.windlass(&["run", "echo.json", "--set", "who=x", "--set", "times=many"]).exits(3).has("integer");
     place.windlass(&["run", "echo.json", "--input", "{"]).exits(3).has("not valid JSON");
@@ -104,7 +104,7 @@ fn the_same_id_twice_is_the_same_run() {
 }
 
 #[test]
-fn six_hours_of_polling_take_a_moment_in_virtual_time() {
+fn virtual_time_skips_six_hours_of_polling() {
     let place = Place::new();
     place.write("poll.json", counting(72, "PT5M"));
     let began = Instant::now();
@@ -127,7 +127,7 @@ fn an_ephemeral_run_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_apart() {
+fn invalid_inputs_have_distinct_exit_codes() {
     let place = Place::new();
     place.write("broken.json", "{ \"actions\": ");
     place.write("strange.yaml", "steps:\n  - a\n");
@@ -161,7 +161,7 @@ fn every_example_runs_offline() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_only_glanced_at() {
+fn outputs_that_were_not_requested_are_shortened() {
     let place = Place::new();
     let whole = counting(30, "PT1S");
     let without = &whole[..whole.rfind(",\n  \"outputs\"").expect("outputs")];
@@ -197,7 +197,7 @@ fn an_action_alone_takes_variables_from_its_input() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_measured_wrongly() {
+fn a_file_that_is_too_large_is_rejected_with_the_limit() {
     let place = Place::new();
     place.write("large.json", format!("{}{{}}", " ".repeat(3_000_000)));
     place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("more than the 1048576 bytes");

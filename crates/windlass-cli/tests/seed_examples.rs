@@ -35,10 +35,10 @@ fn examples(place: &Place) -> (Running, String) {
 }
 
 #[test]
-fn repaired_they_succeed() {
+fn repaired_examples_succeed() {
     let place = Place::new();
     let (_mock, address) = examples(&place);
-    for (name, wanted) in repaired() {
+    for (name, expected) in repaired() {
         let (file, service) = (format!("{name}.repaired.json"), format!("service={address}"));
         let mut words = vec!["run", &file, "--json", "--virtual-time", "-q"];
         if std::fs::read_to_string(place.path(&file)).expect("the file").contains("\"service\"") {
@@ -46,12 +46,12 @@ fn repaired_they_succeed() {
         }
         let done = place.windlass(&words);
         assert_eq!(done.code, Some(0), "{name}: {}{}", done.out, done.err);
-        assert_eq!(done.json()["output"], wanted, "{name}");
+        assert_eq!(done.json()["output"], expected, "{name}");
     }
 }
 
 #[test]
-fn as_written_they_load() {
+fn original_examples_are_valid() {
     let place = Place::new();
     let (_mock, _) = examples(&place);
     for (name, _) in repaired() {
@@ -64,7 +64,7 @@ fn as_written_they_load() {
 
 /// A run that calls what the settings name cannot go on without them, and is not lost for that.
 #[test]
-fn settings_that_are_gone_stop_a_resume_and_nothing_else() {
+fn missing_settings_stop_a_resume_and_nothing_else() {
     let place = Place::new();
     let (_mock, _) = examples(&place);
     let settings = std::fs::read(place.path("windlass.toml")).expect("the settings");
@@ -77,12 +77,12 @@ fn settings_that_are_gone_stop_a_resume_and_nothing_else() {
 
 /// Killed around each of its commits in turn, a run with calls, a model and child runs gives what it gives undisturbed.
 #[test]
-fn killed_at_any_commit_they_go_on_where_they_stood() {
+fn a_run_killed_at_any_commit_resumes_where_it_stood() {
     let place = Place::new();
     let (_mock, address) = examples(&place);
     let service = format!("service={address}");
     // Those whose service answers the same however often it is asked.
-    for (name, wanted) in repaired().into_iter().filter(|(name, _)| !matches!(name.as_bytes()[0], b'1' | b'5')) {
+    for (name, expected) in repaired().into_iter().filter(|(name, _)| !matches!(name.as_bytes()[0], b'1' | b'5')) {
         for moment in ["before", "after"] {
             let mut commits = 0;
             loop {
@@ -99,7 +99,7 @@ fn killed_at_any_commit_they_go_on_where_they_stood() {
                 // Before the first commit there is nothing yet to go on with.
                 if (moment, commits) != ("before", 1) {
                     let object = place.json(&["resume", &id, "--json", "-q"]);
-                    assert_eq!(object["output"], wanted, "{name}, killed {moment} commit {commits}");
+                    assert_eq!(object["output"], expected, "{name}, killed {moment} commit {commits}");
                 }
             }
             assert!(commits > 3, "{name} has no more than {commits} commits");

@@ -90,16 +90,12 @@ fn ctrl_c_leaves_a_run_that_can_be_resumed() {
     let log = std::fs::read_to_string(place.path("log")).expect("what was done");
     let mut done: Vec<&str> = log.lines().collect();
     done.dedup();
-    assert_eq!(
-        done,
-        (0..20).map(|iteration| iteration.to_string()).collect::<Vec<_>>(),
-        "only what was cut off is done again"
-    );
+    assert_eq!(done, (0..20).map(|iteration| iteration.to_string()).collect::<Vec<_>>(), "only what was cut off is done again");
     place.windlass(&["replay", "i1"]).exits(0).has("all commands as journaled");
 }
 
 #[test]
-fn what_is_asked_of_a_run_that_nobody_runs_is_kept() {
+fn requests_to_an_unowned_run_are_buffered() {
     let place = Place::new();
     let (run, _events) = waiting_run(&place, "k1");
     run.signal(Signal::KILL);
@@ -110,7 +106,7 @@ fn what_is_asked_of_a_run_that_nobody_runs_is_kept() {
 }
 
 #[test]
-fn a_pause_that_was_kept_gives_way_to_a_later_resume() {
+fn a_buffered_pause_is_superseded_by_a_later_resume() {
     let place = Place::new();
     place.write("flow.json", counting(5, "PT1M"));
     let words = ["run", "flow.json", "--id", "g1", "--virtual-time", "--crash-at", "after:2"];
@@ -145,7 +141,7 @@ fn a_run_in_another_process_is_followed_by_its_id() {
 }
 
 #[test]
-fn runs_are_found_by_their_beginning_and_slips_are_answered() {
+fn runs_are_found_by_id_prefix_and_typos_are_reported() {
     let place = Place::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     for id in ["alpha-1", "alpha-2", "beta-1"] {
@@ -160,7 +156,7 @@ fn runs_are_found_by_their_beginning_and_slips_are_answered() {
 }
 
 #[test]
-fn progress_goes_on_where_the_run_was() {
+fn progress_continues_where_the_run_was() {
     let place = Place::new();
     place.write("flow.json", counting(8, "PT1M"));
     let words = ["run", "flow.json", "--id", "w1", "--virtual-time", "-q", "--crash-at", "after:4"];

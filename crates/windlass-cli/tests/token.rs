@@ -5,10 +5,10 @@ use crate::support;
 use std::fs;
 
 use support::Place;
-use windlass_server::audit::Audit;
+use windlass_server::audit::AuditLog;
 
 #[test]
-fn tokens_are_made_listed_and_revoked() {
+fn tokens_are_created_listed_and_revoked() {
     let place = Place::new();
     let made = place.windlass(&["token", "create", "ci", "--scope", "run,read", "--expires", "30d"]);
     made.exits(0).has("shown this once").has("read,run").has("until ");
@@ -34,7 +34,7 @@ fn tokens_are_made_listed_and_revoked() {
 }
 
 #[test]
-fn what_is_no_token() {
+fn invalid_token_arguments_are_rejected() {
     let place = Place::new();
     place.windlass(&["token", "list"]).exits(3).has("there is no store");
     place.windlass(&["token", "create", "x", "--scope", "everything"]).exits(3).has("`everything` is no scope");
@@ -45,7 +45,7 @@ fn what_is_no_token() {
 }
 
 #[test]
-fn the_last_that_may_do_everything_stays() {
+fn the_last_admin_token_cannot_be_revoked() {
     let place = Place::new();
     let one = place.json(&["token", "create", "one", "--scope", "admin", "--json"]);
     let id = one["id"].as_str().expect("an id");
@@ -55,11 +55,11 @@ fn the_last_that_may_do_everything_stays() {
 }
 
 #[test]
-fn the_doctor_looks_at_the_audit_log() {
+fn the_doctor_checks_the_audit_log() {
     let place = Place::new();
     place.windlass(&["token", "create", "one", "--scope", "admin"]).exits(0);
     for _ in 0..4 {
-        drop(Audit::open(&place.path(".windlass")).expect("a log"));
+        drop(AuditLog::open(&place.path(".windlass")).expect("a log"));
     }
     place.windlass(&["doctor"]).exits(0).has("all is well");
     let log = place.path(".windlass").join("audit.log");

@@ -15,13 +15,13 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 /// A server that asks nobody for a token, and where it is.
 fn serve(place: &Place) -> (Running, String) {
     let mut server = place.start(&["serve", "--json", "--no-auth", "--bind", "127.0.0.1:0"]);
-    let told: Value = serde_json::from_str(&server.line()).expect("JSON");
-    let address = told["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
+    let startup: Value = serde_json::from_str(&server.line()).expect("JSON");
+    let address = startup["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
     (server, address)
 }
 
 /// Status and body.
-fn ask(address: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+fn request(address: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let body = body.to_string();
     let head = format!(
@@ -39,18 +39,18 @@ fn ask(address: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
 }
 
 fn register(address: &str, source: &str) {
-    let (status, said) = ask(address, "POST", "/api/v1/definitions", &json!({ "source": source }));
-    assert!(status < 300, "{status}: {said}");
+    let (status, reply) = request(address, "POST", "/api/v1/definitions", &json!({ "source": source }));
+    assert!(status < 300, "{status}: {reply}");
 }
 
-fn until_status(address: &str, run: &str, wanted: &str) -> Value {
+fn wait_for_status(address: &str, run: &str, expected: &str) -> Value {
     let begun = Instant::now();
     loop {
-        let (_, seen) = ask(address, "GET", &format!("/api/v1/runs/{run}"), &json!({}));
-        if seen["status"] == wanted {
+        let (_, seen) = request(address, "GET", &format!("/api/v1/runs/{run}"), &json!({}));
+        if seen["status"] == expected {
             return seen;
         }
-        assert!(begun.elapsed() < Duration::from_secs(300), "{run} never was {wanted}: {seen}");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{run} never was {expected}: {seen}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -67,7 +67,7 @@ fn a_playbook_and_a_workflow_of_agents_have_triggers() {
     let (server, address) = serve(&place);
     register(&address, &example("noetl/nightly.yaml"));
     register(&address, &example("zenflow/research.yaml"));
-    let (_, seen) = ask(&address, "GET", "/api/v1/triggers", &json!({}));
+    let (_, seen) = request(&address, "GET", "/api/v1/triggers", &json!({}));
     let facts = |name: &str| {
         let items = seen["items"].as_array().expect("a list");
         items.iter().find(|one| one["trigger"] == name).unwrap_or_else(|| panic!("no {name} in {seen}")).clone()
@@ -78,10 +78,10 @@ fn a_playbook_and_a_workflow_of_agents_have_triggers() {
     assert_eq!((&facts("now")["url"], &facts("now")["waiting"]), (&json!("/hooks/nightly/now"), &json!(0)));
     assert_eq!(facts("schedule")["definition"], "research");
 
-    let (status, made) = ask(&address, "POST", "/hooks/nightly/now", &json!({"region": "us"}));
+    let (status, made) = request(&address, "POST", "/hooks/nightly/now", &json!({"region": "us"}));
     assert_eq!(status, 202, "{made}");
     let run = made["runs"][0].as_str().expect("a run");
-    assert_eq!(until_status(&address, run, "succeeded")["output"], "The books of us are closed.");
+    assert_eq!(wait_for_status(&address, run, "succeeded")["output"], "The books of us are closed.");
     server.signal(Signal::TERM);
     let done = server.finish();
     done.exits(0).has("trigger fired definition=nightly trigger=now kind=webhook run=");
@@ -96,13 +96,13 @@ fn a_schedule_of_a_playbook_fires() {
     register(&address, &source);
     let begun = Instant::now();
     let run = loop {
-        let (_, seen) = ask(&address, "GET", "/api/v1/runs?limit=1", &json!({}));
+        let (_, seen) = request(&address, "GET", "/api/v1/runs?limit=1", &json!({}));
         match seen["items"][0]["run"].as_str() {
             Some(run) => break run.to_owned(),
             None => assert!(begun.elapsed() < Duration::from_secs(300), "nothing fired: {seen}"),
         }
     };
-    assert_eq!(until_status(&address, &run, "succeeded")["output"], "The books of all are closed.");
+    assert_eq!(wait_for_status(&address, &run, "succeeded")["output"], "The books of all are closed.");
     server.signal(Signal::TERM);
     server.finish().exits(0).has("trigger fired definition=nightly trigger=weekly kind=schedule due=");
 }
@@ -120,12 +120,12 @@ fn queued_runs_survive_a_kill() {
     );
     let mut runs = Vec::new();
     for number in 0..3 {
-        let (status, made) = ask(&address, "POST", "/hooks/queue/new", &json!({"n": number}));
+        let (status, made) = request(&address, "POST", "/hooks/queue/new", &json!({"n": number}));
         assert_eq!(status, 202, "{made}");
         runs.push(made["runs"][0].as_str().expect("a run").to_owned());
     }
-    assert_eq!(ask(&address, "POST", "/hooks/queue/new", &json!({})).0, 429);
-    until_status(&address, &runs[0], "waiting");
+    assert_eq!(request(&address, "POST", "/hooks/queue/new", &json!({})).0, 429);
+    wait_for_status(&address, &runs[0], "waiting");
     let status = place.windlass(&["status", &runs[2]]);
     status.exits(0).has("Waiting for its turn: 1 run of the trigger `new` is under way (at most 1 at once), place 2");
     assert_eq!(place.json(&["status", &runs[1], "--json"])["waits_for_turn"]["place"], 1);
@@ -134,13 +134,13 @@ fn queued_runs_survive_a_kill() {
 
     let (server, address) = serve(&place);
     for (at, run) in runs.iter().enumerate() {
-        until_status(&address, run, "waiting");
+        wait_for_status(&address, run, "waiting");
         for later in &runs[at + 1..] {
-            until_status(&address, later, "pending");
+            wait_for_status(&address, later, "pending");
         }
-        let (status, said) = ask(&address, "POST", &format!("/api/v1/runs/{run}/signal"), &json!({"name": "go"}));
-        assert_eq!(status, 202, "{said}");
-        until_status(&address, run, "succeeded");
+        let (status, reply) = request(&address, "POST", &format!("/api/v1/runs/{run}/signal"), &json!({"name": "go"}));
+        assert_eq!(status, 202, "{reply}");
+        wait_for_status(&address, run, "succeeded");
     }
     server.signal(Signal::TERM);
     server.finish().exits(0);

@@ -12,14 +12,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use support::{Place, own_port};
 use windlass_core::{Limits, Status};
-use windlass_noetl::Options;
-use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, StartOptions, Tools};
-use windlass_server::auth::Keys;
+use windlass_noetl::NoetlOptions;
+use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RunStartOptions, Tools};
+use windlass_server::auth::TokenIndex;
 use windlass_server::workers::{Dispatcher, WorkerState, with_remote_workers};
-use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, Running, ServerOptions, serve};
+use windlass_server::{App, DefinitionCatalog, CompiledDraft, DefinitionCompiler, DefinitionDraft, AppParts, RunningServer, ServerOptions, serve};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_syntax::{Report, Source};
+use windlass_syntax::{DiagnosticReport, SourceText};
 use windlass_value::Value;
 
 const TOKEN: &str = "wl_first";
@@ -30,15 +30,15 @@ const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
 
-impl Compiler for NoCompiler {
-    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+impl DefinitionCompiler for NoCompiler {
+    fn compile(&self, _: &DefinitionDraft, _: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
         Err(Vec::new())
     }
 }
 
 struct Server {
     app: App,
-    running: Running,
+    running: RunningServer,
 }
 
 /// A server that has no tools of its own.
@@ -46,19 +46,18 @@ async fn server(store: &Path, port: u16) -> Server {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store, SqliteOptions::default()).expect("a store"));
     let dispatcher = Arc::new(Dispatcher::new(LEASE));
     let mut languages = windlass_expr::wdl::languages();
-    languages.push(Arc::new(windlass_expr::jinja::Jinja));
-    languages.push(Arc::new(windlass_expr::steps::Steps));
-    let options =
-        EngineOptions { tools: with_remote_workers(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
-    let engine = Engine::new(store.clone(), options).expect("an engine");
-    let app = App::new(Parts {
+    languages.push(Arc::new(windlass_expr::jinja::JinjaLanguage));
+    languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
+    let options = EngineOptions { tools: with_remote_workers(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
+    let engine = RuntimeEngine::new(store.clone(), options).expect("an engine");
+    let app = App::new(AppParts {
         engine,
         store,
         limits: Limits::default(),
         options: ServerOptions { bind: ([127, 0, 0, 1], port).into(), lease: LEASE, ..ServerOptions::default() },
         compiler: Arc::new(NoCompiler),
         definitions: Default::default(),
-        keys: Keys::with(Some(TOKEN.to_owned())),
+        keys: TokenIndex::with_token(Some(TOKEN.to_owned())),
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),
@@ -89,10 +88,10 @@ impl Server {
         let text = format!(
             "metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n"
         );
-        let options = Options { tools: vec!["shell".to_owned()], ..Options::default() };
-        let compiled = windlass_noetl::compile(&Source::new("t.yaml", text), &options).expect("a playbook");
+        let options = NoetlOptions { tools: vec!["shell".to_owned()], ..NoetlOptions::default() };
+        let compiled = windlass_noetl::compile(&SourceText::new("t.yaml", text), &options).expect("a playbook");
         let (hash, _) = self.app.engine.add_plan(compiled.plan).expect("a plan");
-        let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
+        let options = RunStartOptions { id: Some(run.to_owned()), ..RunStartOptions::default() };
         self.app.engine.start(hash, Value::Null, options).await.expect("started")
     }
 }
@@ -114,7 +113,7 @@ fn worker(place: &Place, url: &str) -> Process {
     Process(command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
 
-async fn until(condition: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true");
@@ -122,7 +121,7 @@ async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
+async fn wait_for_end(handle: &mut RunHandle) -> Arc<FinalReport> {
     tokio::time::timeout(HANG, handle.wait()).await.expect("it hangs").expect("an end")
 }
 
@@ -130,7 +129,7 @@ fn terminate(child: &Process) {
     kill_process(Pid::from_child(&child.0), Signal::TERM).expect("it is there");
 }
 
-async fn exits(mut child: Process) -> Option<i32> {
+async fn exit_code(mut child: Process) -> Option<i32> {
     let begun = std::time::Instant::now();
     loop {
         if let Some(status) = child.0.try_wait().expect("a status") {
@@ -151,13 +150,13 @@ async fn a_worker_runs_jobs_and_drains() {
     let server = server(&place.path("runs"), 0).await;
     let child = worker(&place, &server.url());
     let mut run = server.start("a", "echo hello").await;
-    let report = ended(&mut run).await;
+    let report = wait_for_end(&mut run).await;
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
     // A result is brought at once: nothing waits for events that nobody tells, which would be 5 seconds every time.
     let mut quickest = HANG;
     for run in ["first", "second", "third"] {
         let asked = std::time::Instant::now();
-        assert_eq!(ended(&mut server.start(run, "date").await).await.status, Status::Succeeded);
+        assert_eq!(wait_for_end(&mut server.start(run, "date").await).await.status, Status::Succeeded);
         quickest = quickest.min(asked.elapsed());
     }
     assert!(quickest < Duration::from_secs(4), "{quickest:?}");
@@ -165,15 +164,15 @@ async fn a_worker_runs_jobs_and_drains() {
     let (begun, go) = (place.path("begun"), place.path("go"));
     let command = format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done", begun.display(), go.display());
     let mut run = server.start("b", &command).await;
-    until(|| begun.exists()).await;
+    wait_until(|| begun.exists()).await;
     terminate(&child);
-    until(|| server.worker_is_draining()).await;
+    wait_until(|| server.worker_is_draining()).await;
     let _left = server.start("c", "echo never").await;
     std::fs::write(&go, "").expect("written");
-    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
-    assert_eq!(exits(child).await, Some(0));
+    assert_eq!(wait_for_end(&mut run).await.status, Status::Succeeded);
+    assert_eq!(exit_code(child).await, Some(0));
     assert_eq!(server.app.dispatcher.list().items.len(), 0, "it has left");
-    until(|| server.queued() == 1).await;
+    wait_until(|| server.queued() == 1).await;
     server.running.stop().await.expect("stopped");
 }
 
@@ -184,25 +183,25 @@ async fn a_cancel_kills_the_started_processes() {
     let child = worker(&place, &server.url());
     let pid = place.path("pid");
     let mut run = server.start("a", &format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 600", pid.display())).await;
-    until(|| pid.exists()).await;
+    wait_until(|| pid.exists()).await;
     let pid: i32 = std::fs::read_to_string(&pid).expect("a number").trim().parse().expect("a number");
     let pid = Pid::from_raw(pid).expect("a process");
     test_kill_process(pid).expect("it runs");
-    server.app.engine.request("a", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
-    assert_eq!(ended(&mut run).await.status, Status::Cancelled);
-    until(|| test_kill_process(pid).is_err()).await;
+    server.app.engine.request("a", "x", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(wait_for_end(&mut run).await.status, Status::Cancelled);
+    wait_until(|| test_kill_process(pid).is_err()).await;
     // One that cannot finish in time gives back what it has.
     let begun = place.path("begun");
     let mut second = server.start("b", &format!("touch {}; sleep 600", begun.display())).await;
-    until(|| begun.exists()).await;
+    wait_until(|| begun.exists()).await;
     terminate(&child);
     // Two signals at once are one to the system: the first has been heard.
-    until(|| server.worker_is_draining()).await;
+    wait_until(|| server.worker_is_draining()).await;
     terminate(&child);
-    assert_eq!(exits(child).await, Some(0), "asked twice, it does not wait");
-    until(|| server.queued() == 1).await;
-    server.app.engine.request("b", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
-    assert_eq!(ended(&mut second).await.status, Status::Cancelled);
+    assert_eq!(exit_code(child).await, Some(0), "asked twice, it does not wait");
+    wait_until(|| server.queued() == 1).await;
+    server.app.engine.request("b", "x", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(wait_for_end(&mut second).await.status, Status::Cancelled);
     server.running.stop().await.expect("stopped");
 }
 
@@ -220,24 +219,24 @@ async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
         done.display()
     );
     let _run = before.start("a", &command).await;
-    until(|| begun.exists()).await;
+    wait_until(|| begun.exists()).await;
     let Server { app, running } = before;
     running.stop().await.expect("stopped");
     drop(app);
     // It ends while nobody listens.
     std::fs::write(&go, "").expect("written");
-    until(|| done.exists()).await;
+    wait_until(|| done.exists()).await;
     let server = server(&place.path("runs"), port).await;
     let mut run = server.app.engine.resume("a").await.expect("it goes on");
-    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
+    assert_eq!(wait_for_end(&mut run).await.status, Status::Succeeded);
     assert_eq!(lines(&begun), 1, "it was done once");
     terminate(&child);
-    assert_eq!(exits(child).await, Some(0));
+    assert_eq!(exit_code(child).await, Some(0));
     server.running.stop().await.expect("stopped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_is_said() {
+async fn startup_errors_are_reported() {
     let place = Place::new();
     let server = server(&place.path("runs"), 0).await;
     let url = server.url();
@@ -253,7 +252,7 @@ async fn what_is_wrong_is_said() {
     for (words, expected) in table {
         let mut command = place.command(words);
         let done = tokio::task::spawn_blocking(move || command.output().expect("the program")).await.expect("ended");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(3), "{words:?}: {said}");
         assert!(said.contains(expected), "{words:?}: {said}");
         assert!(!said.contains("wl_of"), "{said}");

@@ -15,7 +15,7 @@ pub(crate) struct Addresses {
     /// Nodes with a mailbox and nodes that people can see, outside of nets, by address: last part first, `#` for turns.
     by_end: BTreeMap<String, Vec<NodeId>>,
     /// How the address is shown, `N` for turns.
-    shown: BTreeMap<NodeId, Arc<str>>,
+    display: BTreeMap<NodeId, Arc<str>>,
     /// Nodes inside loops: there may be several of them, so nothing is kept for one that is yet to come.
     in_loop: BTreeSet<NodeId>,
     /// Nodes with a mailbox, outside of loops and nets, inside each node; itself included.
@@ -24,7 +24,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    pub(crate) fn of(plan: &Plan) -> Result<Addresses, PlanError> {
+    pub(crate) fn from_plan(plan: &Plan) -> Result<Addresses, PlanError> {
         check(plan)?;
         let mut all =
             Addresses { in_use: plan.nodes.iter().any(|node| node.mailbox.is_some()), ..Addresses::default() };
@@ -42,9 +42,9 @@ impl Addresses {
                 all.in_loop.insert(id);
             }
             if let Some(path) = path.as_ref().filter(|_| node.mailbox.is_some() || !node.hidden) {
-                let key = kept_under(&last_first(&normalised(path)));
+                let key = index_key(&last_first(&normalised(path)));
                 all.by_end.entry(key).or_default().push(id);
-                all.shown.insert(id, path.as_str().into());
+                all.display.insert(id, path.as_str().into());
             }
             if path.is_some() && node.mailbox.is_some() && !all.in_loop.contains(&id) {
                 let mut around = Some(id);
@@ -64,13 +64,13 @@ impl Addresses {
     }
 
     /// Nodes at this address, which has its last part first.
-    pub(crate) fn at(&self, last_first: &str) -> &[NodeId] {
-        self.by_end.get(&kept_under(last_first)).map_or(&[], Vec::as_slice)
+    pub(crate) fn nodes_at(&self, last_first: &str) -> &[NodeId] {
+        self.by_end.get(&index_key(last_first)).map_or(&[], Vec::as_slice)
     }
 
     /// Nodes whose address ends like this one, which has its last part first.
-    pub(crate) fn ending(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
-        let start = kept_under(last_first) + ".";
+    pub(crate) fn ending_with(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
+        let start = index_key(last_first) + ".";
         let from = self.by_end.range(start.clone()..);
         from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, nodes)| nodes.iter().copied())
     }
@@ -84,12 +84,12 @@ impl Addresses {
         self.in_loop.contains(&node)
     }
 
-    pub(crate) fn shown(&self, node: NodeId) -> Option<&Arc<str>> {
-        self.shown.get(&node)
+    pub(crate) fn display_address(&self, node: NodeId) -> Option<&Arc<str>> {
+        self.display.get(&node)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
-        self.shown.iter().map(|(node, shown)| (*node, shown))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        self.display.iter().map(|(node, shown)| (*node, shown))
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn iteration_indexes(normalised: &str) -> impl Iterator<Item = u64> {
     normalised.split('.').filter_map(|part| part.parse().ok())
 }
 
-fn kept_under(last_first: &str) -> String {
+fn index_key(last_first: &str) -> String {
     let is_iteration = |part: &str| part == "N" || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
     let parts: Vec<&str> = last_first.split('.').map(|part| if is_iteration(part) { ANY_ITERATION } else { part }).collect();
     parts.join(".")

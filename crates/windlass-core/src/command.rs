@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{WaitResult, ErrorInfo, Event, Reason, Reply, Status, TickKind};
+use crate::{WaitResult, ErrorInfo, Event, LoopEndReason, RunReply, Status, TickKind};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -23,7 +23,7 @@ pub enum Command {
     /// The child run is no longer wanted.
     CancelChild { key: EffectKey },
     /// An answer to whoever started the run, which goes on.
-    Reply(Reply),
+    Reply(RunReply),
     /// The run has succeeded.
     CompleteRun(RunResult),
     /// The run was cancelled or has timed out.
@@ -58,7 +58,7 @@ pub struct Job {
     pub resumed: Option<Arc<ResumeData>>,
     /// The attempts before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried: Option<Arc<TriedBefore>>,
+    pub previous_attempts: Option<Arc<PreviousAttempts>>,
 }
 
 impl Job {
@@ -70,7 +70,7 @@ impl Job {
 
 /// What a task that is tried again is told of the attempts before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TriedBefore {
+pub struct PreviousAttempts {
     /// When the first began.
     pub since: Timestamp,
     pub failed_at: Timestamp,
@@ -114,7 +114,7 @@ pub struct RunResult {
     pub error: Option<ErrorInfo>,
     /// What the run has answered before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reply: Option<Reply>,
+    pub reply: Option<RunReply>,
     /// What its jobs have used, if its root counts that.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
@@ -133,7 +133,7 @@ pub struct IterationRecord {
     pub result: Value,
     pub error: Option<ErrorInfo>,
     /// Set on the loop's last turn.
-    pub reason: Option<Reason>,
+    pub reason: Option<LoopEndReason>,
     /// What the turn was for, of a loop over items: whoever looks for the one that went wrong goes by it. Small ones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,

@@ -17,9 +17,9 @@ mod status;
 mod tick;
 mod values;
 mod view;
-pub mod words;
+pub mod amounts;
 
-pub use command::{Command, EffectKey, Job, ResumeData, RunResult, TriedBefore, IterationRecord};
+pub use command::{Command, EffectKey, Job, ResumeData, RunResult, PreviousAttempts, IterationRecord};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
@@ -27,16 +27,16 @@ pub use event::{
 pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    Again, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, LoopSummary, Outcome, Reason, Reply, SentToken,
-    TaskOutcome, Was,
+    NextCall, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, LoopSummary, Outcome, LoopEndReason, RunReply, SentToken,
+    TaskOutcome, ExpectedValue,
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
-    Admission, Delivery, Failure, Failures, Fault, Impossible, Moment, Output, Reduced, AdmissionError, Resume, UnmetCondition, Watch,
+    Admission, TriggerDelivery, ObservedFailure, ObservedFailures, ReducerFault, ImpossibleTick, ReplayPoint, TickOutput, Reduced, AdmissionError, PartialTick, UnmetCondition, ReplayWatch,
     admit, reduce, redacted_value,
 };
 pub use state::State;
 pub use status::{Status, StatusSet};
-pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
+pub use tick::{MAIL_EVENT, CallOrigin, START_EVENT, Tick, TickKind};
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

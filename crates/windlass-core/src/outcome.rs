@@ -104,7 +104,7 @@ pub struct LoopSummary {
     pub kind: Arc<str>,
     pub iterations: u64,
     pub failed: u64,
-    pub reason: Reason,
+    pub reason: LoopEndReason,
     /// What it has used of its budget.
     pub usage: Vec<BudgetUsage>,
     pub records: IterationRecords,
@@ -127,7 +127,7 @@ pub struct TaskOutcome {
     pub meta: Value,
     /// The operation has begun and is not finished. An error counts more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub again: Option<Again>,
+    pub next_call: Option<NextCall>,
     /// An object with what else is known of it, laid beside `status`, `result`, `error` and `meta` where rules look:
     /// `http {status, headers}`, `pg {code, message}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -140,7 +140,7 @@ pub struct TaskOutcome {
     pub suspension: Option<Box<Suspension>>,
     /// It was not done anew: the run that this one mends has it, in its tick of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<u64>,
+    pub reused: Option<u64>,
 }
 
 /// Effects of a task on its own run, in the tick of its result.
@@ -170,14 +170,14 @@ pub struct StateChange {
     pub value: Value,
     /// What the task has seen: if it is something else by now, the task has failed and nothing is changed.
     #[serde(default, skip_serializing_if = "Was::is_any")]
-    pub was: Was,
+    pub expected: ExpectedValue,
     /// What a variable that is not there begins with.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub initial: Value,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum Was {
+pub enum ExpectedValue {
     /// The task has not looked, or does not mind.
     #[default]
     Any,
@@ -185,9 +185,9 @@ pub enum Was {
     Value(Value),
 }
 
-impl Was {
+impl ExpectedValue {
     fn is_any(&self) -> bool {
-        *self == Was::Any
+        *self == ExpectedValue::Any
     }
 }
 
@@ -232,7 +232,7 @@ pub struct WaitAnnouncement {
 pub struct WaitResult {
     /// What was waited for: `event NAME`, `time`, `child`, `kept`. Whoever goes on can tell whether it asks for the same.
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub to: Arc<str>,
+    pub waited_for: Arc<str>,
     pub value: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,
@@ -241,7 +241,7 @@ pub struct WaitResult {
 /// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
 /// It is the same attempt, but another effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Again {
+pub struct NextCall {
     pub input: Value,
     pub after: Duration,
 }
@@ -251,24 +251,24 @@ const MAX_REPLY_CHARS: usize = 200;
 
 /// What a run has answered to whoever started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reply {
+pub struct RunReply {
     pub value: Value,
     pub good: bool,
 }
 
-impl Reply {
+impl RunReply {
     /// The answer as the end of the call that waits for it.
     pub fn call_result(&self) -> (Status, TaskOutcome) {
         let output = TaskOutcome::success(self.value.clone());
         if self.good {
             return (Status::Succeeded, output);
         }
-        let mut told = format!("{:?}", self.value);
-        if let Some((at, _)) = told.char_indices().nth(MAX_REPLY_CHARS) {
-            told.truncate(at);
-            told.push('…');
+        let mut text = format!("{:?}", self.value);
+        if let Some((at, _)) = text.char_indices().nth(MAX_REPLY_CHARS) {
+            text.truncate(at);
+            text.push('…');
         }
-        let error = ErrorInfo::new("ChildReplied", "call", format!("the child run replied that it failed: {told}"));
+        let error = ErrorInfo::new("ChildReplied", "call", format!("the child run replied that it failed: {text}"));
         (Status::Failed, TaskOutcome { error: Some(error), ..output })
     }
 }
@@ -279,17 +279,17 @@ impl TaskOutcome {
             output: output.into(),
             error: None,
             meta: Value::Null,
-            again: None,
+            next_call: None,
             facts: Value::Null,
             side_outputs: None,
             suspension: None,
-            taken: None,
+            reused: None,
         }
     }
 
     /// Not finished: to be called again.
-    pub fn again(input: impl Into<Value>, after: Duration) -> TaskOutcome {
-        TaskOutcome { again: Some(Again { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
+    pub fn call_again(input: impl Into<Value>, after: Duration) -> TaskOutcome {
+        TaskOutcome { next_call: Some(NextCall { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
     }
 
     pub fn failure(error: ErrorInfo) -> TaskOutcome {
@@ -300,7 +300,7 @@ impl TaskOutcome {
 /// Why a loop stopped. Every loop ends with one of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum LoopEndReason {
     Condition,
     Items,
     Judge,
@@ -312,30 +312,30 @@ pub enum Reason {
     Cancelled,
 }
 
-impl Reason {
-    pub(crate) const ALL: [Reason; 9] = [
-        Reason::Condition,
-        Reason::Items,
-        Reason::Judge,
-        Reason::Count,
-        Reason::Timeout,
-        Reason::Budget,
-        Reason::Stalled,
-        Reason::Failed,
-        Reason::Cancelled,
+impl LoopEndReason {
+    pub(crate) const ALL: [LoopEndReason; 9] = [
+        LoopEndReason::Condition,
+        LoopEndReason::Items,
+        LoopEndReason::Judge,
+        LoopEndReason::Count,
+        LoopEndReason::Timeout,
+        LoopEndReason::Budget,
+        LoopEndReason::Stalled,
+        LoopEndReason::Failed,
+        LoopEndReason::Cancelled,
     ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Reason::Condition => "condition",
-            Reason::Items => "items",
-            Reason::Judge => "judge",
-            Reason::Count => "count",
-            Reason::Timeout => "timeout",
-            Reason::Budget => "budget",
-            Reason::Stalled => "stalled",
-            Reason::Failed => "failed",
-            Reason::Cancelled => "cancelled",
+            LoopEndReason::Condition => "condition",
+            LoopEndReason::Items => "items",
+            LoopEndReason::Judge => "judge",
+            LoopEndReason::Count => "count",
+            LoopEndReason::Timeout => "timeout",
+            LoopEndReason::Budget => "budget",
+            LoopEndReason::Stalled => "stalled",
+            LoopEndReason::Failed => "failed",
+            LoopEndReason::Cancelled => "cancelled",
         }
     }
 }

@@ -7,13 +7,13 @@ use windlass_value::{Expression, Language, Map, Value};
 
 use crate::addresses::Addresses;
 use crate::plan::{
-    Action, Child, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
-    Pipeline, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
+    Action, GraphChild, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
+    Pipeline, Plan, TaskRule, SEMANTICS_VERSION, Task, VariableKind,
 };
 use crate::{Limits, Status};
 
 /// Names, folded to lower case, in the scope they belong to.
-type ByHome<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
+type ByScope<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
 
 pub struct Program {
     pub plan: Plan,
@@ -23,17 +23,17 @@ pub struct Program {
     /// Names by the scope they belong to.
     names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>>,
     /// The same, folded to lower case, for languages that do not mind.
-    folded: ByHome<NodeId>,
+    folded: ByScope<NodeId>,
     /// Nodes that loops write down, folded to lower case, by the scope that the loop belongs to. None is a name that two
     /// loops have.
-    written_down: ByHome<Option<WrittenDown>>,
+    recorded_nodes: ByScope<Option<RecordedNode>>,
     addresses: Addresses,
     has_redactions: bool,
 }
 
 /// A node inside a loop, and which entry of the loop's records it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WrittenDown {
+pub(crate) struct RecordedNode {
     pub node: NodeId,
     pub looping: NodeId,
     pub at: usize,
@@ -69,16 +69,16 @@ impl Program {
         let expressions = parse_expressions(&plan, languages)?;
         let facts = gather_facts(&plan);
         let mut names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>> = BTreeMap::new();
-        let mut folded: ByHome<NodeId> = BTreeMap::new();
+        let mut folded: ByScope<NodeId> = BTreeMap::new();
         for (index, node) in plan.nodes.iter().enumerate().filter(|(_, node)| !node.hidden) {
             let (id, home) = (NodeId(index as u32), facts[index].home);
             names.entry(home).or_default().insert(node.name.clone(), id);
             folded.entry(home).or_default().entry(node.name.to_lowercase()).or_insert(id);
         }
-        let written_down = find_written_down(&plan, &facts)?;
-        let addresses = Addresses::of(&plan)?;
+        let recorded_nodes = find_recorded_nodes(&plan, &facts)?;
+        let addresses = Addresses::from_plan(&plan)?;
         let has_redactions = !plan.redaction.is_none() || plan.nodes.iter().any(|node| !node.redaction.is_none());
-        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses, has_redactions: veils: has_redactions })
+        Ok(Program { plan, limits, expressions, facts, names, folded, recorded_nodes: written_down: recorded_nodes, addresses, has_redactions: veils: has_redactions })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -115,23 +115,23 @@ impl Program {
     }
 
     /// A node inside a loop of one scope that the loop writes down, by its name in lower case.
-    pub(crate) fn written_down(&self, home: Option<NodeId>, lower: &str) -> Option<WrittenDown> {
-        *self.written_down.get(&home)?.get(lower)?
+    pub(crate) fn recorded_node(&self, home: Option<NodeId>, lower: &str) -> Option<RecordedNode> {
+        *self.recorded_nodes.get(&home)?.get(lower)?
     }
 
     /// The run's parameters from its input, or everything that is wrong with it.
     pub fn parameters(&self, input: &Value) -> Result<Value, Vec<String>> {
-        self.parameters_over(input, &Value::Null)
+        self.parameters_with_defaults(input, &Value::Null)
     }
 
     /// The same with other defaults than the plan's, for those that are named.
-    pub(crate) fn parameters_over(&self, input: &Value, defaults: &Value) -> Result<Value, Vec<String>> {
+    pub(crate) fn parameters_with_defaults(&self, input: &Value, defaults: &Value) -> Result<Value, Vec<String>> {
         let mut problems = Vec::new();
         let mut parameters = Map::new();
         for parameter in &self.plan.parameters {
             let default = defaults.get(&parameter.name).or(parameter.default.as_ref());
             let given = match (input.get(&parameter.name), default) {
-                (Some(given), Some(default)) if parameter.merge => Some(laid_over(default, given)),
+                (Some(given), Some(default)) if parameter.merge => Some(merge_deep(default, given)),
                 (given, default) => given.or(default).cloned(),
             };
             let Some(value) = given else {
@@ -141,7 +141,7 @@ impl Program {
                 problems.push(format!("the parameter `{0}` has no value: give one with --set {0}=…", parameter.name));
                 continue;
             };
-            if !fits(parameter.kind, &value) {
+            if !accepts_value(parameter.kind, &value) {
                 let (name, kind) = (&parameter.name, kind_name(parameter.kind));
                 problems.push(format!("the parameter `{name}` must be of kind {kind}; {} was given", value.kind()));
             }
@@ -155,18 +155,18 @@ impl Program {
 }
 
 /// Objects are laid over each other level by level; anything else replaces what it is laid over.
-pub(crate) fn laid_over(default: &Value, given: &Value) -> Value {
+pub(crate) fn merge_deep(default: &Value, given: &Value) -> Value {
     let (Value::Map(below), Value::Map(above)) = (default, given) else { return given.clone() };
     let mut merged = Map::clone(below);
     for (key, value) in above.iter() {
-        let value = below.get(key).map_or_else(|| value.clone(), |default| laid_over(default, value));
+        let value = below.get(key).map_or_else(|| value.clone(), |default| merge_deep(default, value));
         merged.insert(key.clone(), value);
     }
     Value::map(merged)
 }
 
 /// Whether a variable of this kind may hold the value. Null is allowed where there is no better "nothing".
-pub(crate) fn fits(kind: VariableKind, value: &Value) -> bool {
+pub(crate) fn accepts_value(kind: VariableKind, value: &Value) -> bool {
     match kind {
         VariableKind::Any => true,
         VariableKind::Boolean => matches!(value, Value::Bool(_)),
@@ -221,12 +221,12 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             }
         }
         if let NodeKind::Pipeline(pipeline) = &node.kind
-            && (pipeline.tasks.is_empty() || jumps_out(pipeline))
+            && (pipeline.tasks.is_empty() || jumps_out_of_range(pipeline))
         {
             return Err(PlanError(format!("the pipeline `{}` has no task, or jumps to none", node.name)));
         }
         if let NodeKind::Pipeline(pipeline) = &node.kind
-            && pipeline.tasks.iter().flat_map(|task| &task.rules).any(fails_well)
+            && pipeline.tasks.iter().flat_map(|task| &task.rules).any(fails_with_success_status)
         {
             return Err(PlanError(format!("a rule of the pipeline `{}` fails it with a good status", node.name)));
         }
@@ -257,7 +257,7 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             check_net(net)?;
         }
         if let NodeKind::Graph(graph) = &node.kind
-            && goes_in_circles(graph)
+            && has_cycle(graph)
         {
             return Err(PlanError(format!("in the graph `{}` children wait for each other in a circle", node.name)));
         }
@@ -273,7 +273,7 @@ fn check_net(net: &Net) -> Result<(), PlanError> {
         if handler.is_some_and(|by| by.is_none_or(|by| !by.accepts.iter().any(|kind| &**kind == FAILED_KIND))) {
             return Err(PlanError(format!("the handler of `{}` is no place that accepts `{FAILED_KIND}`", place.name)));
         }
-        let joins = place.fans_into.iter().flatten();
+        let joins = place.fan_out_joins.iter().flatten();
         if joins.map(at).any(|join| join.is_none_or(|join| join.join != Join::FanOut)) {
             return Err(PlanError(format!("`{}` fans out into a place that does not join fan-outs", place.name)));
         }
@@ -307,26 +307,26 @@ fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn jumps_out(pipeline: &Pipeline) -> bool {
-    let out = |rule: &Rule| matches!(rule.directive, Directive::Jump(to) if to as usize >= pipeline.tasks.len());
+fn jumps_out_of_range(pipeline: &Pipeline) -> bool {
+    let out = |rule: &TaskRule| matches!(rule.directive, Directive::Jump(to) if to as usize >= pipeline.tasks.len());
     pipeline.tasks.iter().flat_map(|task| &task.rules).any(out)
 }
 
-fn fails_well(rule: &Rule) -> bool {
+fn fails_with_success_status(rule: &TaskRule) -> bool {
     matches!(rule.directive, Directive::Fail { status, .. } if !status.is_bad())
 }
 
 /// Takes away children that wait for nobody that is left, until none can be taken.
-fn goes_in_circles(graph: &Graph) -> bool {
+fn has_cycle(graph: &Graph) -> bool {
     let mut left = vec![true; graph.children.len()];
     loop {
-        let waits = |child: &Child| child.after.iter().any(|after| left[after.child as usize]);
+        let waits = |child: &GraphChild| child.after.iter().any(|after| left[after.child as usize]);
         let free = |at: &usize| left[*at] && !waits(&graph.children[*at]);
-        let taken: Vec<usize> = (0..left.len()).filter(free).collect();
-        if taken.is_empty() {
+        let removable: Vec<usize> = (0..left.len()).filter(free).collect();
+        if removable.is_empty() {
             return left.contains(&true);
         }
-        taken.into_iter().for_each(|at| left[at] = false);
+        removable.into_iter().for_each(|at| left[at] = false);
     }
 }
 
@@ -359,32 +359,32 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
                 }
             }
             facts[index].dependents = dependents;
-            let lingers = |child: &u32| plan.node(graph.children[*child as usize].node).lingers.is_some();
+            let lingers = |child: &u32| plan.node(graph.children[*child as usize].node).linger_time.is_some();
             facts[index].lingering = (0..graph.children.len() as u32).filter(lingers).collect();
         }
     }
     for index in (0..plan.nodes.len()).rev() {
         let children = plan.nodes[index].kind.children();
         let inner = children.iter().all(|child| facts[child.0 as usize].computes_only);
-        facts[index].computes_only = inner && computes_itself(&plan.nodes[index]);
+        facts[index].computes_only = inner && node_only_computes(&plan.nodes[index]);
         let inside = children.iter().any(|child| facts[child.0 as usize].redacted);
         facts[index].redacted = inside || plan.nodes[index].redaction.outputs;
     }
     facts
 }
 
-fn find_written_down(plan: &Plan, facts: &[NodeFacts]) -> Result<ByHome<Option<WrittenDown>>, PlanError> {
-    let mut found: ByHome<Option<WrittenDown>> = BTreeMap::new();
+fn find_recorded_nodes(plan: &Plan, facts: &[NodeFacts]) -> Result<ByScope<Option<RecordedNode>>, PlanError> {
+    let mut found: ByScope<Option<RecordedNode>> = BTreeMap::new();
     for (index, node) in plan.nodes.iter().enumerate() {
         let NodeKind::Loop(looping) = &node.kind else { continue };
         let (id, home) = (NodeId(index as u32), facts[index].home);
-        for (at, inner) in looping.records.iter().flat_map(|records| &records.of).enumerate() {
+        for (at, inner) in looping.records.iter().flat_map(|records| &records.nodes).enumerate() {
             if facts.get(inner.0 as usize).is_none_or(|facts| facts.home != Some(id)) {
                 return Err(PlanError(format!("the loop `{}` writes down a node that is not in its body", node.name)));
             }
-            let place = WrittenDown { node: *inner, looping: id, at };
+            let recorded = RecordedNode { node: *inner, looping: id, at };
             let names = found.entry(home).or_default();
-            names.entry(plan.node(*inner).name.to_lowercase()).and_modify(|known| *known = None).or_insert(Some(place));
+            names.entry(plan.node(*inner).name.to_lowercase()).and_modify(|duplicate| *duplicate = None).or_insert(Some(recorded));
         }
     }
     Ok(found)
@@ -402,14 +402,14 @@ fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<Nod
 }
 
 /// A task that is tried again may wait, and tells of it.
-fn task_computes(task: &Task) -> bool {
-    let retries = |rule: &Rule| matches!(rule.directive, Directive::Retry(_));
+fn task_only_computes(task: &Task) -> bool {
+    let retries = |rule: &TaskRule| matches!(rule.directive, Directive::Retry(_));
     !matches!(task.action, Action::Effect(_)) && task.retry.is_none() && !task.rules.iter().any(retries)
 }
 
-fn computes_itself(node: &Node) -> bool {
+fn node_only_computes(node: &Node) -> bool {
     match &node.kind {
-        NodeKind::Pipeline(pipeline) => node.retry.is_none() && pipeline.tasks.iter().all(task_computes),
+        NodeKind::Pipeline(pipeline) => node.retry.is_none() && pipeline.tasks.iter().all(task_only_computes),
         NodeKind::Graph(_) | NodeKind::Branch(_) => node.retry.is_none(),
         NodeKind::Loop(looping) => looping.delay.is_none() && node.retry.is_none(),
         NodeKind::Net(_) | NodeKind::Wait(_) | NodeKind::Call(_) => false,

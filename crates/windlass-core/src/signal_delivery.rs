@@ -6,8 +6,8 @@ use windlass_value::Value;
 
 use crate::Program;
 use crate::plan::{Net, NodeKind, Place};
-use crate::reduce::path_of;
-use crate::state::{PendingWait, Body, FrameId, NetFrame, Phase, State, WaitFrame};
+use crate::reduce::frame_path;
+use crate::state::{PendingWait, FrameBody, FrameId, NetFrame, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
 /// What would become of an event.
@@ -28,8 +28,8 @@ pub fn predict_delivery(program: &Program, state: &State, name: &Arc<str>, paylo
         Phase::Ended(_) => return SignalDelivery::Dropped,
         _ if &**name == START_EVENT => return SignalDelivery::Dropped,
         Phase::Created => {
-            let held = state.held.as_ref().map_or(0, |held| held.later.len());
-            return buffered(held, program.limits.max_buffered_signals);
+            let queued = state.held_start.as_ref().map_or(0, |held| held.events.len());
+            return buffered(queued, program.limits.max_buffered_signals);
         }
         Phase::Running => {}
     }
@@ -37,10 +37,10 @@ pub fn predict_delivery(program: &Program, state: &State, name: &Arc<str>, paylo
         return SignalDelivery::Delivered;
     }
     let waiting = match to {
-        Some(to) => asking(program, state, name, to).filter(|frame| accepts(state, *frame, payload)),
-        None => waiting(state, name, payload),
+        Some(to) => find_addressed_wait(program, state, name, to).filter(|frame| wait_accepts(state, *frame, payload)),
+        None => find_wait(state, name, payload),
     };
-    let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
+    let mut nets = state.nets.iter().filter_map(|id| open_net(program, state, *id));
     if waiting.is_some() || nets.any(|(net, _)| is_open_to(net, name, to)) {
         return SignalDelivery::Delivered;
     }
@@ -52,7 +52,7 @@ pub fn predict_delivery(program: &Program, state: &State, name: &Arc<str>, paylo
 
 /// How many events of one name are kept for later.
 pub(crate) fn max_buffered(program: &Program, state: &State) -> usize {
-    let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
+    let mut nets = state.nets.iter().filter_map(|id| open_net(program, state, *id));
     match nets.any(|(net, _)| net.publishes_slots) {
         // A sender of such an event was told that it is accepted, and relies on it.
         true => program.limits.max_buffered_step_events,
@@ -61,30 +61,30 @@ pub(crate) fn max_buffered(program: &Program, state: &State) -> usize {
 }
 
 /// The oldest wait whose requirements the event meets.
-pub(crate) fn waiting(state: &State, name: &str, payload: &Value) -> Option<FrameId> {
-    state.waits.get(name).into_iter().flatten().copied().find(|frame| accepts(state, *frame, payload))
+pub(crate) fn find_wait(state: &State, name: &str, payload: &Value) -> Option<FrameId> {
+    state.waits.get(name).into_iter().flatten().copied().find(|frame| wait_accepts(state, *frame, payload))
 }
 
 /// The wait at this address.
-pub(crate) fn asking(program: &Program, state: &State, name: &str, address: &str) -> Option<FrameId> {
+pub(crate) fn find_addressed_wait(program: &Program, state: &State, name: &str, address: &str) -> Option<FrameId> {
     let mut waiting = state.waits.get(name).into_iter().flatten().copied();
     waiting.find(|id| match state.frames.get(*id).map(|frame| &frame.body) {
-        Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
-        Some(Body::Wait(WaitFrame::Signal { form: None, .. })) => path_of(program, state, *id) == address,
+        Some(FrameBody::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
+        Some(FrameBody::Wait(WaitFrame::Signal { form: None, .. })) => frame_path(program, state, *id) == address,
         _ => false,
     })
 }
 
 /// Whether a place of the net hears an event from outside.
 pub(crate) fn is_open_to(net: &Net, name: &Arc<str>, to: Option<&Arc<str>>) -> bool {
-    !net.closed && net.places.iter().any(|place| takes(place, name, to))
+    !net.internal_only && net.places.iter().any(|place| place_accepts(place, name, to))
 }
 
-pub(crate) fn accepts(state: &State, frame: FrameId, payload: &Value) -> bool {
+pub(crate) fn wait_accepts(state: &State, frame: FrameId, payload: &Value) -> bool {
     match state.frames.get(frame).map(|frame| &frame.body) {
-        Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
-        Some(Body::Pipeline(body)) => match body.pending_wait.as_deref() {
-            Some(PendingWait::Event { requirements, .. }) => meets(payload, requirements),
+        Some(FrameBody::Wait(WaitFrame::Signal { requirements, .. })) => meets_requirements(payload, requirements),
+        Some(FrameBody::Pipeline(body)) => match body.pending_wait.as_deref() {
+            Some(PendingWait::Event { requirements, .. }) => meets_requirements(payload, requirements),
             Some(PendingWait::Time | PendingWait::Child { .. } | PendingWait::Resolved) | None => false,
         },
         _ => false,
@@ -92,7 +92,7 @@ pub(crate) fn accepts(state: &State, frame: FrameId, payload: &Value) -> bool {
 }
 
 /// Every required property is there and equal.
-pub(crate) fn meets(payload: &Value, requirements: &Value) -> bool {
+pub(crate) fn meets_requirements(payload: &Value, requirements: &Value) -> bool {
     match requirements.as_map() {
         None => true,
         Some(required) => required.iter().all(|(key, value)| payload.get(key) == Some(value)),
@@ -100,15 +100,15 @@ pub(crate) fn meets(payload: &Value, requirements: &Value) -> bool {
 }
 
 /// A net that goes on.
-pub(crate) fn net_of<'p, 's>(program: &'p Program, state: &'s State, id: FrameId) -> Option<(&'p Net, &'s NetFrame)> {
+pub(crate) fn open_net<'p, 's>(program: &'p Program, state: &'s State, id: FrameId) -> Option<(&'p Net, &'s NetFrame)> {
     let frame = state.frames.get(id).filter(|frame| frame.closing.is_none())?;
     match (&program.node(frame.node).kind, &frame.body) {
-        (NodeKind::Net(net), Body::Net(body)) => Some((net, body)),
+        (NodeKind::Net(net), FrameBody::Net(body)) => Some((net, body)),
         _ => None,
     }
 }
 
 /// Whether a token of this kind, perhaps for one place only, goes there.
-pub(crate) fn takes(place: &Place, kind: &Arc<str>, to: Option<&Arc<str>>) -> bool {
+pub(crate) fn place_accepts(place: &Place, kind: &Arc<str>, to: Option<&Arc<str>>) -> bool {
     to.is_none_or(|to| place.name == *to) && place.accepts.contains(kind)
 }

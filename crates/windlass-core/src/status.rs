@@ -40,12 +40,12 @@ pub struct StatusSet(u8);
 impl StatusSet {
     pub const NONE: StatusSet = StatusSet(0);
 
-    pub fn of(statuses: impl IntoIterator<Item = Status>) -> StatusSet {
+    pub fn from_statuses(statuses: impl IntoIterator<Item = Status>) -> StatusSet {
         statuses.into_iter().fold(StatusSet::NONE, StatusSet::with)
     }
 
     pub fn all() -> StatusSet {
-        StatusSet::of(Status::ALL)
+        StatusSet::from_statuses(Status::ALL)
     }
 
     #[must_use]

@@ -22,19 +22,19 @@ pub struct Tick {
     pub kind: TickKind,
     /// More was accepted before this tick was reduced, and comes next: whatever this one leaves behind, the run is not idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub more: bool,
+    pub more_pending: bool,
 }
 
 /// Where a run comes from that another run has called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct CallOrigin {
     /// The run that called it.
     pub parent: Arc<str>,
     /// The run that all this began with.
     pub trace: Arc<str>,
     /// The node of the run's own scope whose output is the run's, if the caller asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returns: Option<Arc<str>>,
+    pub output_node: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,13 +46,13 @@ pub enum TickKind {
         request: Option<Arc<str>>,
         /// Of the start: whose child the run is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        origin: Option<Box<Origin>>,
+        origin: Option<Box<CallOrigin>>,
         /// The only place that gets it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Arc<str>>,
         /// Of the start: what came with the payload, as an object, if a trigger was told of it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
-        beside: Value,
+        trigger_metadata: Value,
         /// Of the start: what stands in the place of the plan's defaults in this run, as an object.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         defaults: Value,

@@ -1,6 +1,6 @@
 //! Values that live outside the state, by content hash.
 
-use windlass_value::{BlobHash, Stored, Value};
+use windlass_value::{BlobHash, StoredValue, Value};
 
 /// The reducer's access to stored values. Deterministic: the same hash is always the same value.
 pub trait Values {
@@ -8,5 +8,5 @@ pub trait Values {
     fn get(&self, hash: &BlobHash) -> Option<Value>;
 
     /// Keeps a value; it becomes durable together with the tick.
-    fn put(&mut self, value: &Value) -> Stored;
+    fn put(&mut self, value: &Value) -> StoredValue;
 }

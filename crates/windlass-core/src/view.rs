@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::plan::{Check, NodeKind, IterationPath};
+use crate::plan::{LoopCheck, NodeKind, IterationPath};
 use crate::reduce::usage_value;
-use crate::state::{Body, Form, Frame, FrameId, State, WaitFrame};
-use crate::{Program, Reason};
+use crate::state::{FrameBody, ApprovalForm, Frame, FrameId, State, WaitFrame};
+use crate::{Program, LoopEndReason};
 
 /// A live node, without the machinery around it.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct FrameView {
     /// The dialect's word for its kind.
     pub label: Arc<str>,
     /// `running`, `waiting`, `retrying`, `cancelling`.
-    pub doing: &'static str,
+    pub activity: &'static str,
     pub started_at: Timestamp,
     pub attempt: u32,
     pub iteration: Option<u64>,
@@ -27,7 +27,7 @@ pub struct FrameView {
     /// What the jobs inside have used so far, if it counts that; else null.
     pub usage: Value,
     /// What it asks of people, with the name of the signal that answers it.
-    pub asks: Option<(Arc<str>, Box<Form>)>,
+    pub open_form: Option<(Arc<str>, Box<ApprovalForm>)>,
     pub children: Vec<FrameView>,
 }
 
@@ -42,14 +42,14 @@ pub struct LoopView {
     /// The condition as it is written.
     pub condition: Option<Value>,
     pub last: Value,
-    pub stopping: Option<Reason>,
+    pub stopping: Option<LoopEndReason>,
 }
 
-type Inner = BTreeMap<FrameId, Vec<(u64, FrameId)>>;
+type ChildrenByParent = BTreeMap<FrameId, Vec<(u64, FrameId)>>;
 
 /// The live frames of a run, from its root.
 pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
-    let mut inner: Inner = BTreeMap::new();
+    let mut inner: ChildrenByParent = BTreeMap::new();
     for (id, frame) in state.frames.iter() {
         if let Some(parent) = frame.parent {
             inner.entry(parent).or_default().push((frame.slot, id));
@@ -64,7 +64,7 @@ fn views(
     state: &State,
     id: FrameId,
     (turn, turn_path): (Option<u64>, IterationPath),
-    inner: &Inner,
+    inner: &ChildrenByParent,
 ) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
     let node = program.node(frame.node);
@@ -81,30 +81,30 @@ fn views(
     vec![FrameView {
         name: node.name.clone(),
         label: node.label.clone(),
-        doing: doing(frame),
+        activity: activity(frame),
         started_at: frame.started_at,
         attempt: frame.attempt,
         iteration,
         iteration_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage)),
-        asks: match &frame.body {
-            Body::Wait(WaitFrame::Signal { name, form: Some(form), .. }) => Some((name.clone(), form.clone())),
+        open_form: match &frame.body {
+            FrameBody::Wait(WaitFrame::Signal { name, form: Some(form), .. }) => Some((name.clone(), form.clone())),
             _ => None,
         },
         children: children.collect(),
     }]
 }
 
-fn doing(frame: &Frame) -> &'static str {
+fn activity(frame: &Frame) -> &'static str {
     match &frame.body {
         _ if frame.closing.is_some() => "cancelling",
-        Body::Backoff => "retrying",
-        Body::Pipeline(pipeline) if pipeline.again.is_some() => "waiting",
-        Body::Pipeline(_) if frame.alarm.is_some() => "retrying",
-        Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. } | WaitFrame::Mail(_)) | Body::Call { .. } => "waiting",
-        Body::Loop(_) if frame.alarm.is_some() => "waiting",
-        Body::New | Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) | Body::Net(_) => {
+        FrameBody::Backoff => "retrying",
+        FrameBody::Pipeline(pipeline) if pipeline.next_call_input.is_some() => "waiting",
+        FrameBody::Pipeline(_) if frame.alarm.is_some() => "retrying",
+        FrameBody::Wait(WaitFrame::Time | WaitFrame::Signal { .. } | WaitFrame::Mail(_)) | FrameBody::Call { .. } => "waiting",
+        FrameBody::Loop(_) if frame.alarm.is_some() => "waiting",
+        FrameBody::New | FrameBody::Pipeline(_) | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Loop(_) | FrameBody::Net(_) => {
             "running"
         }
     }
@@ -112,22 +112,22 @@ fn doing(frame: &Frame) -> &'static str {
 
 /// The loop that a task of this frame has entered, if nobody can see it by itself.
 fn hidden_loop(program: &Program, state: &State, frame: &Frame) -> Option<LoopView> {
-    let Body::Pipeline(pipeline) = &frame.body else { return None };
+    let FrameBody::Pipeline(pipeline) = &frame.body else { return None };
     let entered = pipeline.child.and_then(|child| state.frames.get(child));
     entered.filter(|child| program.node(child.node).hidden).and_then(|child| loop_view(program, child))
 }
 
 fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
-    let (NodeKind::Loop(looping), Body::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else {
+    let (NodeKind::Loop(looping), FrameBody::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else {
         return None;
     };
-    if looping.machinery {
+    if looping.internal {
         return None;
     }
     let condition = match looping.check {
-        Check::Never => None,
-        Check::Before { condition, .. } | Check::After { condition, .. } => {
-            Some(program.plan.expressions[condition.0 as usize].written().clone())
+        LoopCheck::Never => None,
+        LoopCheck::Before { condition, .. } | LoopCheck::After { condition, .. } => {
+            Some(program.plan.expressions[condition.0 as usize].as_written().clone())
         }
     };
     Some(LoopView {

@@ -29,7 +29,7 @@ fn published_ends(sim: &Sim) -> (Ends, Loops) {
     let mut loops = BTreeMap::new();
     for event in &sim.events {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let output = || sim.values.whole(event.data.get("output").unwrap_or(&Value::Null));
+        let output = || sim.values.resolve(event.data.get("output").unwrap_or(&Value::Null));
         match &*event.kind {
             "step.done" | "step.failed" => _ = ends.insert(event.path.to_string(), (text("status"), output())),
             "loop.done" => {
@@ -48,8 +48,8 @@ fn recorded(program: &Program, sim: &Sim) -> BTreeMap<String, IterationRecords> 
     let kept = scope.outcomes.iter().filter_map(|(node, outcome)| {
         let records = match &outcome.loop_summary.as_ref()?.records {
             IterationRecords::None => return None,
-            IterationRecords::Last(record) => IterationRecords::Last(sim.values.whole(record)),
-            IterationRecords::All(records) => IterationRecords::All(sim.values.whole(records)),
+            IterationRecords::Last(record) => IterationRecords::Last(sim.values.resolve(record)),
+            IterationRecords::All(records) => IterationRecords::All(sim.values.resolve(records)),
         };
         Some((program.node(*node).name.to_string(), records))
     });

@@ -5,11 +5,11 @@ use crate::support;
 use support::looped::*;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Program, Reason, Status};
+use windlass_core::{Program, LoopEndReason, Status};
 use windlass_value::Value;
 
 /// The first turn that gives "good" is enough.
-fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect: Collect) -> Program {
+fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect: CollectMode) -> Program {
     looped(|b, id| {
         let items = range(b, 6);
         let body = b.effect(id, "body", "0");
@@ -21,9 +21,9 @@ fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect
 #[test]
 fn the_first_success_wins() {
     for on_iteration_failure in [IterationFailure::FailAtEnd, IterationFailure::LastDecides, IterationFailure::Count] {
-        let program = first_success(3, on_iteration_failure, Collect::Stats);
+        let program = first_success(3, on_iteration_failure, CollectMode::Stats);
         let mut sim = begun(&program);
-        sim.fail("loop[1].body").succeed("loop[3].body", "good").pass(secs(30));
+        sim.fail("loop[1].body").succeed("loop[3].body", "good").advance(secs(30));
         assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (Status::Succeeded, "condition"));
         let stats = sim.output().get("stats").cloned().unwrap();
         assert_eq!(stats, json(r#"{"total": 4, "success": 1, "failed": 1}"#));
@@ -31,14 +31,14 @@ fn the_first_success_wins() {
         let ended: Vec<(u64, Status)> = sim.iterations.iter().map(|iteration| (iteration.index, iteration.status)).collect();
         assert_eq!(ended[..2], [(1, Status::Failed), (3, Status::Succeeded)]);
         assert!(ended[2..].iter().all(|(_, status)| *status == Status::Cancelled), "{ended:?}");
-        assert_eq!(sim.iterations.last().unwrap().reason, Some(Reason::Condition));
+        assert_eq!(sim.iterations.last().unwrap().reason, Some(LoopEndReason::Condition));
         assert_eq!(sim.dispatched.len(), 4, "no other turn begins");
     }
 }
 
 #[test]
-fn one_after_the_other_the_first_success_wins_too() {
-    let program = first_success(1, IterationFailure::FailAtEnd, Collect::List);
+fn the_first_success_also_wins_in_a_sequential_loop() {
+    let program = first_success(1, IterationFailure::FailAtEnd, CollectMode::List);
     let mut sim = begun(&program);
     sim.fail("loop[0].body").fail("loop[1].body").succeed("loop[2].body", "good");
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("condition".to_owned(), 3)));
@@ -47,7 +47,7 @@ fn one_after_the_other_the_first_success_wins_too() {
 
 #[test]
 fn without_a_success_the_loop_ends_as_its_iterations_do() {
-    let program = first_success(2, IterationFailure::FailAtEnd, Collect::List);
+    let program = first_success(2, IterationFailure::FailAtEnd, CollectMode::List);
     let mut sim = begun(&program);
     (0..6).for_each(|index| _ = sim.fail(&format!("loop[{index}].body")));
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("items".to_owned(), 6)));
@@ -55,7 +55,7 @@ fn without_a_success_the_loop_ends_as_its_iterations_do() {
 
 /// A turn that stops the loop by its failure is not asked whether it is enough.
 #[test]
-fn a_failure_that_stops_the_loop_comes_first() {
+fn a_failure_that_stops_the_loop_precedes_the_break_condition() {
     let program = looped(|b, id| {
         let body = b.effect(id, "body", "0");
         let break_when = Some(b.condition(json("true")));
@@ -87,19 +87,19 @@ fn report(sim: &Sim) -> (String, String, bool, i64) {
     (text("status"), text("reason"), met, output.get("iterations").and_then(Value::as_int).unwrap())
 }
 
-fn said(status: &str, reason: &str, met: bool, iterations: i64) -> (String, String, bool, i64) {
+fn expected_report(status: &str, reason: &str, met: bool, iterations: i64) -> (String, String, bool, i64) {
     (status.to_owned(), reason.to_owned(), met, iterations)
 }
 
 /// Every condition loop: until, while, doUntil, and one that never asks.
-fn checks(b: &mut Builder, met_after: i64) -> [Check; 4] {
+fn checks(b: &mut Builder, met_after: i64) -> [LoopCheck; 4] {
     let met = completed(b, met_after);
     let goes_on = b.condition(json(&format!(r#"{{"$lt": [{{"$turn": "completed"}}, {met_after}]}}"#)));
     [
-        Check::Before { condition: met, stop_when: true },
-        Check::Before { condition: goes_on, stop_when: false },
-        Check::After { condition: met, stop_when: true },
-        Check::Never,
+        LoopCheck::Before { condition: met, stop_when: true },
+        LoopCheck::Before { condition: goes_on, stop_when: false },
+        LoopCheck::After { condition: met, stop_when: true },
+        LoopCheck::Never,
     ]
 }
 
@@ -108,9 +108,9 @@ fn every_condition_loop_can_be_broken_off() {
     for which in 0..4 {
         // Broken off after 3 turns; the condition is met after so many.
         for (met_after, expected) in [
-            (9, said("break", "condition", false, 3)),
-            (3, said("break", "condition", false, 3)),
-            (2, said("completed", "condition", true, 2)),
+            (9, expected_report("break", "condition", false, 3)),
+            (3, expected_report("break", "condition", false, 3)),
+            (2, expected_report("completed", "condition", true, 2)),
         ] {
             let program = looped(|b, id| {
                 let check = checks(b, met_after)[which].clone();
@@ -120,8 +120,8 @@ fn every_condition_loop_can_be_broken_off() {
             let sim = ran(&program);
             let expected = match (which, met_after) {
                 // Both at once: the condition is met all the same.
-                (0..3, 3) => said("completed", "condition", true, 3),
-                (3, _) => said("break", "condition", false, 3),
+                (0..3, 3) => expected_report("completed", "condition", true, 3),
+                (3, _) => expected_report("break", "condition", false, 3),
                 _ => expected,
             };
             assert_eq!(
@@ -135,48 +135,48 @@ fn every_condition_loop_can_be_broken_off() {
 
 /// The words are all different, and only a condition that is met counts as met.
 #[test]
-fn a_report_says_why_the_loop_ended() {
+fn a_report_contains_the_reason_of_the_loop_end() {
     let with = |change: fn(&mut Builder, &mut Loop)| {
         let program = looped(|b, id| {
             let mut looping = repeat(4, b.effect(id, "body", "1"));
-            looping.check = Check::After { condition: completed(b, 9), stop_when: true };
+            looping.check = LoopCheck::After { condition: completed(b, 9), stop_when: true };
             change(b, &mut looping);
             looping
         });
         report(&ran(&program))
     };
-    assert_eq!(with(|_, _| {}), said("max-iterations", "count", false, 4));
+    assert_eq!(with(|_, _| {}), expected_report("max-iterations", "count", false, 4));
     assert_eq!(
-        with(|b, l| l.check = Check::After { condition: completed(b, 2), stop_when: true }),
-        said("completed", "condition", true, 2)
+        with(|b, l| l.check = LoopCheck::After { condition: completed(b, 2), stop_when: true }),
+        expected_report("completed", "condition", true, 2)
     );
-    assert_eq!(with(|b, l| l.break_when = Some(completed(b, 2))), said("break", "condition", false, 2));
+    assert_eq!(with(|b, l| l.break_when = Some(completed(b, 2))), expected_report("break", "condition", false, 2));
     assert_eq!(
-        with(|b, l| l.stall = Some(Stall { watch: b.expr("1"), iterations: 3 })),
-        said("stalled", "stalled", false, 3)
+        with(|b, l| l.stall = Some(StallCheck { watch: b.expr("1"), iterations: 3 })),
+        expected_report("stalled", "stalled", false, 3)
     );
     assert_eq!(
         with(|_, l| l.limits.budget.push(Budget { what: CALLS.into(), max: Amount::Fixed(1) })),
-        said("budget", "budget", false, 2)
+        expected_report("budget", "budget", false, 2)
     );
-    assert_eq!(with(|b, l| l.break_when = Some(b.condition(json("3")))), said("failed", "failed", false, 1));
+    assert_eq!(with(|b, l| l.break_when = Some(b.condition(json("3")))), expected_report("failed", "failed", false, 1));
 }
 
 #[test]
-fn a_loop_over_items_may_stall() {
-    for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
+fn a_loop_over_items_can_stall() {
+    for (on_exhausted, status) in [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)] {
         for in_flight in [1, 3] {
             let program = looped(|b, id| {
                 let items = range(b, 9);
                 let body = b.effect(id, "body", "0");
                 let watch = b.expr(r#"{"$turn": "previous"}"#);
-                Loop { stall: Some(Stall { watch, iterations: 2 }), on_exhausted, ..each(items, in_flight, body) }
+                Loop { stall: Some(StallCheck { watch, iterations: 2 }), on_exhausted, ..each(items, in_flight, body) }
             });
             let mut sim = begun(&program);
-            sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b").succeed("loop[2].body", "b").pass(secs(30));
+            sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b").succeed("loop[2].body", "b").advance(secs(30));
             assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (status, "stalled"), "{in_flight} at once");
             let error = sim.result().error.as_ref().map(|error| (&*error.code, error.hint.is_some()));
-            assert_eq!(error, (on_exhausted == Exhausted::Fail).then_some(("LoopStalled", true)));
+            assert_eq!(error, (on_exhausted == ExhaustedPolicy::Fail).then_some(("LoopStalled", true)));
         }
     }
 }
@@ -184,12 +184,12 @@ fn a_loop_over_items_may_stall() {
 #[test]
 fn a_condition_that_is_met_is_no_stall() {
     let program = looped(|b, id| {
-        let check = Check::After { condition: completed(b, 2), stop_when: true };
-        let stall = Some(Stall { watch: b.expr("1"), iterations: 2 });
-        Loop { check, stall, on_exhausted: Exhausted::Fail, ..repeat(9, b.evaluate(id, "body", "1")) }
+        let check = LoopCheck::After { condition: completed(b, 2), stop_when: true };
+        let stall = Some(StallCheck { watch: b.expr("1"), iterations: 2 });
+        Loop { check, stall, on_exhausted: ExhaustedPolicy::Fail, ..repeat(9, b.evaluate(id, "body", "1")) }
     });
     let sim = ran(&program);
-    assert_eq!((sim.status(), report(&sim)), (Status::Succeeded, said("completed", "condition", true, 2)));
+    assert_eq!((sim.status(), report(&sim)), (Status::Succeeded, expected_report("completed", "condition", true, 2)));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn the_iteration_done_event_is_complete() {
     let mut b = Builder::new();
     b.looping(None, "outer.v2", |b, id| {
         let body = b.looping(id, "in.ner", |b, id| {
-            let check = Check::Before { condition: completed(b, 2), stop_when: true };
+            let check = LoopCheck::Before { condition: completed(b, 2), stop_when: true };
             Loop { check, kind: "until".into(), ..repeat(9, b.evaluate(id, "body", "7")) }
         });
         let items = range(b, 1);

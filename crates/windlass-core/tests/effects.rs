@@ -5,16 +5,16 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::state::Phase;
-use windlass_core::{Again, ErrorInfo, Limits, Program, Status, TaskOutcome, TickKind, frame_tree};
+use windlass_core::{NextCall, ErrorInfo, Limits, Program, Status, TaskOutcome, TickKind, frame_tree};
 use windlass_value::{Duration, Value};
 
 fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 
-fn lone(make: impl FnOnce(&mut Builder) -> Task) -> Program {
+fn single_task(make: impl FnOnce(&mut Builder) -> Task) -> Program {
     let mut b = Builder::new();
     b.node(None, "step", |b, _| NodeKind::Pipeline(Pipeline { tasks: vec![make(b)] }));
     b.load()
@@ -22,11 +22,11 @@ fn lone(make: impl FnOnce(&mut Builder) -> Task) -> Program {
 
 /// One effect with an input of 1 that is tried so often.
 fn effect(attempts: u64) -> Program {
-    lone(|b| Task { retry: Some(retry(attempts, secs(1))), ..Task::new(b.action("1")) })
+    single_task(|b| Task { retry: Some(retry(attempts, secs(1))), ..Task::new(b.action("1")) })
 }
 
 fn unfinished(input: i64, after: Duration) -> TaskOutcome {
-    TaskOutcome::again(input, after)
+    TaskOutcome::call_again(input, after)
 }
 
 fn lost() -> TaskOutcome {
@@ -51,8 +51,8 @@ fn int(number: i64) -> Value {
 
 fn computed(name: &str, attempts: u64) -> Program {
     let among = ["post", "get"].map(Into::into).to_vec();
-    lone(|b| {
-        let tool = Name::Computed { computed: b.expr(name), among };
+    single_task(|b| {
+        let tool = ToolName::Computed { computed: b.expr(name), among };
         let task = Task::new(Action::Effect(Effect::new(tool, b.expr("1"))));
         Task { retry: Some(retry(attempts, secs(1))), ..task }
     })
@@ -84,20 +84,20 @@ fn a_computed_name_reaches_only_what_is_allowed() {
 }
 
 #[test]
-fn a_long_list_of_tools_is_cut() {
-    let program = lone(|b| {
+fn a_long_list_of_tools_is_truncated() {
+    let program = single_task(|b| {
         let among = (0..100).map(|number| format!("t{number}").into()).collect();
-        let tool = Name::Computed { computed: b.expr(r#""x""#), among };
+        let tool = ToolName::Computed { computed: b.expr(r#""x""#), among };
         Task::new(Action::Effect(Effect::new(tool, b.expr("1"))))
     });
     assert!(error(&begun(&program)).2.ends_with("t18, t19 and 80 more"));
 }
 
 #[test]
-fn a_name_that_is_not_allowed_is_a_failure_like_any_other() {
+fn a_disallowed_name_is_an_ordinary_failure() {
     let program = computed(r#""delete""#, 3);
     let mut sim = begun(&program);
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!((sim.status(), sim.count("task.retrying")), (Status::Failed, 2));
 }
 
@@ -107,20 +107,20 @@ fn a_computed_name_is_evaluated_once_for_a_key() {
     let random = |b: &mut Builder| {
         let tools = (0..50).map(|length| "x".repeat(length).into()).collect();
         let computed = b.expr(r#"{"$text": {"$random": 50}}"#);
-        Name::Computed { computed, among: tools }
+        ToolName::Computed { computed, among: tools }
     };
-    let program = lone(|b| {
+    let program = single_task(|b| {
         let tool = random(b);
         let task = Task::new(Action::Effect(Effect::new(tool, b.expr("1"))));
         Task { retry: Some(retry(9, secs(1))), ..task }
     });
     let mut sim = begun(&program);
-    sim.reply("step", lost()).pass(secs(1)).tick(TickKind::Restart);
-    sim.reply("step", unfinished(2, secs(1))).pass(secs(1)).reply("step", lost()).pass(secs(1));
+    sim.reply("step", lost()).advance(secs(1)).tick(TickKind::Restart);
+    sim.reply("step", unfinished(2, secs(1))).advance(secs(1)).reply("step", lost()).advance(secs(1));
     assert_eq!(sim.dispatched.len(), 5);
     assert!(sim.dispatched.iter().all(|job| job.tool == sim.dispatched[0].tool), "one key, one tool");
     for _ in 0..5 {
-        sim.fail("step").pass(secs(1));
+        sim.fail("step").advance(secs(1));
     }
     assert!(sim.dispatched.iter().any(|job| job.tool != sim.dispatched[0].tool), "another key, another choice");
 }
@@ -128,25 +128,25 @@ fn a_computed_name_is_evaluated_once_for_a_key() {
 // Operations of more than one call.
 
 #[test]
-fn an_operation_goes_on_after_a_timer_with_what_the_tool_said() {
+fn an_operation_continues_after_a_timer_with_the_input_the_tool_returned() {
     let program = effect(1);
     let mut sim = begun(&program);
     sim.reply("step", unfinished(2, secs(60)));
     assert!(sim.state.jobs.is_empty() && sim.state.is_quiet(), "no worker is held");
     assert!(!sim.state.is_idle(), "but there is work to come");
-    assert_eq!(frame_tree(&program, &sim.state)[0].doing, "waiting");
-    let told = sim.events_of("task.waiting")[0];
-    assert_eq!(told.data, json(r#"{"task": "", "attempt": 1, "until": "1970-01-01T00:01:00.000Z"}"#));
-    sim.pass(secs(59));
+    assert_eq!(frame_tree(&program, &sim.state)[0].activity, "waiting");
+    let waiting = sim.events_of("task.waiting")[0];
+    assert_eq!(waiting.data, json(r#"{"task": "", "attempt": 1, "until": "1970-01-01T00:01:00.000Z"}"#));
+    sim.advance(secs(59));
     assert_eq!(sim.dispatched.len(), 1);
-    sim.pass(secs(1)).reply("step", unfinished(3, Duration::ZERO)).pass(Duration::ZERO).succeed("step", "done");
+    sim.advance(secs(1)).reply("step", unfinished(3, Duration::ZERO)).advance(Duration::ZERO).succeed("step", "done");
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, "done".into()));
     assert_eq!(sent(&sim), [(int(1), 1, 0, 0), (int(2), 1, 0, 1), (int(3), 1, 0, 2)]);
     assert_eq!(sim.count("task.processed"), 1);
 }
 
 #[test]
-fn the_node_was_given_what_the_operation_began_with() {
+fn the_node_input_is_the_first_call_input() {
     let mut b = Builder::new();
     b.sequence(None, "all", |b, parent| {
         let step = b.effect(parent, "step", "1");
@@ -154,18 +154,18 @@ fn the_node_was_given_what_the_operation_began_with() {
     });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.reply("all.step", unfinished(2, secs(1))).pass(secs(1)).succeed("all.step", 3i64);
+    sim.reply("all.step", unfinished(2, secs(1))).advance(secs(1)).succeed("all.step", 3i64);
     assert_eq!(sim.end_of("all.seen"), Some(("succeeded".into(), int(1))));
 }
 
 /// Lost on the way: the same key, so that a receiver knows it. Refused: a new operation.
 #[test]
-fn another_try_begins_the_operation_anew() {
+fn a_retry_restarts_the_operation() {
     let program = effect(9);
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(1))).pass(secs(1)).reply("step", lost()).pass(secs(1));
-    sim.reply("step", unfinished(4, secs(1))).pass(secs(1)).fail("step").pass(secs(1));
-    sim.reply("step", unfinished(5, secs(1))).pass(secs(1)).succeed("step", 6i64);
+    sim.reply("step", unfinished(2, secs(1))).advance(secs(1)).reply("step", lost()).advance(secs(1));
+    sim.reply("step", unfinished(4, secs(1))).advance(secs(1)).fail("step").advance(secs(1));
+    sim.reply("step", unfinished(5, secs(1))).advance(secs(1)).succeed("step", 6i64);
     let first = [(int(1), 1, 0, 0), (int(2), 1, 0, 1)];
     let lost = [(int(1), 2, 0, 0), (int(4), 2, 0, 2)];
     let refused = [(int(1), 3, 1, 0), (int(5), 3, 1, 1)];
@@ -174,16 +174,16 @@ fn another_try_begins_the_operation_anew() {
 }
 
 #[test]
-fn an_error_counts_more_than_what_is_said_beside_it() {
+fn an_error_takes_precedence_over_a_continuation() {
     let program = effect(1);
     let mut sim = begun(&program);
-    let again = Some(Again { input: int(2), after: secs(1) });
-    sim.reply("step", TaskOutcome { again, ..lost() });
+    let again = Some(NextCall { input: int(2), after: secs(1) });
+    sim.reply("step", TaskOutcome { next_call: again, ..lost() });
     assert_eq!((sim.status(), sim.count("task.waiting")), (Status::Failed, 0));
 }
 
 #[test]
-fn what_comes_late_changes_nothing() {
+fn late_reports_change_nothing() {
     let program = effect(1);
     let mut sim = begun(&program);
     sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 });
@@ -195,16 +195,16 @@ fn what_comes_late_changes_nothing() {
         sim.tick(TickKind::StepResult { job: 0, lease_epoch: dispatch: lease_epoch, outcome: unfinished(9, secs(1)) });
         sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: dispatch: lease_epoch });
     }
-    sim.pass(secs(5));
+    sim.advance(secs(5));
     assert_eq!((sim.dispatched.len(), sim.count("task.waiting")), (3, 1));
     assert_eq!(sim.flights[0].job.input, int(2));
 }
 
 #[test]
-fn a_later_call_that_is_lost_is_made_again_as_it_was() {
+fn a_lost_later_call_is_repeated_unchanged() {
     let program = effect(1);
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(1))).pass(secs(1));
+    sim.reply("step", unfinished(2, secs(1))).advance(secs(1));
     let job = sim.flights[0].job.clone();
     sim.tick(TickKind::LeaseLost { job: job.job, lease_epoch: job.lease_epoch });
     sim.restart();
@@ -215,13 +215,13 @@ fn a_later_call_that_is_lost_is_made_again_as_it_was() {
 }
 
 #[test]
-fn a_restart_while_waiting_keeps_the_appointment() {
+fn a_restart_while_waiting_keeps_the_timer() {
     let program = effect(1);
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(60))).pass(secs(30)).restart();
-    sim.pass(secs(29));
+    sim.reply("step", unfinished(2, secs(60))).advance(secs(30)).restart();
+    sim.advance(secs(29));
     assert_eq!(sim.dispatched.len(), 1);
-    sim.pass(secs(1));
+    sim.advance(secs(1));
     assert_eq!(sent(&sim)[1], (int(2), 1, 0, 1));
 }
 
@@ -229,14 +229,14 @@ fn a_restart_while_waiting_keeps_the_appointment() {
 fn a_pause_holds_the_next_call_back() {
     let program = effect(1);
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(1))).tick(TickKind::Pause { request: None }).pass(secs(60));
+    sim.reply("step", unfinished(2, secs(1))).tick(TickKind::Pause { request: None }).advance(secs(60));
     assert_eq!(sim.dispatched.len(), 1);
     sim.tick(TickKind::Resume { request: None });
     assert_eq!(sim.dispatched.len(), 2);
 }
 
 #[test]
-fn a_cancel_and_a_timeout_end_the_waiting() {
+fn cancellation_and_timeout_end_the_wait() {
     let program = effect(1);
     let mut sim = begun(&program);
     sim.reply("step", unfinished(2, secs(60))).cancel();
@@ -244,15 +244,15 @@ fn a_cancel_and_a_timeout_end_the_waiting() {
 
     let mut b = Builder::new();
     let step = b.effect(None, "step", "1");
-    b.at(step).timeout = Some(Timeout { after: Amount::Fixed(secs(90)), status: Status::TimedOut });
+    b.node_mut(step).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(90)), status: Status::TimedOut });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(60))).pass(secs(60)).reply("step", unfinished(3, secs(60))).pass(secs(60));
+    sim.reply("step", unfinished(2, secs(60))).advance(secs(60)).reply("step", unfinished(3, secs(60))).advance(secs(60));
     assert_eq!((sim.status(), sim.dispatched.len()), (Status::TimedOut, 2));
 }
 
 #[test]
-fn an_operation_that_never_ends_meets_the_limit() {
+fn an_endless_operation_reaches_the_limit() {
     let mut b = Builder::new();
     b.effect(None, "step", "1");
     let program = b.load_with(Limits { max_pipeline_task_runs: 5, ..Limits::default() });
@@ -263,19 +263,19 @@ fn an_operation_that_never_ends_meets_the_limit() {
 }
 
 #[test]
-fn a_large_input_of_a_later_call_is_kept_outside_the_state() {
+fn a_large_input_of_a_later_call_is_stored_outside_the_state() {
     let mut b = Builder::new();
     b.effect(None, "step", "1");
     let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = begun(&program);
-    sim.reply("step", TaskOutcome::again("x".repeat(1_000), secs(1))).pass(secs(1));
+    sim.reply("step", TaskOutcome::call_again("x".repeat(1_000), secs(1))).advance(secs(1));
     assert!(matches!(sim.flights[0].job.input, Value::Stored(_)));
 }
 
 // How a rule fails a step.
 
 #[test]
-fn a_rule_says_how_the_step_fails() {
+fn a_rule_sets_the_error_of_the_step() {
     let error_of_it = r#"{"code": "Quota", "message": {"$get": [{"$var": "outcome"}, "result"]}}"#;
     let cases = [
         (Status::Failed, Some(error_of_it), "Quota", "too much"),
@@ -284,7 +284,7 @@ fn a_rule_says_how_the_step_fails() {
         (Status::TimedOut, None, "RuleFailed", "a rule fails the step"),
     ];
     for (status, expression, code, message) in cases {
-        let program = lone(|b| {
+        let program = single_task(|b| {
             let error = expression.map(|text| b.expr(text));
             Task { rules: vec![rule(None, Directive::Fail { status, error })], ..Task::new(b.action("1")) }
         });
@@ -296,8 +296,8 @@ fn a_rule_says_how_the_step_fails() {
 }
 
 #[test]
-fn a_rule_without_an_error_leaves_the_tasks_own() {
-    let program = lone(|b| {
+fn a_rule_without_an_error_keeps_the_tasks_error() {
+    let program = single_task(|b| {
         let directive = Directive::Fail { status: Status::TimedOut, error: None };
         Task { rules: vec![rule(None, directive)], ..Task::new(b.action("1")) }
     });
@@ -325,7 +325,7 @@ fn replying(good: Option<&str>, times: usize) -> Program {
     b.sequence(None, "all", |b, parent| {
         let reply = |b: &mut Builder, number: usize| {
             let action = Action::Reply { value: b.expr(r#"{"n": 1}"#), good: good.map(|text| b.condition(json(text))) };
-            b.node(parent, &format!("reply{number}"), |_, _| NodeKind::lone(action))
+            b.node(parent, &format!("reply{number}"), |_, _| NodeKind::single_task(action))
         };
         let mut nodes: Vec<_> = (0..times).map(|number| reply(b, number)).collect();
         nodes.push(b.effect(parent, "after", "2"));
@@ -362,7 +362,7 @@ fn a_second_reply_fails_its_task() {
 }
 
 #[test]
-fn a_condition_that_is_none_makes_no_reply() {
+fn a_null_condition_gives_no_reply() {
     let program = replying(Some("7"), 1);
     let sim = begun(&program);
     assert_eq!((sim.count("run.replied"), sim.state.reply.is_none()), (0, true));
@@ -378,18 +378,18 @@ fn a_run_without_a_reply_has_none() {
 }
 
 #[test]
-fn the_caller_cancels_only_what_has_not_replied() {
+fn the_caller_cancels_only_runs_that_have_not_replied() {
     for (replies, by_caller, ended) in [(0, true, true), (1, true, false), (1, false, true)] {
         let program = replying(None, replies);
         let mut sim = begun(&program);
         sim.tick(TickKind::CancelRun { reason: "enough".into(), request: None, by_caller });
-        assert_eq!(sim.state.verdict.is_some(), ended, "{replies} replies, by caller: {by_caller}");
+        assert_eq!(sim.state.decided_end.is_some(), ended, "{replies} replies, by caller: {by_caller}");
     }
 }
 
 #[test]
 fn a_bad_reply_is_a_failed_call() {
-    let reply = |good| windlass_core::Reply { value: "no".into(), good };
+    let reply = |good| windlass_core::RunReply { value: "no".into(), good };
     let (status, outcome) = reply(true).call_result();
     assert_eq!((status, outcome), (Status::Succeeded, TaskOutcome::success("no")));
     let (status, outcome) = reply(false).call_result();

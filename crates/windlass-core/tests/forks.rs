@@ -11,8 +11,8 @@ use support::random_plan::{Profile, random_program, tight_limits};
 use support::world::{echo, seeded};
 use support::*;
 use windlass_core::plan::{Amount, NodeKind, Wait};
-use windlass_core::state::{Forked, State};
-use windlass_core::{Failures, Limits, Moment, Program, Reduced, Resume, Status, Tick, Watch, reduce};
+use windlass_core::state::{ForkOrigin, State};
+use windlass_core::{ObservedFailures, Limits, ReplayPoint, Program, Reduced, PartialTick, Status, Tick, ReplayWatch, reduce};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
@@ -20,7 +20,7 @@ fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
     random_program(seed, profile, depth, Limits { max_net_tokens: 60, ..limits })
 }
 
-fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
+fn run_to_end(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
     let mut sim = Sim::seeded(program, seed);
     sim.disturbance = disturbance;
     sim.start_with(Value::object([("n", Value::Int(3))])).run();
@@ -28,13 +28,13 @@ fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
 }
 
 /// What a watch sees of a whole run.
-fn watched(live: &Sim, watch: Watch) -> Watch {
+fn replay_with_watch(live: &Sim, watch: ReplayWatch) -> ReplayWatch {
     let mut state = State::new(RunView::new("run", "plan", Timestamp(0)));
     let mut values = live.values.clone();
     let mut watch = Some(Box::new(watch));
     for tick in &live.journal {
         values.forget();
-        let mut resume = Resume::watched(watch.take());
+        let mut resume = PartialTick::with_watch(watch.take());
         while let Reduced::NeedBlobs(hashes) =
             reduce(live.program, &mut state, tick, &mut values, &mut resume).expect("it was possible")
         {
@@ -45,16 +45,16 @@ fn watched(live: &Sim, watch: Watch) -> Watch {
     *watch.expect("it comes back")
 }
 
-fn beginnings(live: &Sim, path: &Arc<str>) -> Vec<Moment> {
-    watched(live, Watch::path(path.clone())).take_begun()
+fn beginnings(live: &Sim, path: &Arc<str>) -> Vec<ReplayPoint> {
+    replay_with_watch(live, ReplayWatch::at_path(path.clone())).take_begun()
 }
 
 fn begun_paths(live: &Sim) -> Vec<Arc<str>> {
-    let paths: BTreeSet<Arc<str>> = watched(live, Watch::paths()).take_paths().into_iter().collect();
+    let paths: BTreeSet<Arc<str>> = replay_with_watch(live, ReplayWatch::all_paths()).take_paths().into_iter().collect();
     paths.into_iter().collect()
 }
 
-fn forked<'p>(program: &'p Program, seed: u64, journal: &[Tick], at: Moment) -> Sim<'p> {
+fn fork<'p>(program: &'p Program, seed: u64, journal: &[Tick], at: ReplayPoint) -> Sim<'p> {
     let mut sim = Sim::forked(program, seed, journal, at, seeded(seed));
     sim.run();
     sim
@@ -69,53 +69,53 @@ proptest! {
 
     /// That nothing is called again that was reported before, the simulation checks with every key.
     #[test]
-    fn a_fork_at_any_beginning_ends_as_the_run_did(seed: u64, depth in 0u32..4, tight: bool, chosen: prop::sample::Index) {
+    fn a_fork_at_any_node_start_ends_as_the_original_run(seed: u64, depth in 0u32..4, tight: bool, chosen: prop::sample::Index) {
         let program = program(seed, Profile::Steady, depth, tight);
-        let live = whole_run(&program, seed, 0);
+        let live = run_to_end(&program, seed, 0);
         let paths = begun_paths(&live);
         prop_assume!(!paths.is_empty());
         let path = chosen.get(&paths);
         let moments = beginnings(&live, path);
         prop_assert!(!moments.is_empty(), "{path} has begun");
         let at = *chosen.get(&moments);
-        let fork = forked(&program, seed, &live.journal, at);
+        let fork = fork(&program, seed, &live.journal, at);
         prop_assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "{} at {:?}", path, at);
         prop_assert_eq!(paths_of(&fork), paths_of(&live));
     }
 
     /// In plans with races the end may differ; the fork comes to one, and leaves nothing behind.
     #[test]
-    fn a_fork_of_anything_comes_to_an_end(seed: u64, depth in 0u32..4, chosen: prop::sample::Index) {
+    fn a_fork_of_any_plan_ends(seed: u64, depth in 0u32..4, chosen: prop::sample::Index) {
         let program = program(seed, Profile::Wild, depth, false);
-        let live = whole_run(&program, seed, 5);
+        let live = run_to_end(&program, seed, 5);
         let paths = begun_paths(&live);
         prop_assume!(!paths.is_empty());
         let moments = beginnings(&live, chosen.get(&paths));
         let at = *chosen.get(&moments);
-        let fork = forked(&program, seed, &live.journal, at);
+        let fork = fork(&program, seed, &live.journal, at);
         prop_assert!(fork.ended());
     }
 
     /// A watch changes nothing, and a run without failures has none.
     #[test]
-    fn what_failed_is_found_where_it_began(seed: u64, depth in 0u32..4) {
+    fn failures_are_found_at_the_start_of_the_failed_node(seed: u64, depth in 0u32..4) {
         let program = program(seed, Profile::Wild, depth, false);
-        let live = whole_run(&program, seed, 0);
-        let watch = watched(&live, Watch::failures());
-        let Failures { first, cancelled, .. } = watch.seen_failures().expect("it was asked for");
+        let live = run_to_end(&program, seed, 0);
+        let watch = replay_with_watch(&live, ReplayWatch::for_failures());
+        let ObservedFailures { first, cancelled, .. } = watch.observed_failures().expect("it was asked for");
         if live.status() == Status::Failed {
             prop_assert!(first.is_some() || cut.is_some(), "a run that failed has something that failed first");
         }
         if let Some(failure) = first {
-            let at = failure.began.expect("all of it was watched");
-            let fork = forked(&program, seed, &live.journal, at);
+            let at = failure.began_at.expect("all of it was watched");
+            let fork = fork(&program, seed, &live.journal, at);
             prop_assert!(fork.ended());
         }
     }
 }
 
 #[test]
-fn time_that_passed_in_between_does_not_count() {
+fn time_between_run_and_fork_does_not_count() {
     let mut b = Builder::new();
     b.node(None, "wait", |_, _| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(60)))));
     let program = b.load();
@@ -141,7 +141,7 @@ fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
     for iteration in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
         let [at] = beginnings(&live, &format!("loop[{iteration}]").into())[..] else { panic!("turn {iteration} begins once") };
         let mut fork = Sim::forked(&program, 1, &live.journal, at, echo());
-        fork.state.forked = None;
+        fork.state.fork_origin = None;
         let begun = fork.iterations.first().map(|first| first.index);
         fork.run();
         assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "turn {iteration}");
@@ -150,18 +150,18 @@ fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
 }
 
 #[test]
-fn the_first_event_tells_where_a_run_comes_from() {
+fn the_first_event_contains_the_fork_origin() {
     let program = looped(|b, id| {
         let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
         repeat(3, body)
     });
     let live = ran(&program);
     let [at] = beginnings(&live, &"loop[1].body".into())[..] else { panic!("it begins once") };
-    let [turn] = beginnings(&live, &"loop[1]".into())[..] else { panic!("it begins once") };
-    assert_eq!(at, turn, "a turn begins with its body");
+    let [fork_point] = beginnings(&live, &"loop[1]".into())[..] else { panic!("it begins once") };
+    assert_eq!(at, fork_point, "a turn begins with its body");
     let mut state = Sim::forked(&program, 1, &live.journal, at, echo()).state;
     assert_eq!(state.iterations, 2);
-    state.forked = Some(Box::new(Forked { run: "old".into(), path: "loop[1]".into(), retry: true }));
+    state.fork_origin = Some(Box::new(ForkOrigin { run: "old".into(), path: "loop[1]".into(), retry: true }));
     let mut sim = Sim::new(&program, echo());
     (sim.state, sim.now) = (state.clone(), state.now);
     sim.state.events = 0;
@@ -169,22 +169,22 @@ fn the_first_event_tells_where_a_run_comes_from() {
     let first = sim.events.first().expect("an event");
     assert_eq!(&*first.kind, "workflow.restarted");
     assert_eq!(first.data.get("from").and_then(Value::as_str), Some("old"));
-    assert!(sim.state.forked.is_none(), "it is told once");
+    assert!(sim.state.fork_origin.is_none(), "it is told once");
 }
 
 /// Whatever ends a run as failed has failed it, also if nothing else has.
 #[test]
-fn a_run_that_is_ended_as_failed_by_its_definition_begins_again_where_it_was_ended() {
+fn a_run_failed_by_its_definition_is_forked_at_the_ending_node() {
     let seed = 12758975746410542315;
     let program = program(seed, Profile::Wild, 0, false);
-    let live = whole_run(&program, seed, 0);
+    let live = run_to_end(&program, seed, 0);
     assert_eq!(
         live.state.result().and_then(|result| result.error.as_ref()).map(|error| &*error.code),
         Some("Terminated")
     );
-    let watch = watched(&live, Watch::failures());
-    let first = watch.seen_failures().and_then(|failures| failures.first.clone()).expect("it has failed");
+    let watch = replay_with_watch(&live, ReplayWatch::for_failures());
+    let first = watch.observed_failures().and_then(|failures| failures.first.clone()).expect("it has failed");
     assert_eq!(&*first.path, "n1");
-    let fork = forked(&program, seed, &live.journal, first.began.expect("all of it was watched"));
+    let fork = fork(&program, seed, &live.journal, first.began_at.expect("all of it was watched"));
     assert_eq!(fork.status(), Status::Failed);
 }

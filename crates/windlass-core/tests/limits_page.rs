@@ -11,7 +11,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const HEAD: &str = "| limit | default | meaning |\n|---|---|---|\n";
 
-fn page() -> String {
+fn render_page() -> String {
     let mut page = String::from(
         "# Limits\n\n\
          `windlass limits` prints those in force. Change one in `windlass.toml`, section `[limits]`, or in the environment as\n\
@@ -40,7 +40,7 @@ fn page() -> String {
 /// `UPDATE=1 cargo test -p windlass-core limits_page` writes it.
 #[test]
 fn the_page_lists_every_limit() {
-    let now = page();
+    let now = render_page();
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(FILE, &now).expect("the file");
     }
@@ -66,8 +66,8 @@ fn messages_name_limits_that_exist() {
     let server = ServerLimits::default().describe();
     let server: BTreeSet<&str> = server.iter().map(|(name, _, _)| *name).chain(SERVER_KEYS).collect();
     let (mut sources, mut named) = (Vec::new(), BTreeSet::new());
-    gather(&Path::new(ROOT).join("crates"), &mut sources);
-    gather(&Path::new(ROOT).join("docs"), &mut sources);
+    collect_files(&Path::new(ROOT).join("crates"), &mut sources);
+    collect_files(&Path::new(ROOT).join("docs"), &mut sources);
     for file in sources {
         let text = std::fs::read_to_string(&file).expect("a text");
         for (prefix, known) in [("`limits.", &known), ("`server.", &server)] {
@@ -86,14 +86,14 @@ fn messages_name_limits_that_exist() {
 }
 
 /// Sources and pages; tests may name what does not exist.
-fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        let wanted = path.extension().is_some_and(|end| ["rs", "md", "py"].iter().any(|known| end == *known));
+        let is_source = path.extension().is_some_and(|end| ["rs", "md", "py"].iter().any(|known| end == *known));
         match path.is_dir() {
             true if path.file_name().is_some_and(|name| name == "tests") => {}
-            true => gather(&path, found),
-            false if wanted => found.push(path),
+            true => collect_files(&path, found),
+            false if is_source => found.push(path),
             false => {}
         }
     }

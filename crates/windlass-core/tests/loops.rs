@@ -8,8 +8,8 @@ use support::values::MemoryValues;
 use support::world::{World, echo, refusal};
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::state::{Body, Held};
-use windlass_core::{Command, Limits, Program, Reason, Status, TaskOutcome};
+use windlass_core::state::{FrameBody, ItemStorage};
+use windlass_core::{Command, Limits, Program, LoopEndReason, Status, TaskOutcome};
 use windlass_value::{Duration, Timestamp, Value};
 
 // How many turns.
@@ -20,13 +20,13 @@ enum When {
     After,
 }
 
-fn until(when: When, met_after: i64, count: u64, on_exhausted: Exhausted) -> (Status, String, i64) {
+fn until(when: When, met_after: i64, count: u64, on_exhausted: ExhaustedPolicy) -> (Status, String, i64) {
     let program = looped(|b, id| {
         let condition = completed(b, met_after);
         let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
         let check = match when {
-            When::Before => Check::Before { condition, stop_when: true },
-            When::After => Check::After { condition, stop_when: true },
+            When::Before => LoopCheck::Before { condition, stop_when: true },
+            When::After => LoopCheck::After { condition, stop_when: true },
         };
         Loop { check, on_exhausted, ..repeat(count, body) }
     });
@@ -40,7 +40,7 @@ fn until(when: When, met_after: i64, count: u64, on_exhausted: Exhausted) -> (St
 #[test]
 fn a_check_before_the_iteration_allows_zero_iterations() {
     for iterations in [0, 1, 2, 5] {
-        let ended = until(When::Before, iterations, 9, Exhausted::Fail);
+        let ended = until(When::Before, iterations, 9, ExhaustedPolicy::Fail);
         assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), iterations));
     }
 }
@@ -48,17 +48,17 @@ fn a_check_before_the_iteration_allows_zero_iterations() {
 #[test]
 fn a_check_after_the_iteration_means_at_least_one() {
     for (met_after, iterations) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
-        let ended = until(When::After, met_after, 9, Exhausted::Fail);
+        let ended = until(When::After, met_after, 9, ExhaustedPolicy::Fail);
         assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), iterations));
     }
 }
 
 #[test]
-fn the_limit_fails_or_succeeds_as_it_is_told() {
+fn the_limit_fails_or_succeeds_as_configured() {
     for when in [When::Before, When::After] {
-        let failed = until(when, 9, 3, Exhausted::Fail);
+        let failed = until(when, 9, 3, ExhaustedPolicy::Fail);
         assert_eq!(failed, (Status::Failed, "count".to_owned(), 3));
-        let succeeded = until(when, 9, 3, Exhausted::Succeed);
+        let succeeded = until(when, 9, 3, ExhaustedPolicy::Succeed);
         assert_eq!(succeeded, (Status::Succeeded, "count".to_owned(), 3));
     }
 }
@@ -66,7 +66,7 @@ fn the_limit_fails_or_succeeds_as_it_is_told() {
 #[test]
 fn the_check_runs_once_more_after_the_last_allowed_iteration() {
     for when in [When::Before, When::After] {
-        let ended = until(when, 3, 3, Exhausted::Fail);
+        let ended = until(when, 3, 3, ExhaustedPolicy::Fail);
         assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), 3));
     }
 }
@@ -76,13 +76,13 @@ fn a_loop_may_stop_when_its_condition_is_false() {
     let program = looped(|b, id| {
         let condition = b.condition(json(r#"{"$lt": [{"$turn": "completed"}, 4]}"#));
         let body = b.evaluate(id, "body", "0");
-        Loop { check: Check::Before { condition, stop_when: false }, ..repeat(9, body) }
+        Loop { check: LoopCheck::Before { condition, stop_when: false }, ..repeat(9, body) }
     });
     assert_eq!(ran(&program).loop_end("loop"), ("condition".to_owned(), 4));
 }
 
 #[test]
-fn each_takes_every_item_once() {
+fn each_processes_every_item_once() {
     for (items, in_flight) in [(0, 1), (1, 1), (4, 1), (0, 3), (1, 3), (7, 3)] {
         let program = looped(|b, id| {
             let items = range(b, items);
@@ -96,19 +96,19 @@ fn each_takes_every_item_once() {
 }
 
 #[test]
-fn a_loop_over_items_heeds_its_limits_too() {
+fn a_loop_over_items_respects_its_limits() {
     let program = looped(|b, id| {
         let items = range(b, 6);
         let body = b.evaluate(id, "body", "0");
         let limits = LoopLimits { iterations: Some(Amount::Fixed(4)), ..no_limits() };
-        Loop { limits, on_exhausted: Exhausted::Fail, ..each(items, 2, body) }
+        Loop { limits, on_exhausted: ExhaustedPolicy::Fail, ..each(items, 2, body) }
     });
     let sim = ran(&program);
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("count".to_owned(), 4)));
 }
 
 #[test]
-fn limits_beyond_the_systems_are_refused() {
+fn limits_beyond_the_system_limits_are_rejected() {
     let refused = |change: fn(&mut Loop)| {
         let program = looped(|b, id| {
             let mut looping = repeat(5, b.evaluate(id, "body", "0"));
@@ -132,7 +132,7 @@ fn limits_beyond_the_systems_are_refused() {
 }
 
 #[test]
-fn what_is_no_list_and_what_is_too_long_is_refused() {
+fn non_lists_and_overlong_lists_are_rejected() {
     let with = |source: &str, loop_items_max: u64| {
         let limits = Limits { max_loop_items: loop_items_max, ..Limits::default() };
         let program = looped_with(limits, |b, id| {
@@ -169,14 +169,14 @@ fn an_iteration_is_body_then_check_then_delay() {
         let condition = b.condition(json(r#"{"$eq": [{"$turn": "previous"}, 2]}"#));
         let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
         let delay = Some(Amount::Fixed(secs(10)));
-        Loop { check: Check::After { condition, stop_when: true }, delay, ..repeat(9, body) }
+        Loop { check: LoopCheck::After { condition, stop_when: true }, delay, ..repeat(9, body) }
     });
     let mut sim = Sim::new(&program, slow());
     sim.start().run();
     assert_eq!(started_at(&sim), [0, 12, 24], "a delay between turns, none before the first");
     assert_eq!(sim.now, Timestamp(26_000_000), "and none after the last");
     let conditions: Vec<_> = sim.iterations.iter().map(|iteration| (iteration.condition, iteration.reason)).collect();
-    let expected = [(Some(false), None), (Some(false), None), (Some(true), Some(Reason::Condition))];
+    let expected = [(Some(false), None), (Some(false), None), (Some(true), Some(LoopEndReason::Condition))];
     assert_eq!(conditions, expected);
 }
 
@@ -198,7 +198,7 @@ fn no_delay_follows_the_last_iteration() {
 }
 
 #[test]
-fn a_delay_that_is_not_needed_is_not_worked_out() {
+fn an_unneeded_delay_is_not_evaluated() {
     let delayed = |iterations: u64| {
         let program = looped(|b, id| {
             let delay = Some(Amount::Computed(b.expr(r#"{"$fail": "no delay"}"#)));
@@ -210,7 +210,7 @@ fn a_delay_that_is_not_needed_is_not_worked_out() {
     assert_eq!(delayed(2), Status::Failed);
 }
 
-fn timed(cancels_iterations: bool, on_exhausted: Exhausted) -> Program {
+fn timed(cancels_iterations: bool, on_exhausted: ExhaustedPolicy) -> Program {
     looped(|b, id| {
         let body = b.effect(id, "body", "1");
         let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cancels_iterations_on_timeout: cuts_turn: cancels_iterations, ..repeat(9, body).limits };
@@ -221,27 +221,27 @@ fn timed(cancels_iterations: bool, on_exhausted: Exhausted) -> Program {
 
 #[test]
 fn the_time_limit_cancels_a_running_iteration() {
-    for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
+    for (on_exhausted, status) in [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)] {
         let program = timed(true, on_exhausted);
         let mut sim = begun(&program);
-        sim.succeed("loop[0].body", 1u32).pass(secs(5));
+        sim.succeed("loop[0].body", 1u32).advance(secs(5));
         assert!(!sim.ended(), "the worker has its grace");
         assert_eq!(sim.state.jobs.len(), 1);
-        sim.pass(secs(10));
+        sim.advance(secs(10));
         assert_eq!((sim.status(), sim.loop_end("loop")), (status, ("timeout".to_owned(), 2)));
         assert_eq!(sim.output().get("lastResult"), Some(&Value::Int(1)), "a cut turn gives nothing");
         assert_eq!(
             sim.iterations.last().map(|iteration| (iteration.status, iteration.reason)),
-            Some((Status::Cancelled, Some(Reason::Timeout)))
+            Some((Status::Cancelled, Some(LoopEndReason::Timeout)))
         );
     }
 }
 
 #[test]
 fn the_time_limit_may_apply_between_iterations_only() {
-    let program = timed(false, Exhausted::Fail);
+    let program = timed(false, ExhaustedPolicy::Fail);
     let mut sim = begun(&program);
-    sim.pass(secs(60));
+    sim.advance(secs(60));
     assert_eq!(sim.open_paths(), ["loop[0].body"], "nothing is cut");
     sim.succeed("loop[0].body", 1u32);
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("timeout".to_owned(), 1)));
@@ -267,10 +267,10 @@ fn iterations_that_end_together_share_one_delay() {
         Loop { delay: Some(Amount::Fixed(secs(10))), ..each(items, 2, body) }
     });
     let mut sim = begun(&program);
-    sim.succeed("loop[1].body", 1u32).pass(secs(4));
+    sim.succeed("loop[1].body", 1u32).advance(secs(4));
     sim.succeed("loop[0].body", 0u32);
     assert!(sim.flights.is_empty(), "both wait");
-    sim.pass(secs(6));
+    sim.advance(secs(6));
     assert_eq!(sim.open_paths(), ["loop[2].body", "loop[3].body"]);
     sim.succeed("loop[3].body", 3u32).succeed("loop[2].body", 2u32);
     assert_eq!(sim.output(), json("[0, 1, 2, 3]"));
@@ -283,7 +283,7 @@ fn the_body_index_is_zero_based_and_the_condition_counts_completed_iterations() 
     let program = looped(|b, id| {
         let condition = b.condition(json(r#"{"$eq": [{"$turn": "completed"}, 3]}"#));
         let body = b.evaluate(id, "body", r#"{"index": {"$turn": "index"}, "before": {"$turn": "previous"}}"#);
-        Loop { check: Check::After { condition, stop_when: true }, ..repeat(9, body) }
+        Loop { check: LoopCheck::After { condition, stop_when: true }, ..repeat(9, body) }
     });
     let results = ran(&program).output().get("results").cloned().unwrap();
     let first = json(r#"{"index": 0, "before": null}"#);
@@ -297,21 +297,21 @@ fn before_the_first_iteration_the_index_is_zero_and_the_previous_result_null() {
     let program = looped(|b, id| {
         let zero = json(r#"{"$eq": [[{"$turn": "completed"}, {"$turn": "previous"}], [0, null]]}"#);
         let condition = b.condition(zero);
-        Loop { check: Check::Before { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
+        Loop { check: LoopCheck::Before { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
     });
     assert_eq!(ran(&program).loop_end("loop"), ("condition".to_owned(), 0));
 }
 
 #[test]
-fn an_inner_loop_starts_afresh_each_time_it_is_entered() {
+fn an_inner_loop_restarts_each_time_it_is_entered() {
     let mut b = Builder::new();
     b.looping(None, "outer", |b, id| {
         let body = b.looping(id, "inner", |b, id| {
             let condition = completed(b, 2);
             let text = r#"[{"$outer": ["outer", "index"]}, {"$turn": "index"}, {"$turn": "previous"}]"#;
             let body = b.evaluate(id, "body", text);
-            let check = Check::Before { condition, stop_when: true };
-            Loop { check, collect: Collect::Last, ..repeat(9, body) }
+            let check = LoopCheck::Before { condition, stop_when: true };
+            Loop { check, collect: CollectMode::Last, ..repeat(9, body) }
         });
         repeat(3, body)
     });
@@ -331,8 +331,8 @@ fn iteration_variables_end_with_the_iteration() {
         let body = b.sequence(id, "body", |b, id| {
             let seen = b.evaluate(id, "seen", r#"{"$var": "mine"}"#);
             let set = b.node(id, "set", |b, _| {
-                let write = Write { level: windlass_value::Level::Iteration, ..b.writes("mine", WriteOp::Set, "1") };
-                NodeKind::lone(Action::Write(write))
+                let write = VariableUpdate { level: windlass_value::Level::Iteration, ..b.writes("mine", WriteOp::Set, "1") };
+                NodeKind::single_task(Action::Write(write))
             });
             let after = b.evaluate(id, "after", r#"{"$var": "mine"}"#);
             vec![seen, set, after]
@@ -350,7 +350,7 @@ fn iteration_variables_end_with_the_iteration() {
 // Turns at once.
 
 #[test]
-fn results_are_in_index_order_however_turns_end() {
+fn results_are_in_index_order_regardless_of_completion_order() {
     let program = looped(|b, id| {
         let items = range(b, 5);
         each(items, 3, b.effect(id, "body", r#"{"$turn": "item"}"#))
@@ -387,18 +387,18 @@ fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     b.looping(None, "loop", |b, id| {
         let items = range(b, 3);
         let body = b.effect(id, "body", "0");
-        b.at(body).timeout = Some(Timeout { after: Amount::Fixed(secs(1)), status: Status::TimedOut });
+        b.node_mut(body).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(1)), status: Status::TimedOut });
         Loop { on_iteration_failure: IterationFailure::Count, ..each(items, 1, body) }
     });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.pass(secs(2));
+    sim.advance(secs(2));
     assert_eq!(sim.open_paths(), ["loop[0].body"], "cancelling, and still in its slot");
     sim.fail("loop[0].body");
     assert_eq!(sim.open_paths(), ["loop[1].body"], "confirmed");
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!(sim.state.jobs.len(), 1);
-    sim.pass(secs(1));
+    sim.advance(secs(1));
     assert_eq!(sim.open_paths(), ["loop[1].body", "loop[2].body"], "the grace of ten seconds is over");
     let late = sim.count("job.refused");
     sim.succeed("loop[1].body", "late").succeed("loop[2].body", 2u32);
@@ -408,7 +408,7 @@ fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
 
 // Failed turns.
 
-fn policy(on_iteration_failure: IterationFailure, collect: Collect) -> Program {
+fn policy(on_iteration_failure: IterationFailure, collect: CollectMode) -> Program {
     looped(|b, id| {
         let items = range(b, 4);
         Loop { on_iteration_failure: on_turn_failure: on_iteration_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
@@ -417,7 +417,7 @@ fn policy(on_iteration_failure: IterationFailure, collect: Collect) -> Program {
 
 /// Runs four turns, those with a `true` failing.
 fn with_failures(on_iteration_failure: IterationFailure, fails: [bool; 4]) -> (Status, String, Value) {
-    let program = policy(on_iteration_failure, Collect::Stats);
+    let program = policy(on_iteration_failure, CollectMode::Stats);
     let mut sim = Sim::new(
         &program,
         Box::new(move |job, _, _| {
@@ -451,12 +451,12 @@ fn policies_decide_the_effect_of_a_failed_iteration() {
 
 #[test]
 fn stop_cancels_the_other_iterations_and_keeps_the_cause() {
-    let program = policy(IterationFailure::Stop { running_finish: false }, Collect::Stats);
+    let program = policy(IterationFailure::Stop { running_finish: false }, CollectMode::Stats);
     let mut sim = begun(&program);
     sim.fail("loop[0].body");
     let cancels = |command: &Command| matches!(command, Command::CancelWorker { .. });
     assert_eq!(sim.outputs.last().unwrap().commands.iter().filter(|command| cancels(command)).count(), 1);
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 2)));
     assert_eq!(error_code(&sim), "500", "the turn that failed, not the one called off");
     let stats = json(r#"{"total": 2, "success": 0, "failed": 1}"#);
@@ -466,7 +466,7 @@ fn stop_cancels_the_other_iterations_and_keeps_the_cause() {
 
 #[test]
 fn stop_may_let_running_iterations_finish() {
-    let program = policy(IterationFailure::Stop { running_finish: true }, Collect::List);
+    let program = policy(IterationFailure::Stop { running_finish: true }, CollectMode::List);
     let mut sim = begun(&program);
     sim.fail("loop[0].body");
     assert_eq!(sim.open_paths(), ["loop[1].body"]);
@@ -476,11 +476,11 @@ fn stop_may_let_running_iterations_finish() {
 }
 
 #[test]
-fn a_condition_that_gives_no_truth_fails_the_loop() {
+fn a_non_boolean_condition_fails_the_loop() {
     for (condition, code) in [("5", "NotBoolean"), (r#"{"$fail": "broken"}"#, "InvalidTemplate")] {
         let program = looped(|b, id| {
             let condition = b.condition(json(condition));
-            Loop { check: Check::After { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
+            Loop { check: LoopCheck::After { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
         });
         let sim = ran(&program);
         assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
@@ -499,7 +499,7 @@ fn break_when_ends_the_loop_as_succeeded() {
             Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, 3, b.effect(id, "body", "0")) }
         });
         let mut sim = begun(&program);
-        sim.succeed("loop[0].body", "go on").succeed("loop[1].body", "enough").pass(secs(10));
+        sim.succeed("loop[0].body", "go on").succeed("loop[1].body", "enough").advance(secs(10));
         assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Succeeded, "condition".to_owned()));
         assert_eq!(sim.output(), json(r#"["go on", "enough", null, null]"#));
     }
@@ -511,14 +511,14 @@ fn a_loop_that_makes_no_progress_stalls() {
         let program = looped(|b, id| {
             let body = b.evaluate(id, "body", r#"{"$lt": [{"$turn": "index"}, 2]}"#);
             let watch = b.expr(r#"{"$turn": "previous"}"#);
-            Loop { stall: Some(Stall { watch, iterations: 3 }), on_exhausted, ..repeat(20, body) }
+            Loop { stall: Some(StallCheck { watch, iterations: 3 }), on_exhausted, ..repeat(20, body) }
         });
         let sim = ran(&program);
         (sim.status(), sim.loop_end("loop"))
     };
     // true, true, false, false, false: three times the same.
-    assert_eq!(stalled(Exhausted::Fail), (Status::Failed, ("stalled".to_owned(), 5)));
-    assert_eq!(stalled(Exhausted::Succeed), (Status::Succeeded, ("stalled".to_owned(), 5)));
+    assert_eq!(stalled(ExhaustedPolicy::Fail), (Status::Failed, ("stalled".to_owned(), 5)));
+    assert_eq!(stalled(ExhaustedPolicy::Succeed), (Status::Succeeded, ("stalled".to_owned(), 5)));
 }
 
 fn judged(in_flight: u64) -> Program {
@@ -535,8 +535,8 @@ fn judged(in_flight: u64) -> Program {
 fn a_judge_checks_every_iteration_and_ends_the_loop() {
     let program = judged(1);
     let mut sim = begun(&program);
-    sim.succeed("loop[0].judge", json(r#"{"done": false}"#)).pass(secs(1));
-    sim.fail("loop[1].judge").pass(secs(1));
+    sim.succeed("loop[0].judge", json(r#"{"done": false}"#)).advance(secs(1));
+    sim.fail("loop[1].judge").advance(secs(1));
     sim.succeed("loop[2].judge", json(r#"{"done": true}"#));
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("judge".to_owned(), 3)));
     let keys: Vec<&str> = sim.dispatched.iter().map(|job| &*job.key.path).collect();
@@ -545,7 +545,7 @@ fn a_judge_checks_every_iteration_and_ends_the_loop() {
 }
 
 #[test]
-fn a_judge_that_may_not_fail_fails_the_loop() {
+fn a_strict_judge_that_fails_fails_the_loop() {
     let program = looped(|b, id| {
         let items = range(b, 4);
         let body = b.evaluate(id, "body", r#"{"$turn": "item"}"#);
@@ -563,9 +563,9 @@ fn judges_of_concurrent_iterations_are_independent() {
     let program = judged(2);
     let mut sim = begun(&program);
     assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[1].judge"]);
-    sim.succeed("loop[1].judge", json(r#"{"done": false}"#)).pass(secs(1));
+    sim.succeed("loop[1].judge", json(r#"{"done": false}"#)).advance(secs(1));
     assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[2].judge"], "a judge keeps its turn's slot");
-    sim.succeed("loop[0].judge", json(r#"{"done": true}"#)).pass(secs(10));
+    sim.succeed("loop[0].judge", json(r#"{"done": true}"#)).advance(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Succeeded, "judge".to_owned()));
 }
 
@@ -582,10 +582,10 @@ fn a_delay_that_fails_after_a_judge_fails_the_loop() {
 }
 
 #[test]
-fn a_cancelled_loop_says_so_once_and_keeps_what_it_has() {
-    let program = policy(IterationFailure::FailAtEnd, Collect::List);
+fn a_cancelled_loop_ends_once_and_keeps_its_results() {
+    let program = policy(IterationFailure::FailAtEnd, CollectMode::List);
     let mut sim = begun(&program);
-    sim.succeed("loop[1].body", "done").cancel().pass(secs(10));
+    sim.succeed("loop[1].body", "done").cancel().advance(secs(10));
     assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Cancelled, "cancelled".to_owned()));
     assert_eq!(sim.count("loop.done"), 1);
     let (_, output) = sim.end_of("loop").unwrap();
@@ -593,14 +593,14 @@ fn a_cancelled_loop_says_so_once_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_loops_own_timeout_is_a_timeout_of_the_loop() {
+fn a_node_timeout_of_a_loop_times_out_the_loop() {
     for status in [Status::TimedOut, Status::Failed] {
         let mut b = Builder::new();
         let id = b.looping(None, "loop", |b, id| repeat(3, b.effect(id, "body", "0")));
-        b.at(id).timeout = Some(Timeout { after: Amount::Fixed(secs(1)), status });
+        b.node_mut(id).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(1)), status });
         let program = b.load();
         let mut sim = begun(&program);
-        sim.pass(secs(11));
+        sim.advance(secs(11));
         assert_eq!((sim.status(), sim.loop_end("loop").0), (status, "timeout".to_owned()));
         assert_eq!(sim.result().error.as_ref().map(|error| &*error.path), Some("loop"));
     }
@@ -610,25 +610,25 @@ fn a_loops_own_timeout_is_a_timeout_of_the_loop() {
 fn only_the_last_iteration_has_the_reason() {
     let program = looped(|b, id| repeat(3, b.evaluate(id, "body", "0")));
     let reasons: Vec<_> = ran(&program).iterations.iter().map(|iteration| iteration.reason).collect();
-    assert_eq!(reasons, [None, None, Some(Reason::Count)]);
-    let program = policy(IterationFailure::Stop { running_finish: false }, Collect::List);
+    assert_eq!(reasons, [None, None, Some(LoopEndReason::Count)]);
+    let program = policy(IterationFailure::Stop { running_finish: false }, CollectMode::List);
     let mut sim = begun(&program);
-    sim.fail("loop[0].body").pass(secs(10));
+    sim.fail("loop[0].body").advance(secs(10));
     let reasons: Vec<_> = sim.iterations.iter().map(|iteration| (iteration.index, iteration.reason)).collect();
-    assert_eq!(reasons, [(0, None), (1, Some(Reason::Failed))]);
+    assert_eq!(reasons, [(0, None), (1, Some(LoopEndReason::Failed))]);
 }
 
 #[test]
-fn a_loop_that_is_tried_again_starts_afresh_with_new_keys() {
+fn a_retried_loop_restarts_with_new_keys() {
     let mut b = Builder::new();
     let id = b.looping(None, "loop", |b, id| {
         let items = range(b, 2);
         each(items, 2, b.effect(id, "body", "0"))
     });
-    b.at(id).retry = Some(retry(2, secs(1)));
+    b.node_mut(id).retry = Some(retry(2, secs(1)));
     let program = b.load();
     let mut sim = begun(&program);
-    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").pass(secs(1));
+    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").advance(secs(1));
     assert_eq!(sim.open_paths(), jobs_at(2));
     sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b");
     assert_eq!(sim.output(), json(r#"["a", "b"]"#));
@@ -637,18 +637,18 @@ fn a_loop_that_is_tried_again_starts_afresh_with_new_keys() {
 }
 
 #[test]
-fn a_delay_does_not_end_the_wait_before_another_try() {
+fn a_loop_delay_does_not_end_the_wait_before_a_retry() {
     let mut b = Builder::new();
     let id = b.looping(None, "loop", |b, id| {
         let items = range(b, 4);
         Loop { delay: Some(Amount::Fixed(secs(1))), ..each(items, 2, b.effect(id, "body", "0")) }
     });
-    b.at(id).retry = Some(retry(2, secs(60)));
+    b.node_mut(id).retry = Some(retry(2, secs(60)));
     let program = b.load();
     let mut sim = begun(&program);
-    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").pass(secs(59));
+    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").advance(secs(59));
     assert!(sim.flights.is_empty(), "the delay of the first try is forgotten");
-    sim.pass(secs(1));
+    sim.advance(secs(1));
     assert_eq!(sim.open_paths(), jobs_at(2));
 }
 
@@ -665,7 +665,7 @@ fn a_condition_loop_keeps_its_newest_thousand_results() {
 }
 
 #[test]
-fn long_lists_are_cut_into_chunks_on_both_ends() {
+fn long_item_and_result_lists_are_chunked() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let first = b.looping(id, "first", |b, id| {
@@ -683,8 +683,8 @@ fn long_lists_are_cut_into_chunks_on_both_ends() {
     sim.values = MemoryValues::forgetful();
     sim.start();
     let chunked = |(_, frame): (_, &windlass_core::state::Frame)| match &frame.body {
-        Body::Loop(body) => {
-            matches!(&body.items.as_ref().unwrap().held, Held::Chunks { chunks, .. } if chunks.len() == 3)
+        FrameBody::Loop(body) => {
+            matches!(&body.items.as_ref().unwrap().storage, ItemStorage::Chunks { chunks, .. } if chunks.len() == 3)
         }
         _ => false,
     };
@@ -717,7 +717,7 @@ fn late_computed_iterations_are_published_together() {
     let loud = sim.events.iter().filter(|event| (5..12).any(|iteration| event.path.starts_with(&format!("loop[{iteration}]"))));
     assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
     assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
-    let field = |event: &support::observed_event::SeenEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
+    let field = |event: &support::observed_event::ObservedEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
     let published: Vec<(i64, i64)> =
         sim.events_of("loop.progress").iter().map(|event| (field(event, "from"), field(event, "to"))).collect();
     assert!(published.len() > 1, "one for each slice: {published:?}");
@@ -775,7 +775,7 @@ fn memory_and_tick_cost_do_not_grow_with_completed_iterations() {
             let body =
                 b.sequence(id, "body", |b, id| vec![b.evaluate(id, "a", "1"), b.effect(id, "b", r#"{"$node": "a"}"#)]);
             let looping = if each_item { each(items, 3, body) } else { repeat(600, body) };
-            Loop { collect: if each_item { Collect::Last } else { Collect::Report }, ..looping }
+            Loop { collect: if each_item { CollectMode::Last } else { CollectMode::Report }, ..looping }
         });
         let mut sim = Sim::new(&program, echo());
         sim.start();
@@ -806,12 +806,12 @@ fn a_cancelled_iteration_and_a_late_report_do_not_disturb_the_next() {
     });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.fail("loop[0].body").pass(Duration::from_ms(50));
+    sim.fail("loop[0].body").advance(Duration::from_ms(50));
     assert_eq!(sim.open_paths(), ["loop[1].body"], "a turn that waits to try again keeps its slot");
-    sim.pass(Duration::from_ms(50));
+    sim.advance(Duration::from_ms(50));
     assert_eq!(sim.open_paths(), ["loop[1].body", "loop[0].body"]);
     let lost = windlass_core::ErrorInfo::new("lost", "connection", "no reply");
-    sim.reply("loop[0].body", TaskOutcome::failure(lost)).pass(secs(1));
+    sim.reply("loop[0].body", TaskOutcome::failure(lost)).advance(secs(1));
     sim.reply("loop[0].body", TaskOutcome::failure(refusal()));
     let groups: Vec<(u32, u32)> = sim.dispatched.iter().map(|job| (job.attempt, job.key.group)).collect();
     assert_eq!(groups, [(1, 0), (1, 0), (2, 1), (3, 1)], "a new key only after a reply");

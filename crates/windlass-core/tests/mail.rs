@@ -14,115 +14,115 @@ use windlass_value::Value;
 #[test]
 fn mail_is_read_once_and_oldest_first_with_its_number_sender_and_time() {
     let program = actors(&["a", "b", "c"]).load();
-    let mut sim = on(&program);
-    sim.pass(secs(5));
+    let mut sim = start_actors(&program);
+    sim.advance(secs(5));
     assert_eq!(post(&mut sim, "a", "b", "one"), json(r#"{"status": "queued", "id": "msg-1"}"#));
     post(&mut sim, "c", "b", "two");
     post(&mut sim, "a", "b", "three");
-    says(&mut sim, "b", "read");
-    let mails = heard(&sim, "b");
+    request_op(&mut sim, "b", "read");
+    let mails = last_input(&sim, "b");
     assert_eq!(texts(&mails), ["one", "two", "three"]);
     let second = r#"{"text": "two", "id": "msg-2", "from": "c", "at": "1970-01-01T00:00:05.000Z"}"#;
     assert_eq!(mails.as_list().unwrap()[1], json(second));
-    assert_eq!(reads(&mut sim, "b"), [""; 0]);
+    assert_eq!(read_mail(&mut sim, "b"), [""; 0]);
     assert_eq!(events(&sim, "message.sent", &["id", "from", "to"]), ["msg-1 a b", "msg-2 c b", "msg-3 a b"]);
     assert_eq!(events(&sim, "message.delivered", &["to", "ids"]), ["b msg-1,msg-2,msg-3"]);
     assert_eq!(drops(&sim), [""; 0]);
 }
 
 #[test]
-fn who_waits_for_mail_gets_it_at_once() {
+fn a_waiting_node_gets_mail_immediately() {
     let program = actors(&["a", "b"]).load();
-    let mut sim = on(&program);
-    says(&mut sim, "b", "listen");
-    assert!(!works(&sim, "b"));
+    let mut sim = start_actors(&program);
+    request_op(&mut sim, "b", "listen");
+    assert!(!has_job(&sim, "b"));
     post(&mut sim, "a", "b", "wake up");
-    assert_eq!(texts(&heard(&sim, "b")), ["wake up"]);
+    assert_eq!(texts(&last_input(&sim, "b")), ["wake up"]);
     // What is there already is not waited for.
     post(&mut sim, "a", "b", "again");
-    says(&mut sim, "b", "listen");
-    assert_eq!(texts(&heard(&sim, "b")), ["again"]);
+    request_op(&mut sim, "b", "listen");
+    assert_eq!(texts(&last_input(&sim, "b")), ["again"]);
 }
 
 #[test]
-fn large_mail_and_large_addresses_are_fetched() {
+fn large_mail_and_large_addresses_are_loaded() {
     let program = actors(&["a", "b"]).load_with(Limits { max_inline_bytes: 20, ..Limits::default() });
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     sim.values = MemoryValues::forgetful();
     let text = "x".repeat(100);
-    assert_eq!(fate(&post(&mut sim, "a", "b", &text)), "queued");
-    assert_eq!(reads(&mut sim, "b"), [text]);
+    assert_eq!(delivery_result(&post(&mut sim, "a", "b", &text)), "queued");
+    assert_eq!(read_mail(&mut sim, "b"), [text]);
 }
 
 #[test]
-fn what_is_no_mail_fails_its_task() {
+fn invalid_mail_fails_its_task() {
     for (to, mail) in [("7", r#"{"text": "x"}"#), (r#""a""#, "[1]")] {
         let mut b = Builder::new();
         let lone = b.node(None, "a", |b, _| {
             let (to, mail) = (b.expr(to), b.expr(mail));
-            NodeKind::lone(Action::Post(Post { to, mail }))
+            NodeKind::single_task(Action::Post(SendMail { to, mail }))
         });
-        b.at(lone).mailbox = Some(mailbox(1));
+        b.node_mut(lone).mailbox = Some(mailbox(1));
         let program = b.load();
-        let sim = on(&program);
+        let sim = start_actors(&program);
         assert_eq!(sim.result().error.as_ref().map(|error| &*error.code), Some("BadMail"), "{to}");
     }
 }
 
 #[test]
-fn who_waits_for_mail_needs_a_mailbox() {
+fn waiting_for_mail_requires_a_mailbox() {
     let mut b = Builder::new();
-    b.node(None, "wait", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, settles: None }));
+    b.node(None, "wait", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, after_idle: None }));
     let PlanError(why) = Program::load(b.plan, &[&support::language::TestLanguage], Limits::default()).err().unwrap();
     assert!(why.contains("`wait` waits for mail"), "{why}");
 }
 
 #[test]
-fn a_mailbox_lives_through_the_retries_of_its_node() {
+fn a_mailbox_survives_the_retries_of_its_node() {
     let mut b = actors(&["a", "b"]);
-    b.at(NodeId(1)).retry = Some(retry(2, secs(10)));
+    b.node_mut(NodeId(1)).retry = Some(retry(2, secs(10)));
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     post(&mut sim, "b", "a", "before");
     sim.fail("a.do");
     post(&mut sim, "b", "a", "between");
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     post(&mut sim, "b", "a", "after");
-    assert_eq!(reads(&mut sim, "a"), ["before", "between", "after"]);
+    assert_eq!(read_mail(&mut sim, "a"), ["before", "between", "after"]);
     assert_eq!(drops(&sim), [""; 0]);
 }
 
 #[test]
-fn what_a_try_was_given_is_given_to_the_next() {
+fn delivered_mail_is_redelivered_to_the_next_attempt() {
     let mut b = actors(&["a", "b"]);
-    b.at(NodeId(1)).retry = Some(retry(3, secs(10)));
-    b.at(NodeId(1)).mailbox = Some(mailbox(2));
+    b.node_mut(NodeId(1)).retry = Some(retry(3, secs(10)));
+    b.node_mut(NodeId(1)).mailbox = Some(mailbox(2));
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     post(&mut sim, "b", "a", "one");
-    assert_eq!(reads(&mut sim, "a"), ["one"]);
+    assert_eq!(read_mail(&mut sim, "a"), ["one"]);
     sim.fail("a.do");
     post(&mut sim, "b", "a", "two");
     sim.tick(TickKind::Restart);
-    sim.pass(secs(10));
-    assert_eq!(reads(&mut sim, "a"), ["one", "two"]);
-    assert_eq!(reads(&mut sim, "a"), [""; 0]);
-    sim.fail("a.do").pass(secs(10));
-    assert_eq!(reads(&mut sim, "a"), ["one", "two"]);
-    let told = ["msg-1 null", "msg-1 true", "msg-2 null", "msg-1,msg-2 true"];
-    assert_eq!(events(&sim, "message.delivered", &["ids", "again"]), told);
+    sim.advance(secs(10));
+    assert_eq!(read_mail(&mut sim, "a"), ["one", "two"]);
+    assert_eq!(read_mail(&mut sim, "a"), [""; 0]);
+    sim.fail("a.do").advance(secs(10));
+    assert_eq!(read_mail(&mut sim, "a"), ["one", "two"]);
+    let expected = ["msg-1 null", "msg-1 true", "msg-2 null", "msg-1,msg-2 true"];
+    assert_eq!(events(&sim, "message.delivered", &["ids", "again"]), expected);
     sim.fail("a.do");
     // It has failed for good, and what it was given has been told of.
     assert_eq!(drops(&sim), [""; 0]);
-    every_mail_has_one_fate(&sim);
+    assert_every_mail_is_settled_once(&sim);
 }
 
 #[test]
-fn nobody_writes_to_itself() {
+fn a_node_cannot_write_to_itself() {
     let program = actors(&["a", "b"]).load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     let answer = post(&mut sim, "a", "a", "hello");
-    assert_eq!(fate(&answer), "unknown-step");
+    assert_eq!(delivery_result(&answer), "unknown-step");
     assert_eq!(answer.get("message").and_then(Value::as_str), Some("`a` is the writer: nobody writes to itself"));
     assert_eq!(drops(&sim), ["msg-1 a unknown-step"]);
 }
@@ -130,9 +130,9 @@ fn nobody_writes_to_itself() {
 // Whom an address means.
 
 #[test]
-fn who_is_nowhere_is_told_why() {
+fn an_unknown_address_is_rejected_with_a_reason() {
     let program = crew(IterationPath::Brackets);
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     for (to, why) in [
         ("", "missing"),
         (" ", "missing"),
@@ -143,27 +143,27 @@ fn who_is_nowhere_is_told_why() {
         ("loop[2].worker", "has not begun"),
     ] {
         let answer = post(&mut sim, "loop[0].other", to, "hello");
-        let said = answer.get("message").and_then(Value::as_str).unwrap_or_default();
-        assert!(fate(&answer) == "unknown-step" && said.contains(why), "{to}: {answer:?}");
+        let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+        assert!(delivery_result(&answer) == "unknown-step" && message.contains(why), "{to}: {answer:?}");
         let whole = ["boss", "loop[0].other", "loop[0].worker", "loop[1].other", "loop[1].worker"];
-        assert_eq!(known(&answer), whole, "{to}");
+        assert_eq!(known_addresses(&answer), whole, "{to}");
     }
 }
 
 /// `boss` beside a loop with two turns at once, each an actor `worker` and an actor `other`.
 fn crew(iteration_path: IterationPath) -> Program {
     let mut b = Builder::new();
-    let root = b.together(None, "root", |b, id| {
+    let root = b.parallel(None, "root", |b, id| {
         let boss = actor(b, id, "boss");
         let looping = b.looping(id, "loop", |b, id| {
             let items = b.expr(r#"{"$range": 3}"#);
-            let body = b.together(id, "body", |b, id| vec![actor(b, id, "worker"), actor(b, id, "other")]);
-            b.at(body).hidden = true;
+            let body = b.parallel(id, "body", |b, id| vec![actor(b, id, "worker"), actor(b, id, "other")]);
+            b.node_mut(body).hidden = true;
             Loop { iteration_path: turn_path: iteration_path, ..each(items, 2, body) }
         });
         vec![boss, looping]
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     b.load()
 }
 
@@ -171,10 +171,10 @@ fn crew(iteration_path: IterationPath) -> Program {
 fn iterations_may_be_written_in_either_style() {
     for shown in [IterationPath::Brackets, IterationPath::Dots] {
         let program = crew(shown);
-        let mut sim = on(&program);
+        let mut sim = start_actors(&program);
         for to in ["loop[1].worker", "loop.1.worker", "1.worker", " loop [1] . worker "] {
             let answer = post(&mut sim, "boss", to, to);
-            assert_eq!(fate(&answer), "queued", "{to} {answer:?}");
+            assert_eq!(delivery_result(&answer), "queued", "{to} {answer:?}");
         }
         let sent: Vec<String> = events(&sim, "message.sent", &["to"]);
         assert!(sent.iter().all(|to| *to == sent[0] && to.ends_with("worker")), "{sent:?}");
@@ -182,148 +182,148 @@ fn iterations_may_be_written_in_either_style() {
 }
 
 #[test]
-fn a_bare_name_is_enough_while_only_one_has_it() {
+fn a_bare_name_resolves_while_it_is_unique() {
     let program = crew(IterationPath::Brackets);
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     let answer = post(&mut sim, "boss", "worker", "who?");
-    assert_eq!((fate(&answer), known(&answer)), ("unknown-step".into(), vec!["loop[0].worker", "loop[1].worker"]));
-    for who in ["loop[0].worker", "loop[0].other", "loop[1].worker"] {
-        says(&mut sim, who, "end");
+    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["loop[0].worker", "loop[1].worker"]));
+    for actor in ["loop[0].worker", "loop[0].other", "loop[1].worker"] {
+        request_op(&mut sim, actor, "end");
     }
     // The third turn has begun where the first was.
-    says(&mut sim, "loop[2].worker", "end");
-    assert_eq!(posted(&mut sim, "boss", "worker"), "unknown-step", "none is left");
+    request_op(&mut sim, "loop[2].worker", "end");
+    assert_eq!(post_result(&mut sim, "boss", "worker"), "unknown-step", "none is left");
     let answer = post(&mut sim, "boss", "other", "who?");
-    assert_eq!(known(&answer), ["loop[1].other", "loop[2].other"]);
-    says(&mut sim, "loop[1].other", "end");
-    assert_eq!(posted(&mut sim, "boss", "other"), "queued");
-    assert_eq!(reads(&mut sim, "loop[2].other"), ["hello"]);
+    assert_eq!(known_addresses(&answer), ["loop[1].other", "loop[2].other"]);
+    request_op(&mut sim, "loop[1].other", "end");
+    assert_eq!(post_result(&mut sim, "boss", "other"), "queued");
+    assert_eq!(read_mail(&mut sim, "loop[2].other"), ["hello"]);
     // The whole name of a part is needed.
-    assert_eq!(posted(&mut sim, "boss", "ther"), "unknown-step");
+    assert_eq!(post_result(&mut sim, "boss", "ther"), "unknown-step");
 }
 
 #[test]
 fn ended_and_unstarted_iterations_get_no_mail() {
     for iteration_path in [IterationPath::Brackets, IterationPath::Dots] {
         let program = crew(iteration_path);
-        let mut sim = on(&program);
-        let at = |iteration: u64, who: &str| match iteration_path {
-            IterationPath::Brackets => format!("loop[{iteration}].{who}"),
-            IterationPath::Dots => format!("loop.{iteration}.{who}"),
+        let mut sim = start_actors(&program);
+        let at = |iteration: u64, actor: &str| match iteration_path {
+            IterationPath::Brackets => format!("loop[{iteration}].{actor}"),
+            IterationPath::Dots => format!("loop.{iteration}.{actor}"),
         };
-        says(&mut sim, &at(0, "worker"), "end");
-        assert_eq!(posted(&mut sim, "boss", "loop[0].worker"), CLOSED);
+        request_op(&mut sim, &at(0, "worker"), "end");
+        assert_eq!(post_result(&mut sim, "boss", "loop[0].worker"), CLOSED);
         let answer = post(&mut sim, "boss", "loop.2.worker", "soon?");
-        assert_eq!(fate(&answer), "unknown-step");
+        assert_eq!(delivery_result(&answer), "unknown-step");
         assert!(answer.get("message").unwrap().as_str().unwrap().contains("has not begun"), "{answer:?}");
         let alive = [at(0, "other"), at(1, "other"), at(1, "worker")];
-        assert_eq!(known(&answer), ["boss", &alive[0], &alive[1], &alive[2]]);
-        says(&mut sim, &at(0, "other"), "end");
-        assert_eq!(posted(&mut sim, "boss", "loop.2.worker"), "queued");
-        assert_eq!(posted(&mut sim, "boss", "loop.0.other"), CLOSED);
+        assert_eq!(known_addresses(&answer), ["boss", &alive[0], &alive[1], &alive[2]]);
+        request_op(&mut sim, &at(0, "other"), "end");
+        assert_eq!(post_result(&mut sim, "boss", "loop.2.worker"), "queued");
+        assert_eq!(post_result(&mut sim, "boss", "loop.0.other"), CLOSED);
     }
 }
 
 #[test]
-fn what_wraps_others_says_whom_to_write_to() {
+fn a_wrapper_address_lists_the_addresses_inside_it() {
     let program = crew(IterationPath::Brackets);
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     let answer = post(&mut sim, "boss", "loop", "all of you");
-    assert_eq!(fate(&answer), "unknown-step");
-    assert_eq!(known(&answer), ["loop[0].other", "loop[0].worker", "loop[1].other", "loop[1].worker"]);
+    assert_eq!(delivery_result(&answer), "unknown-step");
+    assert_eq!(known_addresses(&answer), ["loop[0].other", "loop[0].worker", "loop[1].other", "loop[1].worker"]);
     let message = answer.get("message").unwrap().as_str().unwrap();
     assert!(message.contains("wraps other steps") && message.contains("`loop[0].other`"), "{message}");
-    for who in ["loop[0].worker", "loop[0].other", "loop[1].worker", "loop[1].other"] {
-        says(&mut sim, who, "end");
+    for actor in ["loop[0].worker", "loop[0].other", "loop[1].worker", "loop[1].other"] {
+        request_op(&mut sim, actor, "end");
     }
-    says(&mut sim, "loop[2].worker", "end");
-    says(&mut sim, "loop[2].other", "end");
+    request_op(&mut sim, "loop[2].worker", "end");
+    request_op(&mut sim, "loop[2].other", "end");
     let answer = post(&mut sim, "boss", "loop", "anybody");
-    assert_eq!((fate(&answer), known(&answer)), ("unknown-step".into(), vec!["loop[N].worker", "loop[N].other"]));
+    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["loop[N].worker", "loop[N].other"]));
 }
 
 #[test]
-fn who_writes_to_nobody_is_told_of_those_who_are_there() {
+fn an_unknown_address_is_answered_with_the_known_ones() {
     let program = actors(&["a", "b"]).load();
-    let mut sim = on(&program);
-    says(&mut sim, "b", "end");
+    let mut sim = start_actors(&program);
+    request_op(&mut sim, "b", "end");
     let answer = post(&mut sim, "a", "nobody", "hello");
-    assert_eq!((fate(&answer), known(&answer)), ("unknown-step".into(), vec!["a"]));
-    assert_eq!(posted(&mut sim, "a", ""), "unknown-step");
+    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["a"]));
+    assert_eq!(post_result(&mut sim, "a", ""), "unknown-step");
     assert_eq!(drops(&sim), ["msg-1 nobody unknown-step", "msg-2  unknown-step"]);
     let names: Vec<String> = (0..30).map(|at| format!("a{at:02}")).collect();
     let program = actors(&names.iter().map(String::as_str).collect::<Vec<_>>()).load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     let answer = post(&mut sim, "a00", "nobody", "hello");
-    assert_eq!(known(&answer), names[..20]);
+    assert_eq!(known_addresses(&answer), names[..20]);
 }
 
 // Who has not begun, and who has ended.
 
 #[test]
-fn mail_to_who_has_not_begun_is_kept_for_it() {
+fn mail_to_an_unstarted_node_is_buffered() {
     let mut b = Builder::new();
     let root = b.sequence(None, "root", |b, id| {
         let first = actor(b, id, "first");
         let inner = b.sequence(id, "inner", |b, id| vec![actor(b, id, "one"), actor(b, id, "two")]);
         vec![first, inner]
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     for to in ["inner.two", "inner.one", "inner.two"] {
-        assert_eq!(posted(&mut sim, "first", to), "queued", "{to}");
+        assert_eq!(post_result(&mut sim, "first", to), "queued", "{to}");
     }
     let answer = post(&mut sim, "first", "two", "not the whole name");
-    assert_eq!((fate(&answer), known(&answer)), ("unknown-step".into(), vec!["inner.two"]));
-    says(&mut sim, "first", "end");
-    assert_eq!(reads(&mut sim, "inner.one"), ["hello"]);
-    assert_eq!(posted(&mut sim, "inner.one", "inner.two"), "queued");
-    says(&mut sim, "inner.one", "end");
-    assert_eq!(reads(&mut sim, "inner.two"), ["hello"; 3]);
+    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["inner.two"]));
+    request_op(&mut sim, "first", "end");
+    assert_eq!(read_mail(&mut sim, "inner.one"), ["hello"]);
+    assert_eq!(post_result(&mut sim, "inner.one", "inner.two"), "queued");
+    request_op(&mut sim, "inner.one", "end");
+    assert_eq!(read_mail(&mut sim, "inner.two"), ["hello"; 3]);
     assert_eq!(events(&sim, "message.delivered", &["to", "ids"]), ["inner.one msg-2", "inner.two msg-1,msg-3,msg-5"]);
-    says(&mut sim, "inner.two", "end");
+    request_op(&mut sim, "inner.two", "end");
     assert_eq!((sim.status(), drops(&sim).len()), (Status::Succeeded, 1));
 }
 
 #[test]
-fn a_node_that_a_task_enters_is_in_the_plan_too() {
+fn a_node_entered_by_a_task_is_addressable() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, id| {
         let first = actor(b, Some(id), "first");
         let second = actor(b, Some(id), "second");
-        b.at(second).hidden = true;
+        b.node_mut(second).hidden = true;
         let tasks = vec![task("one", Action::Node(first)), task("two", Action::Node(second))];
         NodeKind::Pipeline(Pipeline { tasks })
     });
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     // Machinery goes by the label of its task.
-    assert_eq!(posted(&mut sim, "pipe.first", "pipe.two"), "queued");
-    assert_eq!(posted(&mut sim, "pipe.first", "pipe.second"), "unknown-step");
-    says(&mut sim, "pipe.first", "end");
-    assert_eq!(reads(&mut sim, "pipe.two"), ["hello"]);
-    assert_eq!(posted(&mut sim, "pipe.two", "pipe.first"), CLOSED);
+    assert_eq!(post_result(&mut sim, "pipe.first", "pipe.two"), "queued");
+    assert_eq!(post_result(&mut sim, "pipe.first", "pipe.second"), "unknown-step");
+    request_op(&mut sim, "pipe.first", "end");
+    assert_eq!(read_mail(&mut sim, "pipe.two"), ["hello"]);
+    assert_eq!(post_result(&mut sim, "pipe.two", "pipe.first"), CLOSED);
 }
 
 #[test]
-fn who_has_ended_gets_nothing_and_says_why() {
+fn an_ended_node_gets_no_mail_and_the_reason_is_reported() {
     let mut b = chain(&["a", "b"]);
-    b.at(NodeId(1)).mailbox = Some(Mailbox { closed: "gone".into(), ..mailbox(9) });
+    b.node_mut(NodeId(1)).mailbox = Some(Mailbox { closed: "gone".into(), ..mailbox(9) });
     let program = b.load();
-    let mut sim = on(&program);
-    says(&mut sim, "a", "end");
-    assert_eq!(posted(&mut sim, "b", "a"), "gone");
+    let mut sim = start_actors(&program);
+    request_op(&mut sim, "a", "end");
+    assert_eq!(post_result(&mut sim, "b", "a"), "gone");
     assert_eq!(drops(&sim), ["msg-1 a gone"]);
 }
 
 #[test]
-fn what_nobody_has_read_is_dropped_one_by_one_when_its_node_ends() {
+fn unread_mail_is_dropped_individually_when_its_node_ends() {
     let program = actors(&["a", "b"]).load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     post(&mut sim, "a", "b", "one");
     post(&mut sim, "a", "b", "two");
-    says(&mut sim, "b", "end");
+    request_op(&mut sim, "b", "end");
     assert_eq!(drops(&sim), ["msg-1 b target-terminal", "msg-2 b target-terminal"]);
     assert_eq!(sim.paths("message.dropped"), ["b", "b"]);
 }
@@ -334,27 +334,27 @@ fn conditional(unmet: Status) -> Builder {
     let root = b.node(None, "root", |b, id| {
         let nodes: Vec<NodeId> = ["first", "second", "third"].map(|name| actor(b, Some(id), name)).into();
         let condition = Some(b.condition(Value::from(false)));
-        let after = |child| vec![After { child, accepts: windlass_core::StatusSet::of([Status::Succeeded]) }];
+        let after = |child| vec![GraphDependency { child, accepts: windlass_core::StatusSet::from_statuses([Status::Succeeded]) }];
         NodeKind::Graph(Graph {
             unmet,
             ..graph(vec![
-                Child { node: nodes[0], after: Vec::new(), condition: None, group: None },
-                Child { node: nodes[1], after: after(0), condition, group: None },
-                Child { node: nodes[2], after: after(1), condition: None, group: None },
+                GraphChild { node: nodes[0], after: Vec::new(), condition: None, group: None },
+                GraphChild { node: nodes[1], after: after(0), condition, group: None },
+                GraphChild { node: nodes[2], after: after(1), condition: None, group: None },
             ])
         })
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     b
 }
 
 #[test]
-fn what_was_kept_for_a_node_that_never_begins_is_dropped() {
+fn mail_buffered_for_a_node_that_never_starts_is_dropped() {
     let program = conditional(Status::Skipped).load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     post(&mut sim, "first", "second", "one");
     post(&mut sim, "first", "third", "two");
-    says(&mut sim, "first", "end");
+    request_op(&mut sim, "first", "end");
     assert!(sim.ended());
     assert_eq!(drops(&sim), ["msg-1 second target-terminal", "msg-2 third target-terminal"]);
     // Nor when the graph is called off before it begins.
@@ -362,49 +362,49 @@ fn what_was_kept_for_a_node_that_never_begins_is_dropped() {
     let root = b.node(None, "root", |b, id| {
         let inner = b.node(Some(id), "inner", |b, id| {
             let nodes = [actor(b, Some(id), "one"), actor(b, Some(id), "two")];
-            let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
-            let on_failure = OnFailure::CancelRest;
+            let child = |node| GraphChild { node, after: Vec::new(), condition: None, group: None };
+            let on_failure = GraphFailurePolicy::CancelRest;
             NodeKind::Graph(Graph { max_concurrency: Some(1), on_failure, ..graph(nodes.map(child).into()) })
         });
-        let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
+        let child = |node| GraphChild { node, after: Vec::new(), condition: None, group: None };
         let other = actor(b, Some(id), "other");
         NodeKind::Graph(graph(vec![child(inner), child(other)]))
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     let program = b.load();
-    let mut sim = on(&program);
-    assert_eq!(posted(&mut sim, "other", "inner.two"), "queued");
+    let mut sim = start_actors(&program);
+    assert_eq!(post_result(&mut sim, "other", "inner.two"), "queued");
     sim.fail("inner.one.do");
     assert_eq!(drops(&sim), ["msg-1 inner.two target-terminal"]);
-    assert_eq!(posted(&mut sim, "other", "inner.two"), CLOSED);
+    assert_eq!(post_result(&mut sim, "other", "inner.two"), CLOSED);
 }
 
 #[test]
-fn a_graph_that_is_tried_again_keeps_what_has_come_for_those_inside() {
+fn a_retried_graph_keeps_the_mail_for_its_nodes() {
     let mut b = Builder::new();
-    let root = b.together(None, "root", |b, id| {
+    let root = b.parallel(None, "root", |b, id| {
         let inner = b.node(id, "inner", |b, id| {
             let (one, two) = (actor(b, Some(id), "one"), actor(b, Some(id), "two"));
-            let accepts = windlass_core::StatusSet::of([Status::Succeeded]);
+            let accepts = windlass_core::StatusSet::from_statuses([Status::Succeeded]);
             NodeKind::Graph(Graph {
                 unmet: Status::Failed,
                 ..graph(vec![
-                    Child { node: one, after: Vec::new(), condition: None, group: None },
-                    Child { node: two, after: vec![After { child: 0, accepts }], condition: None, group: None },
+                    GraphChild { node: one, after: Vec::new(), condition: None, group: None },
+                    GraphChild { node: two, after: vec![GraphDependency { child: 0, accepts }], condition: None, group: None },
                 ])
             })
         });
-        b.at(inner).retry = Some(retry(2, secs(10)));
+        b.node_mut(inner).retry = Some(retry(2, secs(10)));
         vec![inner, actor(b, id, "other")]
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     sim.fail("inner.one.do");
-    assert_eq!(posted(&mut sim, "other", "inner.two"), "queued", "it is to come once more");
-    sim.pass(secs(10));
-    says(&mut sim, "inner.one", "end");
-    assert_eq!(reads(&mut sim, "inner.two"), ["hello"]);
+    assert_eq!(post_result(&mut sim, "other", "inner.two"), "queued", "it is to come once more");
+    sim.advance(secs(10));
+    request_op(&mut sim, "inner.one", "end");
+    assert_eq!(read_mail(&mut sim, "inner.two"), ["hello"]);
 }
 
 #[test]
@@ -412,22 +412,22 @@ fn cancelling_a_run_drops_all_mail_with_that_reason() {
     for times_out in [false, true] {
         let mut b = Builder::new();
         let root = b.sequence(None, "root", |b, id| {
-            let both = b.together(id, "both", |b, id| vec![actor(b, id, "a"), actor(b, id, "b")]);
-            b.at(both).hidden = true;
+            let both = b.parallel(id, "both", |b, id| vec![actor(b, id, "a"), actor(b, id, "b")]);
+            b.node_mut(both).hidden = true;
             vec![both, actor(b, id, "later")]
         });
-        b.at(root).hidden = true;
+        b.node_mut(root).hidden = true;
         b.plan.timeout = times_out.then(|| secs(60));
         let program = b.load();
-        let mut sim = on(&program);
+        let mut sim = start_actors(&program);
         post(&mut sim, "a", "b", "one");
         post(&mut sim, "a", "later", "two");
         match times_out {
-            true => _ = sim.pass(secs(60)),
+            true => _ = sim.advance(secs(60)),
             false => _ = sim.cancel(),
         }
-        sim.event("mail", json(r#"{"to": "b", "text": "too late"}"#)).settle();
-        sim.run_until_quiet();
+        sim.event("mail", json(r#"{"to": "b", "text": "too late"}"#)).drain_buffer();
+        sim.run_until_idle();
         let mut dropped = drops(&sim);
         dropped.sort();
         let expected = ["msg-1 b workflow-cancelled", "msg-2 later workflow-cancelled", "msg-3 b workflow-cancelled"];
@@ -438,60 +438,60 @@ fn cancelling_a_run_drops_all_mail_with_that_reason() {
 // Too much.
 
 #[test]
-fn a_full_mailbox_takes_no_more() {
+fn a_full_mailbox_rejects_mail() {
     let mut b = Builder::new();
     let root = b.sequence(None, "root", |b, id| {
-        let both = b.together(id, "both", |b, id| vec![actor(b, id, "a"), actor(b, id, "c")]);
-        b.at(both).hidden = true;
+        let both = b.parallel(id, "both", |b, id| vec![actor(b, id, "a"), actor(b, id, "c")]);
+        b.node_mut(both).hidden = true;
         vec![both, actor(b, id, "b")]
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     let program = b.load_with(Limits { max_mailbox_messages: 2, ..Limits::default() });
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     for to in ["a", "b"] {
-        let fates: Vec<String> = (0..3).map(|_| posted(&mut sim, "c", to)).collect();
-        assert_eq!(fates, ["queued", "queued", "mailbox-full"], "{to}");
+        let results: Vec<String> = (0..3).map(|_| post_result(&mut sim, "c", to)).collect();
+        assert_eq!(results, ["queued", "queued", "mailbox-full"], "{to}");
     }
-    assert_eq!(reads(&mut sim, "a").len(), 2);
-    assert_eq!(posted(&mut sim, "c", "a"), "queued");
+    assert_eq!(read_mail(&mut sim, "a").len(), 2);
+    assert_eq!(post_result(&mut sim, "c", "a"), "queued");
     assert_eq!(drops(&sim), ["msg-3 a mailbox-full", "msg-6 b mailbox-full"]);
 }
 
 #[test]
-fn who_was_given_mail_often_enough_is_given_no_more() {
+fn a_node_gets_no_mail_after_its_wake_limit() {
     let mut b = actors(&["a", "b"]);
-    b.at(NodeId(1)).mailbox = Some(mailbox(5));
+    b.node_mut(NodeId(1)).mailbox = Some(mailbox(5));
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     for round in 1..=5 {
-        assert_eq!(reads(&mut sim, "a"), [""; 0], "nothing is not a delivery");
-        assert_eq!((posted(&mut sim, "b", "a"), posted(&mut sim, "b", "a")), ("queued".into(), "queued".into()));
-        assert_eq!(reads(&mut sim, "a").len(), 2);
+        assert_eq!(read_mail(&mut sim, "a"), [""; 0], "nothing is not a delivery");
+        assert_eq!((post_result(&mut sim, "b", "a"), post_result(&mut sim, "b", "a")), ("queued".into(), "queued".into()));
+        assert_eq!(read_mail(&mut sim, "a").len(), 2);
         assert_eq!(sim.count("mail.wakes_warning"), usize::from(round >= 4));
     }
     assert_eq!(events(&sim, "mail.wakes_warning", &["to", "wakes", "most"]), ["a 4 5"]);
-    assert_eq!(posted(&mut sim, "b", "a"), "max-wake-cycles");
+    assert_eq!(post_result(&mut sim, "b", "a"), "max-wake-cycles");
     // Nobody waits for what will not come.
-    says(&mut sim, "a", "listen");
-    assert!(works(&sim, "a"));
-    assert_eq!(texts(&heard(&sim, "a")), [""; 0]);
+    request_op(&mut sim, "a", "listen");
+    assert!(has_job(&sim, "a"));
+    assert_eq!(texts(&last_input(&sim, "a")), [""; 0]);
 }
 
 // From outside.
 
 #[test]
-fn people_outside_can_write() {
+fn mail_can_be_sent_from_outside() {
     let program = chain(&["a", "b"]).load();
-    let mut sim = on(&program);
-    sim.event("mail", json(r#"{"to": "a", "text": "hi", "kind": "cancel"}"#)).settle();
-    says(&mut sim, "a", "read");
+    let mut sim = start_actors(&program);
+    sim.event("mail", json(r#"{"to": "a", "text": "hi", "kind": "cancel"}"#)).drain_buffer();
+    request_op(&mut sim, "a", "read");
     let expected = r#"[{"text": "hi", "kind": "cancel", "id": "msg-1", "from": "", "at": "1970-01-01T00:00:00.000Z"}]"#;
-    assert_eq!(heard(&sim, "a"), json(expected));
-    sim.event("mail", json(r#"{"to": "b", "text": "later"}"#)).settle();
-    sim.event("mail", json(r#"{"to": "c", "text": "lost"}"#)).settle();
-    sim.event("mail", "no object").settle();
-    says(&mut sim, "a", "end");
-    assert_eq!(reads(&mut sim, "b"), ["later"]);
+    assert_eq!(last_input(&sim, "a"), json(expected));
+    sim.event("mail", json(r#"{"to": "b", "text": "later"}"#)).drain_buffer();
+    sim.event("mail", json(r#"{"to": "c", "text": "lost"}"#)).drain_buffer();
+    sim.event("mail", "no object").drain_buffer();
+    request_op(&mut sim, "a", "end");
+    assert_eq!(read_mail(&mut sim, "b"), ["later"]);
     assert_eq!(drops(&sim), ["msg-3 c unknown-step", "msg-4  unknown-step"]);
     assert_eq!(sim.count("event.unhandled"), 0);
 }
@@ -499,19 +499,19 @@ fn people_outside_can_write() {
 #[test]
 fn mail_from_outside_waits_while_the_run_is_paused() {
     let program = actors(&["a"]).load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     sim.tick(TickKind::Pause { request: None });
-    sim.event("mail", json(r#"{"to": "a", "text": "hi"}"#)).settle();
-    sim.tick(TickKind::Resume { request: None }).settle();
-    assert_eq!(reads(&mut sim, "a"), ["hi"]);
+    sim.event("mail", json(r#"{"to": "a", "text": "hi"}"#)).drain_buffer();
+    sim.tick(TickKind::Resume { request: None }).drain_buffer();
+    assert_eq!(read_mail(&mut sim, "a"), ["hi"]);
 }
 
 #[test]
-fn without_mailboxes_an_event_named_mail_is_an_event() {
+fn without_mailboxes_an_event_named_mail_is_an_ordinary_event() {
     let mut b = Builder::new();
     b.signal(None, "wait", "mail");
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     sim.event("mail", 7i64);
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::Int(7)));
 }
@@ -520,8 +520,8 @@ fn without_mailboxes_an_event_named_mail_is_an_event() {
 
 /// What the hub has been told, a line each.
 fn reported(sim: &mut Sim) -> Vec<String> {
-    says(sim, "hub", "read");
-    let mails = heard(sim, "hub");
+    request_op(sim, "hub", "read");
+    let mails = last_input(sim, "hub");
     let line = |mail: &Value| {
         let field = |name: &str| mail.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let line = format!("{} {} {}", field("step"), field("kind"), field("status"));
@@ -533,7 +533,7 @@ fn reported(sim: &mut Sim) -> Vec<String> {
 /// A hub beside a graph named `flow` with these children, which report to the hub.
 fn reporting(flow: impl FnOnce(&mut Builder, NodeId) -> Graph) -> Builder {
     let mut b = Builder::new();
-    let root = b.together(None, "root", |b, id| {
+    let root = b.parallel(None, "root", |b, id| {
         let hub = actor(b, id, "hub");
         let flow = b.node(id, "flow", |b, id| NodeKind::Graph(flow(b, id)));
         for node in &mut b.plan.nodes[flow.0 as usize..] {
@@ -541,32 +541,32 @@ fn reporting(flow: impl FnOnce(&mut Builder, NodeId) -> Graph) -> Builder {
         }
         vec![hub, flow]
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     b
 }
 
 #[test]
-fn the_hub_hears_of_every_start_and_end() {
+fn the_hub_gets_a_report_of_every_start_and_end() {
     let mut b = reporting(|b, id| {
         let nodes: Vec<NodeId> = ["one", "two", "three", "four"].map(|name| b.effect(Some(id), name, "1")).into();
-        let accepts = windlass_core::StatusSet::of([Status::Succeeded, Status::Skipped]);
+        let accepts = windlass_core::StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
         let condition = Some(b.condition(Value::from(false)));
-        let after = |child| vec![After { child, accepts }];
-        let child = |node, after| Child { node, after, condition: None, group: None };
-        let skipped = Child { condition, ..child(nodes[1], Vec::new()) };
+        let after = |child| vec![GraphDependency { child, accepts }];
+        let child = |node, after| GraphChild { node, after, condition: None, group: None };
+        let skipped = GraphChild { condition, ..child(nodes[1], Vec::new()) };
         graph(vec![child(nodes[0], Vec::new()), skipped, child(nodes[2], after(1)), child(nodes[3], after(2))])
     });
     let one = b.plan.nodes.iter().position(|node| &*node.name == "one").unwrap();
     b.plan.nodes[one].retry = Some(retry(2, secs(1)));
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     let begun = ["flow started", "flow.one started", "flow.two ended skipped", "flow.three started"];
     assert_eq!(reported(&mut sim), begun);
-    sim.fail("flow.one").pass(secs(1));
-    sim.fail("flow.three").pass(secs(1));
+    sim.fail("flow.one").advance(secs(1));
+    sim.fail("flow.three").advance(secs(1));
     sim.succeed("flow.one", 1i64);
-    says(&mut sim, "hub", "read");
-    let mails = heard(&sim, "hub");
+    request_op(&mut sim, "hub", "read");
+    let mails = last_input(&sim, "hub");
     let mails = mails.as_list().unwrap();
     let expected =
         r#"{"kind": "ended", "step": "flow.one", "status": "succeeded", "attempts": 1, "duration_ms": 2000}"#;
@@ -585,29 +585,29 @@ fn the_hub_hears_of_every_start_and_end() {
 fn the_hub_gets_a_report_of_cancelled_nodes() {
     let b = reporting(|b, id| {
         let nodes = ["one", "two", "three"].map(|name| b.effect(Some(id), name, "1"));
-        let child = |node| Child { node, after: Vec::new(), condition: None, group: None };
-        let on_failure = OnFailure::CancelRest;
+        let child = |node| GraphChild { node, after: Vec::new(), condition: None, group: None };
+        let on_failure = GraphFailurePolicy::CancelRest;
         Graph { max_concurrency: Some(2), on_failure, ..graph(nodes.map(child).into()) }
     });
     let program = b.load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     reported(&mut sim);
-    sim.fail("flow.one").pass(secs(60));
+    sim.fail("flow.one").advance(secs(60));
     let ended =
         ["flow.one ended failed", "flow.two ended cancelled", "flow.three ended cancelled", "flow ended failed"];
     assert_eq!(reported(&mut sim), ended);
 }
 
 #[test]
-fn nobody_is_told_when_the_hub_is_gone() {
+fn no_reports_are_sent_after_the_hub_has_ended() {
     let program = reporting(|b, id| {
         let one = b.effect(Some(id), "one", "1");
-        graph(vec![Child { node: one, after: Vec::new(), condition: None, group: None }])
+        graph(vec![GraphChild { node: one, after: Vec::new(), condition: None, group: None }])
     })
     .load();
-    let mut sim = on(&program);
+    let mut sim = start_actors(&program);
     reported(&mut sim);
-    says(&mut sim, "hub", "end");
+    request_op(&mut sim, "hub", "end");
     let numbers = sim.state.mail.numbers;
     sim.succeed("flow.one", 1i64);
     assert_eq!((sim.status(), drops(&sim).len()), (Status::Succeeded, 0));

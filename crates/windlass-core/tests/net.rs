@@ -26,7 +26,7 @@ fn stop() -> NetEnd {
 
 fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start_with(json(r#"{"who": "me"}"#)).settle();
+    sim.start_with(json(r#"{"who": "me"}"#)).drain_buffer();
     sim
 }
 
@@ -37,23 +37,23 @@ fn ran(program: &Program) -> Sim<'_> {
 }
 
 /// A place whose body is a job with its token as input.
-fn worker(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str]) -> Place {
+fn worker_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str]) -> Place {
     place(name, accepts, b.effect(id, name, ARGS))
 }
 
 /// A place whose body gives a value at once.
-fn giver(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
+fn returning_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
     place(name, accepts, b.evaluate(id, name, gives))
 }
 
 /// A place that emits what it gives: every kind that is written in it.
-fn emitter(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
+fn emitting_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
     let kinds = gives.split(r#""kind": ""#).skip(1).filter_map(|rest| rest.split('"').next());
     let produces = kinds.chain(["none"]).map(Into::into).collect();
-    Place { produces, ..giver(b, id, name, accepts, gives) }
+    Place { produces, ..returning_place(b, id, name, accepts, gives) }
 }
 
-fn passing_on(kind: &str, payload: ExprId) -> NetArc {
+fn arc_with_payload(kind: &str, payload: ExprId) -> NetArc {
     NetArc { payload: Some(payload), ..arc(kind) }
 }
 
@@ -73,10 +73,10 @@ fn code(sim: &Sim) -> String {
 fn a_token_goes_to_every_accepting_place_in_declaration_order() {
     let program = net(NetEnd::Quiet, |b, id| {
         vec![
-            worker(b, id, "one", &["start"]),
-            worker(b, id, "other", &["else"]),
-            worker(b, id, "two", &["else", "start"]),
-            worker(b, id, "three", &["start"]),
+            worker_place(b, id, "one", &["start"]),
+            worker_place(b, id, "other", &["else"]),
+            worker_place(b, id, "two", &["else", "start"]),
+            worker_place(b, id, "three", &["start"]),
         ]
     })
     .load();
@@ -90,8 +90,8 @@ fn tokens_beyond_the_place_concurrency_wait_in_order() {
     let program = net(NetEnd::Quiet, |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}, {"kind": "item", "payload": 2},
                          {"kind": "item", "payload": 3}, {"kind": "item", "payload": 4}]"#;
-        let source = emitter(b, id, "source", &["start"], tokens);
-        vec![source, Place { max_concurrency: 2, ..worker(b, id, "work", &["item"]) }]
+        let source = emitting_place(b, id, "source", &["start"], tokens);
+        vec![source, Place { max_concurrency: 2, ..worker_place(b, id, "work", &["item"]) }]
     })
     .load();
     let mut sim = begun(&program);
@@ -99,7 +99,7 @@ fn tokens_beyond_the_place_concurrency_wait_in_order() {
     let second = sim.flights[1].job.job;
     let outcome = windlass_core::TaskOutcome::success("b");
     sim.flights.remove(1);
-    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).settle();
+    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).drain_buffer();
     assert_eq!(inputs(&sim, "net.work"), (0..3).map(Value::Int).collect::<Vec<_>>());
     for _ in 0..4 {
         assert!(sim.flights.len() <= 2);
@@ -113,20 +113,20 @@ fn tokens_beyond_the_place_concurrency_wait_in_order() {
 
 /// All bodies of a place have one path: who reads the events tells them apart by their numbers.
 #[test]
-fn bodies_of_one_place_are_told_apart() {
+fn bodies_of_one_place_are_distinguished_by_number() {
     let mut b = net(stop(), |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}]"#;
-        let source = emitter(b, id, "source", &["start"], tokens);
-        vec![source, Place { max_concurrency: 2, produces: vec!["stop".into()], ..worker(b, id, "work", &["item"]) }]
+        let source = emitting_place(b, id, "source", &["start"], tokens);
+        vec![source, Place { max_concurrency: 2, produces: vec!["stop".into()], ..worker_place(b, id, "work", &["item"]) }]
     });
     if let NodeKind::Net(net) = &mut b.plan.nodes[0].kind {
-        (net.publishes_slots, net.asks) = (true, vec!["stop".into()]);
+        (net.publishes_slots, net.input_requests) = (true, vec!["stop".into()]);
     }
     let program = b.load();
     let mut sim = begun(&program);
     let second = sim.flights.remove(1).job.job;
     let outcome = windlass_core::TaskOutcome::success(json(r#"{"kind": "stop"}"#));
-    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).settle();
+    sim.tick(windlass_core::TickKind::StepResult { job: second, lease_epoch: 0, outcome }).drain_buffer();
     sim.succeed("net.work", "too late");
     let firings = |kind: &str| -> Vec<Value> {
         let events = sim.events_of(kind).into_iter().filter(|event| &*event.path == "net.work");
@@ -140,14 +140,14 @@ fn bodies_of_one_place_are_told_apart() {
 /// The task behind a step in code is machinery; its tries are the step's.
 #[test]
 fn retries_of_a_numbered_step_are_published() {
-    let mut b = net(NetEnd::Quiet, |b, id| vec![worker(b, id, "work", &["start"])]);
+    let mut b = net(NetEnd::Quiet, |b, id| vec![worker_place(b, id, "work", &["start"])]);
     for node in &mut b.plan.nodes {
         match &mut node.kind {
             NodeKind::Net(net) => net.publishes_slots = true,
             NodeKind::Pipeline(pipeline) => {
                 let interval = Amount::Fixed(windlass_value::Duration::from_secs(1));
                 let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
-                let retry = Retry { attempts: Amount::Fixed(2), backoff, on: Vec::new(), within: None };
+                let retry = Retry { attempts: Amount::Fixed(2), backoff, on: Vec::new(), window: None };
                 (pipeline.tasks[0].hidden, pipeline.tasks[0].retry) = (true, Some(retry));
             }
             _ => {}
@@ -157,19 +157,19 @@ fn retries_of_a_numbered_step_are_published() {
     let mut sim = begun(&program);
     let job = sim.flights.remove(0).job.job;
     let outcome = windlass_core::TaskOutcome::failure(windlass_core::ErrorInfo::new("Lost", "step", "lost"));
-    sim.tick(windlass_core::TickKind::StepResult { job, lease_epoch: 0, outcome }).settle();
-    let told = sim.events_of("task.retrying");
-    assert_eq!((told.len(), &*told[0].path), (1, "net.work"));
-    assert_eq!(told[0].data.get("firing"), Some(&Value::Int(0)));
+    sim.tick(windlass_core::TickKind::StepResult { job, lease_epoch: 0, outcome }).drain_buffer();
+    let retries = sim.events_of("task.retrying");
+    assert_eq!((retries.len(), &*retries[0].path), (1, "net.work"));
+    assert_eq!(retries[0].data.get("firing"), Some(&Value::Int(0)));
 }
 
 #[test]
 fn a_guard_that_is_false_consumes_the_token() {
     let program = net(NetEnd::Quiet, |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 5}]"#;
-        let source = emitter(b, id, "source", &["start"], tokens);
+        let source = emitting_place(b, id, "source", &["start"], tokens);
         let guard = Some(b.condition(json(r#"{"$lt": [{"$var": "args"}, 3]}"#)));
-        vec![source, Place { guard, ..worker(b, id, "small", &["item"]) }]
+        vec![source, Place { guard, ..worker_place(b, id, "small", &["item"]) }]
     })
     .load();
     let sim = ran(&program);
@@ -179,10 +179,10 @@ fn a_guard_that_is_false_consumes_the_token() {
 }
 
 #[test]
-fn a_guard_that_gives_no_truth_fails_the_net() {
+fn a_non_boolean_guard_fails_the_net() {
     let program = net(NetEnd::Quiet, |b, id| {
         let guard = Some(b.condition(json("7")));
-        vec![Place { guard, ..worker(b, id, "never", &["start"]) }]
+        vec![Place { guard, ..worker_place(b, id, "never", &["start"]) }]
     })
     .load();
     let sim = ran(&program);
@@ -193,9 +193,9 @@ fn a_guard_that_gives_no_truth_fails_the_net() {
 fn a_join_of_all_waits_for_one_token_of_each_kind() {
     let program = net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
-        let left = Place { arcs: vec![passing_on("l", payload)], ..worker(b, id, "left", &["start"]) };
-        let right = Place { arcs: vec![passing_on("r", payload)], ..worker(b, id, "right", &["start"]) };
-        let both = Place { join: Join::All, ..worker(b, id, "both", &["l", "r"]) };
+        let left = Place { arcs: vec![arc_with_payload("l", payload)], ..worker_place(b, id, "left", &["start"]) };
+        let right = Place { arcs: vec![arc_with_payload("r", payload)], ..worker_place(b, id, "right", &["start"]) };
+        let both = Place { join: Join::All, ..worker_place(b, id, "both", &["l", "r"]) };
         vec![left, right, both]
     })
     .load();
@@ -212,16 +212,16 @@ fn a_join_of_all_waits_for_one_token_of_each_kind() {
 fn fanned(tokens: &str) -> Program {
     net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
-        let source = emitter(b, id, "source", &["start"], tokens);
-        let work = Place { max_concurrency: 9, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
-        let joined = Place { join: Join::FanOut, ..worker(b, id, "joined", &["done"]) };
+        let source = emitting_place(b, id, "source", &["start"], tokens);
+        let work = Place { max_concurrency: 9, arcs: vec![arc_with_payload("done", payload)], ..worker_place(b, id, "work", &["item"]) };
+        let joined = Place { join: Join::FanOut, ..worker_place(b, id, "joined", &["done"]) };
         vec![source, work, joined]
     })
     .load()
 }
 
 #[test]
-fn a_fan_out_is_joined_once_when_all_its_members_have_come() {
+fn a_fan_out_is_joined_once_when_all_members_have_arrived() {
     let program =
         fanned(r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 2}, {"kind": "item", "payload": 3}]"#);
     let mut sim = begun(&program);
@@ -235,7 +235,7 @@ fn a_fan_out_is_joined_once_when_all_its_members_have_come() {
 }
 
 #[test]
-fn an_empty_fan_out_is_joined_at_once() {
+fn an_empty_fan_out_is_joined_immediately() {
     let program = fanned("[]");
     let sim = ran(&program);
     assert_eq!(inputs(&sim, "net.joined"), [json("[]")]);
@@ -249,15 +249,15 @@ fn fan_outs_nest() {
         let outer = r#"[{"kind": "group", "payload": 0}, {"kind": "group", "payload": 10}]"#;
         let inner = r#"[{"kind": "item", "payload": {"$add": [{"$var": "args"}, 1]}},
                         {"kind": "item", "payload": {"$add": [{"$var": "args"}, 2]}}]"#;
-        let source = emitter(b, id, "source", &["start"], outer);
-        let group = emitter(b, id, "group", &["group"], inner);
-        let item = Place { arcs: vec![passing_on("item-done", payload)], ..worker(b, id, "item", &["item"]) };
+        let source = emitting_place(b, id, "source", &["start"], outer);
+        let group = emitting_place(b, id, "group", &["group"], inner);
+        let item = Place { arcs: vec![arc_with_payload("item-done", payload)], ..worker_place(b, id, "item", &["item"]) };
         let inner_join = Place {
             join: Join::FanOut,
-            arcs: vec![passing_on("group-done", payload)],
-            ..giver(b, id, "inner-join", &["item-done"], ARGS)
+            arcs: vec![arc_with_payload("group-done", payload)],
+            ..returning_place(b, id, "inner-join", &["item-done"], ARGS)
         };
-        let outer_join = Place { join: Join::FanOut, ..worker(b, id, "outer-join", &["group-done"]) };
+        let outer_join = Place { join: Join::FanOut, ..worker_place(b, id, "outer-join", &["group-done"]) };
         vec![source, group, item, inner_join, outer_join]
     })
     .load();
@@ -267,15 +267,15 @@ fn fan_outs_nest() {
 }
 
 #[test]
-fn a_member_that_a_guard_consumes_is_not_waited_for() {
+fn a_fan_out_does_not_wait_for_a_member_consumed_by_a_guard() {
     let program = net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
         let tokens =
             r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 9}, {"kind": "nowhere", "payload": 0}]"#;
-        let source = emitter(b, id, "source", &["start"], tokens);
+        let source = emitting_place(b, id, "source", &["start"], tokens);
         let guard = Some(b.condition(json(r#"{"$lt": [{"$var": "args"}, 5]}"#)));
-        let work = Place { guard, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
-        let joined = Place { join: Join::FanOut, ..worker(b, id, "joined", &["done"]) };
+        let work = Place { guard, arcs: vec![arc_with_payload("done", payload)], ..worker_place(b, id, "work", &["item"]) };
+        let joined = Place { join: Join::FanOut, ..worker_place(b, id, "joined", &["done"]) };
         vec![source, work, joined]
     })
     .load();
@@ -288,15 +288,15 @@ fn a_member_that_a_guard_consumes_is_not_waited_for() {
 fn the_stop_kind_ends_the_net_and_cancels_the_other_bodies() {
     let program = net(stop(), |b, id| {
         let payload = output_of(b);
-        let quick = Place { arcs: vec![passing_on("stop", payload)], ..worker(b, id, "quick", &["start"]) };
-        vec![quick, worker(b, id, "slow", &["start"])]
+        let quick = Place { arcs: vec![arc_with_payload("stop", payload)], ..worker_place(b, id, "quick", &["start"]) };
+        vec![quick, worker_place(b, id, "slow", &["start"])]
     })
     .load();
     let mut sim = begun(&program);
     sim.succeed("net.quick", "enough");
     assert!(!sim.ended(), "the other worker has its grace");
     assert!(sim.outputs.last().unwrap().commands.iter().any(|command| matches!(command, Command::CancelWorker { .. })));
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("enough")));
 }
 
@@ -305,11 +305,11 @@ fn after_the_stop_kind_no_token_moves() {
     // The net says what it gives by an expression, which is worked out after the other tokens were delivered.
     let mut b = net(stop(), |b, id| {
         let tokens = r#"[{"kind": "stop", "payload": 1}, {"kind": "more", "payload": 2}]"#;
-        vec![emitter(b, id, "source", &["start"], tokens), worker(b, id, "more", &["more"])]
+        vec![emitting_place(b, id, "source", &["start"], tokens), worker_place(b, id, "more", &["more"])]
     });
     let output = b.expr(r#"{"it gave": {"$node": "net"}}"#);
     let root = b.plan.root;
-    b.at(root).output = Some(output);
+    b.node_mut(root).output = Some(output);
     let program = b.load();
     let sim = ran(&program);
     assert_eq!(sim.output(), json(r#"{"it gave": 1}"#));
@@ -317,24 +317,24 @@ fn after_the_stop_kind_no_token_moves() {
 }
 
 #[test]
-fn a_net_may_end_when_it_is_quiet_with_the_last_output() {
+fn a_net_may_end_at_quiescence_with_the_last_output() {
     let program = net(NetEnd::Quiet, |b, id| {
-        let first = Place { arcs: vec![arc("next")], ..giver(b, id, "first", &["start"], "1") };
-        vec![first, giver(b, id, "second", &["next"], "2")]
+        let first = Place { arcs: vec![arc("next")], ..returning_place(b, id, "first", &["start"], "1") };
+        vec![first, returning_place(b, id, "second", &["next"], "2")]
     })
     .load();
     assert_eq!(ran(&program).output(), Value::Int(2));
 }
 
 #[test]
-fn quiet_without_the_stop_kind_is_a_proven_hang() {
-    let program = net(stop(), |b, id| vec![giver(b, id, "only", &["start"], "1")]).load();
+fn quiescence_without_the_stop_kind_is_a_proven_hang() {
+    let program = net(stop(), |b, id| vec![returning_place(b, id, "only", &["start"], "1")]).load();
     let sim = ran(&program);
     assert_eq!((sim.status(), code(&sim)), (Status::Failed, "Hang".to_owned()));
     let program = net(stop(), |b, id| {
-        let never = NetArc { on: ArcOn::Failed, ..arc("r") };
-        let left = Place { inclusive: true, arcs: vec![arc("l"), never], ..giver(b, id, "left", &["start"], "1") };
-        let both = Place { join: Join::All, arcs: vec![arc("stop")], ..giver(b, id, "meeting", &["l", "r"], "2") };
+        let never = NetArc { on: ArcTrigger::Failed, ..arc("r") };
+        let left = Place { inclusive: true, arcs: vec![arc("l"), never], ..returning_place(b, id, "left", &["start"], "1") };
+        let both = Place { join: Join::All, arcs: vec![arc("stop")], ..returning_place(b, id, "meeting", &["l", "r"], "2") };
         vec![left, both]
     })
     .load();
@@ -353,8 +353,8 @@ fn arcs_are_exclusive_or_inclusive() {
                 NetArc { when: when(b, r#"{"$eq": [{"$var": "output"}, 1]}"#), ..arc("a") },
                 arc("c"),
             ];
-            let fork = Place { inclusive, arcs, ..giver(b, id, "fork", &["start"], "1") };
-            let ends = ["a", "b", "c"].map(|kind| worker(b, id, kind, &[kind]));
+            let fork = Place { inclusive, arcs, ..returning_place(b, id, "fork", &["start"], "1") };
+            let ends = ["a", "b", "c"].map(|kind| worker_place(b, id, kind, &[kind]));
             [fork].into_iter().chain(ends).collect()
         })
         .load();
@@ -363,14 +363,14 @@ fn arcs_are_exclusive_or_inclusive() {
 }
 
 #[test]
-fn an_arc_writes_before_its_token_is_looked_at() {
+fn an_arc_writes_before_its_token_is_evaluated() {
     let program = net(NetEnd::Quiet, |b, id| {
         let value = output_of(b);
-        let write = Write::new(Level::Run, "seen", WriteOp::Set, Some(value));
+        let write = VariableUpdate::new(Level::Run, "seen", WriteOp::Set, Some(value));
         let arcs = vec![NetArc { writes: vec![write], ..arc("next") }];
-        let first = Place { arcs, ..giver(b, id, "first", &["start"], "7") };
+        let first = Place { arcs, ..returning_place(b, id, "first", &["start"], "7") };
         let guard = Some(b.condition(json(r#"{"$eq": [{"$var": "seen"}, 7]}"#)));
-        vec![first, Place { guard, ..giver(b, id, "next", &["next"], r#"{"$var": "seen"}"#) }]
+        vec![first, Place { guard, ..returning_place(b, id, "next", &["next"], r#"{"$var": "seen"}"#) }]
     })
     .load();
     let sim = ran(&program);
@@ -382,10 +382,10 @@ fn a_failure_goes_along_its_arc_or_fails_the_net() {
     for handled in [true, false] {
         let program = net(NetEnd::Quiet, |b, id| {
             let payload = b.expr(r#"{"$get": [{"$var": "error"}, "code"]}"#);
-            let on = if handled { ArcOn::Failed } else { ArcOn::Succeeded };
-            let arcs = vec![NetArc { on, ..passing_on("rescue", payload) }];
-            let risky = Place { arcs, ..worker(b, id, "risky", &["start"]) };
-            vec![risky, worker(b, id, "rescue", &["rescue"]), worker(b, id, "beside", &["start"])]
+            let on = if handled { ArcTrigger::Failed } else { ArcTrigger::Succeeded };
+            let arcs = vec![NetArc { on, ..arc_with_payload("rescue", payload) }];
+            let risky = Place { arcs, ..worker_place(b, id, "risky", &["start"]) };
+            vec![risky, worker_place(b, id, "rescue", &["rescue"]), worker_place(b, id, "beside", &["start"])]
         })
         .load();
         let mut sim = begun(&program);
@@ -395,7 +395,7 @@ fn a_failure_goes_along_its_arc_or_fails_the_net() {
             sim.succeed("net.rescue", "saved").succeed("net.beside", "too");
             assert_eq!(sim.status(), Status::Succeeded);
         } else {
-            sim.pass(secs(10));
+            sim.advance(secs(10));
             assert_eq!((sim.status(), code(&sim)), (Status::Failed, "500".to_owned()));
         }
     }
@@ -405,8 +405,8 @@ fn a_failure_goes_along_its_arc_or_fails_the_net() {
 fn a_net_waits_for_external_events() {
     let program = net(stop(), |b, id| {
         let payload = output_of(b);
-        let first = Place { arcs: vec![arc("asked")], ..giver(b, id, "ask", &["start"], "1") };
-        let second = Place { arcs: vec![passing_on("stop", payload)], ..giver(b, id, "answer", &["approval"], ARGS) };
+        let first = Place { arcs: vec![arc("asked")], ..returning_place(b, id, "ask", &["start"], "1") };
+        let second = Place { arcs: vec![arc_with_payload("stop", payload)], ..returning_place(b, id, "answer", &["approval"], ARGS) };
         vec![first, second]
     })
     .load();
@@ -414,16 +414,16 @@ fn a_net_waits_for_external_events() {
     assert!(!sim.ended() && sim.state.is_idle());
     let idle = sim.events_of("workflow.idle");
     assert_eq!((idle.len(), idle[0].data.get("waits")), (1, Some(&json(r#"["approval"]"#))));
-    sim.event("noise", "?").event("approval", "yes").settle();
+    sim.event("noise", "?").event("approval", "yes").drain_buffer();
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("yes")));
     assert_eq!(sim.count("workflow.idle"), 1, "told once");
 }
 
 #[test]
-fn a_circle_of_arcs_comes_to_the_limit() {
+fn a_cycle_of_arcs_reaches_the_limit() {
     let limits = Limits { max_net_tokens: 50, ..Limits::default() };
     let program =
-        net(NetEnd::Quiet, |b, id| vec![Place { arcs: vec![arc("start")], ..giver(b, id, "again", &["start"], "1") }])
+        net(NetEnd::Quiet, |b, id| vec![Place { arcs: vec![arc("start")], ..returning_place(b, id, "again", &["start"], "1") }])
             .load_with(limits);
     let sim = ran(&program);
     assert_eq!((sim.status(), code(&sim)), (Status::Failed, "TokensExceeded".to_owned()));
@@ -431,9 +431,9 @@ fn a_circle_of_arcs_comes_to_the_limit() {
 }
 
 #[test]
-fn what_a_step_returns_must_be_events() {
+fn a_step_must_return_events() {
     for (gives, expected) in [("5", "NotAnEvent"), (r#"[{"payload": 1}]"#, "NotAnEvent"), ("null", "")] {
-        let program = net(NetEnd::Quiet, |b, id| vec![emitter(b, id, "only", &["start"], gives)]).load();
+        let program = net(NetEnd::Quiet, |b, id| vec![emitting_place(b, id, "only", &["start"], gives)]).load();
         assert_eq!(code(&ran(&program)), expected, "{gives}");
     }
 }
@@ -441,8 +441,8 @@ fn what_a_step_returns_must_be_events() {
 #[test]
 fn one_event_is_no_fan_out() {
     let program = net(NetEnd::Quiet, |b, id| {
-        let single = emitter(b, id, "single", &["start"], r#"{"kind": "item", "payload": 4}"#);
-        vec![single, Place { join: Join::FanOut, ..worker(b, id, "joined", &["item"]) }]
+        let single = emitting_place(b, id, "single", &["start"], r#"{"kind": "item", "payload": 4}"#);
+        vec![single, Place { join: Join::FanOut, ..worker_place(b, id, "joined", &["item"]) }]
     })
     .load();
     assert_eq!(inputs(&ran(&program), "net.joined"), [json("[4]")]);
@@ -452,12 +452,12 @@ fn one_event_is_no_fan_out() {
 fn a_body_sees_its_token_and_nothing_of_the_others() {
     let program = net(NetEnd::Quiet, |b, id| {
         let tokens = r#"[{"kind": "a", "payload": 1}, {"kind": "b", "payload": 2}]"#;
-        let source = emitter(b, id, "source", &["start"], tokens);
+        let source = emitting_place(b, id, "source", &["start"], tokens);
         let body = b.sequence(id, "body", |b, id| {
             let seen = b.evaluate(id, "seen", r#"[{"$var": "kind"}, {"$var": "args"}, {"$var": "mine"}]"#);
             let set = b.node(id, "set", |b, _| {
-                let write = Write { level: windlass_value::Level::Step, ..b.writes("mine", WriteOp::Set, "1") };
-                NodeKind::lone(Action::Write(write))
+                let write = VariableUpdate { level: windlass_value::Level::Step, ..b.writes("mine", WriteOp::Set, "1") };
+                NodeKind::single_task(Action::Write(write))
             });
             vec![seen, set]
         });
@@ -475,26 +475,26 @@ fn a_body_sees_its_token_and_nothing_of_the_others() {
 }
 
 #[test]
-fn a_net_is_tried_again_when_its_bodies_have_let_go() {
-    let mut b = net(NetEnd::Quiet, |b, id| vec![worker(b, id, "one", &["start"]), worker(b, id, "two", &["start"])]);
+fn a_net_is_retried_after_its_bodies_have_ended() {
+    let mut b = net(NetEnd::Quiet, |b, id| vec![worker_place(b, id, "one", &["start"]), worker_place(b, id, "two", &["start"])]);
     let root = b.plan.root;
-    b.at(root).retry = Some(retry(2, secs(1)));
-    b.at(root).timeout = Some(Timeout { after: Amount::Fixed(secs(30)), status: Status::TimedOut });
+    b.node_mut(root).retry = Some(retry(2, secs(1)));
+    b.node_mut(root).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(30)), status: Status::TimedOut });
     let program = b.load();
     let mut sim = begun(&program);
     sim.fail("net.one");
     assert_eq!(sim.open_paths(), ["net.two"], "called off, not yet gone");
-    sim.fail("net.two").pass(secs(1));
+    sim.fail("net.two").advance(secs(1));
     assert_eq!(sim.open_paths(), ["net.one", "net.two"], "entered anew");
-    sim.pass(secs(40));
+    sim.advance(secs(40));
     assert_eq!(sim.status(), Status::TimedOut, "its time counts over all its tries");
 }
 
 #[test]
-fn a_cancelled_net_leaves_nothing() {
+fn a_cancelled_net_leaves_nothing_behind() {
     let program = fanned(r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 2}]"#);
     let mut sim = begun(&program);
-    sim.succeed("net.work", 1u32).cancel().pass(secs(10));
+    sim.succeed("net.work", 1u32).cancel().advance(secs(10));
     assert_eq!(sim.status(), Status::Cancelled);
 }
 
@@ -503,7 +503,7 @@ fn a_cancelled_net_leaves_nothing() {
 #[test]
 fn the_first_token_may_be_computed() {
     for (input, args) in [(None, r#"{"who": "me"}"#), (Some(r#"{"empty": {"$input": "who"}}"#), r#"{"empty": "me"}"#)] {
-        let mut b = net(NetEnd::Quiet, |b, id| vec![giver(b, id, "first", &["start"], ARGS)]);
+        let mut b = net(NetEnd::Quiet, |b, id| vec![returning_place(b, id, "first", &["start"], ARGS)]);
         let input = input.map(|input| b.expr(input));
         let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
         net.input = input;
@@ -513,7 +513,7 @@ fn the_first_token_may_be_computed() {
 
 #[test]
 fn a_first_token_that_cannot_be_computed_fails_the_net() {
-    let mut b = net(NetEnd::Quiet, |b, id| vec![giver(b, id, "first", &["start"], ARGS)]);
+    let mut b = net(NetEnd::Quiet, |b, id| vec![returning_place(b, id, "first", &["start"], ARGS)]);
     let input = Some(b.expr(r#"{"$fail": "no token"}"#));
     let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
     net.input = input;
@@ -524,15 +524,15 @@ fn a_first_token_that_cannot_be_computed_fails_the_net() {
 #[test]
 fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     let program = net(NetEnd::Quiet, |b, id| {
-        let mut step = worker(b, id, "step", &["start", "again"]);
+        let mut step = worker_place(b, id, "step", &["start", "again"]);
         let again = b.guard(json(r#"{"$lt": [{"$var": "output"}, 3]}"#));
         step.arcs = vec![NetArc { when: Some(again), payload: Some(output_of(b)), ..arc("again") }];
         vec![step]
     })
     .load();
     let mut sim = begun(&program);
-    for turn in 1..=3u32 {
-        sim.succeed("net.step", turn);
+    for visit in 1..=3u32 {
+        sim.succeed("net.step", visit);
     }
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::Int(3)));
     let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
@@ -548,15 +548,15 @@ fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
 #[test]
 fn a_join_takes_one_token_of_each_incoming_arc() {
     let program = net(NetEnd::Quiet, |b, id| {
-        let mut first = giver(b, id, "first", &["start"], "1");
+        let mut first = returning_place(b, id, "first", &["start"], "1");
         (first.inclusive, first.arcs) = (true, vec![arc("left"), arc("right")]);
         let to_join =
             |b: &mut Builder, name: &str| NetArc { payload: Some(output_of(b)), ..arc(&format!("join@{name}")) };
-        let mut left = worker(b, id, "left", &["left"]);
+        let mut left = worker_place(b, id, "left", &["left"]);
         left.arcs = vec![to_join(b, "left")];
-        let mut right = worker(b, id, "right", &["right"]);
+        let mut right = worker_place(b, id, "right", &["right"]);
         right.arcs = vec![to_join(b, "right")];
-        let mut join = giver(b, id, "join", &["join@left", "join@right"], ARGS);
+        let mut join = returning_place(b, id, "join", &["join@left", "join@right"], ARGS);
         join.join = Join::All;
         vec![first, left, right, join]
     })
@@ -570,10 +570,10 @@ fn a_join_takes_one_token_of_each_incoming_arc() {
 
 /// Guards and arcs read what may not be there.
 #[test]
-fn a_guard_of_a_place_sees_its_token_and_what_is_missing_is_a_no() {
+fn a_place_guard_sees_its_token_and_missing_values_make_it_false() {
     let guarded = |source: &str| {
         let program = net(NetEnd::Quiet, |b, id| {
-            let mut step = giver(b, id, "step", &["start"], "\"ran\"");
+            let mut step = returning_place(b, id, "step", &["start"], "\"ran\"");
             step.guard = Some(b.guard(json(source)));
             vec![step]
         })
@@ -588,25 +588,25 @@ fn a_guard_of_a_place_sees_its_token_and_what_is_missing_is_a_no() {
 
 /// What an arc is told of a failed step; without an arc that takes it the run fails with the step's own error.
 #[test]
-fn a_failed_step_is_told_to_arcs_or_is_the_end_of_the_run() {
+fn a_step_failure_goes_to_an_arc_or_fails_the_run() {
     let program = |name: &str| {
         net(NetEnd::Quiet, |b, id| {
-            let mut step = worker(b, id, "step", &["start"]);
+            let mut step = worker_place(b, id, "step", &["start"]);
             let when =
                 b.condition(json(&format!(r#"{{"$eq": [{{"$get": [{{"$var": "event"}}, "name"]}}, "{name}"]}}"#)));
             let why = b.expr(r#"{"$get": [{"$var": "error"}, "code"]}"#);
             step.arcs =
-                vec![arc("good"), NetArc { on: ArcOn::Either, when: Some(when), payload: Some(why), ..arc("bad") }];
-            vec![step, giver(b, id, "good", &["good"], "\"good\""), giver(b, id, "bad", &["bad"], ARGS)]
+                vec![arc("good"), NetArc { on: ArcTrigger::Either, when: Some(when), payload: Some(why), ..arc("bad") }];
+            vec![step, returning_place(b, id, "good", &["good"], "\"good\""), returning_place(b, id, "bad", &["bad"], ARGS)]
         })
         .load()
     };
-    let taken = program("step.failed");
-    let mut sim = begun(&taken);
+    let handled = program("step.failed");
+    let mut sim = begun(&handled);
     sim.fail("net.step");
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("500")));
-    let untaken = program("step.done");
-    let mut sim = begun(&untaken);
+    let unhandled = program("step.done");
+    let mut sim = begun(&unhandled);
     sim.fail("net.step");
     assert_eq!((sim.status(), code(&sim)), (Status::Failed, "500".to_owned()));
 }

@@ -11,7 +11,7 @@ use windlass_value::{Duration, Level, Value};
 
 fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 
@@ -35,7 +35,7 @@ fn code(sim: &Sim) -> String {
     sim.result().error.as_ref().map(|error| error.code.to_string()).unwrap_or_default()
 }
 
-fn failed_rule(b: &mut Builder, directive: Directive) -> Rule {
+fn failed_rule(b: &mut Builder, directive: Directive) -> TaskRule {
     let failed = b.condition(json(r#"{"$eq": [{"$get": [{"$var": "outcome"}, "status"]}, "error"]}"#));
     rule(Some(failed), directive)
 }
@@ -58,14 +58,14 @@ fn tasks_run_in_order_and_see_what_came_before() {
 /// One effect with a rule for its failure, then a task that gives what it finds.
 fn with_rule(directive: Directive) -> Program {
     pipeline(|b| {
-        let rule = Rule { previous: Some(b.expr("\"ruled\"")), ..failed_rule(b, directive) };
+        let rule = TaskRule { previous: Some(b.expr("\"ruled\"")), ..failed_rule(b, directive) };
         let first = Task { rules: vec![rule], ..task("first", b.action("0")) };
         vec![first, task("second", Action::Evaluate(b.expr(r#"{"after": {"$var": "_prev"}}"#)))]
     })
 }
 
 #[test]
-fn a_rule_decides_what_a_failure_means() {
+fn a_rule_decides_the_effect_of_a_failure() {
     let after = json(r#"{"after": "ruled"}"#);
     let ruled = Value::from("ruled");
     let cases = [
@@ -82,7 +82,7 @@ fn a_rule_decides_what_a_failure_means() {
 }
 
 #[test]
-fn without_a_rule_success_goes_on_and_an_error_fails() {
+fn without_a_rule_success_continues_and_an_error_fails() {
     let program = pipeline(|b| vec![task("a", b.action("1")), task("b", b.action("2"))]);
     let mut sim = begun(&program);
     sim.succeed("pipe.a", 1u32).fail("pipe.b");
@@ -90,7 +90,7 @@ fn without_a_rule_success_goes_on_and_an_error_fails() {
 }
 
 #[test]
-fn a_jump_makes_each_visit_another_effect() {
+fn a_jump_makes_each_visit_a_separate_effect() {
     let program = pipeline(|b| {
         let again = json(r#"{"$lt": [{"$get": [{"$var": "outcome"}, "result"]}, 3]}"#);
         let back = rule(Some(b.condition(again)), Directive::Jump(0));
@@ -98,8 +98,8 @@ fn a_jump_makes_each_visit_another_effect() {
         vec![first, Task { rules: vec![back], ..task("second", b.action("0")) }]
     });
     let mut sim = begun(&program);
-    for turn in 1..=3u32 {
-        sim.succeed("pipe.first", 0u32).succeed("pipe.second", turn);
+    for visit in 1..=3u32 {
+        sim.succeed("pipe.first", 0u32).succeed("pipe.second", visit);
     }
     assert_eq!(sim.output(), Value::Int(3));
     let visits: Vec<u32> = sim.dispatched.iter().map(|job| job.key.visit).collect();
@@ -107,7 +107,7 @@ fn a_jump_makes_each_visit_another_effect() {
 }
 
 #[test]
-fn a_jump_that_never_stops_comes_to_the_limit() {
+fn an_endless_jump_reaches_the_limit() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
         let forever = rule(None, Directive::Jump(0));
@@ -119,24 +119,24 @@ fn a_jump_that_never_stops_comes_to_the_limit() {
 }
 
 #[test]
-fn a_retry_waits_and_gives_up_after_its_attempts() {
+fn a_retry_waits_and_fails_after_its_attempts() {
     let program = pipeline(|b| {
         let mut policy = retry(3, secs(2));
         policy.backoff.growth = Growth::Exponential(3.0);
         vec![Task { retry: Some(policy), ..Task::new(b.action("0")) }]
     });
     let mut sim = begun(&program);
-    sim.fail("pipe").pass(Duration::from_ms(1_999));
+    sim.fail("pipe").advance(Duration::from_ms(1_999));
     assert!(sim.flights.is_empty());
-    sim.pass(Duration::from_ms(1)).fail("pipe").pass(secs(5));
+    sim.advance(Duration::from_ms(1)).fail("pipe").advance(secs(5));
     assert!(sim.flights.is_empty());
-    sim.pass(secs(1)).fail("pipe");
+    sim.advance(secs(1)).fail("pipe");
     assert_eq!((sim.status(), sim.dispatched.len(), sim.count("task.retrying")), (Status::Failed, 3, 2));
     assert_eq!(sim.dispatched.iter().map(|job| job.attempt).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]
-fn only_named_errors_are_tried_again() {
+fn only_named_errors_are_retried() {
     for (on, tries) in [("500", 2), ("5xx", 2), ("http", 2), ("503", 1), ("timeout", 1), ("4xx", 1)] {
         let program = pipeline(|b| {
             let policy = Retry { on: vec![on.into()], ..retry(2, Duration::ZERO) };
@@ -149,14 +149,14 @@ fn only_named_errors_are_tried_again() {
 }
 
 #[test]
-fn a_try_under_the_same_key_sends_the_same_input() {
+fn an_attempt_under_the_same_key_sends_the_same_input() {
     let program = pipeline(|b| {
         let input = r#"{"try": {"$var": "_attempt"}, "at": {"$now": true}, "dice": {"$random": 1000000}}"#;
         let only = Task { retry: Some(retry(4, secs(1))), ..task("only", b.action(input)) };
         vec![only, task("end", Action::Evaluate(b.expr("0")))]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.only", lost()).pass(secs(1)).reply("pipe.only", TaskOutcome::failure(refusal())).pass(secs(1));
+    sim.reply("pipe.only", lost()).advance(secs(1)).reply("pipe.only", TaskOutcome::failure(refusal())).advance(secs(1));
     let [first, second, third] = &sim.dispatched[..] else { panic!("three tries") };
     assert_eq!((&first.key, &first.input), (&second.key, &second.input), "nobody answered: the very same");
     assert_eq!((third.key.group, third.attempt), (1, 3), "a refusal is an answer");
@@ -164,7 +164,7 @@ fn a_try_under_the_same_key_sends_the_same_input() {
 }
 
 #[test]
-fn an_input_that_cannot_be_worked_out_is_the_tasks_failure() {
+fn an_input_that_cannot_be_evaluated_fails_the_task() {
     let program = pipeline(|b| {
         let go_on = failed_rule(b, Directive::Continue);
         let first = Task { rules: vec![go_on], ..task("first", b.action(r#"{"$fail": "no input"}"#)) };
@@ -175,19 +175,19 @@ fn an_input_that_cannot_be_worked_out_is_the_tasks_failure() {
 }
 
 #[test]
-fn an_end_from_within_ends_the_whole_run() {
+fn an_end_action_ends_the_whole_run() {
     for status in [Status::Succeeded, Status::Failed, Status::Cancelled] {
         let mut b = Builder::new();
-        b.together(None, "root", |b, id| {
+        b.parallel(None, "root", |b, id| {
             let end = b.node(id, "end", |b, _| {
                 let error = Some(b.expr(r#"{"code": "Because", "message": "so"}"#));
-                NodeKind::lone(Action::End { status, error })
+                NodeKind::single_task(Action::End { status, error })
             });
             vec![b.effect(id, "work", "0"), end]
         });
         let program = b.load();
         let mut sim = begun(&program);
-        sim.pass(secs(10));
+        sim.advance(secs(10));
         assert_eq!(sim.status(), status);
         assert_eq!(code(&sim), if status == Status::Succeeded { "" } else { "Because" });
     }
@@ -223,13 +223,13 @@ fn writes_change_variables_by_their_own_rules() {
 }
 
 #[test]
-fn counting_goes_by_one_unless_told_and_never_by_null() {
+fn counting_defaults_to_one_and_rejects_null() {
     let counted = |value: Option<&str>| {
         let mut b = Builder::new();
         b.sequence(None, "root", |b, id| {
             let zero = b.write(id, "zero", "count", WriteOp::Set, "5");
-            let write = Write { value: value.map(|value| b.expr(value)), ..b.writes("count", WriteOp::Subtract, "0") };
-            vec![zero, b.node(id, "less", |_, _| NodeKind::lone(Action::Write(write)))]
+            let write = VariableUpdate { value: value.map(|value| b.expr(value)), ..b.writes("count", WriteOp::Subtract, "0") };
+            vec![zero, b.node(id, "less", |_, _| NodeKind::single_task(Action::Write(write)))]
         });
         let program = b.load();
         let sim = ran(&program);
@@ -242,20 +242,20 @@ fn counting_goes_by_one_unless_told_and_never_by_null() {
 }
 
 #[test]
-fn a_rules_writes_are_made_once_even_if_a_value_must_be_fetched_in_between() {
+fn rule_writes_are_applied_once_even_if_a_value_must_be_loaded() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let zero = b.write(id, "zero", "count", WriteOp::Set, "0");
         let large = b.evaluate(id, "large", r#"{"text": {"$text": 500}}"#);
-        let keep = b.write(id, "keep", "map", WriteOp::Set, r#"{"$node": "large"}"#);
+        let write_map = b.write(id, "keep", "map", WriteOp::Set, r#"{"$node": "large"}"#);
         let count = b.node(id, "count", |b, _| {
             let writes = vec![b.writes("count", WriteOp::Add, "1"), b.writes("map", WriteOp::Merge, r#"{"more": 1}"#)];
-            let rules = vec![Rule { writes, ..rule(None, Directive::Continue) }];
+            let rules = vec![TaskRule { writes, ..rule(None, Directive::Continue) }];
             NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules, ..Task::new(b.action("0")) }] })
         });
         let length = r#"{"$len": {"$get": [{"$var": "map"}, "text"]}}"#;
         let last = b.evaluate(id, "last", &format!(r#"[{{"$var": "count"}}, {length}]"#));
-        vec![zero, large, keep, count, last]
+        vec![zero, large, write_map, count, last]
     });
     let program = b.load_with(Limits { max_inline_bytes: 100, ..Limits::default() });
     let mut sim = Sim::new(&program, echo());
@@ -266,7 +266,7 @@ fn a_rules_writes_are_made_once_even_if_a_value_must_be_fetched_in_between() {
 }
 
 #[test]
-fn equal_chunks_are_fetched_once() {
+fn equal_chunks_are_loaded_once() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let looping = b.looping(id, "loop", |b, id| {
@@ -290,8 +290,8 @@ fn levels_select_the_run_or_the_iteration() {
         let looping = b.looping(id, "loop", |b, id| {
             let body = b.sequence(id, "body", |b, id| {
                 let write = |b: &mut Builder, name: &str, level| {
-                    let write = Write { level, ..b.writes(name, WriteOp::Set, r#"{"$turn": "index"}"#) };
-                    b.node(id, name, |_, _| NodeKind::lone(Action::Write(write)))
+                    let write = VariableUpdate { level, ..b.writes(name, WriteOp::Set, r#"{"$turn": "index"}"#) };
+                    b.node(id, name, |_, _| NodeKind::single_task(Action::Write(write)))
                 };
                 vec![write(b, "run", Level::Run), write(b, "turn", Level::Iteration)]
             });
@@ -311,15 +311,15 @@ struct Wiring {
 }
 
 /// Children `c0`, `c1`, … wired so; gives the graph's status and which of them ran.
-fn wired(ending: Ending, wiring: &[Wiring]) -> (Status, Vec<String>) {
+fn wired(ending: GraphStatusRule, wiring: &[Wiring]) -> (Status, Vec<String>) {
     let mut b = Builder::new();
     b.node(None, "graph", |b, id| {
         let child = |(at, wiring): (usize, &Wiring)| {
             let gives = if wiring.fails { r#"{"$fail": "as told"}"# } else { "0" };
             let node = b.evaluate(Some(id), &format!("c{at}"), gives);
-            let accepts = |statuses: &[Status]| StatusSet::of(statuses.iter().copied());
-            let after = wiring.after.iter().map(|(child, on)| After { child: *child, accepts: accepts(on) }).collect();
-            Child { node, after, condition: None, group: None }
+            let accepts = |statuses: &[Status]| StatusSet::from_statuses(statuses.iter().copied());
+            let after = wiring.after.iter().map(|(child, on)| GraphDependency { child: *child, accepts: accepts(on) }).collect();
+            GraphChild { node, after, condition: None, group: None }
         };
         let children = wiring.iter().enumerate().map(child).collect();
         NodeKind::Graph(Graph { ending, ..graph(children) })
@@ -333,12 +333,12 @@ fn wired(ending: Ending, wiring: &[Wiring]) -> (Status, Vec<String>) {
 }
 
 #[test]
-fn what_is_skipped_names_the_dependency_that_did_not_end_well() {
+fn a_skipped_node_names_the_unsuccessful_dependency() {
     let mut b = Builder::new();
     b.node(None, "graph", |b, id| {
         let (good, bad) = (Status::Succeeded, Status::Failed);
-        let after = |child, on: &[Status]| After { child, accepts: StatusSet::of(on.iter().copied()) };
-        let child = |node, after| Child { node, after, condition: None, group: None };
+        let after = |child, on: &[Status]| GraphDependency { child, accepts: StatusSet::from_statuses(on.iter().copied()) };
+        let child = |node, after| GraphChild { node, after, condition: None, group: None };
         let id = Some(id);
         NodeKind::Graph(graph(vec![
             child(b.evaluate(id, "fine", "0"), vec![]),
@@ -406,8 +406,8 @@ fn dependencies_decide_what_runs_and_leaves_decide_how_it_ends() {
         ),
     ];
     for (number, (wiring, by_leaves, by_any, names)) in table.into_iter().enumerate() {
-        assert_eq!(wired(Ending::Leaves, &wiring), (by_leaves, names.clone()), "case {number}");
-        assert_eq!(wired(Ending::Any, &wiring), (by_any, names), "case {number}");
+        assert_eq!(wired(GraphStatusRule::Leaves, &wiring), (by_leaves, names.clone()), "case {number}");
+        assert_eq!(wired(GraphStatusRule::Any, &wiring), (by_any, names), "case {number}");
     }
 }
 
@@ -415,8 +415,8 @@ fn dependencies_decide_what_runs_and_leaves_decide_how_it_ends() {
 fn a_graph_respects_its_concurrency_limit_and_zero_means_one() {
     for (limit, in_flight) in [(0, 1), (1, 1), (2, 2)] {
         let mut b = Builder::new();
-        let id = b.together(None, "graph", |b, id| ["a", "b", "c"].map(|name| b.effect(id, name, "0")).to_vec());
-        if let NodeKind::Graph(graph) = &mut b.at(id).kind {
+        let id = b.parallel(None, "graph", |b, id| ["a", "b", "c"].map(|name| b.effect(id, name, "0")).to_vec());
+        if let NodeKind::Graph(graph) = &mut b.node_mut(id).kind {
             graph.max_concurrency = Some(limit);
         }
         let program = b.load();
@@ -431,11 +431,11 @@ fn a_graph_respects_its_concurrency_limit_and_zero_means_one() {
 
 fn cancelling_graph(tries: u64) -> Program {
     let mut b = Builder::new();
-    let id = b.together(None, "graph", |b, id| vec![b.effect(id, "a", "0"), b.effect(id, "b", "0")]);
-    if let NodeKind::Graph(graph) = &mut b.at(id).kind {
-        graph.on_failure = OnFailure::CancelRest;
+    let id = b.parallel(None, "graph", |b, id| vec![b.effect(id, "a", "0"), b.effect(id, "b", "0")]);
+    if let NodeKind::Graph(graph) = &mut b.node_mut(id).kind {
+        graph.on_failure = GraphFailurePolicy::CancelRest;
     }
-    b.at(id).retry = Some(retry(tries, secs(1)));
+    b.node_mut(id).retry = Some(retry(tries, secs(1)));
     b.load()
 }
 
@@ -445,14 +445,14 @@ fn a_graph_that_cancels_its_other_children_can_be_retried() {
     let mut sim = begun(&program);
     sim.fail("graph.a");
     assert_eq!(sim.open_paths(), ["graph.b"], "called off, not yet gone");
-    sim.fail("graph.b").pass(secs(1));
+    sim.fail("graph.b").advance(secs(1));
     assert_eq!(sim.open_paths(), ["graph.a", "graph.b"], "entered anew");
     sim.succeed("graph.a", 1u32).succeed("graph.b", 2u32);
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json(r#"{"a": 1, "b": 2}"#)));
 }
 
 #[test]
-fn a_cancel_from_outside_outranks_a_graphs_own_end() {
+fn a_cancelled_run_outranks_the_graphs_own_end() {
     let program = cancelling_graph(5);
     let mut sim = begun(&program);
     sim.fail("graph.a").cancel().fail("graph.b");
@@ -468,7 +468,7 @@ fn a_condition_skips_a_child_or_fails_it() {
         b.node(None, "graph", |b, id| {
             let condition = Some(b.condition(json(condition)));
             let node = b.effect(Some(id), "child", "0");
-            NodeKind::Graph(graph(vec![Child { node, after: Vec::new(), condition, group: None }]))
+            NodeKind::Graph(graph(vec![GraphChild { node, after: Vec::new(), condition, group: None }]))
         });
         let program = b.load();
         let sim = ran(&program);
@@ -481,8 +481,8 @@ fn choosing(on: Option<&str>, tests: &[&str], otherwise: bool) -> Vec<String> {
     b.node(None, "branch", |b, id| {
         let on = on.map(|text| b.expr(text));
         let case = |(at, text): (usize, &&str)| {
-            let test = if on.is_some() { Test::Equals(b.expr(text)) } else { Test::When(b.condition(json(text))) };
-            Case { test, node: b.evaluate(Some(id), &format!("case{at}"), "0") }
+            let test = if on.is_some() { BranchTest::Equals(b.expr(text)) } else { BranchTest::When(b.condition(json(text))) };
+            BranchCase { test, node: b.evaluate(Some(id), &format!("case{at}"), "0") }
         };
         let cases = tests.iter().enumerate().map(case).collect();
         let otherwise = otherwise.then(|| b.evaluate(Some(id), "otherwise", "0"));
@@ -495,7 +495,7 @@ fn choosing(on: Option<&str>, tests: &[&str], otherwise: bool) -> Vec<String> {
 }
 
 #[test]
-fn a_branch_takes_the_first_that_holds() {
+fn a_branch_takes_the_first_case_that_holds() {
     assert_eq!(choosing(None, &["false", "true", "true"], true), ["case1"]);
     assert_eq!(choosing(None, &["false"], true), ["otherwise"]);
     assert_eq!(choosing(None, &["false"], false), [""; 0]);
@@ -506,12 +506,12 @@ fn a_branch_takes_the_first_that_holds() {
 // What every node can have.
 
 #[test]
-fn a_node_says_what_it_gives_and_sees_its_own_outcome() {
+fn an_output_expression_sees_the_outcome_of_its_node() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let work = b.effect(id, "work", "5");
         let output = b.expr(r#"{"it": {"$node": "work"}, "was": {"$status": "work"}, "tries": {"$attempts": "work"}}"#);
-        b.at(work).output = Some(output);
+        b.node_mut(work).output = Some(output);
         vec![work, b.evaluate(id, "reader", r#"{"$get": [{"$node": "work"}, "it"]}"#)]
     });
     let program = b.load();
@@ -520,31 +520,31 @@ fn a_node_says_what_it_gives_and_sees_its_own_outcome() {
 }
 
 #[test]
-fn a_node_in_time_or_not() {
+fn a_node_timeout_sets_the_configured_status_without_a_retry() {
     for (status, answered) in [(Status::TimedOut, false), (Status::Failed, false), (Status::Succeeded, true)] {
         let mut b = Builder::new();
         let id = b.effect(None, "work", "0");
-        let wanted = if answered { Status::TimedOut } else { status };
-        b.at(id).timeout = Some(Timeout { after: Amount::Fixed(secs(5)), status: wanted });
-        b.at(id).retry = Some(retry(3, secs(1)));
+        let timeout_status = if answered { Status::TimedOut } else { status };
+        b.node_mut(id).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(5)), status: timeout_status });
+        b.node_mut(id).retry = Some(retry(3, secs(1)));
         let program = b.load();
         let mut sim = begun(&program);
-        sim.pass(secs(4));
+        sim.advance(secs(4));
         if answered {
             sim.succeed("work", 1u32);
         }
-        sim.pass(secs(11));
+        sim.advance(secs(11));
         assert_eq!(sim.status(), status, "a node out of time is not tried again");
         assert_eq!(sim.dispatched.len(), 1);
     }
 }
 
 #[test]
-fn a_nodes_time_counts_over_all_its_tries() {
+fn a_node_timeout_covers_all_attempts() {
     let mut b = Builder::new();
     let id = b.effect(None, "work", "0");
-    b.at(id).timeout = Some(Timeout { after: Amount::Fixed(secs(10)), status: Status::TimedOut });
-    b.at(id).retry = Some(retry(100, secs(3)));
+    b.node_mut(id).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(10)), status: Status::TimedOut });
+    b.node_mut(id).retry = Some(retry(100, secs(3)));
     let program = b.load();
     let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::fail()));
     sim.start().run();
@@ -552,16 +552,16 @@ fn a_nodes_time_counts_over_all_its_tries() {
 }
 
 #[test]
-fn what_ends_as_soon_as_it_is_entered_leaves_no_timer() {
-    let timeout = || Some(Timeout { after: Amount::Fixed(secs(500)), status: Status::TimedOut });
+fn a_node_that_ends_on_entry_leaves_no_timer() {
+    let timeout = || Some(NodeTimeout { after: Amount::Fixed(secs(500)), status: Status::TimedOut });
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
-        let empty = b.together(id, "empty", |_, _| Vec::new());
+        let empty = b.parallel(id, "empty", |_, _| Vec::new());
         let untaken =
             b.node(id, "untaken", |_, _| NodeKind::Branch(Branch { on: None, cases: Vec::new(), otherwise: None }));
         let answered = b.signal(id, "answered", "go");
         for node in [empty, untaken, answered] {
-            b.at(node).timeout = timeout();
+            b.node_mut(node).timeout = timeout();
         }
         vec![b.effect(id, "work", "0"), empty, untaken, answered, b.effect(id, "last", "0")]
     });
@@ -576,10 +576,10 @@ fn what_ends_as_soon_as_it_is_entered_leaves_no_timer() {
 fn a_retry_of_a_node_enters_it_as_a_new_generation() {
     let mut b = Builder::new();
     let id = b.sequence(None, "root", |b, id| vec![b.effect(id, "a", "0"), b.effect(id, "b", "0")]);
-    b.at(id).retry = Some(retry(3, secs(1)));
+    b.node_mut(id).retry = Some(retry(3, secs(1)));
     let program = b.load();
     let mut sim = begun(&program);
-    sim.succeed("root.a", 1u32).fail("root.b").pass(secs(1));
+    sim.succeed("root.a", 1u32).fail("root.b").advance(secs(1));
     sim.succeed("root.a", 1u32).succeed("root.b", 2u32);
     assert_eq!(sim.output(), json(r#"{"a": 1, "b": 2}"#));
     let keys: Vec<(String, u32)> =
@@ -593,10 +593,10 @@ fn a_retry_of_a_node_enters_it_as_a_new_generation() {
 fn a_node_cancelled_at_its_retry_is_not_entered() {
     for cancelled in [true, false] {
         let mut b = Builder::new();
-        let id = b.together(None, "root", |b, id| vec![b.together(id, "a", |b, id| vec![b.effect(id, "work", "0")])]);
-        b.at(id).retry = Some(retry(3, secs(4)));
-        b.at(id).timeout = Some(Timeout { after: Amount::Fixed(secs(5)), status: Status::TimedOut });
-        b.at(id).output = Some(b.expr("1"));
+        let id = b.parallel(None, "root", |b, id| vec![b.parallel(id, "a", |b, id| vec![b.effect(id, "work", "0")])]);
+        b.node_mut(id).retry = Some(retry(3, secs(4)));
+        b.node_mut(id).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(5)), status: Status::TimedOut });
+        b.node_mut(id).output = Some(b.expr("1"));
         let program = b.load();
         let mut sim = begun(&program);
         sim.fail("root.a.work");
@@ -606,7 +606,7 @@ fn a_node_cancelled_at_its_retry_is_not_entered() {
             true => sim.cancel(),
             false => sim.tick(TickKind::TimerDue),
         };
-        sim.settle();
+        sim.drain_buffer();
         assert_eq!(sim.status(), if cancelled { Status::Cancelled } else { Status::TimedOut });
         assert_eq!((sim.output(), sim.state.frames.iter().count()), (Value::Int(1), 0));
     }
@@ -628,7 +628,7 @@ fn outputs_and_parameters_belong_to_the_run() {
 }
 
 #[test]
-fn an_ended_run_takes_nothing_more() {
+fn an_ended_run_accepts_no_ticks() {
     let mut b = Builder::new();
     b.evaluate(None, "work", "1");
     let program = b.load();
@@ -638,7 +638,7 @@ fn an_ended_run_takes_nothing_more() {
 }
 
 #[test]
-fn a_plan_that_could_never_end_or_never_run_is_refused() {
+fn a_plan_that_can_never_end_or_run_is_rejected() {
     let refused = |kind: NodeKind| {
         let mut b = Builder::new();
         b.node(None, "root", |b, id| {
@@ -649,10 +649,10 @@ fn a_plan_that_could_never_end_or_never_run_is_refused() {
         Program::load(b.plan, &[&support::language::TestLanguage], Limits::default()).is_err()
     };
     let child = |node: u32, after: &[u32]| {
-        let after = after.iter().map(|child| After { child: *child, accepts: StatusSet::all() }).collect();
-        Child { node: NodeId(node), after, condition: None, group: None }
+        let after = after.iter().map(|child| GraphDependency { child: *child, accepts: StatusSet::all() }).collect();
+        GraphChild { node: NodeId(node), after, condition: None, group: None }
     };
-    let of = |children: Vec<Child>| NodeKind::Graph(graph(children));
+    let of = |children: Vec<GraphChild>| NodeKind::Graph(graph(children));
     assert!(!refused(of(vec![child(1, &[]), child(2, &[0])])));
     assert!(!refused(of(vec![child(1, &[1]), child(2, &[])])), "order of writing does not matter");
     assert!(refused(of(vec![child(1, &[1]), child(2, &[0])])), "a circle");

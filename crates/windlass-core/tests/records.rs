@@ -6,34 +6,34 @@ use support::looped::*;
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::state::Body;
+use windlass_core::state::FrameBody;
 use windlass_core::{Limits, Program, Status};
 use windlass_value::{IterationRecords, Value};
 
 fn recorded(sim: &Sim) -> IterationRecords {
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
     let loops = scope.outcomes.iter().filter_map(|(_, outcome)| outcome.loop_summary.as_ref());
-    match loops.map(|turns| turns.records.clone()).next().unwrap() {
+    match loops.map(|summary| summary.records.clone()).next().unwrap() {
         IterationRecords::None => IterationRecords::None,
-        IterationRecords::Last(record) => IterationRecords::Last(sim.values.whole(&record)),
-        IterationRecords::All(records) => IterationRecords::All(sim.values.whole(&records)),
+        IterationRecords::Last(record) => IterationRecords::Last(sim.values.resolve(&record)),
+        IterationRecords::All(records) => IterationRecords::All(sim.values.resolve(&records)),
     }
 }
 
 /// Every turn writes down its item and how its two actions ended.
-fn recording(in_flight: u64, keep: RecordRetention, on_iteration_failure: IterationFailure) -> Program {
+fn recording(in_flight: u64, retention: RecordRetention, on_iteration_failure: IterationFailure) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.node(id, "body", |b, id| {
             let (one, two) = (b.effect(Some(id), "one", "0"), b.evaluate(Some(id), "two", "2"));
-            let accepts = windlass_core::StatusSet::of([Status::Succeeded]);
+            let accepts = windlass_core::StatusSet::from_statuses([Status::Succeeded]);
             NodeKind::Graph(graph(vec![
-                Child { node: one, after: Vec::new(), condition: None, group: None },
-                Child { node: two, after: vec![After { child: 0, accepts }], condition: None, group: None },
+                GraphChild { node: one, after: Vec::new(), condition: None, group: None },
+                GraphChild { node: two, after: vec![GraphDependency { child: 0, accepts }], condition: None, group: None },
             ]))
         });
         let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
-        Loop { records: Some(Records::new(value, keep)), on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
+        Loop { records: Some(RecordingSpec::new(value, retention)), on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
     })
 }
 
@@ -58,7 +58,7 @@ fn the_last_iteration_by_index_is_recorded() {
 fn an_iteration_that_stops_the_loop_is_recorded_and_a_cancelled_one_is_not() {
     let program = recording(2, RecordRetention::All, IterationFailure::Stop { running_finish: false });
     let mut sim = begun(&program);
-    sim.fail("loop[1].body.one").pass(secs(30));
+    sim.fail("loop[1].body.one").advance(secs(30));
     assert_eq!(recorded(&sim), IterationRecords::All(json(r#"[null, [1, "failed", "skipped"]]"#)));
 }
 
@@ -73,10 +73,10 @@ fn iterations_allowed_to_finish_are_recorded() {
 
 #[test]
 fn a_loop_without_iterations_records_nothing() {
-    for (keep, expected) in [(RecordRetention::Last, IterationRecords::Last(Value::Null)), (RecordRetention::All, IterationRecords::All(json("[]")))] {
+    for (retention, expected) in [(RecordRetention::Last, IterationRecords::Last(Value::Null)), (RecordRetention::All, IterationRecords::All(json("[]")))] {
         let program = looped(|b, id| {
             let items = range(b, 0);
-            let records = Some(Records::new(b.expr("1"), keep));
+            let records = Some(RecordingSpec::new(b.expr("1"), retention));
             Loop { records, ..each(items, 1, b.evaluate(id, "body", "1")) }
         });
         assert_eq!(recorded(&ran(&program)), expected);
@@ -84,10 +84,10 @@ fn a_loop_without_iterations_records_nothing() {
 }
 
 #[test]
-fn a_record_that_cannot_be_made_fails_the_loop_unless_it_ends_anyway() {
+fn a_failing_record_fails_the_loop_unless_it_ends_anyway() {
     let with = |fails: bool| {
         let program = looped(|b, id| {
-            let records = Some(Records::new(b.expr(r#"{"$fail": "no record"}"#), RecordRetention::All));
+            let records = Some(RecordingSpec::new(b.expr(r#"{"$fail": "no record"}"#), RecordRetention::All));
             Loop { records, ..repeat(3, if fails { b.effect(id, "body", "1") } else { b.evaluate(id, "body", "1") }) }
         });
         let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::fail()));
@@ -103,15 +103,15 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     let limits = Limits { loop_chunk_items: 10, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
         let items = range(b, 2_005);
-        let records = Some(Records::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), RecordRetention::All));
-        Loop { records, collect: Collect::Last, ..each(items, 4, b.evaluate(id, "body", "1")) }
+        let records = Some(RecordingSpec::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), RecordRetention::All));
+        Loop { records, collect: CollectMode::Last, ..each(items, 4, b.evaluate(id, "body", "1")) }
     });
     let mut sim = Sim::new(&program, support::world::echo());
     sim.values = MemoryValues::forgetful();
     sim.start();
     while !sim.ended() {
         for (_, frame) in sim.state.frames.iter() {
-            if let Body::Loop(body) = &frame.body {
+            if let FrameBody::Loop(body) = &frame.body {
                 assert!(body.records.tail.len() + body.records.early.len() < 14, "records pile up");
             }
         }
@@ -127,7 +127,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
 const ENTRY: &str = r#"{"city": {"$turn": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
                         "why": {"$get": [{"$var": "error"}, "code"]}}"#;
 
-fn entered(in_flight: u64, collect: Collect, on_iteration_failure: IterationFailure, entry: &str) -> Program {
+fn entered(in_flight: u64, collect: CollectMode, on_iteration_failure: IterationFailure, entry: &str) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.effect(id, "body", "0");
@@ -137,7 +137,7 @@ fn entered(in_flight: u64, collect: Collect, on_iteration_failure: IterationFail
 
 #[test]
 fn entries_cover_successful_and_failed_iterations_in_index_order() {
-    let program = entered(3, Collect::Stats, IterationFailure::Count, ENTRY);
+    let program = entered(3, CollectMode::Stats, IterationFailure::Count, ENTRY);
     let mut sim = begun(&program);
     sim.succeed("loop[2].body", "c").fail("loop[1].body").succeed("loop[0].body", "a");
     let expected = r#"{"results": [{"city": 0, "status": "success", "data": "a", "why": null},
@@ -152,21 +152,21 @@ fn entries_cover_successful_and_failed_iterations_in_index_order() {
 /// A turn that stops the loop has its entry; one that the loop calls off has none.
 #[test]
 fn a_cancelled_iteration_has_no_entry() {
-    let program = entered(3, Collect::List, IterationFailure::Stop { running_finish: false }, ENTRY);
+    let program = entered(3, CollectMode::List, IterationFailure::Stop { running_finish: false }, ENTRY);
     let mut sim = begun(&program);
-    sim.fail("loop[0].body").pass(secs(60));
+    sim.fail("loop[0].body").advance(secs(60));
     let results = sim.output();
     let cities: Vec<Option<&Value>> = results.as_list().unwrap().iter().map(|entry| entry.get("city")).collect();
     assert_eq!((sim.status(), cities), (Status::Failed, vec![Some(&Value::Int(0)), None, None]));
 }
 
 #[test]
-fn an_entry_that_cannot_be_worked_out_fails_the_loop_and_only_lists_have_any() {
+fn a_failing_entry_fails_the_loop_and_only_lists_have_entries() {
     let fails = r#"{"$fail": "no entry"}"#;
-    let program = entered(1, Collect::List, IterationFailure::Count, fails);
+    let program = entered(1, CollectMode::List, IterationFailure::Count, fails);
     let sim = ran(&program);
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
-    for collect in [Collect::Last, Collect::Report] {
+    for collect in [CollectMode::Last, CollectMode::Report] {
         let program = entered(1, collect, IterationFailure::Count, fails);
         assert_eq!(ran(&program).status(), Status::Succeeded, "{collect:?}");
     }
@@ -196,7 +196,7 @@ fn an_iteration_sees_the_item_name_and_the_item_count() {
         let items = range(b, 2);
         let body = b.looping(id, "inner", |b, id| {
             let body = b.evaluate(id, "known", ITERATION_FACTS);
-            Loop { collect: Collect::Last, ..repeat(1, body) }
+            Loop { collect: CollectMode::Last, ..repeat(1, body) }
         });
         Loop { item: Some("city".into()), ..each(items, 1, body) }
     });

@@ -15,12 +15,12 @@ fn pipeline(make: impl FnOnce(&mut Builder) -> Vec<Task>) -> Program {
     b.load()
 }
 
-fn refused(code: &str) -> TaskOutcome {
+fn failure_with_code(code: &str) -> TaskOutcome {
     TaskOutcome::failure(ErrorInfo::new(code, "http", "no").replied())
 }
 
 /// `outcome.error.code` is this one.
-fn on_code(b: &mut Builder, code: &str, directive: Directive) -> Rule {
+fn on_code(b: &mut Builder, code: &str, directive: Directive) -> TaskRule {
     let found = r#"{"$get": [{"$get": [{"$var": "outcome"}, "error"]}, "code"]}"#;
     rule(Some(b.condition(json(&format!(r#"{{"$eq": [{found}, "{code}"]}}"#)))), directive)
 }
@@ -37,12 +37,12 @@ fn a_rule_that_writes_sends_another_request() {
         let program = pipeline(|b| {
             let mut again = rule(None, Directive::Retry(retry(3, Duration::ZERO)));
             let seven = b.expr("7");
-            again.writes.extend(writes.then(|| Write::new(Level::Step, "hint", WriteOp::Set, Some(seven))));
+            again.writes.extend(writes.then(|| VariableUpdate::new(Level::Step, "hint", WriteOp::Set, Some(seven))));
             vec![Task { rules: vec![again], ..task("call", b.action(r#"{"$var": "hint"}"#)) }]
         });
         let mut sim = begun(&program);
         sim.reply("pipe.call", TaskOutcome::failure(ErrorInfo::new("lost", "connection", "no answer")));
-        sim.pass(Duration::ZERO);
+        sim.advance(Duration::ZERO);
         let sent: Vec<_> = sim.dispatched.iter().map(|job| (job.key.group, job.input.clone())).collect();
         assert_eq!(sent, [(0, Value::Null), second], "{writes}");
     }
@@ -54,9 +54,9 @@ fn a_rule_that_writes_sends_another_request() {
 fn pages(times: Amount<u64>) -> Program {
     pipeline(|b| {
         let more = b.condition(json(r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "more"]}"#));
-        let back = Rule { max_matches: Some(times), ..rule(Some(more), Directive::Jump(0)) };
+        let back = TaskRule { max_matches: Some(times), ..rule(Some(more), Directive::Jump(0)) };
         let visit = b.expr(r#"{"last": {"$var": "_visit"}}"#);
-        let end = Rule { previous: Some(visit), ..Rule::new(Directive::Continue) };
+        let end = TaskRule { previous: Some(visit), ..TaskRule::new(Directive::Continue) };
         vec![Task { rules: vec![back, end], ..task("call", b.action(r#"{"$var": "_visit"}"#)) }]
     })
 }
@@ -66,7 +66,7 @@ fn page(sim: &mut Sim, more: bool) {
 }
 
 #[test]
-fn a_bounded_jump_is_spent_and_the_next_rule_is_looked_at() {
+fn an_exhausted_bounded_jump_falls_through_to_the_next_rule() {
     let program = pages(Amount::Fixed(2));
     let mut sim = begun(&program);
     (0..3).for_each(|_| page(&mut sim, true));
@@ -80,7 +80,7 @@ fn a_bound_may_be_computed_from_the_outcome_and_zero_never_matches() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
         let bound = Amount::Computed(b.expr(r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "pages"]}"#));
-        let back = Rule { max_matches: Some(bound), ..Rule::new(Directive::Jump(0)) };
+        let back = TaskRule { max_matches: Some(bound), ..TaskRule::new(Directive::Jump(0)) };
         NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules: vec![back], ..task("call", b.action("1")) }] })
     });
     let program = b.load();
@@ -95,13 +95,13 @@ fn a_bound_may_be_computed_from_the_outcome_and_zero_never_matches() {
 
 /// Rules without a bound share the task's tries; bounded ones count for themselves.
 #[test]
-fn a_bounded_retry_counts_its_own_tries() {
+fn a_bounded_retry_counts_its_own_attempts() {
     let program = |bounded: bool| {
         pipeline(|b| {
             let times = bounded.then_some(Amount::Fixed(u64::MAX));
             let busy = on_code(b, "429", Directive::Retry(retry(3, secs(1))));
             let down = on_code(b, "503", Directive::Retry(retry(2, secs(1))));
-            let rules = vec![Rule { max_matches: times.clone(), ..busy }, Rule { max_matches, ..down }];
+            let rules = vec![TaskRule { max_matches: times.clone(), ..busy }, TaskRule { max_matches, ..down }];
             vec![Task { rules, ..task("call", b.action("1")) }]
         })
     };
@@ -109,7 +109,7 @@ fn a_bounded_retry_counts_its_own_tries() {
         let program = program(bounded);
         let mut sim = begun(&program);
         for code in codes {
-            sim.reply("pipe.call", refused(code)).pass(secs(1));
+            sim.reply("pipe.call", failure_with_code(code)).advance(secs(1));
         }
         (sim.ended(), sim.dispatched.len())
     };
@@ -121,33 +121,33 @@ fn a_bounded_retry_counts_its_own_tries() {
 
 /// Backoff grows with the rule's own tries, not with those of another.
 #[test]
-fn a_bounded_retry_waits_by_its_own_tries() {
+fn a_bounded_retry_backs_off_by_its_own_attempts() {
     let program = pipeline(|b| {
         let mut slow = retry(9, secs(1));
         slow.backoff.growth = Growth::Exponential(10.0);
         let times = Some(Amount::Fixed(5));
-        let busy = Rule { max_matches: times.clone(), ..on_code(b, "429", Directive::Retry(retry(9, secs(1)))) };
-        let down = Rule { max_matches: times, ..on_code(b, "503", Directive::Retry(slow)) };
+        let busy = TaskRule { max_matches: times.clone(), ..on_code(b, "429", Directive::Retry(retry(9, secs(1)))) };
+        let down = TaskRule { max_matches: times, ..on_code(b, "503", Directive::Retry(slow)) };
         vec![Task { rules: vec![busy, down], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", refused("429")).pass(secs(1)).reply("pipe.call", refused("503")).pass(secs(1));
+    sim.reply("pipe.call", failure_with_code("429")).advance(secs(1)).reply("pipe.call", failure_with_code("503")).advance(secs(1));
     assert_eq!(sim.dispatched.len(), 3, "one second, although it is the third try");
 }
 
 /// A page has its tries anew; the pages are counted over all.
 #[test]
-fn tries_begin_anew_at_each_visit_and_jumps_do_not() {
+fn attempts_reset_at_each_visit_and_jumps_do_not() {
     let program = pipeline(|b| {
         let down = on_code(b, "503", Directive::Retry(retry(2, secs(1))));
-        let down = Rule { max_matches: Some(Amount::Fixed(1)), ..down };
-        let back = Rule { max_matches: Some(Amount::Fixed(2)), ..Rule::new(Directive::Jump(0)) };
+        let down = TaskRule { max_matches: Some(Amount::Fixed(1)), ..down };
+        let back = TaskRule { max_matches: Some(Amount::Fixed(2)), ..TaskRule::new(Directive::Jump(0)) };
         let failed = on_code(b, "503", Directive::Fail { status: Status::Failed, error: None });
         vec![Task { rules: vec![down, failed, back], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
     for _ in 0..3 {
-        sim.reply("pipe.call", refused("503")).pass(secs(1)).succeed("pipe.call", 1u32);
+        sim.reply("pipe.call", failure_with_code("503")).advance(secs(1)).succeed("pipe.call", 1u32);
     }
     assert_eq!((sim.status(), attempts(&sim)), (Status::Succeeded, vec![1, 2, 1, 2, 1, 2]));
 }
@@ -155,35 +155,35 @@ fn tries_begin_anew_at_each_visit_and_jumps_do_not() {
 // The task's own retry.
 
 #[test]
-fn a_tasks_own_tries_come_before_its_rules() {
+fn the_tasks_own_attempts_precede_its_rules() {
     let program = pipeline(|b| {
         let took = b.expr(r#"[{"$var": "_attempt"}, {"$get": [{"$get": [{"$var": "outcome"}, "meta"]}, "attempt"]}]"#);
-        let gives_up = Rule { previous: Some(took), ..Rule::new(Directive::Continue) };
+        let gives_up = TaskRule { previous: Some(took), ..TaskRule::new(Directive::Continue) };
         vec![Task { retry: Some(retry(3, secs(1))), rules: vec![gives_up], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", refused("500")).pass(secs(1)).reply("pipe.call", refused("500")).pass(secs(1));
+    sim.reply("pipe.call", failure_with_code("500")).advance(secs(1)).reply("pipe.call", failure_with_code("500")).advance(secs(1));
     assert!(!sim.ended(), "no rule has been asked yet");
-    sim.reply("pipe.call", refused("500"));
+    sim.reply("pipe.call", failure_with_code("500"));
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json("[3, 3]")));
 }
 
 /// A rule that asks for the task again gives it its own tries anew.
 #[test]
-fn each_round_that_a_rule_asks_for_has_the_tasks_own_tries() {
+fn each_retry_by_a_rule_has_the_tasks_own_attempts() {
     let program = pipeline(|b| {
         let again = on_code(b, "500", Directive::Retry(retry(2, secs(10))));
         vec![Task { retry: Some(retry(2, secs(1))), rules: vec![again], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
     for wait in [1, 10, 1] {
-        sim.reply("pipe.call", refused("500"));
+        sim.reply("pipe.call", failure_with_code("500"));
         let before = sim.dispatched.len();
-        sim.pass(Duration(secs(wait).0 - 1));
+        sim.advance(Duration(secs(wait).0 - 1));
         assert_eq!(sim.dispatched.len(), before);
-        sim.pass(Duration(1));
+        sim.advance(Duration(1));
     }
-    sim.reply("pipe.call", refused("500"));
+    sim.reply("pipe.call", failure_with_code("500"));
     assert_eq!((sim.status(), attempts(&sim)), (Status::Failed, vec![1, 2, 3, 4]));
 }
 
@@ -198,26 +198,26 @@ fn amounts_of_a_retry_see_the_task() {
     });
     let mut sim = begun(&program);
     let facts = Value::object([("http", Value::object([("wait", 30u32)]))]);
-    let busy = TaskOutcome { facts, ..refused("429") };
-    sim.reply("pipe.call", busy.clone()).pass(secs(29));
+    let busy = TaskOutcome { facts, ..failure_with_code("429") };
+    sim.reply("pipe.call", busy.clone()).advance(secs(29));
     assert_eq!(sim.dispatched.len(), 1);
-    sim.pass(secs(1)).reply("pipe.call", busy.clone()).pass(secs(30)).reply("pipe.call", busy);
+    sim.advance(secs(1)).reply("pipe.call", busy.clone()).advance(secs(30)).reply("pipe.call", busy);
     assert_eq!((sim.status(), sim.dispatched.len()), (Status::Failed, 3));
 }
 
 // What is known of an outcome.
 
 #[test]
-fn facts_lie_beside_the_outcome_and_its_meta_is_complete() {
+fn facts_are_added_to_the_outcome_and_its_meta_is_complete() {
     let program = pipeline(|b| {
-        let seen = Rule { previous: Some(b.expr(r#"{"$var": "outcome"}"#)), ..Rule::new(Directive::Continue) };
+        let seen = TaskRule { previous: Some(b.expr(r#"{"$var": "outcome"}"#)), ..TaskRule::new(Directive::Continue) };
         vec![Task { rules: vec![seen], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
     sim.now = Timestamp(2_000_000);
     let facts = json(r#"{"http": {"status": 404}, "status": "made up"}"#);
     let meta = json(r#"{"usage": {"tokens": 3}, "attempt": 77}"#);
-    sim.reply("pipe.call", TaskOutcome { facts, meta, ..refused("404") });
+    sim.reply("pipe.call", TaskOutcome { facts, meta, ..failure_with_code("404") });
     let outcome = json(
         r#"{"status": "error", "result": null, "error": {"code": "404", "kind": "http", "message": "no"},
             "meta": {"usage": {"tokens": 3}, "attempt": 1, "duration_ms": 2000, "started_at": "1970-01-01T00:00:00.000Z",
@@ -236,13 +236,13 @@ fn large_facts_travel_by_reference_and_can_be_read() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
         let trace = b.expr(r#"{"$len": {"$get": [{"$get": [{"$var": "outcome"}, "py"]}, "exception"]}}"#);
-        let seen = Rule { previous: Some(trace), ..Rule::new(Directive::Continue) };
+        let seen = TaskRule { previous: Some(trace), ..TaskRule::new(Directive::Continue) };
         NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules: vec![seen], ..task("call", b.action("1")) }] })
     });
     let program = b.load_with(Limits { max_inline_bytes: 1_000, ..Limits::default() });
     let mut sim = begun(&program);
     let py = Value::object([("exception", Value::from("x".repeat(5_000)))]);
-    sim.reply("pipe.call", TaskOutcome { facts: Value::object([("py", py)]), ..refused("py") });
+    sim.reply("pipe.call", TaskOutcome { facts: Value::object([("py", py)]), ..failure_with_code("py") });
     assert_eq!(sim.output(), Value::Int(5_000));
     let published = &sim.events_of("task.processed")[0].data;
     assert!(matches!(published.get("outcome").unwrap().get("py"), Some(Value::Stored(_))));
@@ -252,12 +252,12 @@ fn large_facts_travel_by_reference_and_can_be_read() {
 fn a_hidden_task_has_no_events() {
     let program = pipeline(|b| {
         let hidden = |task: Task| Task { hidden: true, ..task };
-        let write = Write { hidden: true, ..b.writes("x", WriteOp::Set, "1") };
+        let write = VariableUpdate { hidden: true, ..b.writes("x", WriteOp::Set, "1") };
         let call = Task { retry: Some(retry(2, secs(1))), ..task("call", b.action("1")) };
         vec![hidden(call), hidden(task("write", Action::Write(write))), task("end", Action::Evaluate(b.expr("2")))]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", refused("500")).pass(secs(1)).succeed("pipe.call", 1u32);
+    sim.reply("pipe.call", failure_with_code("500")).advance(secs(1)).succeed("pipe.call", 1u32);
     let published: Vec<&str> =
         sim.kinds().into_iter().filter(|kind| kind.starts_with("task") || *kind == "ctx.patched").collect();
     assert_eq!((sim.output(), published), (Value::Int(2), vec!["task.started", "task.processed"]));
@@ -277,12 +277,12 @@ fn a_single_labelled_task_sees_itself_and_is_published() {
 
 /// The input of a later try tells which one it is.
 #[test]
-fn a_try_knows_its_number() {
+fn an_attempt_sees_its_number() {
     let program = pipeline(|b| {
         vec![Task { retry: Some(retry(2, secs(1))), ..task("call", b.action(r#"{"$var": "_attempt"}"#)) }]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", refused("500")).pass(secs(1));
+    sim.reply("pipe.call", failure_with_code("500")).advance(secs(1));
     let inputs: Vec<Value> = sim.dispatched.iter().map(|job| job.input.clone()).collect();
     assert_eq!(inputs, [Value::Int(1), Value::Int(2)]);
 }
@@ -290,7 +290,7 @@ fn a_try_knows_its_number() {
 // Guards.
 
 #[test]
-fn what_is_missing_makes_a_guard_false() {
+fn missing_values_make_a_guard_false() {
     let missing = json(r#"{"$eq": [{"$node": "nobody"}, 1]}"#);
     let program = |guard: bool| {
         pipeline(|b| {
@@ -304,7 +304,7 @@ fn what_is_missing_makes_a_guard_false() {
 
 /// Only what is missing: anything else that is wrong is still wrong.
 #[test]
-fn a_guard_that_fails_otherwise_fails() {
+fn any_other_guard_error_is_a_failure() {
     for wrong in [r#"{"$not": 5}"#, "7"] {
         let program = pipeline(|b| {
             let when = b.guard(json(wrong));
@@ -316,13 +316,13 @@ fn a_guard_that_fails_otherwise_fails() {
 
 /// A guard asks for values that are elsewhere as any other expression does.
 #[test]
-fn a_guard_waits_for_values_that_are_elsewhere() {
+fn a_guard_loads_values_stored_outside_the_state() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let large = b.evaluate(id, "large", r#"{"$text": 300}"#);
         let look = b.node(id, "look", |b, _| {
             let when = b.guard(json(r#"{"$eq": [{"$len": {"$node": "large"}}, 300]}"#));
-            let rules = vec![Rule { previous: Some(b.expr("\"long\"")), ..rule(Some(when), Directive::Break) }];
+            let rules = vec![TaskRule { previous: Some(b.expr("\"long\"")), ..rule(Some(when), Directive::Break) }];
             NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules, ..task("a", Action::Evaluate(b.expr("1"))) }] })
         });
         vec![large, look]
@@ -339,7 +339,7 @@ fn a_guard_waits_for_values_that_are_elsewhere() {
 /// The last of these writes gives this.
 fn written(input: &str, writes: &[(WriteOp, &str)], level: Level, fresh: bool) -> Result<Value, String> {
     let program = pipeline(|b| {
-        let write = |b: &mut Builder, op, value| Write { level, fresh, ..b.writes("n", op, value) };
+        let write = |b: &mut Builder, op, value| VariableUpdate { level, ignores_input: fresh, ..b.writes("n", op, value) };
         let mut tasks: Vec<Task> =
             writes.iter().map(|(op, value)| task("w", Action::Write(write(b, *op, value)))).collect();
         tasks.push(task("end", Action::Evaluate(b.expr(r#"{"$var": "n"}"#))));
@@ -351,7 +351,7 @@ fn written(input: &str, writes: &[(WriteOp, &str)], level: Level, fresh: bool) -
 }
 
 #[test]
-fn changes_begin_with_nothing_or_with_the_runs_input() {
+fn writes_start_from_null_or_the_run_input() {
     let run = |writes: &[(WriteOp, &str)]| written("{}", writes, Level::Run, false);
     assert_eq!(run(&[(WriteOp::Add, "4")]), Ok(Value::Int(4)));
     assert_eq!(run(&[(WriteOp::Subtract, "4"), (WriteOp::Add, "1.5")]), Ok(json("-2.5")));
@@ -381,7 +381,7 @@ fn a_write_among_tasks_sees_what_the_task_sees() {
 
 /// A list grows where it is, whether its parts are here or elsewhere.
 #[test]
-fn lists_are_extended_by_what_is_stored_elsewhere() {
+fn lists_are_extended_by_stored_values() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let parts = b.evaluate(id, "parts", r#"{"$range": 40}"#);
@@ -398,21 +398,21 @@ fn lists_are_extended_by_what_is_stored_elsewhere() {
 
 /// The place of an error is the task; what is told of a task has one path. A lone task without a label is its node.
 #[test]
-fn what_fails_is_named_with_its_task() {
+fn a_failure_path_names_the_task() {
     let failing = |label: &'static str| {
         pipeline(move |b| vec![Task { retry: Some(retry(2, secs(1))), ..task(label, b.action("1")) }])
     };
     for (label, path) in [("load", "pipe.load"), ("", "pipe")] {
         let program = failing(label);
         let mut sim = begun(&program);
-        sim.reply(path, refused("500")).pass(secs(1)).reply(path, refused("500"));
+        sim.reply(path, failure_with_code("500")).advance(secs(1)).reply(path, failure_with_code("500"));
         for kind in ["task.started", "task.processed"] {
             assert_eq!(sim.paths(kind), [path, path], "{kind}");
         }
         assert_eq!(sim.paths("task.retrying"), [path]);
         let failed = sim.events_of("step.failed");
         assert_eq!(failed.first().map(|event| &*event.path), Some("pipe"), "the step is still told of as itself");
-        let told = failed.first().and_then(|event| event.data.get("error")?.get("path"));
-        assert_eq!(told, Some(&Value::from(path)));
+        let error_path = failed.first().and_then(|event| event.data.get("error")?.get("path"));
+        assert_eq!(error_path, Some(&Value::from(path)));
     }
 }

@@ -10,12 +10,12 @@ use windlass_core::{Program, Status, StatusSet, TaskOutcome};
 use windlass_value::{Duration, Level, Value};
 
 fn write(b: &mut Builder, op: WriteOp, value: &str) -> Task {
-    let write = Write::new(Level::Step, "v", op, Some(b.expr(value)));
+    let write = VariableUpdate::new(Level::Step, "v", op, Some(b.expr(value)));
     Task { label: "w".into(), ..Task::new(Action::Write(write)) }
 }
 
 /// A pipeline with a scope: sets `v`, asks somebody, then gives `v`.
-fn keeper(b: &mut Builder, parent: Option<NodeId>, name: &str, value: &str) -> NodeId {
+fn scoped_pipeline(b: &mut Builder, parent: Option<NodeId>, name: &str, value: &str) -> NodeId {
     let id = b.node(parent, name, |b, _| {
         let set = write(b, WriteOp::Set, value);
         let (input, read) = (b.expr("1"), b.expr(r#"{"$var": "v"}"#));
@@ -23,40 +23,40 @@ fn keeper(b: &mut Builder, parent: Option<NodeId>, name: &str, value: &str) -> N
         let give = Task { label: "give".into(), ..Task::new(Action::Evaluate(read)) };
         NodeKind::Pipeline(Pipeline { tasks: vec![set, ask, give] })
     });
-    b.at(id).scope = true;
+    b.node_mut(id).scope = true;
     id
 }
 
-fn at_once<'p>() -> World<'p> {
+fn immediate_world<'p>() -> World<'p> {
     Box::new(|_, _, _| Reply::After(Duration::ZERO, TaskOutcome::success(0u32)))
 }
 
 fn output(program: &Program) -> Value {
-    let mut sim = Sim::new(program, at_once());
+    let mut sim = Sim::new(program, immediate_world());
     sim.start().run();
     sim.output()
 }
 
-fn child(node: NodeId) -> Child {
-    Child { node, after: Vec::new(), condition: None, group: None }
+fn child(node: NodeId) -> GraphChild {
+    GraphChild { node, after: Vec::new(), condition: None, group: None }
 }
 
-fn after(node: NodeId, before: u32) -> Child {
-    Child { after: vec![After { child: before, accepts: StatusSet::of([Status::Succeeded]) }], ..child(node) }
+fn after(node: NodeId, before: u32) -> GraphChild {
+    GraphChild { after: vec![GraphDependency { child: before, accepts: StatusSet::from_statuses([Status::Succeeded]) }], ..child(node) }
 }
 
 #[test]
 fn concurrent_nodes_have_separate_variables() {
     let mut b = Builder::new();
     b.node(None, "both", |b, id| {
-        let (one, two) = (keeper(b, Some(id), "one", "1"), keeper(b, Some(id), "two", "2"));
+        let (one, two) = (scoped_pipeline(b, Some(id), "one", "1"), scoped_pipeline(b, Some(id), "two", "2"));
         NodeKind::Graph(graph(vec![child(one), child(two)]))
     });
     assert_eq!(output(&b.load()), json(r#"{"one": 1, "two": 2}"#));
 }
 
 #[test]
-fn what_a_node_leaves_in_its_scope_goes_with_it_and_before_another_try() {
+fn a_scope_is_removed_with_its_node_and_before_a_retry() {
     let mut b = Builder::new();
     let root = b.node(None, "counter", |b, _| {
         let add = write(b, WriteOp::Add, "1");
@@ -66,10 +66,10 @@ fn what_a_node_leaves_in_its_scope_goes_with_it_and_before_another_try() {
     });
     let retry = retry(3, secs(1));
     let read = b.expr(r#"{"$var": "v"}"#);
-    let node = b.at(root);
+    let node = b.node_mut(root);
     (node.scope, node.retry, node.output) = (true, Some(retry), Some(read));
     let program = b.load();
-    let mut sim = Sim::new(&program, at_once());
+    let mut sim = Sim::new(&program, immediate_world());
     sim.start().run();
     let result = sim.state.result().unwrap();
     assert_eq!((result.status, &result.output), (Status::Failed, &Value::Int(1)), "the third try began with nothing");
@@ -77,7 +77,7 @@ fn what_a_node_leaves_in_its_scope_goes_with_it_and_before_another_try() {
 }
 
 #[test]
-fn names_inside_a_scope_hide_those_around_it() {
+fn names_inside_a_scope_shadow_outer_names() {
     let mut b = Builder::new();
     b.node(None, "root", |b, id| {
         let outer = b.evaluate(Some(id), "same", "1");
@@ -86,11 +86,11 @@ fn names_inside_a_scope_hide_those_around_it() {
             let same = b.evaluate(Some(id), "same", "2");
             NodeKind::Graph(graph(vec![child(reads), after(same, 0)]))
         });
-        b.at(inner).scope = true;
+        b.node_mut(inner).scope = true;
         NodeKind::Graph(graph(vec![child(outer), after(inner, 0)]))
     });
     let program = b.load();
-    let mut sim = Sim::new(&program, at_once());
+    let mut sim = Sim::new(&program, immediate_world());
     sim.start().run();
     assert_eq!(
         sim.state.result().unwrap().status,
@@ -106,17 +106,17 @@ fn skips_on(spreads: bool, unmet: Status) -> Vec<(String, Status)> {
         let bad = b.evaluate(Some(id), "bad", r#"{"$fail": "x"}"#);
         let one = b.evaluate(Some(id), "one", "1");
         let two = b.evaluate(Some(id), "two", "2");
-        let accepts = StatusSet::of([Status::Succeeded, Status::Skipped]);
-        let after = |node, before| Child { after: vec![After { child: before, accepts }], ..child(node) };
+        let accepts = StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
+        let after = |node, before| GraphChild { after: vec![GraphDependency { child: before, accepts }], ..child(node) };
         NodeKind::Graph(Graph {
-            ending: Ending::Any,
+            ending: GraphStatusRule::Any,
             unmet,
-            spreads,
+            skips_transitively: spreads,
             ..graph(vec![child(bad), after(one, 0), after(two, 1)])
         })
     });
     let program = b.load();
-    let mut sim = Sim::new(&program, at_once());
+    let mut sim = Sim::new(&program, immediate_world());
     sim.start().run();
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
     let named = |(id, outcome): &(NodeId, std::sync::Arc<windlass_core::Outcome>)| {
@@ -126,7 +126,7 @@ fn skips_on(spreads: bool, unmet: Status) -> Vec<(String, Status)> {
 }
 
 #[test]
-fn what_is_not_run_spreads_only_where_it_should() {
+fn skipping_propagates_only_where_configured() {
     let table = [
         (false, Status::Skipped, Status::Skipped, Status::Succeeded),
         (true, Status::Skipped, Status::Skipped, Status::Skipped),
@@ -141,12 +141,12 @@ fn what_is_not_run_spreads_only_where_it_should() {
 }
 
 /// The order in which six steps of two groups begin, two at a time. Those of group a take longer.
-fn order(pick: Pick) -> String {
+fn order(pick: PickPolicy) -> String {
     let mut b = Builder::new();
     b.node(None, "root", |b, id| {
         let children = ["a1", "a2", "a3", "a4", "b1", "b2"].map(|name| {
             let node = b.effect(Some(id), name, "1");
-            Child { group: Some(name[..1].into()), ..child(node) }
+            GraphChild { group: Some(name[..1].into()), ..child(node) }
         });
         NodeKind::Graph(Graph { max_concurrency: Some(2), pick, ..graph(children.to_vec()) })
     });
@@ -161,10 +161,10 @@ fn order(pick: Pick) -> String {
 }
 
 #[test]
-fn groups_take_turns_as_the_graph_says() {
-    assert_eq!(order(Pick::Ready), "a1 a2 a3 a4 b1 b2");
-    assert_eq!(order(Pick::RoundRobin), "a1 b1 a2 b2 a3 a4");
-    assert_eq!(order(Pick::LeastBusy), "a1 b1 b2 a2 a3 a4");
+fn the_pick_policy_decides_the_order_of_groups() {
+    assert_eq!(order(PickPolicy::Ready), "a1 a2 a3 a4 b1 b2");
+    assert_eq!(order(PickPolicy::RoundRobin), "a1 b1 a2 b2 a3 a4");
+    assert_eq!(order(PickPolicy::LeastBusy), "a1 b1 b2 a2 a3 a4");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn iteration_paths_follow_the_loops_style() {
             let body = b.sequence(id, "body", |b, id| vec![b.effect(id, "step", "1")]);
             Loop { iteration_path: turn_path: iteration_path, ..repeat(2, body) }
         });
-        let mut sim = Sim::new(&program, at_once());
+        let mut sim = Sim::new(&program, immediate_world());
         sim.start().run();
         let published: Vec<&str> =
             sim.events.iter().map(|event| &*event.path).filter(|path| path.ends_with("step")).collect();
@@ -183,15 +183,15 @@ fn iteration_paths_follow_the_loops_style() {
 }
 
 #[test]
-fn a_condition_over_what_is_not_there_skips_and_says_so() {
+fn a_condition_over_missing_values_skips_and_reports_it() {
     let mut b = Builder::new();
     b.node(None, "root", |b, id| {
         let node = b.evaluate(Some(id), "never", "1");
         let condition = b.guard(json(r#"{"$node": "nobody"}"#));
-        NodeKind::Graph(graph(vec![Child { condition: Some(condition), ..child(node) }]))
+        NodeKind::Graph(graph(vec![GraphChild { condition: Some(condition), ..child(node) }]))
     });
     let program = b.load();
-    let mut sim = Sim::new(&program, at_once());
+    let mut sim = Sim::new(&program, immediate_world());
     sim.start().run();
     let skipped = sim.events.iter().find(|event| &*event.kind == "step.skipped").unwrap();
     assert_eq!(skipped.data.get("reason").and_then(Value::as_str), Some("MissingData"));

@@ -9,15 +9,15 @@ use windlass_core::{Suspension, SuspendedOn, Limits, Program, Status, TaskOutcom
 use windlass_value::{Duration, Value};
 
 /// A step that is given five events, with so many workers and these tries.
-fn crowd(max_concurrency: u32, tries: u64) -> Program {
-    let work = step("work", "item", "done").max_concurrency(max_concurrency).retries(retry(tries, secs(10)));
+fn crowd(max_concurrency: u32, attempts: u64) -> Program {
+    let work = step("work", "item", "done").max_concurrency(max_concurrency).retries(retry(attempts, secs(10)));
     let gather = step("gather", "done", "stop").join(Join::FanOut);
     steps(vec![step("split", "start", "item").fans_into(&[2]), work, gather]).load()
 }
 
 fn split(program: &Program) -> Sim<'_> {
     let mut sim = begun(program);
-    give(&mut sim, "split", "[item 1; item 2; item 3; item 4; item 5]");
+    complete_oldest(&mut sim, "split", "[item 1; item 2; item 3; item 4; item 5]");
     sim
 }
 
@@ -28,8 +28,8 @@ fn at_work(sim: &Sim, path: &str) -> Vec<i64> {
 }
 
 fn reply(sim: &mut Sim, item: i64, outcome: TaskOutcome) {
-    let wanted = |flight: &&support::sim::Flight| flight.job.input.get("args") == Some(&Value::Int(item));
-    let job = sim.flights.iter().find(wanted).unwrap().job.job;
+    let matches = |flight: &&support::sim::Flight| flight.job.input.get("args") == Some(&Value::Int(item));
+    let job = sim.flights.iter().find(matches).unwrap().job.job;
     sim.reply_to(job, outcome);
 }
 
@@ -58,7 +58,7 @@ fn queued_bodies_are_published_once_and_start_in_order() {
     for item in 1..=5 {
         done(&mut sim, item);
     }
-    assert_eq!(given_text(&sim, "work"), ["1", "2", "3", "4", "5"]);
+    assert_eq!(input_texts_at(&sim, "work"), ["1", "2", "3", "4", "5"]);
     assert_eq!(sim.count("step.queued"), 3);
 }
 
@@ -87,11 +87,11 @@ fn a_free_slot_has_the_smallest_number() {
 }
 
 #[test]
-fn a_step_that_goes_around_in_circles_never_queues() {
+fn a_step_that_repeats_itself_never_queues() {
     let program = steps(vec![step("turn", "start again", "again stop")]).load();
     let mut sim = begun(&program);
     for n in 0..20 {
-        give(&mut sim, "turn", &format!("again {n}"));
+        complete_oldest(&mut sim, "turn", &format!("again {n}"));
     }
     assert_eq!((sim.count("step.queued"), sim.count("step.idle")), (0, 0));
     let started = event_lines(&sim, "step.started", &["worker", "from"]);
@@ -99,17 +99,17 @@ fn a_step_that_goes_around_in_circles_never_queues() {
 }
 
 #[test]
-fn one_that_waits_to_be_tried_again_gives_its_slot_away_and_comes_back_before_the_queue() {
+fn a_body_waiting_for_a_retry_yields_its_slot_and_resumes_before_the_queue() {
     let program = crowd(2, 3);
     let mut sim = split(&program);
     fails(&mut sim, 1);
     assert_eq!(at_work(&sim, "work"), [2, 3], "the next has its slot");
-    sim.pass(secs(4));
+    sim.advance(secs(4));
     fails(&mut sim, 3);
     assert_eq!(at_work(&sim, "work"), [2, 4]);
-    sim.pass(secs(6));
+    sim.advance(secs(6));
     assert_eq!(at_work(&sim, "work"), [2, 4], "the first is due, and there is no slot");
-    sim.pass(secs(4));
+    sim.advance(secs(4));
     done(&mut sim, 4);
     assert_eq!(at_work(&sim, "work"), [2, 1], "before the fifth, and before the third");
     done(&mut sim, 2);
@@ -122,11 +122,11 @@ fn one_that_waits_to_be_tried_again_gives_its_slot_away_and_comes_back_before_th
     for item in [1, 3, 5] {
         done(&mut sim, item);
     }
-    assert_eq!(given_text(&sim, "gather"), ["[1,2,3,4,5]"], "they are members still");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[1,2,3,4,5]"], "they are members still");
 }
 
 #[test]
-fn two_that_are_due_at_the_same_time_both_run_in_the_order_of_their_timers() {
+fn bodies_due_at_the_same_time_run_in_timer_order() {
     let program = crowd(2, 3);
     let mut sim = split(&program);
     fails(&mut sim, 2);
@@ -134,19 +134,19 @@ fn two_that_are_due_at_the_same_time_both_run_in_the_order_of_their_timers() {
     done(&mut sim, 3);
     done(&mut sim, 4);
     assert_eq!(at_work(&sim, "work"), [5]);
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!(at_work(&sim, "work"), [5, 2]);
     done(&mut sim, 5);
     assert_eq!(at_work(&sim, "work"), [2, 1]);
 }
 
 #[test]
-fn with_a_free_slot_it_goes_on_at_once() {
+fn with_a_free_slot_a_body_resumes_immediately() {
     let program = crowd(5, 2);
     let mut sim = split(&program);
     fails(&mut sim, 3);
     assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5]);
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5, 3]);
     assert_eq!(event_lines(&sim, "step.running", &["worker"]), ["work worker=2"], "its number was free still");
 }
@@ -165,8 +165,8 @@ fn a_suspended_body_yields_its_slot() {
     suspend(&mut sim, 2, event(2));
     assert_eq!(at_work(&sim, "work"), [3]);
     // Each gets its own answer, and comes back in the order of the answers.
-    sim.event("answer", json(r#"{"to": 2}"#)).settle();
-    sim.event("answer", json(r#"{"to": 1}"#)).settle();
+    sim.event("answer", json(r#"{"to": 2}"#)).drain_buffer();
+    sim.event("answer", json(r#"{"to": 1}"#)).drain_buffer();
     done(&mut sim, 3);
     assert_eq!(at_work(&sim, "work"), [2]);
     done(&mut sim, 2);
@@ -178,49 +178,49 @@ fn a_suspended_body_yields_its_slot() {
     for item in [1, 4, 5] {
         done(&mut sim, item);
     }
-    assert_eq!(given_text(&sim, "gather"), ["[1,2,3,4,5]"]);
+    assert_eq!(input_texts_at(&sim, "gather"), ["[1,2,3,4,5]"]);
 }
 
 #[test]
 fn a_body_that_ends_while_suspended_frees_its_slot_once() {
     // Called off while it waits for its time, or while it waits for a slot.
-    for returning in [false, true] {
+    for awaiting_slot in [false, true] {
         let mut b = steps(vec![
             step("split", "start", "item").fans_into(&[3]),
-            step("work", "item", "done").max_concurrency(1).retries(retry(3, secs(10))).timeout(if returning { 15 } else { 5 }),
+            step("work", "item", "done").max_concurrency(1).retries(retry(3, secs(10))).timeout(if awaiting_slot { 15 } else { 5 }),
             step("rescue", FAILED_KIND, "done"),
             step("gather", "done", "stop").join(Join::FanOut),
         ]);
         let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
-        net.places[1].handler = Some(Handler { place: 2, max_uses: 1 });
+        net.places[1].handler = Some(FailureHandler { place: 2, max_uses: 1 });
         let program = b.load();
         let mut sim = begun(&program);
-        give(&mut sim, "split", "[item 1; item 2; item 3]");
+        complete_oldest(&mut sim, "split", "[item 1; item 2; item 3]");
         fails(&mut sim, 1);
-        sim.pass(secs(if returning { 14 } else { 4 }));
+        sim.advance(secs(if awaiting_slot { 14 } else { 4 }));
         assert_eq!(at_work(&sim, "work"), [2]);
-        let Some(NetState { running, returning: line }) = net_state(&sim) else { panic!("a net") };
-        assert_eq!((running, line), (1, usize::from(returning)));
-        sim.pass(secs(1));
+        let Some(NetState { running, awaiting_slot: line }) = net_state(&sim) else { panic!("a net") };
+        assert_eq!((running, line), (1, usize::from(awaiting_slot)));
+        sim.advance(secs(1));
         assert!(sim.open_paths().contains(&"rescue".to_owned()), "its time is over");
-        let Some(NetState { running, returning: line }) = net_state(&sim) else { panic!("a net") };
+        let Some(NetState { running, awaiting_slot: line }) = net_state(&sim) else { panic!("a net") };
         assert_eq!((running, line), (1, 0), "checked between all ticks as well");
     }
 }
 
 struct NetState {
     running: u32,
-    returning: usize,
+    awaiting_slot: usize,
 }
 
 fn net_state(sim: &Sim) -> Option<NetState> {
     let frame = sim.state.frames.get(sim.state.root?)?;
-    let windlass_core::state::Body::Net(net) = &frame.body else { return None };
-    Some(NetState { running: net.places[1].running, returning: net.places[1].awaiting_slot.len() })
+    let windlass_core::state::FrameBody::Net(net) = &frame.body else { return None };
+    Some(NetState { running: net.places[1].running, awaiting_slot: net.places[1].awaiting_slot.len() })
 }
 
 #[test]
-fn places_that_do_not_park_keep_their_slots() {
+fn places_that_do_not_yield_keep_their_slots() {
     let mut b = steps(vec![
         step("split", "start", "item").fans_into(&[]),
         step("work", "item", "stop").max_concurrency(1).retries(retry(2, secs(10))),
@@ -229,10 +229,10 @@ fn places_that_do_not_park_keep_their_slots() {
     net.places[1].yields_slot = false;
     let program = b.load();
     let mut sim = begun(&program);
-    give(&mut sim, "split", "[item 1; item 2]");
+    complete_oldest(&mut sim, "split", "[item 1; item 2]");
     fails(&mut sim, 1);
     assert!(at_work(&sim, "work").is_empty());
-    sim.pass(secs(10));
+    sim.advance(secs(10));
     assert_eq!(at_work(&sim, "work"), [1]);
     assert_eq!(sim.count("step.idle") + sim.count("step.running"), 0);
 }
@@ -244,7 +244,7 @@ fn a_restart_in_the_middle_changes_nothing_but_the_workers() {
     fails(&mut sim, 1);
     fails(&mut sim, 2);
     let mut other = Sim::restarted(&program, 1, &sim.journal, Box::new(|_, _, _| Reply::Never));
-    other.settle().pass(secs(10));
+    other.drain_buffer().advance(secs(10));
     assert_eq!(at_work(&other, "work"), [3, 4], "they wait for a slot");
     for item in [3, 4] {
         done(&mut other, item);
@@ -253,13 +253,13 @@ fn a_restart_in_the_middle_changes_nothing_but_the_workers() {
     for item in [1, 2, 5] {
         done(&mut other, item);
     }
-    assert_eq!(given_text(&other, "gather"), ["[1,2,3,4,5]"]);
+    assert_eq!(input_texts_at(&other, "gather"), ["[1,2,3,4,5]"]);
 }
 
 // How long things may take.
 
 #[test]
-fn tries_may_be_bounded_in_time() {
+fn attempts_may_be_bounded_in_time() {
     // The bound, whether the coming wait counts; the wait; how long a try takes; how many tries are made, of five.
     let cases = [
         (None, 4, 0, 5),
@@ -272,52 +272,52 @@ fn tries_may_be_bounded_in_time() {
         (Some((3, true)), 4, 0, 1),
     ];
     for (bound, wait, takes, tries) in cases {
-        let within = bound.map(|(time, counts_wait)| Within { time: secs(time), counts_wait });
-        let policy = Retry { within, ..retry(5, secs(wait)) };
+        let within = bound.map(|(time, counts_wait)| RetryWindow { time: secs(time), includes_next_wait: counts_wait });
+        let policy = Retry { window: within, ..retry(5, secs(wait)) };
         let program = steps(vec![step("work", "start", "stop").retries(policy.clone())]).load();
         let mut sim = begun(&program);
-        tried_to_the_end(&mut sim, "work", takes);
+        exhaust_attempts(&mut sim, "work", takes);
         assert_eq!(sim.dispatched.len(), tries, "{bound:?}, {wait} {takes}");
         // The same when the whole node is entered anew.
         let mut b = Builder::new();
         let root = b.effect(None, "work", "1");
-        b.at(root).retry = Some(policy);
+        b.node_mut(root).retry = Some(policy);
         let program = b.load();
         let mut sim = begun(&program);
-        tried_to_the_end(&mut sim, "work", takes);
+        exhaust_attempts(&mut sim, "work", takes);
         assert_eq!(sim.dispatched.len(), tries, "a node: {bound:?}, {wait} {takes}");
     }
 }
 
-fn tried_to_the_end(sim: &mut Sim, path: &str, takes: u64) {
+fn exhaust_attempts(sim: &mut Sim, path: &str, takes: u64) {
     while !sim.ended() {
-        sim.pass(secs(takes));
+        sim.advance(secs(takes));
         sim.fail(path);
         if !sim.ended() {
             // The process may well have been lost meanwhile: the time goes on.
             sim.restart();
             while sim.flights.is_empty() {
-                sim.pass(secs(1));
+                sim.advance(secs(1));
             }
         }
     }
 }
 
 #[test]
-fn what_the_refuser_asks_for_counts_as_the_coming_wait() {
-    for (asked, tries) in [(2_000u32, 2), (20_000, 1)] {
-        let within = Some(Within { time: secs(10), counts_wait: true });
-        let program = steps(vec![step("work", "start", "stop").retries(Retry { within, ..retry(2, secs(1)) })]).load();
+fn the_requested_delay_counts_as_the_next_wait() {
+    for (requested_ms, attempts) in [(2_000u32, 2), (20_000, 1)] {
+        let within = Some(RetryWindow { time: secs(10), includes_next_wait: true });
+        let program = steps(vec![step("work", "start", "stop").retries(Retry { window, ..retry(2, secs(1)) })]).load();
         let mut sim = begun(&program);
-        let meta = Value::object([("retryAfterMs", asked)]);
+        let meta = Value::object([("retryAfterMs", requested_ms)]);
         sim.reply("work", TaskOutcome { meta, ..TaskOutcome::failure(world::refusal()) });
-        sim.pass(secs(30));
-        assert_eq!(sim.dispatched.len(), tries);
+        sim.advance(secs(30));
+        assert_eq!(sim.dispatched.len(), attempts);
     }
 }
 
 #[test]
-fn a_run_that_takes_too_long_says_who_is_still_at_work() {
+fn a_run_timeout_names_the_active_steps() {
     let mut b = steps(vec![
         step("split", "start", "item").fans_into(&[]),
         step("idle", "nothing", "stop"),
@@ -327,10 +327,10 @@ fn a_run_that_takes_too_long_says_who_is_still_at_work() {
     b.plan.timeout = Some(secs(60));
     let program = b.load();
     let mut sim = begun(&program);
-    give(&mut sim, "split", "[item 1; item 2]");
+    complete_oldest(&mut sim, "split", "[item 1; item 2]");
     reply(&mut sim, 1, sending(&["more 3"], ""));
     fails(&mut sim, 2);
-    sim.pass(secs(100));
+    sim.advance(secs(100));
     assert_eq!(sim.status(), Status::TimedOut);
     let error = sim.result().error.clone().unwrap();
     assert_eq!(&*error.message, "the run took longer than its timeout of PT1M; still at work: work, ship");

@@ -6,7 +6,7 @@ use support::values::MemoryValues;
 use support::world::echo;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Limits, Origin, Program, Status, TickKind};
+use windlass_core::{Limits, CallOrigin, Program, Status, TickKind};
 use windlass_value::Value;
 
 /// A run that gives its parameter `p`.
@@ -17,14 +17,14 @@ fn with_parameter(default: Option<&str>, kind: VariableKind, merge: bool, limits
     b.load_with(limits)
 }
 
-fn given(program: &Program, input: &str) -> Value {
+fn output_for(program: &Program, input: &str) -> Value {
     let mut sim = Sim::new(program, echo());
     sim.start_with(json(input)).run();
     sim.output()
 }
 
 #[test]
-fn an_object_is_laid_over_its_default_level_by_level() {
+fn an_object_is_merged_with_its_default_level_by_level() {
     const DEFAULT: &str = r#"{"db": {"host": "here", "port": 5432}, "tags": ["a"], "n": 1}"#;
     let program = with_parameter(Some(DEFAULT), VariableKind::Object, true, Limits::default());
     let cases = [
@@ -37,25 +37,25 @@ fn an_object_is_laid_over_its_default_level_by_level() {
         (r#"{"p": {"db": null}}"#, r#"{"db": null, "tags": ["a"], "n": 1}"#),
     ];
     for (input, expected) in cases {
-        assert_eq!(given(&program, input), json(expected), "{input}");
+        assert_eq!(output_for(&program, input), json(expected), "{input}");
     }
     let replaced = with_parameter(Some(DEFAULT), VariableKind::Object, false, Limits::default());
-    assert_eq!(given(&replaced, r#"{"p": {"n": 2}}"#), json(r#"{"n": 2}"#));
+    assert_eq!(output_for(&replaced, r#"{"p": {"n": 2}}"#), json(r#"{"n": 2}"#));
 }
 
 #[test]
-fn what_is_no_object_replaces_the_default() {
+fn a_non_object_replaces_the_default() {
     let program = with_parameter(Some(r#"{"a": 1}"#), VariableKind::Any, true, Limits::default());
-    assert_eq!(given(&program, r#"{"p": [2]}"#), json("[2]"));
+    assert_eq!(output_for(&program, r#"{"p": [2]}"#), json("[2]"));
     let program = with_parameter(Some("[1]"), VariableKind::Any, true, Limits::default());
-    assert_eq!(given(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
+    assert_eq!(output_for(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
     let program = with_parameter(None, VariableKind::Any, true, Limits::default());
-    assert_eq!(given(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
+    assert_eq!(output_for(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
 }
 
 /// What two objects make together may be too large to be kept in the state.
 #[test]
-fn a_large_merged_parameter_is_stored_elsewhere() {
+fn a_large_merged_parameter_is_stored_outside_the_state() {
     let default = r#"{"a": "0123456789012345678901234567890123456789"}"#;
     let limits = Limits { max_inline_bytes: 60, ..Limits::default() };
     let program = with_parameter(Some(default), VariableKind::Object, true, limits);
@@ -68,7 +68,7 @@ fn a_large_merged_parameter_is_stored_elsewhere() {
 
 /// Snapshots hold the state: what was given must not be in each of them.
 #[test]
-fn a_large_input_for_a_merged_parameter_is_stored_elsewhere() {
+fn a_large_input_for_a_merged_parameter_is_stored_outside_the_state() {
     let limits = Limits { max_inline_bytes: 60, ..Limits::default() };
     let program = with_parameter(Some(r#"{"a": 1}"#), VariableKind::Object, true, limits);
     let mut sim = Sim::new(&program, echo());
@@ -99,7 +99,7 @@ fn a_default_may_be_computed() {
         (r#"{"a": {"$run": "p"}, "b": 2}"#, r#"{"q": {"b": 3}}"#, r#"[1, {"a": 1, "b": 3}]"#),
         (r#"{"a": {"$fail": "x"}}"#, r#"{"q": 3}"#, "[1, 3]"),
     ] {
-        assert_eq!(given(&program(q), input), json(expected), "{q} {input}");
+        assert_eq!(output_for(&program(q), input), json(expected), "{q} {input}");
     }
     let program = program(r#"{"$fail": "x"}"#);
     let mut sim = Sim::new(&program, echo());
@@ -109,17 +109,17 @@ fn a_default_may_be_computed() {
 
 /// A caller may want the output of one node.
 #[test]
-fn a_caller_chooses_whose_output_it_wants() {
+fn a_caller_selects_the_output_node() {
     let mut b = Builder::new();
     b.evaluate(None, "show", "1");
     let program = b.load();
-    for (returns, status, output) in [
+    for (output_node, status, output) in [
         (None, Status::Succeeded, "1"),
         (Some("show"), Status::Succeeded, "1"),
         (Some("other"), Status::Failed, "null"),
     ] {
-        let returns = returns.map(Into::into);
-        let origin = Some(Box::new(Origin { parent: "above".into(), trace: "top".into(), returns }));
+        let output_node = output_node.map(Into::into);
+        let origin = Some(Box::new(CallOrigin { parent: "above".into(), trace: "top".into(), output_node: returns: output_node }));
         let mut sim = Sim::new(&program, echo());
         sim.tick(TickKind::AddEvent {
             name: "start".into(),
@@ -127,7 +127,7 @@ fn a_caller_chooses_whose_output_it_wants() {
             request: None,
             origin,
             to: None,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             defaults: Value::Null,
         });
         assert_eq!((sim.run().status(), sim.output()), (status, json(output)));
@@ -135,11 +135,11 @@ fn a_caller_chooses_whose_output_it_wants() {
 }
 
 #[test]
-fn a_child_knows_its_parent_and_where_all_this_began() {
+fn a_child_run_knows_its_parent_and_root() {
     let mut b = Builder::new();
     b.evaluate(None, "show", r#"[{"$run": "parent"}, {"$run": "trace"}]"#);
     let program = b.load();
-    let shown = |origin: Option<Origin>| {
+    let shown = |origin: Option<CallOrigin>| {
         let mut sim = Sim::new(&program, echo());
         let origin = origin.map(Box::new);
         sim.tick(TickKind::AddEvent {
@@ -148,20 +148,20 @@ fn a_child_knows_its_parent_and_where_all_this_began() {
             request: None,
             origin,
             to: None,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             defaults: Value::Null,
         });
         assert_eq!(sim.run().status(), Status::Succeeded);
         sim.output()
     };
     assert_eq!(shown(None), json(r#"[null, "run"]"#), "its own master");
-    let origin = Origin { parent: "above".into(), trace: "top".into(), returns: None };
+    let origin = CallOrigin { parent: "above".into(), trace: "top".into(), output_node: None };
     assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
 }
 
 /// What is nested too deeply could be written, but never be read again.
 #[test]
-fn a_value_has_a_depth() {
+fn the_depth_of_a_value_is_limited() {
     let program = |limit: usize| {
         let mut b = Builder::new();
         b.evaluate(None, "show", "[[[1]]]");

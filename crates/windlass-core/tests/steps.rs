@@ -21,21 +21,21 @@ fn external_event(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
         request: None,
         origin: None,
         to,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     })
-    .settle();
+    .drain_buffer();
 }
 
 // Who gets it.
 
-fn two_takers() -> Program {
+fn two_receivers() -> Program {
     steps(vec![step("first", "start", "item stop"), step("one", "item", "stop"), step("two", "item more", "stop")])
         .load()
 }
 
 #[test]
-fn a_target_is_the_only_one_that_gets_an_event() {
+fn only_the_target_gets_a_targeted_event() {
     // What is sent or comes from outside, for whom; who works then; why nobody does.
     let cases = [
         ("item", None, vec!["first", "one", "two"], ""),
@@ -44,13 +44,13 @@ fn a_target_is_the_only_one_that_gets_an_event() {
         ("item", Some("nobody"), vec!["first"], "no step `nobody` accepts it"),
     ];
     for (kind, to, expected, reason) in cases {
-        let program = two_takers();
+        let program = two_receivers();
         let mut sim = begun(&program);
         external_event(&mut sim, kind, "1", to);
         assert_eq!(sim.open_paths(), expected, "{kind} for {to:?} from outside");
-        let told = event_lines(&sim, "event.unhandled", &["event", "reason", "idle"]);
+        let unhandled = event_lines(&sim, "event.unhandled", &["event", "reason", "idle"]);
         let line = format!(" event={kind} reason={reason} idle=false");
-        assert_eq!(told, if reason.is_empty() { Vec::new() } else { vec![line] });
+        assert_eq!(unhandled, if reason.is_empty() { Vec::new() } else { vec![line] });
         assert!(sim.state.signals.is_empty(), "what is for one step is not kept");
         // The same from inside.
         let mut sim = begun(&program);
@@ -74,8 +74,8 @@ fn sent_events_precede_the_returned_one_and_are_dropped_on_failure() {
     let mut sim = begun(&program);
     let refused = ErrorInfo::new("500", "http", "no").replied();
     sim.reply("first", TaskOutcome { error: Some(refused), ..sending(&["item 0"], "") });
-    sim.pass(secs(1)).reply("first", sending(&["item 1", "item@work 2"], "item 3"));
-    assert_eq!(given_text(&sim, "work"), ["1", "2", "3"]);
+    sim.advance(secs(1)).reply("first", sending(&["item 1", "item@work 2"], "item 3"));
+    assert_eq!(input_texts_at(&sim, "work"), ["1", "2", "3"]);
 }
 
 #[test]
@@ -93,24 +93,24 @@ fn an_unhandled_event_is_published_with_the_idle_flag() {
         let program = steps(vec![first, step("work", "item", "stop"), step("answer", "reply", "stop")]).load();
         let mut sim = begun(&program);
         sim.reply("first", outcome);
-        let told: Vec<String> =
+        let unhandled: Vec<String> =
             event_lines(&sim, "event.unhandled", &["idle"]).iter().map(|line| line.trim().to_owned()).collect();
-        assert_eq!(told, expected);
+        assert_eq!(unhandled, expected);
     }
 }
 
 #[test]
-fn what_is_meant_for_somebody_outside_is_published_and_answered() {
+fn an_input_request_is_published_and_answered() {
     let program = steps(vec![step("ask", "start", "question"), step("answer", "reply", "stop")]).load();
     let mut sim = begun(&program);
-    give(&mut sim, "ask", "question {\"price\": 5}");
+    complete_oldest(&mut sim, "ask", "question {\"price\": 5}");
     assert_eq!(
         event_lines(&sim, "input.required", &["event", "payload", "step"]),
         ["ask event=question payload={price:5} step=ask"]
     );
     assert_eq!((sim.count("event.unhandled"), sim.count("workflow.idle")), (0, 1));
-    sim.event("reply", 7u32).settle();
-    give(&mut sim, "answer", "stop 8");
+    sim.event("reply", 7u32).drain_buffer();
+    complete_oldest(&mut sim, "answer", "stop 8");
     assert_eq!(sim.output(), Value::Int(8));
 }
 
@@ -126,19 +126,19 @@ fn joining(join: Join, kinds: &str) -> Program {
 }
 
 #[test]
-fn a_join_over_kinds_fires_with_one_event_for_each_need() {
-    use Surplus::{Drop, Fail, Keep};
+fn a_join_over_kinds_fires_with_one_event_per_required_kind() {
+    use SurplusPolicy::{Drop, Fail, Keep};
     let a_b = r#"[{"kind":"A","payload":1},{"kind":"B","payload":2}]"#;
     let b_a_a = r#"[{"kind":"B","payload":1},{"kind":"A","payload":2},{"kind":"A","payload":3}]"#;
     // Needs, key, surplus; what comes; what the step is run with; how many are dropped; the error's code.
     type Case =
-        (&'static str, Option<&'static str>, Surplus, &'static [&'static str], Vec<String>, usize, &'static str);
+        (&'static str, Option<&'static str>, SurplusPolicy, &'static [&'static str], Vec<String>, usize, &'static str);
     let keyed = |order: u32, b: u32| {
         format!(
             r#"[{{"kind":"A","payload":{{"order":{order},"n":1}}}},{{"kind":"B","payload":{{"order":{order},"n":{b}}}}}]"#
         )
     };
-    let cases: [Case; 9] = [
+    let cases: [BranchCase; 9] = [
         ("A B", None, RecordRetention, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
         ("A B", None, RecordRetention, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
         ("B A A", None, RecordRetention, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
@@ -169,7 +169,7 @@ fn a_join_over_kinds_fires_with_one_event_for_each_need() {
         let program = joining(every(needs, key, surplus), "A B");
         let mut sim = begun(&program);
         sim.reply("source", sending(events, "again"));
-        assert_eq!(given_text(&sim, "pair"), expected, "{needs} {events:?}");
+        assert_eq!(input_texts_at(&sim, "pair"), expected, "{needs} {events:?}");
         assert_eq!(sim.count("event.unhandled"), dropped, "{needs} {events:?}");
         let failed = sim.ended().then(|| failure(&sim));
         assert_eq!(failed.map(|error| error.code.to_string()).unwrap_or_default(), code);
@@ -177,8 +177,8 @@ fn a_join_over_kinds_fires_with_one_event_for_each_need() {
 }
 
 #[test]
-fn a_surplus_event_that_fails_the_run_says_where_and_which() {
-    let program = joining(every("A B", Some("order"), Surplus::Fail), "A B");
+fn a_surplus_event_that_fails_the_run_names_place_and_event() {
+    let program = joining(every("A B", Some("order"), SurplusPolicy::Fail), "A B");
     let mut sim = begun(&program);
     sim.reply("source", sending(&[r#"A {"order": "x"}"#, r#"A {"order": "x"}"#], "again"));
     let error = failure(&sim);
@@ -188,7 +188,7 @@ fn a_surplus_event_that_fails_the_run_says_where_and_which() {
 
 #[test]
 fn a_dropped_event_is_published_with_its_reason() {
-    let program = joining(every("A B", None, Surplus::Drop), "A B");
+    let program = joining(every("A B", None, SurplusPolicy::Drop), "A B");
     let mut sim = begun(&program);
     sim.reply("source", sending(&["A 1", "A 2"], "again"));
     let reason = "`pair` has every `A` that its set needs; this one is dropped";
@@ -196,38 +196,38 @@ fn a_dropped_event_is_published_with_its_reason() {
 }
 
 #[test]
-fn what_a_join_holds_keeps_its_fan_out_open() {
+fn tokens_held_by_a_join_keep_their_fan_out_open() {
     let program = steps(vec![
         step("split", "start", "A").fans_into(&[2]),
-        step("pair", "A B", "done").join(every("A B", None, Surplus::Keep)),
+        step("pair", "A B", "done").join(every("A B", None, SurplusPolicy::Keep)),
         step("gather", "done", "stop").join(Join::FanOut),
     ])
     .load();
     let mut sim = begun(&program);
-    give(&mut sim, "split", "[A 1; A 2]");
+    complete_oldest(&mut sim, "split", "[A 1; A 2]");
     for n in [7u32, 8] {
-        assert!(given(&sim, "gather").is_empty(), "two members, two that they wait for");
-        sim.event("B", n).settle();
-        give(&mut sim, "pair", &format!("done {n}"));
+        assert!(inputs_at(&sim, "gather").is_empty(), "two members, two that they wait for");
+        sim.event("B", n).drain_buffer();
+        complete_oldest(&mut sim, "pair", &format!("done {n}"));
     }
-    assert_eq!(given_text(&sim, "gather"), ["[7,8]"], "a member that meets something from outside stays a member");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[7,8]"], "a member that meets something from outside stays a member");
 }
 
 #[test]
-fn a_join_of_members_of_two_fan_outs_lets_both_close() {
+fn a_join_of_members_of_two_fan_outs_closes_both() {
     let program = steps(vec![
         step("left", "start", "A").fans_into(&[3]),
         step("right", "start", "B").fans_into(&[3]),
-        step("pair", "A B", "").join(every("A B", None, Surplus::Keep)),
+        step("pair", "A B", "").join(every("A B", None, SurplusPolicy::Keep)),
         step("gather", "done", "").join(Join::FanOut).max_concurrency(2),
     ])
     .load();
     let mut sim = begun(&program);
-    give(&mut sim, "left", "[A 1]");
-    give(&mut sim, "right", "[B 2]");
-    assert_eq!(given_text(&sim, "gather"), ["[]"], "the work goes on as the first one's");
-    give(&mut sim, "pair", "");
-    assert_eq!(given_text(&sim, "gather"), ["[]", "[]"]);
+    complete_oldest(&mut sim, "left", "[A 1]");
+    complete_oldest(&mut sim, "right", "[B 2]");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[]"], "the work goes on as the first one's");
+    complete_oldest(&mut sim, "pair", "");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[]", "[]"]);
 }
 
 // Fan-outs that say where they close into.
@@ -236,7 +236,7 @@ fn a_join_of_members_of_two_fan_outs_lets_both_close() {
 fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
     // The joins of `split`; what it returns; then which worker is done with what, in order; what each join gets.
     type Case = (&'static [u32], &'static str, &'static [(usize, &'static str)], [Option<&'static str>; 2]);
-    let cases: [Case; 5] = [
+    let cases: [BranchCase; 5] = [
         (&[2], "[item 1; item 2; item 3]", &[(2, "done 3"), (0, "done 1"), (0, "done 2")], [Some("[1,2,3]"), None]),
         (&[2, 3], "[item 1; item 2]", &[(1, "done 2"), (0, "done 1")], [Some("[1,2]"), Some("[]")]),
         (&[2, 3], "[item 1; item 2]", &[(1, "other 2"), (0, "done 1")], [Some("[1]"), Some("[2]")]),
@@ -252,18 +252,18 @@ fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
         ])
         .load();
         let mut sim = begun(&program);
-        give(&mut sim, "split", returned);
+        complete_oldest(&mut sim, "split", returned);
         for (which, gives) in ends {
             let job = sim.flights.iter().filter(|flight| &**flight.job.path() == "work").nth(*which).unwrap().job.job;
             sim.reply_to(job, TaskOutcome::success(event(gives)));
         }
-        let got = ["gather", "beside"].map(|path| given_text(&sim, path).join(" "));
+        let got = ["gather", "beside"].map(|path| input_texts_at(&sim, path).join(" "));
         assert_eq!(got, expected.map(Option::unwrap_or_default), "{returned} into {joins:?}");
     }
 }
 
 #[test]
-fn members_of_a_fan_out_without_a_join_belong_to_the_one_around_it() {
+fn members_of_a_fan_out_without_a_join_belong_to_the_enclosing_fan_out() {
     let program = steps(vec![
         step("split", "start", "group").fans_into(&[3]),
         step("group", "group", "item").fans_into(&[]).max_concurrency(2),
@@ -272,15 +272,15 @@ fn members_of_a_fan_out_without_a_join_belong_to_the_one_around_it() {
     ])
     .load();
     let mut sim = begun(&program);
-    give(&mut sim, "split", "[group 1; group 2]");
-    give(&mut sim, "group", "[item 11; item 12]");
-    give(&mut sim, "group", "[item 21]");
+    complete_oldest(&mut sim, "split", "[group 1; group 2]");
+    complete_oldest(&mut sim, "group", "[item 11; item 12]");
+    complete_oldest(&mut sim, "group", "[item 21]");
     for n in [21, 12, 11] {
         let at = sim.flights.iter().position(|flight| flight.job.input.get("args") == Some(&Value::Int(n))).unwrap();
         let job = sim.flights[at].job.job;
         sim.reply_to(job, TaskOutcome::success(event(&format!("done {n}"))));
     }
-    assert_eq!(given_text(&sim, "gather"), ["[12,11,21]"], "by the outer member, then as they have come");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[12,11,21]"], "by the outer member, then as they have come");
 }
 
 // Who is told of failures.
@@ -297,34 +297,34 @@ fn handled(times: u32) -> Program {
 }
 
 #[test]
-fn a_handler_is_told_all_of_a_failure() {
+fn a_handler_gets_all_facts_of_a_failure() {
     let program = handled(1);
     let mut sim = begun(&program);
-    give(&mut sim, "first", "risky {\"id\": 5}");
+    complete_oldest(&mut sim, "first", "risky {\"id\": 5}");
     sim.fail("risky");
-    let failed = &given(&sim, "rescue")[0];
+    let failed = &inputs_at(&sim, "rescue")[0];
     assert_eq!(failed.get("step"), Some(&Value::from("risky")));
     assert_eq!(failed.get("attempts"), Some(&Value::Int(1)));
     assert_eq!(failed.get("event"), Some(&json(r#"{"kind": "risky", "payload": {"id": 5}}"#)));
     assert_eq!(failed.get("error").unwrap().get("code"), Some(&Value::from("500")));
-    give(&mut sim, "rescue", "done 1");
-    give(&mut sim, "last", "stop 2");
+    complete_oldest(&mut sim, "rescue", "done 1");
+    complete_oldest(&mut sim, "last", "stop 2");
     assert_eq!(sim.output(), Value::Int(2));
 }
 
 #[test]
-fn a_handler_has_a_budget_for_each_line_of_events() {
+fn a_handler_has_a_budget_per_chain_of_events() {
     // The budget; how often the step fails, each time handled by trying again; whether the run lives on.
     for (times, fails, lives) in [(1, 1, true), (1, 2, false), (2, 2, true), (2, 3, false), (0, 1, false)] {
         let program = handled(times);
         let mut sim = begun(&program);
-        give(&mut sim, "first", "risky");
+        complete_oldest(&mut sim, "first", "risky");
         for n in 0..fails {
             sim.fail("risky");
             // A snapshot in the middle changes nothing.
             sim.state = sim::decoded(&sim::encoded(&sim.state));
             if n < times {
-                give(&mut sim, "rescue", "again");
+                complete_oldest(&mut sim, "rescue", "again");
             }
         }
         assert_eq!(!sim.ended(), lives, "{times} {fails}");
@@ -337,7 +337,7 @@ fn a_handler_has_a_budget_for_each_line_of_events() {
 }
 
 #[test]
-fn another_line_of_events_has_a_budget_of_its_own_and_a_join_has_the_largest() {
+fn each_chain_of_events_has_its_own_budget_and_a_join_takes_the_largest() {
     let program = steps(vec![
         step("split", "start", "item").fans_into(&[2]),
         step("work", "item again", "done").handler(3, 1).max_concurrency(2),
@@ -346,52 +346,52 @@ fn another_line_of_events_has_a_budget_of_its_own_and_a_join_has_the_largest() {
     ])
     .load();
     let mut sim = begun(&program);
-    give(&mut sim, "split", "[item 1; item 2]");
+    complete_oldest(&mut sim, "split", "[item 1; item 2]");
     sim.fail("work");
-    give(&mut sim, "rescue", "done 1");
+    complete_oldest(&mut sim, "rescue", "done 1");
     sim.fail("work");
     assert!(!sim.ended(), "the second member has not been handled before");
-    give(&mut sim, "rescue", "done 2");
-    assert_eq!(given_text(&sim, "gather"), ["[1,2]"], "a handler's events are members still");
+    complete_oldest(&mut sim, "rescue", "done 2");
+    assert_eq!(input_texts_at(&sim, "gather"), ["[1,2]"], "a handler's events are members still");
     sim.fail("gather");
     assert!(sim.ended(), "both lines lead here");
 }
 
 #[test]
-fn a_handler_is_not_for_all_that_ends_badly() {
+fn a_handler_does_not_handle_every_unsuccessful_end() {
     // A timeout of the step's own is a failure; a handler's failure and a cancelled run are not for handlers.
     let program = handled(1);
     let mut sim = begun(&program);
-    give(&mut sim, "first", "risky");
-    sim.pass(secs(60)).pass(secs(10));
+    complete_oldest(&mut sim, "first", "risky");
+    sim.advance(secs(60)).advance(secs(10));
     assert_eq!(sim.open_paths(), ["risky", "rescue"], "its time is over, and its worker is not heard of");
-    let failed = &given(&sim, "rescue")[0];
+    let failed = &inputs_at(&sim, "rescue")[0];
     assert_eq!(failed.get("error").unwrap().get("code"), Some(&Value::from("ActionTimedOut")));
-    sim.fail("rescue").pass(secs(10));
+    sim.fail("rescue").advance(secs(10));
     assert_eq!((sim.status(), &*failure(&sim).path), (Status::Failed, "rescue"));
 
     let mut sim = begun(&program);
-    give(&mut sim, "first", "risky");
-    sim.cancel().pass(secs(10));
-    assert_eq!((sim.status(), given(&sim, "rescue").len()), (Status::Cancelled, 0));
+    complete_oldest(&mut sim, "first", "risky");
+    sim.cancel().advance(secs(10));
+    assert_eq!((sim.status(), inputs_at(&sim, "rescue").len()), (Status::Cancelled, 0));
 }
 
 #[test]
-fn plans_that_say_what_is_not_so_are_refused() {
+fn inconsistent_plans_are_rejected() {
     let cases = [
         (step("a", "start", "stop").handler(0, 1), "the handler of `a` is no place that accepts `step.failed`"),
         (step("a", "start", "stop").handler(9, 1), "the handler of `a` is no place that accepts `step.failed`"),
         (step("a", "start", "stop").fans_into(&[0]), "`a` fans out into a place that does not join fan-outs"),
         (
-            step("a", "start", "stop").join(every("", None, Surplus::Keep)),
+            step("a", "start", "stop").join(every("", None, SurplusPolicy::Keep)),
             "what `a` accepts is not what its join needs",
         ),
         (
-            step("a", "start", "stop").join(every("start b", None, Surplus::Keep)),
+            step("a", "start", "stop").join(every("start b", None, SurplusPolicy::Keep)),
             "what `a` accepts is not what its join needs",
         ),
         (
-            step("a", "start b", "stop").join(every("b", None, Surplus::Keep)),
+            step("a", "start b", "stop").join(every("b", None, SurplusPolicy::Keep)),
             "what `a` accepts is not what its join needs",
         ),
     ];
@@ -405,32 +405,32 @@ fn plans_that_say_what_is_not_so_are_refused() {
 // When nothing can help any more.
 
 #[test]
-fn a_hang_is_proven_and_says_what_is_missing() {
+fn a_proven_hang_names_what_is_missing() {
     let pair = |join: Join| step("pair", "A B", "stop").join(join);
-    let keep = |key| every("A B", key, Surplus::Keep);
+    let keep_surplus = |key| every("A B", key, SurplusPolicy::Keep);
     let first = || step("first", "start", "A B C");
     // The steps after the first; what the first gives; what the error says, if it is one.
     let cases: Vec<(Vec<Step>, &str, &str)> = vec![
-        (vec![pair(keep(None))], "A 1", "`pair` waits for `B` of `first`"),
+        (vec![pair(keep_surplus(None))], "A 1", "`pair` waits for `B` of `first`"),
         (vec![pair(Join::All)], "A 1", "`pair` waits for a token of `first`"),
-        (vec![pair(keep(Some("k")))], r#"A {"k": 7}"#, "`pair` waits for `B` of `first` where `k` is 7"),
-        (vec![pair(keep(None))], "", "no `stop` of `pair` was emitted"),
-        (vec![pair(keep(None))], "[A 1]", "`pair` waits for `B` of `first`; what `first` has fanned out stays open"),
+        (vec![pair(keep_surplus(Some("k")))], r#"A {"k": 7}"#, "`pair` waits for `B` of `first` where `k` is 7"),
+        (vec![pair(keep_surplus(None))], "", "no `stop` of `pair` was emitted"),
+        (vec![pair(keep_surplus(None))], "[A 1]", "`pair` waits for `B` of `first`; what `first` has fanned out stays open"),
         // Somebody outside can help: with the end, with what is missing, with what leads there.
-        (vec![pair(keep(None)), step("late", "reply", "stop")], "", ""),
-        (vec![pair(keep(None)), step("late", "reply", "B")], "A 1", ""),
-        (vec![step("pair", "A D", "stop").join(every("A D", None, Surplus::Keep))], "A 1", ""),
-        (vec![pair(keep(None)), step("late", "reply", "C"), step("next", "C", "B")], "A 1", ""),
-        (vec![pair(keep(None)), step("late", "reply", "C").handler(3, 1), step("next", FAILED_KIND, "B")], "A 1", ""),
-        (vec![pair(keep(None)), step("note", "reply", "")], "A 1", ""),
+        (vec![pair(keep_surplus(None)), step("late", "reply", "stop")], "", ""),
+        (vec![pair(keep_surplus(None)), step("late", "reply", "B")], "A 1", ""),
+        (vec![step("pair", "A D", "stop").join(every("A D", None, SurplusPolicy::Keep))], "A 1", ""),
+        (vec![pair(keep_surplus(None)), step("late", "reply", "C"), step("next", "C", "B")], "A 1", ""),
+        (vec![pair(keep_surplus(None)), step("late", "reply", "C").handler(3, 1), step("next", FAILED_KIND, "B")], "A 1", ""),
+        (vec![pair(keep_surplus(None)), step("note", "reply", "")], "A 1", ""),
         // Somebody outside can do something, and it does not help.
         (
-            vec![pair(keep(None)), step("late", "reply", "A")],
+            vec![pair(keep_surplus(None)), step("late", "reply", "A")],
             "",
             "no `stop` of `pair` was emitted; what can come from outside (`reply`) would not help",
         ),
         (
-            vec![pair(keep(None)), step("late", "reply", "A"), step("spare", "A", "C")],
+            vec![pair(keep_surplus(None)), step("late", "reply", "A"), step("spare", "A", "C")],
             "A 1",
             "`pair` waits for `B` of `first`; what can come from outside (`reply`) would not help",
         ),
@@ -439,16 +439,16 @@ fn a_hang_is_proven_and_says_what_is_missing() {
         let names: Vec<String> = after.iter().map(|step| step.place.name.to_string()).collect();
         let program = steps([first()].into_iter().chain(after).collect()).load();
         let mut sim = begun(&program);
-        give(&mut sim, "first", gives);
+        complete_oldest(&mut sim, "first", gives);
         if names.contains(&"spare".to_owned()) {
-            give(&mut sim, "spare", "");
+            complete_oldest(&mut sim, "spare", "");
         }
-        let told = sim.ended().then(|| failure(&sim)).map(|error| {
+        let error_text = sim.ended().then(|| failure(&sim)).map(|error| {
             assert_eq!(&*error.code, "Hang");
             error.message.to_string()
         });
         let expected = (!expected.is_empty()).then(|| format!("nothing is left to do, and {expected}"));
-        assert_eq!(told, expected, "{names:?} {gives}");
+        assert_eq!(error_text, expected, "{names:?} {gives}");
     }
 }
 
@@ -458,7 +458,7 @@ fn a_body_that_waits_is_no_hang() {
     let mut sim = begun(&program);
     sim.fail("first");
     assert!(!sim.ended(), "it is going to be tried again");
-    sim.pass(secs(9)).fail("first");
+    sim.advance(secs(9)).fail("first");
     assert!(sim.ended());
 }
 

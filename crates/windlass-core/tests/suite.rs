@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod admit;
+mod admission;
 mod against_naive;
 mod suspension;
 mod breaks;
 mod budget;
 mod effects;
 mod encoding;
-mod event_forms;
+mod event_round_trip;
 mod forks;
 mod approval_forms;
 mod impossible;
-mod inner;
-mod laws;
+mod entered_nodes;
+mod invariants;
 mod lease;
 mod limits_page;
 mod loops;

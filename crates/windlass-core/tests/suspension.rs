@@ -6,7 +6,7 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, Job, Program, SentToken, Status, TaskOutcome, TickKind, Was,
+    WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, Job, Program, SentToken, Status, TaskOutcome, TickKind, ExpectedValue,
 };
 use windlass_value::{Timestamp, Value};
 
@@ -15,7 +15,7 @@ fn step(retry: Option<Retry>) -> Builder {
     let mut b = Builder::new();
     b.node(None, "net", |b, id| {
         let input = b.expr(r#"{"$var": "n"}"#);
-        let effect = Effect { fresh: true, ..Effect::new("tool", input) };
+        let effect = Effect { reevaluates_input: true, ..Effect::new("tool", input) };
         let task = Task { hidden: true, retry, ..Task::new(Action::Effect(effect)) };
         let body = b.node(Some(id), "step", |_, _| NodeKind::Pipeline(Pipeline { tasks: vec![task] }));
         let produces = vec!["stop".into(), "again".into()];
@@ -27,7 +27,7 @@ fn step(retry: Option<Retry>) -> Builder {
 
 fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 
@@ -48,15 +48,15 @@ fn with_side_outputs(sends: Vec<SentToken>, changes: Vec<StateChange>, outcome: 
     TaskOutcome { side_outputs: Some(Box::new(SideOutputs { sends, state_changes: changes })), ..outcome }
 }
 
-fn change(op: WriteOp, value: i64, was: Was) -> StateChange {
-    StateChange { name: "n".into(), op, value: Value::Int(value), was, initial: Value::Null }
+fn change(op: WriteOp, value: i64, was: ExpectedValue) -> StateChange {
+    StateChange { name: "n".into(), op, value: Value::Int(value), expected: was, initial: Value::Null }
 }
 
 fn last<'s>(sim: &'s Sim) -> &'s Job {
     sim.dispatched.last().unwrap()
 }
 
-fn answers(job: &Job) -> Vec<Value> {
+fn wait_results(job: &Job) -> Vec<Value> {
     let answers = job.resumed.iter().flat_map(|resumed| &resumed.answers);
     answers
         .map(|answer| answer.error.as_ref().map_or(answer.value.clone(), |error| Value::Str(error.code.clone())))
@@ -64,7 +64,7 @@ fn answers(job: &Job) -> Vec<Value> {
 }
 
 #[test]
-fn waits_of_one_name_in_sequence_get_their_answers_in_order() {
+fn sequential_waits_of_one_name_get_their_answers_in_order() {
     let program = step(None).load();
     let mut sim = begun(&program);
     let key = last(&sim).key.clone();
@@ -76,22 +76,22 @@ fn waits_of_one_name_in_sequence_get_their_answers_in_order() {
         assert_eq!((sim.dispatched.len(), last(&sim).attempt), (n + 1, 1));
         assert_eq!(last(&sim).key, key);
     }
-    assert_eq!(answers(last(&sim)), vec![Value::from("first"), Value::from("second")]);
+    assert_eq!(wait_results(last(&sim)), vec![Value::from("first"), Value::from("second")]);
     sim.reply("net.step", stop("1"));
     assert_eq!(sim.status(), Status::Succeeded);
 }
 
 #[test]
-fn an_answer_that_came_before_the_question_is_kept() {
+fn an_answer_that_precedes_its_wait_is_buffered() {
     let program = step(None).load();
     let mut sim = begun(&program);
     sim.event("go", 7i64);
     sim.reply("net.step", event("go", "{}", None));
-    assert_eq!(answers(last(&sim)), vec![Value::Int(7)]);
+    assert_eq!(wait_results(last(&sim)), vec![Value::Int(7)]);
 }
 
 #[test]
-fn parallel_waits_get_each_their_own_answer() {
+fn parallel_waits_each_get_their_own_answer() {
     let program = step(None).load();
     let mut sim = begun(&program);
     let again = SentToken { kind: "again".into(), payload: Value::Int(2), to: None };
@@ -103,13 +103,13 @@ fn parallel_waits_get_each_their_own_answer() {
         sim.reply_to(*job, event("go", &format!(r#"{{"order": {order}}}"#), None));
     }
     sim.event("go", json(r#"{"order": 2}"#));
-    assert_eq!((last(&sim).job, answers(last(&sim))), (jobs[1], vec![json(r#"{"order": 2}"#)]));
+    assert_eq!((last(&sim).job, wait_results(last(&sim))), (jobs[1], vec![json(r#"{"order": 2}"#)]));
     sim.event("go", json(r#"{"order": 1}"#));
-    assert_eq!((last(&sim).job, answers(last(&sim))), (jobs[0], vec![json(r#"{"order": 1}"#)]));
+    assert_eq!((last(&sim).job, wait_results(last(&sim))), (jobs[0], vec![json(r#"{"order": 1}"#)]));
 }
 
 #[test]
-fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_that_step_again() {
+fn an_awaited_event_also_reaches_other_accepting_steps_but_not_the_waiting_step_again() {
     for inside in [false, true] {
         let mut b = step(None);
         let other = b.effect(Some(b.plan.root), "other", "1");
@@ -131,7 +131,7 @@ fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_t
             false => _ = sim.event("go", 2i64),
         }
         assert_eq!(
-            answers(sim.dispatched.iter().rfind(|job| &**job.path() == "net.step").unwrap()),
+            wait_results(sim.dispatched.iter().rfind(|job| &**job.path() == "net.step").unwrap()),
             vec![Value::Int(2)]
         );
         assert_eq!(sim.open_paths().iter().filter(|path| *path == "net.other").count(), 1);
@@ -140,21 +140,21 @@ fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_t
 }
 
 #[test]
-fn a_deadline_is_an_answer_too() {
+fn an_expired_deadline_is_a_wait_result() {
     let program = step(None).load();
     let mut sim = begun(&program);
     sim.reply("net.step", event("go", "{}", Some(30)));
-    sim.pass(secs(29));
+    sim.advance(secs(29));
     assert_eq!(sim.dispatched.len(), 1);
-    sim.pass(secs(1));
-    assert_eq!(answers(last(&sim)), vec![Value::from("WaitTimedOut")]);
+    sim.advance(secs(1));
+    assert_eq!(wait_results(last(&sim)), vec![Value::from("WaitTimedOut")]);
     // Nobody waits any more.
     sim.event("go", 1i64);
     assert_eq!(sim.events.last().map(|event| &*event.kind), Some("event.unhandled"));
 }
 
 #[test]
-fn the_question_is_published_once() {
+fn the_input_request_is_published_once() {
     let program = step(None).load();
     let mut sim = begun(&program);
     let asks = Some(WaitAnnouncement { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
@@ -164,24 +164,24 @@ fn the_question_is_published_once() {
     );
     sim.tick(TickKind::Restart);
     sim.event("go", 1i64);
-    let asked: Vec<&Value> =
+    let requests: Vec<&Value> =
         sim.events.iter().filter(|event| &*event.kind == "please").map(|event| &event.data).collect();
-    assert_eq!(asked, vec![&json(r#"{"amount": 3}"#)]);
+    assert_eq!(requests, vec![&json(r#"{"amount": 3}"#)]);
 }
 
 #[test]
-fn time_passes_without_a_worker_and_is_no_idleness() {
+fn a_timer_wait_needs_no_worker_and_is_not_idle() {
     let program = step(None).load();
     let mut sim = begun(&program);
     sim.reply("net.step", suspended_on(SuspendedOn::Time(secs(3_600))));
     assert!(sim.state.jobs.is_empty() && !sim.state.is_idle());
     sim.tick(TickKind::Restart);
-    sim.pass(secs(3_600));
-    assert_eq!((answers(last(&sim)), last(&sim).at), (vec![Value::Null], Some(Timestamp(0))));
+    sim.advance(secs(3_600));
+    assert_eq!((wait_results(last(&sim)), last(&sim).at), (vec![Value::Null], Some(Timestamp(0))));
 }
 
 #[test]
-fn a_child_run_is_asked_for_once_and_its_end_is_the_answer() {
+fn a_child_run_is_started_once_and_its_end_is_the_result() {
     let program = step(None).load();
     let mut sim = begun(&program);
     for (status, outcome, expected) in [
@@ -195,39 +195,39 @@ fn a_child_run_is_asked_for_once_and_its_end_is_the_answer() {
         sim.tick(TickKind::Restart);
         assert_eq!(sim.state.calls[&call].key, key);
         sim.tick(TickKind::CallResult { call, status, outcome });
-        assert_eq!(answers(last(&sim)).last(), Some(&expected));
+        assert_eq!(wait_results(last(&sim)).last(), Some(&expected));
     }
 }
 
 #[test]
-fn what_is_kept_comes_back_and_the_next_try_has_it_too() {
+fn a_checkpoint_is_restored_and_passed_to_the_next_attempt() {
     let program = step(Some(retry(2, secs(1)))).load();
     let mut sim = begun(&program);
     sim.reply("net.step", suspended_on(SuspendedOn::Checkpoint(Value::Int(42))));
-    assert_eq!((answers(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 1));
+    assert_eq!((wait_results(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 1));
     sim.reply("net.step", TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no")));
-    sim.pass(secs(1));
-    assert_eq!((answers(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 2));
+    sim.advance(secs(1));
+    assert_eq!((wait_results(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 2));
 }
 
 #[test]
-fn the_next_try_is_told_of_the_last_and_does_again_what_was_in_vain() {
+fn the_next_attempt_sees_the_last_failure_and_repeats_failed_waits() {
     let program = step(Some(retry(3, secs(1)))).load();
     let mut sim = begun(&program);
     let mut children = Vec::new();
     sim.reply("net.step", suspended_on(SuspendedOn::Checkpoint(Value::Int(42))));
     for attempt in 1..=2 {
         let job = last(&sim);
-        assert_eq!((answers(job), job.attempt), (vec![Value::Int(42)], attempt));
+        assert_eq!((wait_results(job), job.attempt), (vec![Value::Int(42)], attempt));
         sim.reply("net.step", suspended_on(SuspendedOn::Child { definition: "other".into(), input: Value::Null }));
         let (call, open) = sim.state.calls.iter().next().map(|(call, open)| (*call, open.key.clone())).unwrap();
         children.push(open);
         let outcome = TaskOutcome::failure(ErrorInfo::new("Broken", "tool", "no"));
         sim.tick(TickKind::CallResult { call, status: Status::Failed, outcome: outcome.clone() });
-        assert_eq!(answers(last(&sim)), vec![Value::Int(42), Value::from("Broken")]);
+        assert_eq!(wait_results(last(&sim)), vec![Value::Int(42), Value::from("Broken")]);
         sim.reply("net.step", outcome);
-        sim.pass(secs(1));
-        let tried = last(&sim).tried.clone().unwrap();
+        sim.advance(secs(1));
+        let tried = last(&sim).previous_attempts.clone().unwrap();
         assert_eq!((tried.since, &*tried.error.code), (Timestamp(0), "Broken"));
         assert_eq!(tried.failed_at, Timestamp(0) + secs(u64::from(attempt) - 1));
     }
@@ -236,11 +236,11 @@ fn the_next_try_is_told_of_the_last_and_does_again_what_was_in_vain() {
 
 /// The input cannot be evaluated for what goes on after the wait; the try after that has the same answers.
 #[test]
-fn a_task_that_cannot_go_on_after_its_wait_is_tried_again_with_the_same_answers() {
+fn a_task_that_cannot_resume_after_its_wait_is_retried_with_the_same_results() {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
         let input = r#"{"$not": {"$get": [{"x": true, "xxx": true}, {"$text": {"$var": "_attempt"}}]}}"#;
-        let effect = Effect { fresh: true, ..Effect::new("tool", b.expr(input)) };
+        let effect = Effect { reevaluates_input: true, ..Effect::new("tool", b.expr(input)) };
         let task = Task { retry: Some(retry(3, secs(1))), ..task("ask", Action::Effect(effect)) };
         NodeKind::Pipeline(Pipeline { tasks: vec![task] })
     });
@@ -249,8 +249,8 @@ fn a_task_that_cannot_go_on_after_its_wait_is_tried_again_with_the_same_answers(
     sim.reply("pipe.ask", event("go", "{}", None));
     sim.event("go", 7i64);
     assert_eq!((sim.dispatched.len(), sim.count("task.retrying")), (1, 1));
-    sim.pass(secs(1));
-    assert_eq!((sim.dispatched.len(), answers(last(&sim))), (2, vec![Value::Int(7)]));
+    sim.advance(secs(1));
+    assert_eq!((sim.dispatched.len(), wait_results(last(&sim))), (2, vec![Value::Int(7)]));
     sim.succeed("pipe.ask", 1i64);
     assert_eq!(sim.status(), Status::Succeeded);
 }
@@ -263,7 +263,7 @@ fn side_outputs_and_the_result_are_applied_in_one_tick() {
     let done = TaskOutcome::success(Value::Null);
     sim.reply(
         "net.step",
-        with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, Was::Absent), change(WriteOp::Add, 1, Was::Any)], done),
+        with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, ExpectedValue::Absent), change(WriteOp::Add, 1, ExpectedValue::Any)], done),
     );
     assert_eq!(last(&sim).input, Value::Int(9), "the next step sees the change");
     assert_eq!(sim.dispatched.len(), 2);
@@ -275,38 +275,38 @@ fn a_failed_step_applies_no_side_outputs() {
     let mut sim = begun(&program);
     let again = SentToken { kind: "again".into(), payload: Value::Null, to: None };
     let failed = TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no"));
-    sim.reply("net.step", with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, Was::Any)], failed));
-    sim.pass(secs(1));
+    sim.reply("net.step", with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, ExpectedValue::Any)], failed));
+    sim.advance(secs(1));
     assert_eq!((sim.dispatched.len(), &last(&sim).input), (2, &Value::Null));
 }
 
 #[test]
-fn a_change_of_what_somebody_else_has_changed_is_a_failure_with_its_own_kind() {
+fn a_conflicting_state_change_fails_with_its_own_error_kind() {
     let others = [
-        (change(WriteOp::Set, 8, Was::Value(Value::Int(1))), "StateConflict"),
-        (change(WriteOp::Set, 8, Was::Absent), "StateConflict"),
-        (change(WriteOp::AppendItem, 8, Was::Any), "VariableKind"),
-        (change(WriteOp::Set, 8, Was::Value(Value::Int(5))), ""),
-        (change(WriteOp::Add, 8, Was::Any), ""),
+        (change(WriteOp::Set, 8, ExpectedValue::Value(Value::Int(1))), "StateConflict"),
+        (change(WriteOp::Set, 8, ExpectedValue::Absent), "StateConflict"),
+        (change(WriteOp::AppendItem, 8, ExpectedValue::Any), "VariableKind"),
+        (change(WriteOp::Set, 8, ExpectedValue::Value(Value::Int(5))), ""),
+        (change(WriteOp::Add, 8, ExpectedValue::Any), ""),
     ];
     for (late, code) in others {
         let program = step(None).load();
         let mut sim = begun(&program);
         let again = |n: i64| SentToken { kind: "again".into(), payload: Value::Int(n), to: None };
         let done = TaskOutcome::success(Value::Null);
-        sim.reply("net.step", with_side_outputs(vec![again(1)], vec![change(WriteOp::Set, 5, Was::Any)], done));
-        sim.reply("net.step", with_side_outputs(Vec::new(), vec![change(WriteOp::Set, 5, Was::Any), late], stop("1")));
+        sim.reply("net.step", with_side_outputs(vec![again(1)], vec![change(WriteOp::Set, 5, ExpectedValue::Any)], done));
+        sim.reply("net.step", with_side_outputs(Vec::new(), vec![change(WriteOp::Set, 5, ExpectedValue::Any), late], stop("1")));
         let error = sim.result().error.clone();
         assert_eq!(error.map(|error| error.code.to_string()).unwrap_or_default(), code);
     }
 }
 
 #[test]
-fn the_first_value_is_what_the_variable_begins_with() {
+fn the_initial_value_initializes_the_variable() {
     let program = step(None).load();
     let mut sim = begun(&program);
     let first =
-        StateChange { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), was: Was::Any, initial: Value::Int(10) };
+        StateChange { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), expected: ExpectedValue::Any, initial: Value::Int(10) };
     sim.reply("net.step", with_side_outputs(Vec::new(), vec![first], stop("1")));
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
     assert_eq!(scope.variables["m"].value, Value::Int(11));
@@ -322,8 +322,8 @@ fn cancelling_a_run_with_a_suspended_step_leaves_nothing_behind() {
     ] {
         let mut sim = begun(&program);
         sim.reply("net.step", suspended_on(awaited));
-        sim.cancel().settle();
-        sim.run_until_quiet();
+        sim.cancel().drain_buffer();
+        sim.run_until_idle();
         assert_eq!(sim.status(), Status::Cancelled);
         assert!(sim.state.waits.is_empty() && sim.state.timers.is_empty() && sim.state.frames.is_empty());
     }

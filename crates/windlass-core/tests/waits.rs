@@ -6,13 +6,13 @@ use support::world::echo;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    Command, ErrorInfo, Impossible, Limits, Program, Resume, Status, TaskOutcome, Tick, TickKind, reduce,
+    Command, ErrorInfo, ImpossibleTick, Limits, Program, PartialTick, Status, TaskOutcome, Tick, TickKind, reduce,
 };
 use windlass_value::{Timestamp, Value};
 
 fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 
@@ -41,21 +41,21 @@ fn twice() -> Program {
 // Time.
 
 #[test]
-fn a_delay_lasts_as_long_as_it_says() {
+fn a_delay_lasts_its_configured_time() {
     let program = waiting(|b| Wait::Delay(Amount::Computed(b.expr("\"PT30S\""))));
     let mut sim = begun(&program);
-    sim.pass(secs(29));
+    sim.advance(secs(29));
     assert!(!sim.ended());
-    sim.pass(secs(1));
+    sim.advance(secs(1));
     assert_eq!(sim.status(), Status::Succeeded);
 }
 
 #[test]
-fn a_wait_until_a_time_that_is_past_is_over_at_once() {
+fn a_wait_until_a_past_time_ends_immediately() {
     for (until, ends) in [("\"1970-01-01T00:01:00Z\"", 60), ("30000", 30), ("0", 0)] {
         let program = waiting(|b| Wait::Until(b.expr(until)));
         let mut sim = begun(&program);
-        sim.run_until_quiet();
+        sim.run_until_idle();
         assert_eq!((sim.status(), sim.now), (Status::Succeeded, Timestamp(ends * 1_000_000)));
     }
     let program = waiting(|b| Wait::Until(b.expr("\"tomorrow\"")));
@@ -65,7 +65,7 @@ fn a_wait_until_a_time_that_is_past_is_over_at_once() {
 // Signals.
 
 #[test]
-fn a_signal_that_comes_before_its_wait_is_kept() {
+fn a_signal_that_precedes_its_wait_is_buffered() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| vec![b.effect(id, "work", "0"), b.signal(id, "wait", "go")]);
     let program = b.load();
@@ -81,43 +81,43 @@ fn a_signal_that_comes_before_its_wait_is_kept() {
 fn two_waits_of_one_name_get_their_answers_in_order() {
     let program = twice();
     let mut sim = begun(&program);
-    sim.event("go", "one").settle().event("go", "two").settle();
+    sim.event("go", "one").drain_buffer().event("go", "two").drain_buffer();
     assert_eq!(sim.output(), json(r#"{"first": "one", "second": "two"}"#));
     let mut sim = begun(&program);
     sim.tick(TickKind::Pause { request: None }).event("go", "one").event("go", "two");
-    sim.tick(TickKind::Resume { request: None }).settle();
+    sim.tick(TickKind::Resume { request: None }).drain_buffer();
     assert_eq!(sim.output(), json(r#"{"first": "one", "second": "two"}"#));
 }
 
 #[test]
 fn the_oldest_wait_is_answered_first() {
     let mut b = Builder::new();
-    b.together(None, "root", |b, id| vec![b.signal(id, "older", "go"), b.signal(id, "younger", "go")]);
+    b.parallel(None, "root", |b, id| vec![b.signal(id, "older", "go"), b.signal(id, "younger", "go")]);
     let program = b.load();
     let mut sim = begun(&program);
-    sim.event("go", 1u32).event("go", 2u32).settle();
+    sim.event("go", 1u32).event("go", 2u32).drain_buffer();
     assert_eq!(sim.output(), json(r#"{"older": 1, "younger": 2}"#));
 }
 
 #[test]
-fn an_answer_is_accepted_once_even_while_the_end_is_being_worked_out() {
+fn an_answer_is_accepted_once_even_while_the_output_is_evaluated() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let first = b.signal(id, "first", "go");
-        b.at(first).kind = NodeKind::Wait(Wait::Signal {
+        b.node_mut(first).kind = NodeKind::Wait(Wait::Signal {
             name: "go".into(),
             requirements: None,
             deadline: Some(Amount::Fixed(secs(5))),
             form: None,
         });
         let output = b.expr(r#"[{"$node": "first"}]"#);
-        b.at(first).output = Some(output);
+        b.node_mut(first).output = Some(output);
         vec![first, b.signal(id, "second", "go")]
     });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.tick(TickKind::Pause { request: None }).event("go", "one").event("go", "two").pass(secs(10));
-    sim.tick(TickKind::Resume { request: None }).settle();
+    sim.tick(TickKind::Pause { request: None }).event("go", "one").event("go", "two").advance(secs(10));
+    sim.tick(TickKind::Resume { request: None }).drain_buffer();
     assert_eq!(sim.output(), json(r#"{"first": ["one"], "second": "two"}"#), "nothing is lost, nothing is late");
 }
 
@@ -133,7 +133,7 @@ fn an_answer_must_meet_the_requirements() {
 }
 
 #[test]
-fn a_kept_signal_that_does_not_fit_stays_for_somebody_else() {
+fn an_unsuitable_buffered_signal_stays_for_another_wait() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
         let picky = b.node(id, "picky", |b, _| {
@@ -154,7 +154,7 @@ fn without_an_answer_in_time_the_wait_times_out() {
     let program = signal(None, Some(5));
     let mut sim = begun(&program);
     assert!(sim.state.is_idle(), "a deadline is not work");
-    sim.pass(secs(5));
+    sim.advance(secs(5));
     assert_eq!(sim.status(), Status::TimedOut);
     assert_eq!(sim.result().error.as_ref().map(|error| &*error.code), Some("WaitTimedOut"));
 }
@@ -166,29 +166,29 @@ fn idle_is_published_once_until_the_run_moves() {
     assert_eq!(sim.events_of("workflow.idle")[0].data.get("waits"), Some(&json(r#"["go"]"#)));
     sim.tick(TickKind::TimerDue).event("other", 0u32).tick(TickKind::Restart).tick(TickKind::TimerDue);
     assert_eq!(sim.count("workflow.idle"), 1);
-    sim.event("go", 1u32).settle();
+    sim.event("go", 1u32).drain_buffer();
     assert_eq!(sim.count("workflow.idle"), 1, "it waits as it waited before: nothing new");
-    sim.event("go", 2u32).settle();
+    sim.event("go", 2u32).drain_buffer();
     assert!(sim.ended());
 }
 
 #[test]
 fn a_run_with_a_job_or_a_delay_is_not_idle() {
     let mut b = Builder::new();
-    b.together(None, "root", |b, id| {
+    b.parallel(None, "root", |b, id| {
         let delay = b.node(id, "delay", |_, _| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(5)))));
         vec![b.signal(id, "wait", "go"), b.effect(id, "work", "0"), delay]
     });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.pass(secs(5));
+    sim.advance(secs(5));
     assert_eq!(sim.count("workflow.idle"), 0, "a job is open");
     sim.succeed("root.work", "done");
     assert_eq!(sim.count("workflow.idle"), 1);
 }
 
 #[test]
-fn too_many_unanswered_signals_are_refused() {
+fn too_many_buffered_signals_are_rejected() {
     let program = signal(Some(r#"{"k": 1}"#), None);
     let mut sim = begun(&program);
     for number in 0..1_001u32 {
@@ -202,7 +202,7 @@ fn too_many_unanswered_signals_are_refused() {
 fn calling() -> Program {
     let mut b = Builder::new();
     b.node(None, "call", |b, _| {
-        NodeKind::Call(Call { definition: b.expr("\"child\""), input: b.expr(r#"{"n": {"$input": "n"}}"#) })
+        NodeKind::Call(ChildRunCall { definition: b.expr("\"child\""), input: b.expr(r#"{"n": {"$input": "n"}}"#) })
     });
     b.load()
 }
@@ -228,13 +228,13 @@ fn a_call_starts_a_child_and_ends_as_it_does() {
         assert_eq!(sim.count("workflow.idle"), 0, "a child is at work");
         let error = (status != Status::Succeeded).then(|| ErrorInfo::new("Child", "call", "no"));
         let outcome = TaskOutcome { error, ..TaskOutcome::success("result") };
-        sim.tick(TickKind::CallResult { call: 0, status, outcome }).settle();
+        sim.tick(TickKind::CallResult { call: 0, status, outcome }).drain_buffer();
         assert_eq!((sim.status(), sim.output()), (status, Value::from("result")));
     }
 }
 
 #[test]
-fn a_restart_asks_for_the_same_child_again() {
+fn a_restart_requests_the_same_child_again() {
     let program = calling();
     let mut sim = begun(&program);
     sim.restart();
@@ -243,10 +243,10 @@ fn a_restart_asks_for_the_same_child_again() {
 }
 
 #[test]
-fn a_child_that_is_no_longer_wanted_is_cancelled_and_its_end_is_late() {
+fn an_unneeded_child_is_cancelled_and_its_late_end_is_ignored() {
     let program = calling();
     let mut sim = begun(&program);
-    sim.cancel().settle();
+    sim.cancel().drain_buffer();
     assert_eq!(sim.status(), Status::Cancelled);
     let cancels = |command: &Command| matches!(command, Command::CancelChild { key } if &*key.path == "call");
     assert!(sim.outputs.iter().flat_map(|output| &output.commands).any(cancels));
@@ -258,7 +258,7 @@ fn a_child_that_is_no_longer_wanted_is_cancelled_and_its_end_is_late() {
 #[test]
 fn a_definition_must_be_named() {
     let mut b = Builder::new();
-    b.node(None, "call", |b, _| NodeKind::Call(Call { definition: b.expr("5"), input: b.expr("0") }));
+    b.node(None, "call", |b, _| NodeKind::Call(ChildRunCall { definition: b.expr("5"), input: b.expr("0") }));
     let program = b.load();
     assert_eq!(begun(&program).result().error.as_ref().map(|error| &*error.code), Some("BadDefinition"));
 }
@@ -272,12 +272,12 @@ fn one_effect(limits: Limits) -> Program {
 }
 
 #[test]
-fn a_cancelled_job_has_its_grace_and_a_later_result_is_refused() {
+fn a_cancelled_job_has_a_grace_period_and_a_later_result_is_rejected() {
     let program = one_effect(Limits::default());
     let mut sim = begun(&program);
-    sim.cancel().pass(secs(9));
+    sim.cancel().advance(secs(9));
     assert!(!sim.ended(), "cancelling");
-    sim.pass(secs(1));
+    sim.advance(secs(1));
     assert_eq!(sim.status(), Status::Cancelled);
     sim.succeed("work", "too late");
     assert_eq!((sim.status(), sim.output()), (Status::Cancelled, Value::Null));
@@ -285,7 +285,7 @@ fn a_cancelled_job_has_its_grace_and_a_later_result_is_refused() {
 }
 
 #[test]
-fn a_worker_that_confirms_ends_the_grace() {
+fn a_worker_confirmation_ends_the_grace_period() {
     let program = one_effect(Limits::default());
     for outcome in [TaskOutcome::success("done after all"), TaskOutcome::failure(support::world::refusal())] {
         let mut sim = begun(&program);
@@ -295,7 +295,7 @@ fn a_worker_that_confirms_ends_the_grace() {
 }
 
 #[test]
-fn a_lost_lease_hands_the_job_out_again_and_refuses_the_first_worker() {
+fn a_lost_lease_redispatches_the_job_and_rejects_the_first_worker() {
     let program = one_effect(Limits::default());
     let mut sim = begun(&program);
     sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: 0 });
@@ -321,24 +321,24 @@ fn a_paused_run_begins_nothing_and_a_cancel_ends_it() {
     resumed.tick(TickKind::Pause { request: None }).succeed("root.one", "done");
     resumed.tick(TickKind::Resume { request: None });
     assert_eq!(resumed.open_paths(), ["root.two"]);
-    sim.cancel().settle();
+    sim.cancel().drain_buffer();
     assert_eq!(sim.status(), Status::Cancelled);
 }
 
 #[test]
-fn the_runs_own_timeout_counts_only_while_it_is_alive() {
+fn the_run_timeout_counts_only_while_the_run_is_live() {
     let mut b = Builder::new();
     b.effect(None, "work", "0");
     b.plan.timeout = Some(secs(10));
     let program = b.load();
     let mut sim = begun(&program);
-    sim.pass(secs(4)).tick(TickKind::TimerDue);
+    sim.advance(secs(4)).tick(TickKind::TimerDue);
     sim.now = sim.now + secs(1_000);
     sim.restart();
     assert!(!sim.ended(), "the thousand seconds without a process do not count");
-    sim.pass(secs(5));
-    assert!(sim.state.verdict.is_none());
-    sim.pass(secs(11));
+    sim.advance(secs(5));
+    assert!(sim.state.decided_end.is_none());
+    sim.advance(secs(11));
     assert_eq!(sim.status(), Status::TimedOut);
 }
 
@@ -351,27 +351,27 @@ fn a_timeout_tick_ends_a_run_only_when_its_time_is_over() {
     let mut sim = begun(&program);
     sim.now = sim.now + secs(9);
     sim.tick(TickKind::Timeout);
-    assert!(sim.state.verdict.is_none(), "a second is left");
+    assert!(sim.state.decided_end.is_none(), "a second is left");
     assert_eq!(sim.state.next_due(), Some(sim.now + secs(1)), "and it is still waited for");
     sim.now = sim.now + secs(1);
     sim.tick(TickKind::Timeout);
-    assert!(sim.state.verdict.is_some());
+    assert!(sim.state.decided_end.is_some());
     // The job in flight has its grace.
-    sim.pass(secs(11));
+    sim.advance(secs(11));
     assert_eq!(sim.status(), Status::TimedOut);
 
     let untimed = one_effect(Limits::default());
     let mut sim = begun(&untimed);
     sim.now = sim.now + secs(1_000_000);
     sim.tick(TickKind::Timeout);
-    assert!(sim.state.verdict.is_none(), "a run without a timeout has none");
+    assert!(sim.state.decided_end.is_none(), "a run without a timeout has none");
 }
 
 #[test]
 fn workers_are_numbered_from_the_smallest_free_one() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
-        vec![b.together(id, "three", |b, id| ["a", "b", "c"].map(|name| b.effect(id, name, "0")).to_vec())]
+        vec![b.parallel(id, "three", |b, id| ["a", "b", "c"].map(|name| b.effect(id, name, "0")).to_vec())]
     });
     let program = b.load();
     let mut sim = begun(&program);
@@ -382,7 +382,7 @@ fn workers_are_numbered_from_the_smallest_free_one() {
 }
 
 #[test]
-fn an_impossible_tick_is_found_and_changes_nothing() {
+fn an_impossible_tick_is_detected_and_changes_nothing() {
     let program = one_effect(Limits::default());
     let mut sim = Sim::new(&program, echo());
     let before = support::sim::encoded(&sim.state);
@@ -392,27 +392,27 @@ fn an_impossible_tick_is_found_and_changes_nothing() {
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     };
     for kind in [TickKind::Restart, TickKind::TimerDue, early] {
-        let tick = Tick { at: Timestamp(5), seed: 0, kind, more: false };
+        let tick = Tick { at: Timestamp(5), seed: 0, kind, more_pending: false };
         assert!(impossible(&program, &mut sim, &tick).is_some());
         assert_eq!(support::sim::encoded(&sim.state), before);
     }
     sim.now = Timestamp(10);
     sim.start();
-    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue, more: false };
+    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue, more_pending: false };
     assert!(impossible(&program, &mut sim, &back).is_some(), "time never goes back");
 }
 
-fn impossible(program: &Program, sim: &mut Sim, tick: &Tick) -> Option<Impossible> {
-    reduce(program, &mut sim.state, tick, &mut sim.values, &mut Resume::default()).err()
+fn impossible(program: &Program, sim: &mut Sim, tick: &Tick) -> Option<ImpossibleTick> {
+    reduce(program, &mut sim.state, tick, &mut sim.values, &mut PartialTick::default()).err()
 }
 
 /// The loop says with each tick whether more is at hand: what is being delivered is no idleness.
 #[test]
-fn a_run_to_which_more_comes_is_not_idle_yet() {
+fn a_run_with_pending_deliveries_is_not_idle() {
     let program = twice();
     let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
     let start = TickKind::AddEvent {
@@ -421,10 +421,10 @@ fn a_run_to_which_more_comes_is_not_idle_yet() {
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     };
-    sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more: true }).unwrap();
+    sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more_pending: true }).unwrap();
     assert_eq!((sim.state.is_idle(), sim.count("workflow.idle")), (true, 0));
     sim.tick(TickKind::TimerDue);
     assert_eq!(sim.count("workflow.idle"), 1);

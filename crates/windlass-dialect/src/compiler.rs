@@ -3,12 +3,12 @@
 use windlass_core::Limits;
 use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
 use windlass_syntax::{Diagnostic, Diagnostics, ParseLimits, Span};
-use windlass_value::{Mode, Value};
+use windlass_value::{ExpressionMode, Value};
 
-use crate::Compiled;
+use crate::CompiledDefinition;
 
 /// A compiler that collects diagnostics while it goes on.
-pub trait Findings {
+pub trait DiagnosticSink {
     /// The diagnostics of the file that is being compiled.
     fn diagnostics(&mut self) -> &mut Diagnostics;
 
@@ -19,12 +19,12 @@ pub trait Findings {
 
     /// Adds an error with a hint.
     fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::error(code, span, message).hint(hint));
+        self.push(Diagnostic::error(code, span, message).with_hint(hint));
     }
 
     /// Adds a warning with a hint.
     fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Diagnostic::warning(code, span, message).hint(hint));
+        self.push(Diagnostic::warning(code, span, message).with_hint(hint));
     }
 }
 
@@ -39,15 +39,15 @@ pub fn source_span(span: Span) -> SourceSpan {
 }
 
 /// Adds an expression to a plan.
-pub fn add_expression(plan: &mut Plan, language: &str, source: Value, mode: Mode, span: Span) -> ExprId {
+pub fn add_expression(plan: &mut Plan, language: &str, source: Value, mode: ExpressionMode, span: Span) -> ExprId {
     plan.add_expression(ExpressionSource { language: language.into(), source, mode, span: source_span(span) })
 }
 
 /// Ends a compilation: a definition without errors can run. Diagnostics come in the order of the file.
-pub fn finished(plan: Plan, found: Diagnostics, calls: Vec<(String, Span)>) -> Result<Compiled, Diagnostics> {
+pub fn finish(plan: Plan, found: Diagnostics, calls: Vec<(String, Span)>) -> Result<CompiledDefinition, Diagnostics> {
     let found = found.sorted();
     match found.has_errors() {
         true => Err(found),
-        false => Ok(Compiled { plan, warnings: found, calls, others: Vec::new() }),
+        false => Ok(CompiledDefinition { plan, warnings: found, calls, included_files: Vec::new() }),
     }
 }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use windlass_core::Limits;
 use windlass_value::Value;
 
-use crate::{Files, NoFiles, Registered};
+use crate::{FileReader, NoFiles, RegisteredNames};
 
 /// What a definition is compiled against, whatever its dialect.
 #[derive(Clone)]
-pub struct Context {
+pub struct CompileContext {
     pub limits: Limits,
     /// The name of a definition that gives none itself: usually the file's stem.
     pub name: Option<String>,
     /// The tools that steps may use.
     pub tools: Vec<String>,
     /// Functions and definitions that the engine has already.
-    pub registered: Registered,
+    pub registered: RegisteredNames,
     /// Texts that a definition may read by name, such as app settings.
     pub settings: BTreeMap<String, String>,
     /// Values from beside the file for parameters that it gives none itself.
@@ -28,18 +28,18 @@ pub struct Context {
     /// read.
     pub folder: Option<PathBuf>,
     /// Reads the files beside it.
-    pub files: Arc<dyn Files>,
+    pub files: Arc<dyn FileReader>,
     /// What single dialects need besides.
     pub options: DialectOptions,
 }
 
-impl Default for Context {
-    fn default() -> Context {
-        Context {
+impl Default for CompileContext {
+    fn default() -> CompileContext {
+        CompileContext {
             limits: Limits::default(),
             name: None,
             tools: Vec::new(),
-            registered: Registered::default(),
+            registered: RegisteredNames::default(),
             settings: BTreeMap::new(),
             parameters: BTreeMap::new(),
             folder: None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileProblem {
+pub enum FileReadProblem {
     Missing,
     /// A folder, a socket.
     NotAFile,
@@ -14,60 +14,60 @@ pub enum FileProblem {
         max_bytes: u64,
     },
     /// There is nobody who could look.
-    NobodyLooks,
+    Unavailable,
     Other(String),
 }
 
-impl fmt::Display for FileProblem {
+impl fmt::Display for FileReadProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileProblem::Missing => f.write_str("it is not there"),
-            FileProblem::NotAFile => f.write_str("it is not a file"),
-            FileProblem::TooLarge { max_bytes: most } => write!(f, "it has more than {most} bytes"),
-            FileProblem::NobodyLooks => f.write_str("files cannot be read here"),
-            FileProblem::Other(why) => f.write_str(why),
+            FileReadProblem::Missing => f.write_str("it is not there"),
+            FileReadProblem::NotAFile => f.write_str("it is not a file"),
+            FileReadProblem::TooLarge { max_bytes: most } => write!(f, "it has more than {most} bytes"),
+            FileReadProblem::Unavailable => f.write_str("files cannot be read here"),
+            FileReadProblem::Other(why) => f.write_str(why),
         }
     }
 }
 
 /// Whoever reads files for the front.
-pub trait Files: Send + Sync {
+pub trait FileReader: Send + Sync {
     /// The file's bytes, if they are not more than `most`.
-    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem>;
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem>;
     /// The path without links and without `..`; the file must be there.
-    fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem>;
+    fn canonical(&self, path: &Path) -> Result<PathBuf, FileReadProblem>;
     /// How many bytes a file has.
-    fn size(&self, path: &Path) -> Result<u64, FileProblem>;
+    fn size(&self, path: &Path) -> Result<u64, FileReadProblem>;
 }
 
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
+pub struct DiskFiles;
 
-impl Files for Disk {
-    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
+impl FileReader for DiskFiles {
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem> {
         if self.size(path)? > max_bytes {
-            return Err(FileProblem::TooLarge { max_bytes: most: max_bytes });
+            return Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes });
         }
-        let file = std::fs::File::open(path).map_err(problem)?;
+        let file = std::fs::File::open(path).map_err(problem_from_io)?;
         let mut bytes = Vec::new();
         // It may have grown since.
-        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(problem)?;
+        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(problem_from_io)?;
         match bytes.len() as u64 > max_bytes {
-            true => Err(FileProblem::TooLarge { max_bytes: most: max_bytes }),
+            true => Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes }),
             false => Ok(bytes),
         }
     }
 
-    fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem> {
-        path.canonicalize().map_err(problem)
+    fn canonical(&self, path: &Path) -> Result<PathBuf, FileReadProblem> {
+        path.canonicalize().map_err(problem_from_io)
     }
 
-    fn size(&self, path: &Path) -> Result<u64, FileProblem> {
-        let about = std::fs::metadata(path).map_err(problem)?;
-        match about.is_file() {
-            true => Ok(about.len()),
-            false => Err(FileProblem::NotAFile),
+    fn size(&self, path: &Path) -> Result<u64, FileReadProblem> {
+        let metadata = std::fs::metadata(path).map_err(problem_from_io)?;
+        match metadata.is_file() {
+            true => Ok(metadata.len()),
+            false => Err(FileReadProblem::NotAFile),
         }
     }
 }
@@ -76,25 +76,25 @@ impl Files for Disk {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
-impl Files for NoFiles {
-    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, FileProblem> {
-        Err(FileProblem::NobodyLooks)
+impl FileReader for NoFiles {
+    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, FileReadProblem> {
+        Err(FileReadProblem::Unavailable)
     }
 
-    fn canonical(&self, _: &Path) -> Result<PathBuf, FileProblem> {
-        Err(FileProblem::NobodyLooks)
+    fn canonical(&self, _: &Path) -> Result<PathBuf, FileReadProblem> {
+        Err(FileReadProblem::Unavailable)
     }
 
-    fn size(&self, _: &Path) -> Result<u64, FileProblem> {
-        Err(FileProblem::NobodyLooks)
+    fn size(&self, _: &Path) -> Result<u64, FileReadProblem> {
+        Err(FileReadProblem::Unavailable)
     }
 }
 
-fn problem(error: std::io::Error) -> FileProblem {
+fn problem_from_io(error: std::io::Error) -> FileReadProblem {
     match error.kind() {
         // A file where a folder is expected on the way: nothing is there either.
-        ErrorKind::NotFound | ErrorKind::NotADirectory => FileProblem::Missing,
-        ErrorKind::IsADirectory => FileProblem::NotAFile,
-        _ => FileProblem::Other(error.to_string()),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => FileReadProblem::Missing,
+        ErrorKind::IsADirectory => FileReadProblem::NotAFile,
+        _ => FileReadProblem::Other(error.to_string()),
     }
 }

@@ -16,8 +16,8 @@ mod compiler;
 mod context;
 mod files;
 mod inputs;
-mod reading;
-mod registered;
+mod parsed_source;
+mod registered_names;
 mod registry;
 mod report;
 mod rust;
@@ -25,18 +25,18 @@ mod rust;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostics, Source, Span};
+use windlass_syntax::{Diagnostics, SourceText, Span};
 use windlass_value::{Language, Value};
 
-pub use compiler::{Findings, add_expression, finished, parse_limits, source_span};
-pub use context::{Context, DialectOptions};
-pub use files::{Disk, FileProblem, Files, NoFiles};
+pub use compiler::{DiagnosticSink, add_expression, finish, parse_limits, source_span};
+pub use context::{CompileContext, DialectOptions};
+pub use files::{DiskFiles, FileReadProblem, FileReader, NoFiles};
 pub use inputs::{InputWarning, unused_inputs, written_expressions};
-pub use reading::{Parsed, Reading};
-pub use registered::Registered;
-pub use registry::{Registry, UNKNOWN_DIALECT};
-pub use report::{Detail, ReportEntry, ReportSection, output_sections};
-pub use rust::RustCode;
+pub use parsed_source::{ParsedTree, ParsedSource};
+pub use registered_names::RegisteredNames;
+pub use registry::{DialectRegistry, UNKNOWN_DIALECT};
+pub use report::{ReportDetail, ReportEntry, ReportSection, output_sections};
+pub use rust::RustDialect;
 
 /// One language that definitions are written in.
 pub trait Dialect: Send + Sync {
@@ -47,14 +47,14 @@ pub trait Dialect: Send + Sync {
     fn describe(&self) -> &'static str;
 
     /// Tells whether a source is written in this dialect, right or wrong.
-    fn detect(&self, reading: &Reading<'_>) -> Detection;
+    fn detect(&self, reading: &ParsedSource<'_>) -> Detection;
 
     /// Compiles a source. The error holds every problem, warnings included.
-    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems>;
+    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems>;
 
     /// The definitions that a source with problems calls, as far as it can be read: one that is missing is one problem
     /// more.
-    fn calls(&self, _reading: &Reading<'_>, _context: &Context) -> Vec<(String, Span)> {
+    fn calls(&self, _reading: &ParsedSource<'_>, _context: &CompileContext) -> Vec<(String, Span)> {
         Vec::new()
     }
 
@@ -115,7 +115,7 @@ pub enum Detection {
 
 /// A definition that can run.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct CompiledDefinition {
     pub plan: Plan,
     /// Nothing that stops it from running.
     pub warnings: Diagnostics,
@@ -123,20 +123,20 @@ pub struct Compiled {
     /// [registered](Context::registered) are not among them.
     pub calls: Vec<(String, Span)>,
     /// Files that are part of it, with warnings of their own.
-    pub others: Vec<(Source, Diagnostics)>,
+    pub included_files: Vec<(SourceText, Diagnostics)>,
 }
 
 /// Every problem of a definition, warnings included, in the order of the files.
 #[derive(Clone, Debug, Default)]
-pub struct Problems {
+pub struct CompileProblems {
     /// Of the source itself.
     pub own: Diagnostics,
     /// Of the files that would be part of it.
-    pub others: Vec<(Source, Diagnostics)>,
+    pub included_files: Vec<(SourceText, Diagnostics)>,
 }
 
-impl From<Diagnostics> for Problems {
-    fn from(own: Diagnostics) -> Problems {
-        Problems { own, others: Vec::new() }
+impl From<Diagnostics> for CompileProblems {
+    fn from(own: Diagnostics) -> CompileProblems {
+        CompileProblems { own, included_files: Vec::new() }
     }
 }

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostic, Diagnostics, Source, Span, did_you_mean, list_of};
+use windlass_syntax::{Diagnostic, Diagnostics, SourceText, Span, did_you_mean, format_names};
 use windlass_value::Language;
 
-use crate::{Compiled, Context, Detection, Dialect, Problems, Reading, RustCode};
+use crate::{CompiledDefinition, CompileContext, Detection, Dialect, CompileProblems, ParsedSource, RustDialect};
 
 /// A source whose dialect is not known, and a dialect that is not there.
 pub const UNKNOWN_DIALECT: &str = "WND-0001";
 
 /// Dialects by name.
 #[derive(Clone, Default)]
-pub struct Registry {
+pub struct DialectRegistry {
     dialects: Vec<Arc<dyn Dialect>>,
 }
 
-impl Registry {
-    pub const fn new() -> Registry {
-        Registry { dialects: Vec::new() }
+impl DialectRegistry {
+    pub const fn new() -> DialectRegistry {
+        DialectRegistry { dialects: Vec::new() }
     }
 
     /// With this dialect; an earlier one of the same name is replaced.
     #[must_use]
-    pub fn with(mut self, dialect: impl Dialect + 'static) -> Registry {
+    pub fn with(mut self, dialect: impl Dialect + 'static) -> DialectRegistry {
         self.dialects.retain(|known| known.name() != dialect.name());
         self.dialects.push(Arc::new(dialect));
         self
@@ -49,13 +49,13 @@ impl Registry {
 
     /// The dialect of a plan. A plan of a dialect that is not registered was made by another program, as those of
     /// workflows in Rust are, and is treated as such.
-    pub fn of(&self, plan: &Plan) -> &dyn Dialect {
-        self.named(&plan.dialect)
+    pub fn for_plan(&self, plan: &Plan) -> &dyn Dialect {
+        self.get_or_rust(&plan.dialect)
     }
 
     /// The dialect that a plan or a row of the store names; see [`Registry::of`].
-    pub fn named(&self, name: &str) -> &dyn Dialect {
-        self.get(name).unwrap_or(&RustCode)
+    pub fn get_or_rust(&self, name: &str) -> &dyn Dialect {
+        self.get(name).unwrap_or(&RustDialect)
     }
 
     /// The expression languages of all dialects, each once.
@@ -70,7 +70,7 @@ impl Registry {
     }
 
     /// The dialect of a source: the one that was named, else the one that the source looks like.
-    pub fn choose(&self, reading: &Reading<'_>, named: Option<&str>) -> Result<&dyn Dialect, Diagnostics> {
+    pub fn choose(&self, reading: &ParsedSource<'_>, named: Option<&str>) -> Result<&dyn Dialect, Diagnostics> {
         match named {
             None => self.detect(reading),
             Some(name) => match self.get(name).filter(|dialect| dialect.has_sources()) {
@@ -78,15 +78,15 @@ impl Registry {
                 None => {
                     let names = self.names();
                     let hint = did_you_mean(name, names.iter().copied())
-                        .unwrap_or_else(|| format!("{}; without one, the text itself tells", list_of(names)));
-                    Err(refused(format!("there is no dialect `{name}`"), hint))
+                        .unwrap_or_else(|| format!("{}; without one, the text itself tells", format_names(names)));
+                    Err(refusal(format!("there is no dialect `{name}`"), hint))
                 }
             },
         }
     }
 
     /// The dialect that a source looks like. A source that several dialects take for theirs is refused.
-    pub fn detect(&self, reading: &Reading<'_>) -> Result<&dyn Dialect, Diagnostics> {
+    pub fn detect(&self, reading: &ParsedSource<'_>) -> Result<&dyn Dialect, Diagnostics> {
         let verdicts: Vec<_> = self.iter().map(|dialect| (dialect.detect(reading), dialect)).collect();
         let certain: Vec<_> = verdicts.iter().filter(|(verdict, _)| *verdict == Detection::Yes).collect();
         match certain[..] {
@@ -94,39 +94,39 @@ impl Registry {
             // The problems of a broken file come from the first dialect that it may be written in.
             [] => match verdicts.iter().find(|(verdict, _)| *verdict == Detection::Broken) {
                 Some((_, dialect)) => Ok(*dialect),
-                None => Err(self.unknown()),
+                None => Err(self.unknown_dialect()),
             },
             _ => {
                 let names: Vec<_> = certain.iter().map(|(_, dialect)| dialect.name()).collect();
-                let message = format!("this could be a definition in several dialects: {}", list_of(names.clone()));
-                Err(refused(message, format!("name the one that is meant, such as `--dialect {}`", names[0])))
+                let message = format!("this could be a definition in several dialects: {}", format_names(names.clone()));
+                Err(refusal(message, format!("name the one that is meant, such as `--dialect {}`", names[0])))
             }
         }
     }
 
     /// Compiles a source in the dialect that was named, else the one that it looks like.
-    pub fn compile(&self, source: &Source, named: Option<&str>, context: &Context) -> Result<Compiled, Problems> {
-        let reading = Reading::new(source, &context.limits);
+    pub fn compile(&self, source: &SourceText, named: Option<&str>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+        let reading = ParsedSource::new(source, &context.limits);
         self.choose(&reading, named)?.compile(&reading, context)
     }
 
     /// The definitions that a source with problems calls, as far as it can be read.
-    pub fn calls(&self, source: &Source, named: Option<&str>, context: &Context) -> Vec<(String, Span)> {
-        let reading = Reading::new(source, &context.limits);
+    pub fn calls(&self, source: &SourceText, named: Option<&str>, context: &CompileContext) -> Vec<(String, Span)> {
+        let reading = ParsedSource::new(source, &context.limits);
         self.choose(&reading, named).map(|dialect| dialect.calls(&reading, context)).unwrap_or_default()
     }
 
-    fn unknown(&self) -> Diagnostics {
+    fn unknown_dialect(&self) -> Diagnostics {
         let mut known: Vec<_> = self.iter().filter(|dialect| dialect.has_sources()).collect();
         known.sort_by_key(|dialect| dialect.name());
         let known: Vec<_> = known.iter().map(|one| format!("{}: {}", one.name(), one.describe())).collect();
         let hint = format!("{}; `--dialect` insists on one", known.join("; "));
-        refused("this is no definition in a dialect that is known".to_owned(), hint)
+        refusal("this is no definition in a dialect that is known".to_owned(), hint)
     }
 }
 
-fn refused(message: String, hint: String) -> Diagnostics {
+fn refusal(message: String, hint: String) -> Diagnostics {
     let mut found = Diagnostics::new();
-    found.push(Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message).hint(hint));
+    found.push(Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message).with_hint(hint));
     found
 }

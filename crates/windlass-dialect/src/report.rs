@@ -18,23 +18,23 @@ pub struct ReportSection {
 pub struct ReportEntry {
     pub name: String,
     pub value: Value,
-    pub detail: Detail,
+    pub detail: ReportDetail,
 }
 
 /// How much of a value is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum ReportDetail {
     /// Its beginning, on one line.
-    Glance,
+    OneLine,
     /// All of it.
-    Whole,
+    Full,
     /// All of it, and a text with its lines.
-    Prose,
+    FullText,
 }
 
 impl ReportSection {
     /// An entry that stands alone.
-    pub fn single(name: impl Into<String>, value: impl Into<Value>, detail: Detail) -> ReportSection {
+    pub fn single(name: impl Into<String>, value: impl Into<Value>, detail: ReportDetail) -> ReportSection {
         let entry = ReportEntry { name: name.into(), value: value.into(), detail };
         ReportSection { heading: None, entries: vec![entry] }
     }
@@ -43,7 +43,7 @@ impl ReportSection {
 /// The output of most dialects: outputs that the definition asks for are shown whole, and those that every step happens to
 /// give at a glance.
 pub fn output_sections(plan: &Plan, output: &Value) -> Vec<ReportSection> {
-    let detail = if plan.outputs.is_some() { Detail::Whole } else { Detail::Glance };
+    let detail = if plan.outputs.is_some() { ReportDetail::Full } else { ReportDetail::OneLine };
     match output {
         Value::Null => Vec::new(),
         Value::Map(map) if map.is_empty() => Vec::new(),

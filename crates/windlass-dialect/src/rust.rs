@@ -4,34 +4,34 @@ use windlass_core::plan::Plan;
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 use windlass_value::Value;
 
-use crate::{Compiled, Context, Detection, Dialect, InputWarning, Problems, Reading, UNKNOWN_DIALECT};
+use crate::{CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, CompileProblems, ParsedSource, UNKNOWN_DIALECT};
 
 /// The dialect of workflows in Rust.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RustCode;
+pub struct RustDialect;
 
-impl RustCode {
+impl RustDialect {
     /// The name that their plans carry.
     pub const NAME: &'static str = "rust";
 }
 
-impl Dialect for RustCode {
+impl Dialect for RustDialect {
     fn name(&self) -> &'static str {
-        RustCode::NAME
+        RustDialect::NAME
     }
 
     fn describe(&self) -> &'static str {
         "a program that embeds the crate `windlass`"
     }
 
-    fn detect(&self, _: &Reading<'_>) -> Detection {
+    fn detect(&self, _: &ParsedSource<'_>) -> Detection {
         Detection::No
     }
 
-    fn compile(&self, _: &Reading<'_>, _: &Context) -> Result<Compiled, Problems> {
+    fn compile(&self, _: &ParsedSource<'_>, _: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
         let mut found = Diagnostics::new();
         let problem = Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), "a workflow in Rust has no definition file");
-        found.push(problem.hint("start the program that has its steps"));
+        found.push(problem.with_hint("start the program that has its steps"));
         Err(found.into())
     }
 

@@ -25,9 +25,9 @@ mod run;
 pub mod text;
 mod write;
 
-pub use model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, IterationCounts, Why};
+pub use model::{Arrow, Drawing, EventRole, DrawingItem, NodeActivity, ItemShape, ActivityState, IterationCounts, ArrowReason};
 pub use run::{MAX_NODES, RunDrawing};
-pub use write::Format;
+pub use write::DrawingFormat;
 
 use windlass_core::Event;
 use windlass_core::plan::Plan;
@@ -57,7 +57,7 @@ use windlass_core::plan::Plan;
 ///
 /// The plan must be one that [`Program::load`](windlass_core::Program::load) accepts.
 pub fn plan(plan: &Plan) -> Drawing {
-    plan::sheet(plan).drawing
+    plan::draw_plan(plan).drawing
 }
 
 /// What has happened: the steps of one run, as its events tell of them.

@@ -14,15 +14,15 @@ pub struct Drawing {
     pub title: Arc<str>,
     /// What is said beside the boxes: how a run stands, what was left out.
     pub notes: Vec<String>,
-    pub items: Vec<Item>,
+    pub items: Vec<DrawingItem>,
     pub arrows: Vec<Arrow>,
     /// How the whole run stands; None for a plan.
-    pub run: Option<Passage>,
+    pub activity: Option<NodeActivity>,
 }
 
 /// A box.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub struct DrawingItem {
     /// Letters, digits and underscores, unique in the drawing.
     pub id: String,
     pub title: String,
@@ -30,11 +30,11 @@ pub struct Item {
     pub kind: String,
     /// The kind, and what else is worth a second line.
     pub detail: String,
-    pub shape: Shape,
+    pub shape: ItemShape,
     /// Only a group has any.
-    pub items: Vec<Item>,
+    pub items: Vec<DrawingItem>,
     /// What a run has made of it; None in the drawing of a plan.
-    pub passage: Option<Passage>,
+    pub activity: Option<NodeActivity>,
     /// The path of its events, with `[]` for any turn of a loop. None for what has no events of its own.
     pub path: Option<String>,
     /// It is a loop: its turns are kept under its path.
@@ -43,7 +43,7 @@ pub struct Item {
 
 /// What a box stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ItemShape {
     Plain,
     /// Where a branch parts.
     Choice,
@@ -85,7 +85,7 @@ impl EventRole {
     }
 
     /// The role of this name; any other name is a plain event.
-    pub fn named(name: &str) -> EventRole {
+    pub fn from_name(name: &str) -> EventRole {
         let all = [EventRole::Start, EventRole::Stop, EventRole::InputRequired, EventRole::HumanResponse];
         all.into_iter().find(|role| role.as_str() == name).unwrap_or(EventRole::Plain)
     }
@@ -108,12 +108,12 @@ pub struct Arrow {
     pub to: String,
     /// Empty for the usual: after success.
     pub label: String,
-    pub why: Why,
+    pub reason: ArrowReason,
 }
 
 /// Why there is an arrow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ArrowReason {
     /// It is waited for, and goes on after these ends.
     After(StatusSet),
     /// The label is the condition; empty: always.
@@ -123,13 +123,13 @@ pub enum Why {
     /// A handler runs when the step has failed.
     Failure,
     /// In a run: this event has led from one to the other, so many times.
-    Led { event: Arc<str>, times: u64 },
+    CausedBy { event: Arc<str>, times: u64 },
 }
 
 /// What a run has made of a box, over all the times that it got there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Passage {
-    pub state: State,
+pub struct NodeActivity {
+    pub state: ActivityState,
     /// How often it began.
     pub runs: u64,
     /// How the runs ended that have, by status, in the order of [`Status::ALL`].
@@ -164,7 +164,7 @@ pub struct IterationCounts {
 
 /// How a box stands in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ActivityState {
     /// There is no worker free.
     Queued,
     Running,
@@ -179,26 +179,26 @@ pub enum State {
 impl Arrow {
     /// What follows a failure.
     pub(crate) fn is_dashed(&self) -> bool {
-        match &self.why {
-            Why::Failure => true,
-            Why::Led { event, .. } => **event == *FAILED_KIND,
-            Why::After(_) | Why::When | Why::Event => false,
+        match &self.reason {
+            ArrowReason::Failure => true,
+            ArrowReason::CausedBy { event, .. } => **event == *FAILED_KIND,
+            ArrowReason::After(_) | ArrowReason::When | ArrowReason::Event => false,
         }
     }
 }
 
-impl State {
-    pub(crate) const ALL: [State; 10] = [
-        State::Queued,
-        State::Running,
-        State::Waiting,
-        State::Retrying,
-        State::Paused,
-        State::Ended(Status::Succeeded),
-        State::Ended(Status::Failed),
-        State::Ended(Status::Skipped),
-        State::Ended(Status::Cancelled),
-        State::Ended(Status::TimedOut),
+impl ActivityState {
+    pub(crate) const ALL: [ActivityState; 10] = [
+        ActivityState::Queued,
+        ActivityState::Running,
+        ActivityState::Waiting,
+        ActivityState::Retrying,
+        ActivityState::Paused,
+        ActivityState::Ended(Status::Succeeded),
+        ActivityState::Ended(Status::Failed),
+        ActivityState::Ended(Status::Skipped),
+        ActivityState::Ended(Status::Cancelled),
+        ActivityState::Ended(Status::TimedOut),
     ];
 
     /// The word for it, which is also its class in Mermaid and SVG.
@@ -211,32 +211,32 @@ impl State {
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Queued => "queued",
-            State::Running => "running",
-            State::Waiting => "waiting",
-            State::Retrying => "retrying",
-            State::Paused => "paused",
-            State::Ended(status) => status.as_str(),
+            ActivityState::Queued => "queued",
+            ActivityState::Running => "running",
+            ActivityState::Waiting => "waiting",
+            ActivityState::Retrying => "retrying",
+            ActivityState::Paused => "paused",
+            ActivityState::Ended(status) => status.as_str(),
         }
     }
 
     /// Fill and line.
     pub(crate) fn colours(self) -> (&'static str, &'static str) {
         match self {
-            State::Ended(Status::Succeeded) => ("#e3f5e6", "#2b7a3d"),
-            State::Ended(Status::Failed | Status::TimedOut) => ("#fde4e1", "#b3261e"),
-            State::Ended(Status::Cancelled) => ("#fdf0d5", "#96690a"),
-            State::Ended(Status::Skipped) => ("#f1f1f1", "#8a8a8a"),
-            State::Running => ("#e0effc", "#1c64a8"),
-            State::Waiting | State::Paused | State::Queued => ("#ece7f8", "#5b3fa0"),
-            State::Retrying => ("#fdf0d5", "#96690a"),
+            ActivityState::Ended(Status::Succeeded) => ("#e3f5e6", "#2b7a3d"),
+            ActivityState::Ended(Status::Failed | Status::TimedOut) => ("#fde4e1", "#b3261e"),
+            ActivityState::Ended(Status::Cancelled) => ("#fdf0d5", "#96690a"),
+            ActivityState::Ended(Status::Skipped) => ("#f1f1f1", "#8a8a8a"),
+            ActivityState::Running => ("#e0effc", "#1c64a8"),
+            ActivityState::Waiting | ActivityState::Paused | ActivityState::Queued => ("#ece7f8", "#5b3fa0"),
+            ActivityState::Retrying => ("#fdf0d5", "#96690a"),
         }
     }
 }
 
-impl Passage {
-    pub(crate) fn new(state: State) -> Passage {
-        Passage {
+impl NodeActivity {
+    pub(crate) fn new(state: ActivityState) -> NodeActivity {
+        NodeActivity {
             state,
             runs: 0,
             ends: [0; 5],
@@ -252,79 +252,79 @@ impl Passage {
     }
 
     /// `succeeded, 1.2s, 3 tries`, or of several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
-    pub(crate) fn line(&self) -> String {
-        let mut parts = vec![self.stands()];
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = vec![self.status_text()];
         parts.extend(self.took.map(|took| match (self.runs, self.state) {
-            (2.., _) => format!("{} in all", text::span(took)),
-            (_, State::Ended(_)) => text::span(took),
-            _ => format!("for {}", text::span(took)),
+            (2.., _) => format!("{} in all", text::format_duration(took)),
+            (_, ActivityState::Ended(_)) => text::format_duration(took),
+            _ => format!("for {}", text::format_duration(took)),
         }));
         if self.attempts > 1 {
             parts.push(format!("{}{} tries", if self.runs > 1 { "up to " } else { "" }, self.attempts));
         }
-        parts.extend(self.iterations.as_ref().map(IterationCounts::line));
+        parts.extend(self.iterations.as_ref().map(IterationCounts::summary));
         parts.extend(self.worker.map(|worker| format!("worker {worker}")));
         parts.join(", ")
     }
 
-    fn stands(&self) -> String {
-        let error = self.error.as_ref().map(|code| format!(": {}", text::cut(code, 40))).unwrap_or_default();
+    fn status_text(&self) -> String {
+        let error = self.error.as_ref().map(|code| format!(": {}", text::truncate(code, 40))).unwrap_or_default();
         if self.runs <= 1 {
-            return format!("{}{error}", word(self.state));
+            return format!("{}{error}", state_text(self.state));
         }
         let ended: u64 = self.ends.iter().sum();
-        let open = (self.runs > ended).then(|| format!("{} {}", self.runs - ended, word(self.open_state())));
+        let open = (self.runs > ended).then(|| format!("{} {}", self.runs - ended, state_text(self.open_state())));
         let ends = Status::ALL.iter().zip(self.ends).filter(|(_, times)| *times > 0);
         let mut counts: Vec<String> = open.into_iter().collect();
-        counts.extend(ends.map(|(status, times)| format!("{times} {}", word(State::Ended(*status)))));
+        counts.extend(ends.map(|(status, times)| format!("{times} {}", state_text(ActivityState::Ended(*status)))));
         match counts.len() {
-            1 => format!("× {}, {}{error}", self.runs, word(self.state)),
+            1 => format!("× {}, {}{error}", self.runs, state_text(self.state)),
             _ => format!("× {}: {}{error}", self.runs, counts.join(", ")),
         }
     }
 
-    fn open_state(&self) -> State {
-        if let State::Ended(_) = self.state { State::Running } else { self.state }
+    fn open_state(&self) -> ActivityState {
+        if let ActivityState::Ended(_) = self.state { ActivityState::Running } else { self.state }
     }
 }
 
-fn word(state: State) -> String {
+fn state_text(state: ActivityState) -> String {
     state.as_str().replace('_', " ")
 }
 
 impl IterationCounts {
     /// `15 turns, condition`; `15 of 100 turns` while it goes on.
-    fn line(&self) -> String {
+    fn summary(&self) -> String {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
         match (&self.reason, self.max) {
             _ if self.entries > 1 => {
-                format!("{} over {} entries{failed}", text::count(self.ended, "turn"), self.entries)
+                format!("{} over {} entries{failed}", text::pluralize(self.ended, "turn"), self.entries)
             }
-            (Some(reason), _) => format!("{}{failed}, {reason}", text::count(self.ended, "turn")),
-            (None, Some(most)) => format!("{} of {}{failed}", self.ended, text::count(most, "turn")),
-            (None, None) => format!("{}{failed}", text::count(self.ended, "turn")),
+            (Some(reason), _) => format!("{}{failed}, {reason}", text::pluralize(self.ended, "turn")),
+            (None, Some(most)) => format!("{} of {}{failed}", self.ended, text::pluralize(most, "turn")),
+            (None, None) => format!("{}{failed}", text::pluralize(self.ended, "turn")),
         }
     }
 }
 
-impl Item {
-    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, kind: &str, shape: Shape) -> Item {
-        Item {
+impl DrawingItem {
+    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, kind: &str, shape: ItemShape) -> DrawingItem {
+        DrawingItem {
             id: id.into(),
             title: title.into(),
             kind: kind.to_owned(),
             detail: String::new(),
             shape,
             items: Vec::new(),
-            passage: None,
+            activity: None,
             path: None,
             is_loop: false,
         }
     }
 
     /// What stands in the box, line by line.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let passage = self.passage.as_ref().map(Passage::line).unwrap_or_default();
+    pub(crate) fn label_lines(&self) -> Vec<String> {
+        let passage = self.activity.as_ref().map(NodeActivity::summary).unwrap_or_default();
         let lines = [self.title.as_str(), self.detail.as_str(), passage.as_str()];
         let mut lines: Vec<String> =
             lines.iter().filter(|line| !line.is_empty()).map(|line| text::one_line(line)).collect();
@@ -335,7 +335,7 @@ impl Item {
         lines
     }
 
-    pub(crate) fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Item)) {
+    pub(crate) fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a DrawingItem)) {
         visit(self);
         self.items.iter().for_each(|item| item.each(visit));
     }
@@ -343,7 +343,7 @@ impl Item {
 
 impl Drawing {
     /// All boxes, a group before what is in it.
-    pub(crate) fn all_items(&self) -> Vec<&Item> {
+    pub(crate) fn all_items(&self) -> Vec<&DrawingItem> {
         let mut all = Vec::new();
         self.items.iter().for_each(|item| item.each(&mut |item| all.push(item)));
         all

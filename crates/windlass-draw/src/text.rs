@@ -10,13 +10,13 @@ use windlass_value::{Duration, Value, to_json};
 ///
 /// assert_eq!(short(&Value::from("one\ntwo and three"), 10), "one two a…");
 /// ```
-pub fn short(value: &Value, max: usize) -> String {
+pub fn format_value(value: &Value, max: usize) -> String {
     // What is far too long is not written out only to be cut.
     if value.size_up_to(64 * 1024) > 64 * 1024 {
         return format!("({}, too long to show)", value.kind());
     }
     let text = value.as_str().map_or_else(|| one_line(&to_json(value)), one_line);
-    cut(&text, max)
+    truncate(&text, max)
 }
 
 /// Without characters that move the cursor, end a line or turn the direction of writing.
@@ -25,10 +25,10 @@ pub fn short(value: &Value, max: usize) -> String {
 /// assert_eq!(windlass_draw::text::one_line("a\nb\u{1b}[31m"), "a b [31m");
 /// ```
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|letter| if moves(letter) { ' ' } else { letter }).collect()
+    text.chars().map(|letter| if is_unprintable(letter) { ' ' } else { letter }).collect()
 }
 
-fn moves(letter: char) -> bool {
+fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(letter, '\u{fffe}' | '\u{ffff}')
@@ -39,7 +39,7 @@ fn moves(letter: char) -> bool {
 /// ```
 /// assert_eq!(windlass_draw::text::cut("äöüß", 3), "äö…");
 /// ```
-pub fn cut(text: &str, max: usize) -> String {
+pub fn truncate(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
@@ -53,7 +53,7 @@ pub fn cut(text: &str, max: usize) -> String {
 ///
 /// assert_eq!(windlass_draw::text::span(Duration::from_secs(125)), "2m 05s");
 /// ```
-pub fn span(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let secs = duration.0 / 1_000_000;
     match secs {
         0 => format!("{}ms", duration.as_ms()),
@@ -70,7 +70,7 @@ pub fn span(duration: Duration) -> String {
 /// ```
 /// assert_eq!(windlass_draw::text::count(2, "run"), "2 runs");
 /// ```
-pub fn count(number: u64, what: &str) -> String {
+pub fn pluralize(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -80,18 +80,18 @@ mod tests {
 
     #[test]
     fn spans_are_short() {
-        let secs = |secs| span(Duration::from_secs(secs));
-        assert_eq!(span(Duration::from_ms(12)), "12ms");
-        assert_eq!(span(Duration::from_ms(1_250)), "1.2s");
+        let secs = |secs| format_duration(Duration::from_secs(secs));
+        assert_eq!(format_duration(Duration::from_ms(12)), "12ms");
+        assert_eq!(format_duration(Duration::from_ms(1_250)), "1.2s");
         assert_eq!((secs(45), secs(125), secs(12_000)), ("45s".into(), "2m 05s".into(), "3h 20m".into()));
         assert_eq!(secs(4 * 86_400 + 7_200), "4d 02h");
     }
 
     #[test]
     fn long_values_are_cut_at_a_character() {
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("äöüß", 3), "äö…");
-        assert_eq!(short(&Value::from("a\nb\u{1b}[31m"), 20), "a b [31m");
+        assert_eq!(truncate("äöü", 3), "äöü");
+        assert_eq!(truncate("äöüß", 3), "äö…");
+        assert_eq!(format_value(&Value::from("a\nb\u{1b}[31m"), 20), "a b [31m");
         assert_eq!(one_line("a\u{202e}b\u{2028}c\0"), "a b c ");
     }
 }

@@ -12,14 +12,14 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use support::{DEFINITIONS, check, event_of, files, folder, plan_of};
-use windlass_draw::{Drawing, Format, RunDrawing};
+use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
 use windlass_value::Timestamp;
 
 fn compare(path: &Path, drawing: &Drawing, failures: &mut Vec<String>) {
     let file = path.file_name().unwrap().to_string_lossy();
     let name = file.split('.').next().unwrap();
-    for format in Format::ALL {
-        let ending = if format == Format::Mermaid { "mmd" } else { format.as_str() };
+    for format in DrawingFormat::ALL {
+        let ending = if format == DrawingFormat::Mermaid { "mmd" } else { format.as_str() };
         let beside = path.with_file_name(format!("{name}.drawn.{ending}"));
         check(&beside, &drawing.write(format), failures);
     }
@@ -44,7 +44,7 @@ fn runs_are_drawn() {
         let plan = plan_of(&folder("plans").join(head["definition"].as_str().unwrap()));
         let mut drawing = RunDrawing::new(&plan);
         if let Some(name) = head["run"].as_str() {
-            drawing = drawing.named(name);
+            drawing = drawing.with_run_name(name);
         }
         if let Some(max_nodes) = head["at_most"].as_u64() {
             drawing = drawing.with_max_nodes(max_nodes as usize);

@@ -8,7 +8,7 @@ mod support;
 use serde_json::json;
 use support::{event_of, steps};
 use windlass_core::plan::Plan;
-use windlass_draw::{Drawing, Format, RunDrawing};
+use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
 
 /// A line is a case.
 const NAMES: &[&str] = &[
@@ -64,7 +64,7 @@ fn workflow(name: &str) -> Plan {
     }))
 }
 
-fn execution(name: &str, plan: &Plan) -> Drawing {
+fn draw_run(name: &str, plan: &Plan) -> Drawing {
     let at = "2026-11-16T05:00:00Z";
     let events = [
         json!({ "seq": 1, "at": at, "type": "workflow.started", "path": "" }),
@@ -75,7 +75,7 @@ fn execution(name: &str, plan: &Plan) -> Drawing {
         json!({ "seq": 6, "at": at, "type": "workflow.idle", "path": "", "waits": [name] }),
         json!({ "seq": 7, "at": at, "type": name, "path": name, "data": name }),
     ];
-    let mut drawing = RunDrawing::new(plan).named(name);
+    let mut drawing = RunDrawing::new(plan).with_run_name(name);
     events.iter().for_each(|event| drawing.event(&event_of(&event.to_string())));
     drawing.finish()
 }
@@ -84,7 +84,7 @@ fn execution(name: &str, plan: &Plan) -> Drawing {
 fn drawings() -> Vec<(&'static str, [Drawing; 2])> {
     let both = |name: &'static str| {
         let plan = workflow(name);
-        (name, [windlass_draw::plan(&plan), execution(name, &plan)])
+        (name, [windlass_draw::plan(&plan), draw_run(name, &plan)])
     };
     NAMES.iter().copied().map(both).collect()
 }
@@ -112,7 +112,7 @@ fn unquoted(text: &str, escapes: bool) -> String {
 }
 
 /// What is left without the labels is the same for every name. An arrow may have a label or none, and a box one line more.
-fn assert_same_skeleton(format: Format, escapes: bool, tidy: impl Fn(&str) -> String) {
+fn assert_same_skeleton(format: DrawingFormat, escapes: bool, tidy: impl Fn(&str) -> String) {
     let all = drawings();
     let skeleton = |drawing: &Drawing| tidy(&unquoted(&drawing.write(format), escapes));
     let [plan, run] = &all[0].1;
@@ -125,9 +125,9 @@ fn assert_same_skeleton(format: Format, escapes: bool, tidy: impl Fn(&str) -> St
 }
 
 #[test]
-fn mermaid_stays_what_it_is() {
+fn hostile_names_do_not_change_mermaid() {
     // A token that is called after its step has no label.
-    assert_same_skeleton(Format::Mermaid, false, |text| text.replace("|\"\"|", ""));
+    assert_same_skeleton(DrawingFormat::Mermaid, false, |text| text.replace("|\"\"|", ""));
     for (name, drawn) in drawings() {
         let text = drawn.map(|drawing| drawing.to_mermaid()).join("\n");
         for forbidden in ["%%", "`", "\\", "$", "<script", "<b>", "&"] {
@@ -137,12 +137,14 @@ fn mermaid_stays_what_it_is() {
 }
 
 #[test]
-fn dot_stays_what_it_is() {
-    assert_same_skeleton(Format::Dot, true, |text| text.replace(" [label=\"\"]", "").replace("label=\"\", ", ""));
+fn hostile_names_do_not_change_dot() {
+    assert_same_skeleton(DrawingFormat::Dot, true, |text| {
+        text.replace(" [label=\"\"]", "").replace("label=\"\", ", "")
+    });
 }
 
 #[test]
-fn svg_stays_what_it_is() {
+fn hostile_names_do_not_change_svg() {
     for (name, drawn) in drawings() {
         for drawing in drawn {
             let text = drawing.to_svg();
@@ -168,10 +170,10 @@ fn svg_stays_what_it_is() {
 }
 
 #[test]
-fn json_has_the_names_as_they_are() {
+fn json_keeps_the_names_unchanged() {
     for (name, [plan, run]) in drawings() {
         let [plan, run] = [plan, run]
-            .map(|drawing| -> serde_json::Value { serde_json::from_str(&drawing.write(Format::Json)).unwrap() });
+            .map(|drawing| -> serde_json::Value { serde_json::from_str(&drawing.write(DrawingFormat::Json)).unwrap() });
         let names = |drawing: &serde_json::Value| -> Vec<String> {
             let nodes = drawing["nodes"].as_array().unwrap().iter();
             nodes.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
@@ -181,7 +183,7 @@ fn json_has_the_names_as_they_are() {
 }
 
 #[test]
-fn no_name_moves_the_cursor() {
+fn no_name_contains_cursor_controls() {
     for (name, drawn) in drawings() {
         for text in drawn.iter().flat_map(|drawing| [drawing.to_mermaid(), drawing.to_dot(), drawing.to_svg()]) {
             assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{name:?}: {text:?}");

@@ -8,7 +8,7 @@ use serde_json::json;
 use support::{event_of, folder, plan_of, steps};
 use windlass_core::plan::Plan;
 use windlass_core::{Event, EventKind};
-use windlass_draw::{MAX_NODES, RunDrawing, State};
+use windlass_draw::{ActivityState, MAX_NODES, RunDrawing};
 use windlass_value::{Timestamp, Value};
 
 fn ring() -> Plan {
@@ -41,36 +41,36 @@ fn rounds(drawing: &mut RunDrawing, count: u64) {
 }
 
 #[test]
-fn up_to_the_bound_every_run_has_its_box() {
+fn up_to_the_limit_every_run_has_its_own_box() {
     let mut drawing = RunDrawing::new(&ring());
     rounds(&mut drawing, MAX_NODES as u64);
     let drawn = drawing.finish();
-    let boxes = drawn.items.iter().filter(|item| item.passage.is_some()).count();
+    let boxes = drawn.items.iter().filter(|item| item.activity.is_some()).count();
     assert_eq!((boxes, drawn.arrows.len()), (MAX_NODES, MAX_NODES));
 }
 
 #[test]
-fn beyond_the_bound_a_step_has_one_box_and_loses_no_count() {
+fn beyond_the_limit_a_step_has_one_box_and_keeps_all_counts() {
     let count = 40_001;
     let mut drawing = RunDrawing::new(&ring());
     rounds(&mut drawing, count);
     let drawn = drawing.finish();
     let runs: Vec<_> =
-        drawn.items.iter().filter_map(|item| Some((&*item.title, item.passage.as_ref()?.runs))).collect();
+        drawn.items.iter().filter_map(|item| Some((&*item.title, item.activity.as_ref()?.runs))).collect();
     assert_eq!(runs, [("ping", 20_001), ("pong", 20_000)]);
     assert!(drawn.notes[1].contains("40001 step runs are too many"), "{:?}", drawn.notes);
-    let took = drawn.items.iter().filter_map(|item| item.passage.as_ref()?.took).map(|took| took.as_ms());
+    let took = drawn.items.iter().filter_map(|item| item.activity.as_ref()?.took).map(|took| took.as_ms());
     assert_eq!(took.sum::<u64>(), count, "a millisecond each");
     let text = drawn.to_mermaid();
     assert!(text.contains("|\"ping × 20000\"|") && text.contains("|\"pong × 20000\"|"), "{text}");
 }
 
 #[test]
-fn what_no_page_would_draw_is_folded_too() {
+fn drawings_beyond_mermaid_limits_are_folded_too() {
     let long = "a_name_of_some_length_that_somebody_has_written_for_whoever_reads_it";
-    let told = json!({ "name": "long", "start": "begin", "stop": "end", "events": {},
+    let definition = json!({ "name": "long", "start": "begin", "stop": "end", "events": {},
         "steps": [{ "name": long, "accepts": ["begin", long], "produces": [long] }] });
-    let plan = steps(&told);
+    let plan = steps(&definition);
     let mut drawing = RunDrawing::new(&plan);
     for firing in 0..400_u64 {
         let from: Vec<u64> = firing.checked_sub(1).into_iter().collect();
@@ -111,7 +111,7 @@ fn unbounded_iterations_are_one_box() {
     }
     event(1_003, "loop.progress", "rows".to_owned(), json!({ "from": 1000, "to": 1999, "failed": 5 }));
     let drawn = drawing.finish();
-    let rows = drawn.items[0].passage.as_ref().unwrap();
+    let rows = drawn.items[0].activity.as_ref().unwrap();
     let turns = rows.iterations.as_ref().unwrap();
-    assert_eq!((turns.ended, turns.failed, turns.max, rows.state), (2_000, 105, Some(5_000), State::Running));
+    assert_eq!((turns.ended, turns.failed, turns.max, rows.state), (2_000, 105, Some(5_000), ActivityState::Running));
 }

@@ -1,30 +1,30 @@
 //! The language of steps in code. They need no more than what they are given: the token, and the run's variables.
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, Mode, Scope, Value, known,
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, ExpressionMode, EvalScope, Value, known,
 };
 
 /// The language `steps`. A source is null, or an object `{"state": true}` for a step that looks at the run's variables.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Steps;
+pub struct StepsLanguage;
 
-struct Given {
-    state: bool,
+struct StepsExpression {
+    reads_state: bool,
 }
 
-impl Language for Steps {
+impl Language for StepsLanguage {
     fn name(&self) -> &'static str {
         "steps"
     }
 
-    fn compile(&self, source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, _mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         let state = match source {
             Value::Null => Some(false),
             Value::Map(map) if map.len() == 1 => map.get("state").and_then(Value::as_bool),
             _ => None,
         };
         match state {
-            Some(state) => Ok(Box::new(Given { state })),
+            Some(state) => Ok(Box::new(StepsExpression { reads_state: state })),
             None => {
                 let message = format!("{source:?} is no expression of steps");
                 let hint = Some("write null, or {\"state\": true}".to_owned());
@@ -34,17 +34,17 @@ impl Language for Steps {
     }
 }
 
-impl Expression for Given {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+impl Expression for StepsExpression {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1)?;
         let missing = || EvalError::new(EvalErrorKind::Missing, "there is no token here");
         let mut given = Map::with_capacity(3);
-        given.insert(known("kind"), scope.local("kind").ok_or_else(missing)?);
-        given.insert(known("payload"), scope.local("args").ok_or_else(missing)?);
-        if self.state {
+        given.insert(interned("kind"), scope.local("kind").ok_or_else(missing)?);
+        given.insert(interned("payload"), scope.local("args").ok_or_else(missing)?);
+        if self.reads_state {
             let variables = scope.variables(Level::Run);
             meter.spend(variables.len() as u64)?;
-            given.insert(known("state"), Value::object(variables));
+            given.insert(interned("state"), Value::object(variables));
         }
         Ok(Value::map(given))
     }

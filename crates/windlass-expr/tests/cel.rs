@@ -13,10 +13,10 @@
 
 use std::sync::Arc;
 
-use windlass_expr::cel::{Cel, names};
+use windlass_expr::cel::{CelLanguage, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, IterationView, Language, Level, Map, Meter, Mode, NodeView,
-    PathPart, RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Map, Meter, ExpressionMode, NodeView, PathPart, RunView,
+    EvalScope, StoredValue, Timestamp, IterationView, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -26,7 +26,7 @@ fn json(text: &str) -> Value {
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
-    Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+    Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
 /// With stored values in place of their names.
@@ -63,7 +63,7 @@ impl TestScope {
     }
 }
 
-impl Scope for TestScope {
+impl EvalScope for TestScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
         assert_eq!((level, name), (Level::Any, "previous"));
         self.given.get(name).cloned()
@@ -91,7 +91,7 @@ impl Scope for TestScope {
             started_at: NOW,
             ended_at: NOW,
             iteration_records: Default::default(),
-            records_listed: None,
+            body_nodes: None,
             usage: Value::Null,
         })
     }
@@ -125,9 +125,9 @@ impl Scope for TestScope {
         panic!("nothing here is random")
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let chunk = |mark: u8, items: u64| {
-            Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+            Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
         };
         match stored.hash.0[0] {
             1 => Ok(json("[10,20,30]")),
@@ -167,8 +167,8 @@ fn compile_text(errors: &[CompileError], text: &str) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-fn run(text: &str, given: &Value, mode: Mode) -> Result<Value, String> {
-    let expression = Cel.compile(&source(text, given), mode).map_err(|errors| compile_text(&errors, text))?;
+fn run(text: &str, given: &Value, mode: ExpressionMode) -> Result<Value, String> {
+    let expression = CelLanguage.compile(&source(text, given), mode).map_err(|errors| compile_text(&errors, text))?;
     expression.eval(&TestScope::new(given), &mut meter()).map_err(|error| {
         let kind = match error.kind {
             EvalErrorKind::Missing => "missing",
@@ -182,15 +182,15 @@ fn run(text: &str, given: &Value, mode: Mode) -> Result<Value, String> {
 }
 
 struct Case {
-    place: String,
-    mode: Mode,
+    location: String,
+    mode: ExpressionMode,
     given: Value,
     text: String,
     expected: String,
 }
 
 /// One object over the other.
-fn over(below: &Value, above: &Value) -> Value {
+fn merge(below: &Value, above: &Value) -> Value {
     let mut object: Map = below.as_map().cloned().unwrap_or_default();
     for (key, value) in above.as_map().into_iter().flat_map(Map::iter) {
         object.insert(key.clone(), value.clone());
@@ -205,29 +205,29 @@ fn all_cases() -> Vec<Case> {
     paths.sort();
     let mut cases = Vec::new();
     for path in paths {
-        let (mut mode, mut given) = (Mode::Value, Value::Null);
+        let (mut mode, mut given) = (ExpressionMode::Value, Value::Null);
         let text = std::fs::read_to_string(&path).expect("a file of cases");
         for (number, line) in text.lines().enumerate() {
-            let place = format!("{}:{}", path.display(), number + 1);
+            let location = format!("{}:{}", path.display(), number + 1);
             match line.trim() {
                 "" => continue,
-                "mode: value" => mode = Mode::Value,
-                "mode: condition" => mode = Mode::Condition,
-                "mode: loop" => mode = Mode::LoopCondition,
-                "mode: guard" => mode = Mode::Guard,
+                "mode: value" => mode = ExpressionMode::Value,
+                "mode: condition" => mode = ExpressionMode::Condition,
+                "mode: loop" => mode = ExpressionMode::LoopCondition,
+                "mode: guard" => mode = ExpressionMode::Guard,
                 comment if comment.starts_with('#') => continue,
                 line => match line.strip_prefix("given: ") {
                     Some(object) => given = json(object),
                     None => {
                         let (text, expected) =
-                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{place}: `expression => expected`"));
+                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{location}: `expression => expected`"));
                         let (own, text) = match text.split_once(" :: ") {
                             Some((own, text)) if own.starts_with('{') => (json(own), text),
                             _ => (Value::Null, text),
                         };
-                        let given = over(&given, &own);
+                        let given = merge(&given, &own);
                         let (text, expected) = (text.replace('⏎', "\n"), expected.trim().to_owned());
-                        cases.push(Case { place, mode, given, text, expected });
+                        cases.push(Case { location: place: location, mode, given, text, expected });
                     }
                 },
             }
@@ -256,7 +256,7 @@ fn cases() {
     let cases = all_cases();
     let problem = |case: &Case| {
         let problem = check(case).err()?;
-        Some(format!("{}: {} => {}\n    {problem}", case.place, case.text, case.expected))
+        Some(format!("{}: {} => {}\n    {problem}", case.location, case.text, case.expected))
     };
     let failures: Vec<String> = cases.iter().filter_map(problem).collect();
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
@@ -264,11 +264,11 @@ fn cases() {
 }
 
 #[test]
-fn names_of_steps_have_their_place() {
+fn step_references_have_their_ranges() {
     let steps: Vec<Arc<str>> = ["list-services", "list", "x", "y"].map(Arc::from).to_vec();
     let text =
         r#"steps.list-services.result.n > 0 && steps["x"].status == 'completed' || steps.list-y + steps.y.content-x"#;
-    let found = names(text, &steps);
+    let found = references(text, &steps);
     let shown: Vec<(&str, &str)> = found.steps.iter().map(|name| (&*name.id, &text[name.range.clone()])).collect();
     assert_eq!(shown, [("list-services", "list-services"), ("x", "\"x\""), ("list", "list"), ("y", "y")]);
     assert!(!found.any_step);
@@ -280,16 +280,16 @@ fn names_of_steps_have_their_place() {
         ("steps.unknown.content", false),
         ("steps.", false),
     ] {
-        assert_eq!(names(text, &steps).any_step, any, "{text}");
+        assert_eq!(references(text, &steps).any_step, any, "{text}");
     }
-    assert_eq!(names("steps.no-such.content", &steps).steps[0].id.as_ref(), "no-such");
+    assert_eq!(references("steps.no-such.content", &steps).steps[0].id.as_ref(), "no-such");
 }
 
 #[test]
 fn all_problems_of_a_text_are_reported() {
     let text = "steps.reveiw.content.contains('x') && nobody > 1 && lenn(steps.review.contents) == 2 && 1 + 'a' == 2";
     let given = json(r#"{"known": ["review"]}"#);
-    let errors = Cel.compile(&source(text, &given), Mode::Condition).err().expect("errors");
+    let errors = CelLanguage.compile(&source(text, &given), ExpressionMode::Condition).err().expect("errors");
     let found: Vec<(&str, &str)> =
         errors.iter().map(|error| (error.message.as_str(), &text[error.range.clone()])).collect();
     assert_eq!(
@@ -307,7 +307,7 @@ fn all_problems_of_a_text_are_reported() {
 #[test]
 fn errors_name_the_expression() {
     let given = json(r#"{"steps": {"a": {"output": {"result": {"b": 1}}}}}"#);
-    let expression = Cel.compile(&source(" steps.a.result.c == 1 ", &given), Mode::Guard).expect("compiles");
+    let expression = CelLanguage.compile(&source(" steps.a.result.c == 1 ", &given), ExpressionMode::Guard).expect("compiles");
     let error = expression.eval(&TestScope::new(&given), &mut meter()).expect_err("a missing key");
     assert_eq!(error.expression.as_deref(), Some("steps.a.result.c == 1"));
     assert_eq!(error.kind, EvalErrorKind::Missing);
@@ -316,10 +316,10 @@ fn errors_name_the_expression() {
 
 #[test]
 fn sources_are_texts_or_objects() {
-    assert!(Cel.compile(&Value::from("1 + 1"), Mode::Value).is_ok());
+    assert!(CelLanguage.compile(&Value::from("1 + 1"), ExpressionMode::Value).is_ok());
     let made = windlass_expr::cel::source("steps.a.content + item", ["a"], Some("each"), ["item"]);
     assert_eq!(made, json(r#"{"cel": "steps.a.content + item", "steps": ["a"], "loop": "each", "binds": ["item"]}"#));
-    assert!(Cel.compile(&made, Mode::Value).is_ok());
+    assert!(CelLanguage.compile(&made, ExpressionMode::Value).is_ok());
     for (wrong, message) in [
         ("1", "an expression is a text, got integer"),
         ("{}", "the source has no text `cel`"),
@@ -328,7 +328,7 @@ fn sources_are_texts_or_objects() {
         (r#"{"cel": "1", "binds": ["itme"]}"#, "`itme` is no name that can be bound"),
         (r#"{"cel": "1", "loop": 1}"#, "`loop` is a name, got integer"),
     ] {
-        let errors = Cel.compile(&json(wrong), Mode::Value).err().expect("an error");
+        let errors = CelLanguage.compile(&json(wrong), ExpressionMode::Value).err().expect("an error");
         assert_eq!(errors[0].message, message);
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
-use windlass_expr::cel::{Cel, names};
+use windlass_expr::cel::{CelLanguage, references};
 use windlass_value::{
-    EvalError, EvalErrorKind, Expression, IterationView, Language, Level, Meter, MeterCaps, Mode, NodeView, RunView,
-    Scope, Stored, Timestamp, Value,
+    EvalError, EvalErrorKind, Expression, Language, Level, Meter, MeterCaps, ExpressionMode, NodeView, RunView, EvalScope, StoredValue,
+    Timestamp, IterationView, Value,
 };
 
 /// One step `big-list` whose result is 200 numbers, and whose content is 300 kB of text.
-struct Big {
+struct LargeScope {
     run: RunView,
     output: Value,
 }
@@ -22,13 +22,13 @@ static OUTPUT: LazyLock<Value> = LazyLock::new(|| {
     Value::object([("content", Value::from(content)), ("result", Value::object([("items", items), ("rows", rows)]))])
 });
 
-impl Big {
-    fn new() -> Big {
-        Big { run: RunView::new("run", "flow", Timestamp(0)), output: OUTPUT.clone() }
+impl LargeScope {
+    fn new() -> LargeScope {
+        LargeScope { run: RunView::new("run", "flow", Timestamp(0)), output: OUTPUT.clone() }
     }
 }
 
-impl Scope for Big {
+impl EvalScope for LargeScope {
     fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
         None
     }
@@ -44,7 +44,7 @@ impl Scope for Big {
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
             iteration_records: Default::default(),
-            records_listed: None,
+            body_nodes: None,
             usage: Value::Null,
         })
     }
@@ -69,15 +69,15 @@ impl Scope for Big {
         0
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         Err(EvalError::need_blobs(vec![stored.hash]))
     }
 }
 
-fn compile(text: &str, mode: Mode) -> Result<Box<dyn Expression>, String> {
+fn compile(text: &str, mode: ExpressionMode) -> Result<Box<dyn Expression>, String> {
     let binds = ["iteration", "item", "index", "content", "result", "status", "inputs"];
     let source = windlass_expr::cel::source(text, ["big-list", "a", "a-b"], None, binds);
-    Cel.compile(&source, mode).map_err(|errors| {
+    CelLanguage.compile(&source, mode).map_err(|errors| {
         for error in &errors {
             assert!(text.get(error.range.clone()).is_some(), "{:?} is no part of {text:?}", error.range);
         }
@@ -86,13 +86,13 @@ fn compile(text: &str, mode: Mode) -> Result<Box<dyn Expression>, String> {
 }
 
 fn eval(text: &str, fuel: u64) -> Result<Value, EvalError> {
-    let expression = compile(text, Mode::Value).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let expression = compile(text, ExpressionMode::Value).unwrap_or_else(|error| panic!("{text}: {error}"));
     let caps = MeterCaps { max_cel_cost: 10_000, ..MeterCaps::default() };
-    expression.eval(&Big::new(), &mut Meter::new(fuel, 1_000_000).with_caps(caps))
+    expression.eval(&LargeScope::new(), &mut Meter::new(fuel, 1_000_000).with_caps(caps))
 }
 
 #[test]
-fn deep_and_long_texts_are_refused() {
+fn deep_and_long_texts_are_rejected() {
     let many = 10_000;
     let repeated =
         |open: &str, middle: &str, close: &str| format!("{}{middle}{}", open.repeat(many), close.repeat(many));
@@ -116,11 +116,11 @@ fn deep_and_long_texts_are_refused() {
         format!("a{}", "[0]".repeat(many)),
         format!("a{}", ".b".repeat(many)),
     ] {
-        let error = compile(&text, Mode::Value).err().unwrap_or_default();
+        let error = compile(&text, ExpressionMode::Value).err().unwrap_or_default();
         assert!(error.contains("nests deeper") || error.contains("at most"), "{}…: {error}", &text[..20]);
-        assert_eq!(names(&text, &[]).steps, []);
+        assert_eq!(references(&text, &[]).steps, []);
     }
-    let error = compile(&format!("'{}'", "a".repeat(200_000)), Mode::Value).err().unwrap_or_default();
+    let error = compile(&format!("'{}'", "a".repeat(200_000)), ExpressionMode::Value).err().unwrap_or_default();
     assert!(error.contains("at most 100000 bytes"), "{error}");
 }
 
@@ -147,14 +147,14 @@ fn evaluate_the_deepest() {
             nested("dyn(", "1", ")"),
         ] {
             // Some of these have more than one level each: they are refused, and that is fine too.
-            if let Ok(expression) = compile(&text, Mode::Value) {
+            if let Ok(expression) = compile(&text, ExpressionMode::Value) {
                 expression
-                    .eval(&Big::new(), &mut Meter::new(1_000_000, 1_000_000))
+                    .eval(&LargeScope::new(), &mut Meter::new(1_000_000, 1_000_000))
                     .unwrap_or_else(|error| panic!("{text}: {error:?}"));
             }
         }
     }
-    assert!(compile(&format!("{}1{}", "[".repeat(98), "]".repeat(98)), Mode::Value).is_ok());
+    assert!(compile(&format!("{}1{}", "[".repeat(98), "]".repeat(98)), ExpressionMode::Value).is_ok());
 }
 
 /// A long chain of `&&` or `||` is not deep.
@@ -167,7 +167,7 @@ fn long_chains_of_logic_are_fine() {
 }
 
 #[test]
-fn what_costs_too_much_stops() {
+fn expensive_expressions_are_stopped() {
     let items = "steps.big-list.result.items";
     let rows = "steps.big-list.result.rows";
     for text in [
@@ -197,7 +197,7 @@ fn what_costs_too_much_stops() {
 
 /// What workflows write is far below the limit, even when answers and lists are large.
 #[test]
-fn what_is_usual_does_not_cost_too_much() {
+fn ordinary_expressions_stay_within_the_cost_limit() {
     for text in [
         "steps.big-list.content.contains('LGTM')",
         "steps.big-list.content.endsWith('LGTM') && !steps.big-list.content.startsWith('LGTM')",
@@ -214,7 +214,7 @@ fn what_is_usual_does_not_cost_too_much() {
 
 /// Lists that hold each other twice are small until somebody walks them.
 #[test]
-fn lists_that_share_their_parts_stop_too() {
+fn lists_that_share_their_parts_are_stopped() {
     let doubled = format!("[1]{}", ".map(a, [a, a])".repeat(60));
     for text in [doubled.clone(), format!("{doubled} == {doubled}"), format!("{doubled} in [{doubled}]")] {
         let error = eval(&text, 10_000_000).expect_err(&text);
@@ -226,20 +226,20 @@ fn lists_that_share_their_parts_stop_too() {
 fn fuel_and_size_are_limits_too() {
     let error = eval("steps.big-list.result.items.map(i, i)", 100).expect_err("no fuel");
     assert_eq!(error.kind, EvalErrorKind::Limit);
-    let expression = compile("['aaaaaaaaaa', 'aaaaaaaaaa']", Mode::Value).unwrap_or_else(|error| panic!("{error}"));
-    let error = expression.eval(&Big::new(), &mut Meter::new(1_000, 20)).expect_err("too large");
+    let expression = compile("['aaaaaaaaaa', 'aaaaaaaaaa']", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let error = expression.eval(&LargeScope::new(), &mut Meter::new(1_000, 20)).expect_err("too large");
     assert_eq!(error.kind, EvalErrorKind::Limit);
     let expression =
-        compile("size('aaaaaaaaaa' + 'aaaaaaaaaa' + 'a')", Mode::Value).unwrap_or_else(|error| panic!("{error}"));
-    let error = expression.eval(&Big::new(), &mut Meter::new(1_000, 20)).expect_err("too large on the way");
+        compile("size('aaaaaaaaaa' + 'aaaaaaaaaa' + 'a')", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let error = expression.eval(&LargeScope::new(), &mut Meter::new(1_000, 20)).expect_err("too large on the way");
     assert_eq!(error.kind, EvalErrorKind::Limit);
 }
 
 /// Fields of what a step gave are shared, not copied.
 #[test]
 fn large_values_are_not_copied() {
-    let scope = Big::new();
-    let expression = compile("steps.big-list.result.rows", Mode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let scope = LargeScope::new();
+    let expression = compile("steps.big-list.result.rows", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
     let value = expression.eval(&scope, &mut Meter::new(1_000, 10_000_000)).expect("the rows");
     let (Value::List(given), Some(Value::List(held))) =
         (&value, scope.output.get("result").and_then(|it| it.get("rows")))
@@ -352,12 +352,12 @@ proptest! {
 }
 
 fn run_any(text: &str) {
-    for mode in [Mode::Value, Mode::Guard] {
+    for mode in [ExpressionMode::Value, ExpressionMode::Guard] {
         if let Ok(expression) = compile(text, mode) {
-            let _ = expression.eval(&Big::new(), &mut Meter::new(100_000, 100_000));
+            let _ = expression.eval(&LargeScope::new(), &mut Meter::new(100_000, 100_000));
         }
     }
-    names(text, &["a".into(), "a-b".into()]);
+    references(text, &["a".into(), "a-b".into()]);
 }
 
 fn expression() -> impl Strategy<Value = String> {

@@ -4,14 +4,14 @@ use crate::common;
 
 use common::{MockScope, json};
 use windlass_expr::wdl::languages;
-use windlass_value::{CompileError, EvalErrorKind, Expression, Meter, Mode, PathPart, Value};
+use windlass_value::{CompileError, EvalErrorKind, Expression, Meter, ExpressionMode, PathPart, Value};
 
 fn compile(name: &str, source: &Value) -> Result<Box<dyn Expression>, Vec<CompileError>> {
     let language = languages().into_iter().find(|one| one.name() == name).expect("a language of that name");
-    language.compile(source, Mode::Value)
+    language.compile(source, ExpressionMode::Value)
 }
 
-fn place(name: &str, source: &str) -> String {
+fn error_location(name: &str, source: &str) -> String {
     let errors = compile(name, &json(source)).err().expect("errors");
     let steps = errors[0].pointer.iter().map(|part| match part {
         PathPart::Key(key) => format!("/{key}"),
@@ -21,7 +21,7 @@ fn place(name: &str, source: &str) -> String {
 }
 
 #[test]
-fn every_language_has_a_name_of_its_own() {
+fn language_names_are_unique() {
     let mut names: Vec<&str> = languages().iter().map(|language| language.name()).collect();
     assert_eq!(names[0], "wdl");
     names.sort_unstable();
@@ -31,22 +31,22 @@ fn every_language_has_a_name_of_its_own() {
 
 #[test]
 fn problems_are_reported_with_their_location() {
-    assert_eq!(place("wdl.query", r#"{"from": [1], "were": "@true", "where": true}"#), "/were");
-    assert_eq!(place("wdl.query", r#"{"from": ["@nope()"], "where": true}"#), "/from/0");
-    assert_eq!(place("wdl.query", r#"{"from": "x", "where": true}"#), "/from");
+    assert_eq!(error_location("wdl.query", r#"{"from": [1], "were": "@true", "where": true}"#), "/were");
+    assert_eq!(error_location("wdl.query", r#"{"from": ["@nope()"], "where": true}"#), "/from/0");
+    assert_eq!(error_location("wdl.query", r#"{"from": "x", "where": true}"#), "/from");
     assert_eq!(
-        place("wdl.query", r#"{"from": [1], "where": {"and": [true, {"grater": [1, 2]}]}}"#),
+        error_location("wdl.query", r#"{"from": [1], "where": {"and": [true, {"grater": [1, 2]}]}}"#),
         "/where/and/1/grater"
     );
-    assert_eq!(place("wdl.select", r#"{"from": [1], "select": {"a": {"b": "@nope()"}}}"#), "/select/a/b");
+    assert_eq!(error_location("wdl.select", r#"{"from": [1], "select": {"a": {"b": "@nope()"}}}"#), "/select/a/b");
     let source = r#"{"from": [], "format": "CSV", "columns": [{"value": 1}, {"value": "@nope()"}]}"#;
-    assert_eq!(place("wdl.table", source), "/columns/1/value");
-    assert_eq!(place("wdl.table", r#"{"from": [], "format": "CSV", "columns": [{"header": "x"}]}"#), "/columns/0");
-    assert_eq!(place("wdl.parse", r#"{"content": 1}"#), "");
+    assert_eq!(error_location("wdl.table", source), "/columns/1/value");
+    assert_eq!(error_location("wdl.table", r#"{"from": [], "format": "CSV", "columns": [{"header": "x"}]}"#), "/columns/0");
+    assert_eq!(error_location("wdl.parse", r#"{"content": 1}"#), "");
     let source = r#"{"content": 1, "schema": {"properties": {"a/b": {"type": "intger"}}}}"#;
-    assert_eq!(place("wdl.parse", source), "/schema/properties/a/b/type");
+    assert_eq!(error_location("wdl.parse", source), "/schema/properties/a/b/type");
     let source = r#"{"content": 1, "schema": {"anyOf": [{}, {"minLength": -1}]}}"#;
-    assert_eq!(place("wdl.parse", source), "/schema/anyOf/1/minLength");
+    assert_eq!(error_location("wdl.parse", source), "/schema/anyOf/1/minLength");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn fuel_is_spent_for_each_item() {
 
 /// The stored object counts a thousand bytes; asking it for one property must not be paid by its size.
 #[test]
-fn looking_into_a_stored_value_costs_the_same_however_large_it_is() {
+fn lookup_cost_is_independent_of_the_stored_size() {
     let source = json(r#"{"from": "@range(0, 1000)", "where": "@equals(body('large')?['city'], item())"}"#);
     let expression = compile("wdl.query", &source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let mut meter = Meter::new(100_000, 1_000_000);
@@ -120,7 +120,7 @@ fn a_hundred_thousand_items_are_within_the_limits() {
 /// What is not known to be small is refused before it is begun, in the same words
 /// each time.
 #[test]
-fn no_schema_takes_more_than_the_limits() {
+fn no_schema_exceeds_the_limits() {
     let checked = |fuel: u64, schema: &str, content: String| {
         let source = json(&format!(r#"{{"content": {content}, "schema": {schema}}}"#));
         let expression = compile("wdl.parse", &source).unwrap_or_else(|errors| panic!("{errors:?}"));

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use windlass_expr::jinja::{Jinja, names, references};
+use windlass_expr::jinja::{JinjaLanguage, names, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, IterationView, Language, Level, Meter, Mode, NodeView, PathPart,
-    RunView, Scope, Stored, Timestamp, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Meter, ExpressionMode, NodeView, PathPart, RunView, EvalScope,
+    StoredValue, Timestamp, IterationView, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -51,10 +51,10 @@ impl TestScope {
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
-    Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+    Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
-impl Scope for TestScope {
+impl EvalScope for TestScope {
     fn local(&self, name: &str) -> Option<Value> {
         match name {
             "outcome" => self.outcome.clone(),
@@ -120,7 +120,7 @@ impl Scope for TestScope {
             started_at: NOW,
             ended_at: NOW,
             iteration_records: Default::default(),
-            records_listed: Default::default(),
+            body_nodes: Default::default(),
             usage: Value::Null,
         })
     }
@@ -153,9 +153,9 @@ impl Scope for TestScope {
         42
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let chunk = |mark: u8, items: u64| {
-            Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+            Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
         };
         match stored.hash.0[0] {
             1 => Ok(json("[10,20,30]")),
@@ -188,8 +188,8 @@ fn compile_text(errors: &[CompileError]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-fn run(source: &Value, mode: Mode, scope: &TestScope) -> Result<Value, String> {
-    let expression = Jinja.compile(source, mode).map_err(|errors| compile_text(&errors))?;
+fn run(source: &Value, mode: ExpressionMode, scope: &TestScope) -> Result<Value, String> {
+    let expression = JinjaLanguage.compile(source, mode).map_err(|errors| compile_text(&errors))?;
     expression.eval(scope, &mut meter()).map_err(|error| {
         let kind = if error.kind == EvalErrorKind::Missing { "missing: " } else { "" };
         format!("{kind}{} ({})", error.message, error.hint.as_deref().unwrap_or(""))
@@ -198,13 +198,13 @@ fn run(source: &Value, mode: Mode, scope: &TestScope) -> Result<Value, String> {
 
 fn eval(source: &str) -> Result<Value, EvalError> {
     let source = Value::from(source);
-    let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     expression.eval(&TestScope::new(None), &mut meter())
 }
 
 struct Case {
-    place: String,
-    mode: Mode,
+    location: String,
+    mode: ExpressionMode,
     outcome: Option<Value>,
     source: String,
     expected: String,
@@ -217,24 +217,24 @@ fn all_cases() -> Vec<Case> {
     paths.sort();
     let mut cases = Vec::new();
     for path in paths {
-        let (mut mode, mut outcome) = (Mode::Value, None);
+        let (mut mode, mut outcome) = (ExpressionMode::Value, None);
         let text = std::fs::read_to_string(&path).expect("a file of cases");
         for (number, line) in text.lines().enumerate() {
-            let place = format!("{}:{}", path.display(), number + 1);
+            let location = format!("{}:{}", path.display(), number + 1);
             match line.trim() {
                 "" => continue,
-                "mode: value" => mode = Mode::Value,
-                "mode: condition" => mode = Mode::Condition,
-                "mode: loop" => mode = Mode::LoopCondition,
-                "mode: guard" => mode = Mode::Guard,
+                "mode: value" => mode = ExpressionMode::Value,
+                "mode: condition" => mode = ExpressionMode::Condition,
+                "mode: loop" => mode = ExpressionMode::LoopCondition,
+                "mode: guard" => mode = ExpressionMode::Guard,
                 comment if comment.starts_with('#') => continue,
                 line => match line.strip_prefix("outcome: ") {
                     Some(given) => outcome = Some(json(given)).filter(|given| !given.is_null()),
                     None => {
                         let (source, expected) =
-                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{place}: `source => expected`"));
+                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{location}: `source => expected`"));
                         let (source, expected) = (source.to_owned(), expected.trim().to_owned());
-                        cases.push(Case { place, mode, outcome: outcome.clone(), source, expected });
+                        cases.push(Case { location: place: location, mode, outcome: outcome.clone(), source, expected });
                     }
                 },
             }
@@ -267,7 +267,7 @@ fn cases() {
     let cases = all_cases();
     let problem = |case: &Case| {
         let problem = check(case).err()?;
-        Some(format!("{}: {} => {}\n    {problem}", case.place, case.source, case.expected))
+        Some(format!("{}: {} => {}\n    {problem}", case.location, case.source, case.expected))
     };
     let failures: Vec<String> = cases.iter().filter_map(problem).collect();
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
@@ -300,11 +300,11 @@ fn every_name_has_a_case() {
 }
 
 #[test]
-fn all_problems_of_a_tree_are_reported_with_their_place() {
+fn all_problems_of_a_tree_are_reported_with_their_location() {
     let source = json(
         r#"{"a": ["ok", "{{ name | lenght }}"], "b": "{{ nmae() }} {{ keychain.pg }}", "c": "{{ 1 +", "d": "{% do x() %}"}"#,
     );
-    let errors = Jinja.compile(&source, Mode::Value).err().expect("errors");
+    let errors = JinjaLanguage.compile(&source, ExpressionMode::Value).err().expect("errors");
     let found: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
     assert_eq!(found[0], "there is no filter `lenght`");
     assert_eq!(errors[0].hint.as_deref(), Some("did you mean `length`?"));
@@ -329,7 +329,7 @@ fn errors_name_the_template() {
 }
 
 #[test]
-fn references_are_found_wherever_they_stand() {
+fn references_are_found_everywhere_in_a_tree() {
     let source = json(
         r#"{"x": "{{ fetch.data['items'][0].id + ctx.count }}", "y": ["{% for r in ctx.rows %}{{ r.id }}{{ loop.index }}{% endfor %}"],
             "z": "{{ iter.page | default(1) }} {{ n if workload.a is defined else ctx[k] }}"}"#,
@@ -372,7 +372,7 @@ fn a_stored_value_passes_through_untouched() {
     let error = eval("{{ ctx.waiting | tojson }}").expect_err("blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
     let source = json(r#"{"a": "{{ ctx.absent | first }}", "b": "{{ ctx.waiting[1].x }}"}"#);
-    let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&TestScope::new(None), &mut meter()).expect_err("two blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
     // What is not touched is not asked for.
@@ -383,7 +383,7 @@ fn a_stored_value_passes_through_untouched() {
 fn fuel_and_size_are_bounded() {
     let limited = |source: &str, fuel: u64, bytes: usize| {
         let source = Value::from(source);
-        let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&TestScope::new(None), &mut Meter::new(fuel, bytes)).map_err(|error| error.kind)
     };
     let limit = Err(EvalErrorKind::Limit);
@@ -409,7 +409,7 @@ fn hostile_templates_run_out_of_fuel() {
     let scope = TestScope::new(Some(outcome));
     let eval = |source: &str| {
         let source = Value::from(source);
-        let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&scope, &mut Meter::new(100_000, 200_000)).map_err(|error| error.kind)
     };
     let text = [
@@ -506,7 +506,7 @@ fn hostile_templates_run_out_of_fuel() {
 
 /// Time and chance come from the tick: the same evaluation gives the same again, and nothing else is random.
 #[test]
-fn nothing_but_the_tick_decides() {
+fn results_depend_only_on_the_tick() {
     for source in ["{{ now() }}", "{{ uuid() }}", "{{ [uuid(), uuid(), now()] }}"] {
         assert_eq!(eval(source), eval(source), "{source}");
     }
@@ -520,17 +520,17 @@ fn nothing_but_the_tick_decides() {
         "{% include 'x' %}",
         "{% import 'x' as y %}",
     ] {
-        assert!(Jinja.compile(&Value::from(source), Mode::Value).is_err(), "{source}");
+        assert!(JinjaLanguage.compile(&Value::from(source), ExpressionMode::Value).is_err(), "{source}");
     }
 }
 
 #[test]
-fn a_value_that_is_not_touched_costs_nothing() {
+fn an_untouched_value_costs_nothing() {
     let big = Value::list(vec![Value::from("x".repeat(1000)); 10_000]);
     let outcome = Value::object([("result", big.clone()), ("status", Value::from("success"))]);
     let scope = TestScope::new(Some(outcome));
     let run = |source: &str| {
-        let expression = Jinja.compile(&Value::from(source), Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression = JinjaLanguage.compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut meter = meter();
         let value = expression.eval(&scope, &mut meter).unwrap_or_else(|error| panic!("{error:?}"));
         (value, 1_000_000 - meter.fuel)
@@ -547,10 +547,8 @@ fn a_value_that_is_not_touched_costs_nothing() {
 #[test]
 fn there_is_no_iteration_outside_loops() {
     let scope = TestScope { in_loop: false, ..TestScope::new(None) };
-    let evaluate = |source: &str| run(&Value::from(source), Mode::Value, &scope);
-    assert!(
-        evaluate("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`"))
-    );
+    let evaluate = |source: &str| run(&Value::from(source), ExpressionMode::Value, &scope);
+    assert!(evaluate("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`")));
     assert_eq!(evaluate("{{ iter.page | default(1) }}"), Ok(Value::Int(1)));
     assert_eq!(evaluate("{{ iter is defined }}"), Ok(Value::Bool(false)));
     assert_eq!(evaluate("{{ shadow }}"), Ok(Value::from("label")));
@@ -562,14 +560,14 @@ fn nesting_is_bounded() {
     for _ in 0..1_000 {
         tree = Value::list(vec![tree]);
     }
-    assert!(compile_text(&Jinja.compile(&tree, Mode::Value).err().expect("an error")).contains("nests deeper"));
+    assert!(compile_text(&JinjaLanguage.compile(&tree, ExpressionMode::Value).err().expect("an error")).contains("nests deeper"));
     references(&tree);
     for (open, close) in [("(", ")"), ("[", "]"), ("not ", ""), ("-", ""), ("{'a':", "}")] {
         let text = format!("{{{{ {}1{} }}}}", open.repeat(5_000), close.repeat(5_000));
-        let _ = Jinja.compile(&Value::from(text), Mode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+        let _ = JinjaLanguage.compile(&Value::from(text), ExpressionMode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
     }
     let sums = format!("{{{{ {}1 }}}}", "ctx.count + ".repeat(3_000));
-    let _ = Jinja.compile(&Value::from(sums), Mode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+    let _ = JinjaLanguage.compile(&Value::from(sums), ExpressionMode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
 }
 
 struct Generator(u64);
@@ -687,8 +685,8 @@ fn nothing_panics_on_any_text() {
         }
         let source = Value::from(text.as_str());
         references(&source);
-        for mode in [Mode::Value, Mode::Condition, Mode::LoopCondition] {
-            match Jinja.compile(&source, mode) {
+        for mode in [ExpressionMode::Value, ExpressionMode::Condition, ExpressionMode::LoopCondition] {
+            match JinjaLanguage.compile(&source, mode) {
                 Ok(expression) => {
                     compiled += 1;
                     let _ = expression.eval(&TestScope::new(None), &mut Meter::new(20_000, 100_000));

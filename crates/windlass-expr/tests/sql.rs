@@ -2,14 +2,14 @@
 //! `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end says that raw text is let in,
 //! `each` that it is run for every item.
 
-use windlass_expr::jinja::{Jinja, Statement, split_sql};
-use windlass_value::{Language, Mode, Value};
+use windlass_expr::jinja::{JinjaLanguage, SqlStatement, split_sql};
+use windlass_value::{Language, ExpressionMode, Value};
 
-fn shown(statement: &Statement) -> String {
+fn render(statement: &SqlStatement) -> String {
     let params = statement.params.iter().enumerate();
     let params: String = params.map(|(index, param)| format!("; ${} = {}", index + 1, param.template)).collect();
     let raw = if statement.raw.is_empty() { "" } else { "; raw" };
-    let each = statement.each.as_ref().map(|each| format!("; each {} in {}", each.item, each.list)).unwrap_or_default();
+    let each = statement.for_each.as_ref().map(|each| format!("; each {} in {}", each.item, each.list)).unwrap_or_default();
     format!("{}{params}{raw}{each}", statement.sql)
 }
 
@@ -28,9 +28,9 @@ fn cases() {
                     let tree: Vec<Value> =
                         statement.params.iter().map(|param| Value::from(param.template.as_str())).collect();
                     let whole = Value::list([vec![Value::from(statement.sql.as_str())], tree].concat());
-                    assert!(Jinja.compile(&whole, Mode::Value).is_ok(), "line {}", number + 1);
+                    assert!(JinjaLanguage.compile(&whole, ExpressionMode::Value).is_ok(), "line {}", number + 1);
                 }
-                statements.iter().map(shown).collect::<Vec<_>>().join(" ;; ").replace('\n', "\\n")
+                statements.iter().map(render).collect::<Vec<_>>().join(" ;; ").replace('\n', "\\n")
             }
             Err(errors) => {
                 for error in &errors {

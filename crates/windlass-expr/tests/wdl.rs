@@ -7,17 +7,17 @@
 use crate::common;
 
 use common::{MockScope, json};
-use windlass_expr::wdl::{Wdl, function_names, languages, references, warnings, with_settings};
+use windlass_expr::wdl::{WdlLanguage, function_names, languages, references, warnings, with_settings};
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, Mode, PathPart, Value, to_json,
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, PathPart, Value, to_json,
 };
 
 fn meter() -> Meter {
     Meter::new(1_000_000, 1_000_000)
 }
 
-fn compile(source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-    Wdl.compile(source, mode)
+fn compile(source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    WdlLanguage.compile(source, mode)
 }
 
 fn compile_text(errors: &[CompileError]) -> String {
@@ -29,26 +29,26 @@ fn eval_text(error: &EvalError) -> String {
     format!("{} ({})", error.message, error.hint.as_deref().unwrap_or(""))
 }
 
-fn run(source: &Value, mode: Mode) -> Result<Value, String> {
+fn run(source: &Value, mode: ExpressionMode) -> Result<Value, String> {
     run_in("wdl", &MockScope::new(), source, mode)
 }
 
-fn run_in(language: &str, scope: &MockScope, source: &Value, mode: Mode) -> Result<Value, String> {
+fn run_in(language: &str, scope: &MockScope, source: &Value, mode: ExpressionMode) -> Result<Value, String> {
     let language = languages().into_iter().find(|one| one.name() == language).expect("a language of that name");
     let expression = language.compile(source, mode).map_err(|errors| compile_text(&errors))?;
     expression.eval(scope, &mut meter()).map_err(|error| eval_text(&error))
 }
 
 fn eval(source: &str) -> Result<Value, EvalError> {
-    let expression = compile(&Value::from(source), Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     expression.eval(&MockScope::new(), &mut meter())
 }
 
 /// One line of a file of cases.
 struct Case {
-    place: String,
+    location: String,
     language: String,
-    mode: Mode,
+    mode: ExpressionMode,
     input: Option<Value>,
     source: String,
     expected: String,
@@ -61,25 +61,25 @@ fn all_cases() -> Vec<Case> {
     paths.sort();
     let mut cases = Vec::new();
     for path in paths {
-        let (mut mode, mut input, mut language) = (Mode::Value, None, "wdl");
+        let (mut mode, mut input, mut language) = (ExpressionMode::Value, None, "wdl");
         let text = std::fs::read_to_string(&path).expect("a file of cases");
         for (number, line) in text.lines().enumerate() {
-            let place = format!("{}:{}", path.display(), number + 1);
+            let location = format!("{}:{}", path.display(), number + 1);
             match line.trim() {
                 "" => continue,
-                "mode: value" => mode = Mode::Value,
-                "mode: condition" => mode = Mode::Condition,
-                "mode: loop" => mode = Mode::LoopCondition,
+                "mode: value" => mode = ExpressionMode::Value,
+                "mode: condition" => mode = ExpressionMode::Condition,
+                "mode: loop" => mode = ExpressionMode::LoopCondition,
                 comment if comment.starts_with('#') => continue,
                 line if line.starts_with("language: ") => language = &line["language: ".len()..],
                 line => match line.strip_prefix("input: ") {
                     Some(given) => input = Some(json(given)),
                     None => {
                         let (source, expected) =
-                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{place}: `source => expected`"));
+                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{location}: `source => expected`"));
                         let (source, expected) = (source.trim().to_owned(), expected.trim().to_owned());
                         let (language, input) = (language.to_owned(), input.clone());
-                        cases.push(Case { place, language, mode, input, source, expected });
+                        cases.push(Case { location: place: location, language, mode, input, source, expected });
                     }
                 },
             }
@@ -110,7 +110,7 @@ fn cases() {
     let cases = all_cases();
     let problem = |case: &Case| {
         let problem = check(case).err()?;
-        Some(format!("{}: {} => {}\n    {problem}", case.place, case.source, case.expected))
+        Some(format!("{}: {} => {}\n    {problem}", case.location, case.source, case.expected))
     };
     let failures: Vec<String> = cases.iter().filter_map(problem).collect();
     assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
@@ -142,9 +142,9 @@ fn every_function_has_cases() {
 }
 
 #[test]
-fn all_problems_of_a_tree_are_reported_with_their_place() {
+fn all_problems_of_a_tree_are_reported_with_their_location() {
     let source = json(r#"{"a": ["ok", "@grater(1, 2)"], "b": "@{length()} @{secret()}", "c": "@equals(1"}"#);
-    let errors = compile(&source, Mode::Value).err().expect("errors");
+    let errors = compile(&source, ExpressionMode::Value).err().expect("errors");
     let found: Vec<(usize, &str, &str)> = errors
         .iter()
         .map(|error| (error.pointer.len(), error.message.as_str(), error.hint.as_deref().unwrap_or("")))
@@ -170,13 +170,13 @@ fn errors_name_the_expression() {
 }
 
 #[test]
-fn references_are_found_wherever_they_stand() {
+fn references_are_found_everywhere_in_a_tree() {
     let source = json(
         r#"{"x": "@if(true, variables('V'), outputs('n')?[string(items('L'))])", "y": ["a @{parameters('p')} b"],
             "dynamic": "@body(variables('which'))", "turn": "@add(iterationIndexes('I'), item())"}"#,
     );
     let found = references(&source);
-    let names = |list: &[windlass_expr::wdl::Ref]| list.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
+    let names = |list: &[windlass_expr::wdl::WdlReference]| list.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&found.variables), ["V", "which"]);
     assert_eq!(names(&found.nodes), ["n"]);
     assert_eq!(names(&found.items), ["L"]);
@@ -196,21 +196,21 @@ fn forms_refer_to_their_action() {
 #[test]
 fn literal_zones_locales_and_formats_are_checked_when_compiling() {
     let at = |source: &str| {
-        let errors = compile(&Value::from(source), Mode::Value).err().expect("an error");
+        let errors = compile(&Value::from(source), ExpressionMode::Value).err().expect("an error");
         (errors[0].message.clone(), source[errors[0].range.clone()].to_owned())
     };
-    let (message, place) = at("@convertFromUtc(variables('name'), 'Pacific Standart Time')");
+    let (message, location) = at("@convertFromUtc(variables('name'), 'Pacific Standart Time')");
     assert_eq!(message, "`convertFromUtc`: there is no time zone 'Pacific Standart Time'");
-    assert_eq!(place, "'Pacific Standart Time'");
+    assert_eq!(location, "'Pacific Standart Time'");
     assert_eq!(at("@formatNumber(variables('count'), 'N2', 'en-us-x')").1, "'en-us-x'");
     assert_eq!(at("@formatDateTime(variables('name'), 'yyyy''')").1, "'yyyy'''");
     assert_eq!(at("@formatNumber(variables('count'), 'Y9')").1, "'Y9'");
     let condition = json(r#"{"equals": ["@utcNow('Q')", "x"]}"#);
-    assert!(compile_text(&compile(&condition, Mode::Condition).err().expect("an error")).contains("not a format"));
+    assert!(compile_text(&compile(&condition, ExpressionMode::Condition).err().expect("an error")).contains("not a format"));
 }
 
 #[test]
-fn settings_take_their_places() {
+fn settings_are_substituted() {
     let settings = [("host", "example.com"), ("Key", "@secret"), ("port", "80")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let value = json(
@@ -247,7 +247,7 @@ fn a_stored_value_passes_through_untouched() {
     let error = eval("@join(variables('absent'), ',')").expect_err("a blob");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 1));
     let source = json(r#"{"a": "@first(variables('absent'))", "b": "@last(variables('absent'))"}"#);
-    let expression = compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&MockScope::new(), &mut meter()).expect_err("two blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
 }
@@ -255,7 +255,7 @@ fn a_stored_value_passes_through_untouched() {
 #[test]
 fn fuel_and_size_are_bounded() {
     let limited = |source: &str, fuel: u64, bytes: usize| {
-        let expression = compile(&Value::from(source), Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression = compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&MockScope::new(), &mut Meter::new(fuel, bytes)).map_err(|error| error.kind)
     };
     assert_eq!(limited("@range(variables('count'), 90000)", 1_000, 1_000_000), Err(EvalErrorKind::Limit));
@@ -268,45 +268,45 @@ fn fuel_and_size_are_bounded() {
 #[test]
 fn nesting_is_bounded() {
     let calls = |depth: usize| Value::from(format!("@{}1{}", "array(".repeat(depth), ")".repeat(depth)));
-    assert!(compile(&calls(99), Mode::Value).is_ok());
-    assert!(compile_text(&compile(&calls(100), Mode::Value).err().expect("an error")).contains("nests deeper"));
-    assert!(compile(&calls(1_000), Mode::Value).is_err());
+    assert!(compile(&calls(99), ExpressionMode::Value).is_ok());
+    assert!(compile_text(&compile(&calls(100), ExpressionMode::Value).err().expect("an error")).contains("nests deeper"));
+    assert!(compile(&calls(1_000), ExpressionMode::Value).is_err());
     let steps = Value::from(format!("@variables('person'){}", "?.x".repeat(2_000)));
-    assert_eq!(run(&steps, Mode::Value), Ok(Value::Null));
+    assert_eq!(run(&steps, ExpressionMode::Value), Ok(Value::Null));
     let mut tree = Value::from("@variables('name')");
     for _ in 0..1_000 {
         tree = Value::list(vec![tree]);
     }
-    assert!(compile_text(&compile(&tree, Mode::Value).err().expect("an error")).contains("nests deeper"));
+    assert!(compile_text(&compile(&tree, ExpressionMode::Value).err().expect("an error")).contains("nests deeper"));
     references(&tree);
     let mut deepest = calls(99);
     for _ in 0..120 {
         deepest = Value::list(vec![deepest]);
     }
-    assert!(compile(&deepest, Mode::Value).is_ok());
+    assert!(compile(&deepest, ExpressionMode::Value).is_ok());
     let inner = format!("@{}variables('tags'){}", "if(true, array(".repeat(49), "), 1)".repeat(49));
     let mut deepest = Value::from(inner);
     for _ in 0..60 {
         deepest = Value::list(vec![deepest]);
     }
-    assert!(run(&deepest, Mode::Value).is_ok());
+    assert!(run(&deepest, ExpressionMode::Value).is_ok());
     for _ in 0..60 {
         deepest = Value::list(vec![deepest]);
     }
-    assert!(run(&deepest, Mode::Value).expect_err("too deep").contains("nests deeper"));
+    assert!(run(&deepest, ExpressionMode::Value).expect_err("too deep").contains("nests deeper"));
     let long = Value::from(format!("@concat('{}')", "x".repeat(9_000)));
-    assert!(compile_text(&compile(&long, Mode::Value).err().expect("an error")).contains("longer than"));
+    assert!(compile_text(&compile(&long, ExpressionMode::Value).err().expect("an error")).contains("longer than"));
     let mut condition = json("true");
     for _ in 0..1_000 {
         condition = Value::object([("not", condition)]);
     }
-    assert!(compile(&condition, Mode::Condition).is_err());
+    assert!(compile(&condition, ExpressionMode::Condition).is_err());
 }
 
 #[test]
 fn there_is_no_iteration_outside_loops() {
     let source = Value::from("@variables('loopIndex')");
-    let expression = compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&MockScope::without_loop(), &mut meter()).expect_err("no loop");
     assert!(error.message.contains("no loop is around it"), "{}", error.message);
 }
@@ -471,7 +471,7 @@ fn attempt(text: &str) -> usize {
     references(&source);
     warnings(&source);
     let mut compiled = 0;
-    for mode in [Mode::Value, Mode::Condition, Mode::LoopCondition] {
+    for mode in [ExpressionMode::Value, ExpressionMode::Condition, ExpressionMode::LoopCondition] {
         match compile(&source, mode) {
             Ok(expression) => {
                 compiled = 1;

@@ -3,11 +3,11 @@
 use crate::common;
 
 use common::MockScope;
-use windlass_expr::wdl::Wdl;
-use windlass_value::{EvalError, EvalErrorKind, Expression, Language, Meter, Mode, Value};
+use windlass_expr::wdl::WdlLanguage;
+use windlass_value::{EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, Value};
 
 fn compiled(text: &str) -> Box<dyn Expression> {
-    Wdl.compile(&Value::from(text), Mode::Value).unwrap_or_else(|errors| panic!("{text}: {errors:?}"))
+    WdlLanguage.compile(&Value::from(text), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{text}: {errors:?}"))
 }
 
 /// Evaluates with the run's default limits.
@@ -23,7 +23,7 @@ fn with_fuel(xml: &str, path: &str, fuel: u64) -> Result<Value, EvalError> {
     // Longer than an expression may be, so it is put together as data.
     let source = Value::object([("from", Value::list(vec![Value::from(xml)])), ("select", Value::from(path))]);
     let language = windlass_expr::wdl::languages().into_iter().find(|one| one.name() == "wdl.select").expect("select");
-    let expression = language.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression = language.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let value = expression.eval(&MockScope::new(), &mut Meter::new(fuel, 104_857_600))?;
     Ok(value.get("body").and_then(Value::as_list).map(|items| items[0].clone()).expect("one item"))
 }
@@ -33,7 +33,7 @@ fn kind(outcome: Result<Value, EvalError>) -> EvalErrorKind {
 }
 
 #[test]
-fn entity_bombs_are_refused() {
+fn entity_bombs_are_rejected() {
     let bomb =
         r#"<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;">]><l>&c;</l>"#;
     for path in ["@xml(item())", "@xpath(item(), '/l')"] {
@@ -71,7 +71,7 @@ fn hostile_paths_end_by_fuel() {
         assert_eq!(kind(outcome), EvalErrorKind::Limit, "{path}");
     }
     let nested = format!("@xpath(item(), '{}1{}')", "(".repeat(200), ")".repeat(200));
-    assert!(Wdl.compile(&Value::from(nested), Mode::Value).is_err());
+    assert!(WdlLanguage.compile(&Value::from(nested), ExpressionMode::Value).is_err());
     let chain = format!("@xpath('<a/>', '1{}')", "+1".repeat(3_000));
     assert_eq!(eval(&chain), Ok(Value::Int(3_001)));
     let minus = format!("@xpath('<a/>', '{}1')", "-".repeat(4_000));
@@ -83,10 +83,10 @@ fn hostile_paths_end_by_fuel() {
 #[test]
 fn an_invalid_literal_xpath_is_reported_with_its_location() {
     let text = "@length(xpath(variables('name'), '/a['))";
-    let errors = Wdl.compile(&Value::from(text), Mode::Value).err().expect("an error");
+    let errors = WdlLanguage.compile(&Value::from(text), ExpressionMode::Value).err().expect("an error");
     assert_eq!(&text[errors[0].range.clone()], "'/a['");
     let source = Value::object([("equals", Value::list(vec![Value::from("@xpath('<a/>', '/a[')"), Value::Int(1)]))]);
-    assert!(Wdl.compile(&source, Mode::Condition).is_err());
+    assert!(WdlLanguage.compile(&source, ExpressionMode::Condition).is_err());
 }
 
 /// Numbers that look random and are the same every time.
@@ -174,7 +174,7 @@ fn nothing_panics_on_any_path() {
             path.push_str(&")".repeat(open));
         }
         let text = format!("@xpath('{xml}', '{path}')");
-        if let Ok(expression) = Wdl.compile(&Value::from(text), Mode::Value) {
+        if let Ok(expression) = WdlLanguage.compile(&Value::from(text), ExpressionMode::Value) {
             parsed += 1;
             let _ = expression.eval(&MockScope::new(), &mut Meter::new(20_000, 100_000));
         }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout, Redaction};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
+use windlass_core::plan::{Action, NodeId, NodeKind, Retry, NodeTimeout, Redaction};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, nearest};
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::connectors;
-use crate::fields::Fields;
-use crate::scopes::Place;
+use crate::fields::ActionFields;
+use crate::scopes::ActionPosition;
 use crate::statics::StaticResult;
 use crate::types::{self, ActionType};
 
@@ -28,25 +28,25 @@ const OPERATION_OPTIONS: &[&str] = &[
 ];
 
 /// An action that is being compiled.
-pub(crate) struct Current<'a> {
+pub(crate) struct CurrentAction<'a> {
     pub name: Arc<str>,
     pub kind: ActionType,
     pub id: NodeId,
-    pub place: Place,
-    pub fields: Fields<'a>,
-    pub common: Common<'a>,
+    pub position: ActionPosition,
+    pub fields: ActionFields<'a>,
+    pub common: CommonFields<'a>,
     /// How many definitions were called before it.
     pub calls_before: usize,
 }
 
 /// What every action may have besides its own fields.
 #[derive(Default)]
-pub(crate) struct Common<'a> {
+pub(crate) struct CommonFields<'a> {
     /// Operation options, in lower case.
     options: Vec<String>,
     /// `runtimeConfiguration.concurrency.repetitions`
-    pub repetitions: Option<&'a Node>,
-    pub timeout: Option<Timeout>,
+    pub repetitions: Option<&'a SyntaxNode>,
+    pub timeout: Option<NodeTimeout>,
     pub retry: Option<Retry>,
     /// A policy was written down, perhaps `none`.
     pub retry_given: bool,
@@ -56,34 +56,34 @@ pub(crate) struct Common<'a> {
     pub redaction: Redaction,
 }
 
-impl Common<'_> {
+impl CommonFields<'_> {
     pub(crate) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.eq_ignore_ascii_case(name))
     }
 }
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// Compiles an action whose name is registered already. There is always a node, so that its neighbours keep theirs.
-    pub(crate) fn action(&mut self, name: &Arc<str>, name_span: Span, node: &Node, place: &Place) -> NodeId {
+    pub(crate) fn action(&mut self, name: &Arc<str>, name_span: Span, node: &SyntaxNode, position: &ActionPosition) -> NodeId {
         if !self.count_action(name_span) {
-            return self.reserve(name.clone(), "unknown", place, node.span);
+            return self.reserve(name.clone(), "unknown", position, node.span);
         }
-        let found = Object::read(node, "an action", &mut self.diagnostics)
+        let found = ObjectReader::read(node, "an action", &mut self.diagnostics)
             .and_then(|mut object| self.action_type(&mut object, name, name_span).map(|kind| (object, kind)));
         let Some((object, (label, kind))) = found else {
-            return self.reserve(name.clone(), "unknown", place, node.span);
+            return self.reserve(name.clone(), "unknown", position, node.span);
         };
-        let id = self.reserve(name.clone(), label, place, node.span);
-        if let Some(named) = self.scopes.get_mut(place.scope).names.get_mut(&name.to_lowercase()) {
+        let id = self.reserve(name.clone(), label, position, node.span);
+        if let Some(named) = self.scopes.get_mut(position.scope).names.get_mut(&name.to_lowercase()) {
             named.node = Some(id);
         }
         let around = self.current.replace(id);
         let fields = match kind {
-            ActionType::Compose | ActionType::Mocked => Fields::plain(object, label),
-            _ => Fields::open(object, label, &mut self.diagnostics),
+            ActionType::Compose | ActionType::Mocked => ActionFields::without_inputs(object, label),
+            _ => ActionFields::open(object, label, &mut self.diagnostics),
         };
-        let (place, common, calls_before) = (*place, Common::default(), self.calls.len());
-        let mut current = Current { name: name.clone(), kind, id, place, fields, common, calls_before };
+        let (place, common, calls_before) = (*position, CommonFields::default(), self.calls.len());
+        let mut current = CurrentAction { name: name.clone(), kind, id, position: place, fields, common, calls_before };
         self.common(&mut current, kind);
         let made = self.kind(&mut current, kind);
         self.complete(current, made);
@@ -102,9 +102,9 @@ impl Compiler<'_> {
         self.actions <= max
     }
 
-    fn action_type(&mut self, object: &mut Object, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {
+    fn action_type(&mut self, object: &mut ObjectReader, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {
         let Some(node) = object.take("type") else {
-            let hint = format!("types: {}", list_of(types::supported_names()));
+            let hint = format!("types: {}", format_names(types::supported_names()));
             self.error(codes::MISSING_KEY, name_span, "this action has no `type`", hint);
             return None;
         };
@@ -115,21 +115,21 @@ impl Compiler<'_> {
         if let Some(label) = types::mockable(written.trim()).filter(|_| self.is_mocked(object)) {
             return Some((label, ActionType::Mocked));
         }
-        if let Some(instead) = types::instead_of(written.trim()) {
+        if let Some(instead) = types::alternative_for(written.trim()) {
             let message = connectors::not_supported(name, written.trim(), object);
             self.error(codes::NOT_SUPPORTED, node.span, message, instead);
             return None;
         }
         let message = format!("there is no action type `{written}`");
         let close = nearest(written, types::all_names());
-        let known = || format!("types: {}", list_of(types::supported_names()));
+        let known = || format!("types: {}", format_names(types::supported_names()));
         let hint = close.map(|name| format!("did you mean `{name}`?"));
-        self.push(Diagnostic::error(codes::UNKNOWN_TYPE, node.span, message).hint(hint.unwrap_or_else(known)));
+        self.push(Diagnostic::error(codes::UNKNOWN_TYPE, node.span, message).with_hint(hint.unwrap_or_else(known)));
         // Read as what was probably meant, so that problems inside it are found as well.
         close.and_then(types::find)
     }
 
-    fn kind(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+    fn kind(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
         match kind {
             ActionType::Activity | ActionType::Actor => self.activity(current, kind),
             ActionType::Ai => self.ai(current),
@@ -160,26 +160,26 @@ impl Compiler<'_> {
     }
 
     /// Its inputs are looked at as any others are; its fields are not known.
-    fn mocked(&mut self, current: &mut Current) -> Option<NodeKind> {
+    fn mocked(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let inputs = current.fields.action().take("inputs").cloned();
-        let inputs = inputs.unwrap_or_else(|| Node::object(Span::at(current.fields.span().start), []));
-        Some(NodeKind::evaluate(self.value(&inputs, current.place.scope)))
+        let inputs = inputs.unwrap_or_else(|| SyntaxNode::object(Span::at(current.fields.span().start), []));
+        Some(NodeKind::evaluate(self.value(&inputs, current.position.scope)))
     }
 
     /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
     /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
-    fn complete(&mut self, current: Current, made: Option<NodeKind>) {
+    fn complete(&mut self, current: CurrentAction, made: Option<NodeKind>) {
         self.node(current.id).redaction = current.common.redaction;
         let replaced = current.common.static_result.clone().filter(|_| made.is_some());
         if let Some(result) = replaced {
-            let kind = self.replaced_by(&current, &result);
+            let kind = self.replace_with_static_result(&current, &result);
             current.fields.finish(&mut self.diagnostics);
             if let Some(kind) = kind {
                 self.node(current.id).kind = kind;
             }
             return;
         }
-        let Current { id, fields, common, .. } = current;
+        let CurrentAction { id, fields, common, .. } = current;
         fields.finish(&mut self.diagnostics);
         let Some(mut kind) = made else { return };
         let (mut retry, mut timeout) = (common.retry, common.timeout);
@@ -187,7 +187,7 @@ impl Compiler<'_> {
             && let [task] = pipeline.tasks.as_mut_slice()
         {
             task.retry = retry.take();
-            let each_try = |timeout: &mut Timeout| timeout.status == Status::TimedOut;
+            let each_try = |timeout: &mut NodeTimeout| timeout.status == Status::TimedOut;
             if matches!(task.action, Action::Effect(_)) {
                 task.timeout = timeout.take_if(each_try).map(|timeout| timeout.after);
             }
@@ -196,13 +196,13 @@ impl Compiler<'_> {
         (node.kind, node.retry, node.timeout) = (kind, retry, timeout);
     }
 
-    fn common(&mut self, current: &mut Current, kind: ActionType) {
+    fn common(&mut self, current: &mut CurrentAction, kind: ActionType) {
         let action = current.fields.action();
         action.ignore(&["description", "metadata", "correlation", "kind", "runAfter"]);
         if let Some((key, _)) = action.take_entry("trackedProperties") {
             self.warn_no_effect(key);
         }
-        let scope = current.place.scope;
+        let scope = current.position.scope;
         if let Some(options) = action.take("operationOptions") {
             current.common.options = self.operation_options(options);
         }
@@ -222,29 +222,29 @@ impl Compiler<'_> {
     }
 
     /// An action is called by its key; a `name` field beside a key can only repeat it.
-    fn check_name(&mut self, current: &mut Current) {
+    fn check_name(&mut self, current: &mut CurrentAction) {
         if let Some(node) = current.fields.action().take("name")
             && let Some(text) = expect_text(node, "`name`", &mut self.diagnostics)
             && text.text != *current.name
         {
             let message = format!("the action is called `{}` by its key; this `name` has no effect", current.name);
             let hint = "remove the `name`, or make it the key";
-            self.push(Diagnostic::warning(codes::NO_EFFECT, node.span, message).hint(hint));
+            self.push(Diagnostic::warning(codes::NO_EFFECT, node.span, message).with_hint(hint));
         }
     }
 
-    fn warn_no_effect(&mut self, key: &Key) {
+    fn warn_no_effect(&mut self, key: &SpannedKey) {
         let message = format!("`{}` has no effect here", key.text);
         self.warning(codes::NO_EFFECT, key.span, message, "remove it, or do what it asks for in actions");
     }
 
-    fn operation_options(&mut self, node: &Node) -> Vec<String> {
+    fn operation_options(&mut self, node: &SyntaxNode) -> Vec<String> {
         let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return Vec::new() };
         let options: Vec<&str> = text.text.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
         for option in &options {
             if !OPERATION_OPTIONS.iter().any(|known| known.eq_ignore_ascii_case(option)) {
                 let hint = did_you_mean(option, OPERATION_OPTIONS.iter().copied());
-                let known = || format!("supported: {}", list_of(OPERATION_OPTIONS.iter().copied()));
+                let known = || format!("supported: {}", format_names(OPERATION_OPTIONS.iter().copied()));
                 let message = format!("the operation option `{option}` is not supported");
                 self.error(codes::NOT_SUPPORTED, node.span, message, hint.unwrap_or_else(known));
             }
@@ -252,18 +252,18 @@ impl Compiler<'_> {
         options.into_iter().map(str::to_lowercase).collect()
     }
 
-    fn runtime_configuration<'n>(&mut self, node: &'n Node, common: &mut Common<'n>) {
-        let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+    fn runtime_configuration<'n>(&mut self, node: &'n SyntaxNode, common: &mut CommonFields<'n>) {
+        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
         for name in ["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"] {
             if let Some((key, _)) = object.take_entry(name) {
                 self.warn_no_effect(key);
             }
         }
         common.redaction = object.take("secureData").map(|node| self.secure_data(node)).unwrap_or_default();
-        common.static_result = object.take("staticResult").and_then(|node| self.wanted_static_result(node));
+        common.static_result = object.take("staticResult").and_then(|node| self.requested_static_result(node));
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration`", &mut self.diagnostics);
-        let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
+        let concurrency = concurrency.and_then(|node| ObjectReader::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
         common.repetitions = concurrency.take("repetitions");
         concurrency.ignore(&["runs", "maximumWaitingRuns"]);
@@ -271,10 +271,10 @@ impl Compiler<'_> {
     }
 
     /// Whether a static result is switched on, for actions that could not run otherwise.
-    fn is_mocked(&self, object: &Object) -> bool {
+    fn is_mocked(&self, object: &ObjectReader) -> bool {
         let configuration = object.peek("runtimeConfiguration").and_then(|(_, node)| node.get("staticResult"));
-        configuration.is_some_and(|wanted| {
-            let options = wanted.get("staticResultOptions").and_then(Node::as_str);
+        configuration.is_some_and(|requested| {
+            let options = requested.get("staticResultOptions").and_then(SyntaxNode::as_str);
             options.is_none_or(|text| !text.eq_ignore_ascii_case("disabled"))
         })
     }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, Branch, Case, Effect, ExprId, Name, NodeId, NodeKind, Pipeline, Test};
-use windlass_dialect::Findings;
-use windlass_syntax::{Key, Kind, Node, Span, did_you_mean, expect_text, list_of, to_value};
-use windlass_value::{Mode, Value};
+use windlass_core::plan::{Action, Branch, BranchCase, Effect, ExprId, ToolName, NodeId, NodeKind, Pipeline, BranchTest};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, did_you_mean, expect_text, format_names, to_value};
+use windlass_value::{ExpressionMode, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::calls::call_input;
-use crate::compiler::Compiler;
-use crate::expr::{self, Tongue};
+use crate::compiler::LoomCompiler;
+use crate::expr::{self, ExprLanguage};
 use crate::types::ActionType;
-use crate::{Registered, Target, codes};
+use crate::{RegisteredNames, ActivityTarget, codes};
 
 const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 
@@ -21,15 +21,15 @@ const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 const MODEL_INPUTS: &[&str] =
     &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
 
-impl Compiler<'_> {
-    pub(crate) fn activity(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+impl LoomCompiler<'_> {
+    pub(crate) fn activity(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
         let name = current.fields.take_any(NAMES, &mut self.diagnostics);
         self.effect_retry(current);
         let input = self.activity_input(current);
         let Some((key, node)) = name else {
             let missing = if kind == ActionType::Actor { "actorType" } else { "activityName" };
             current.fields.missing(missing, &mut self.diagnostics);
-            self.look_at(Tongue::Wdl, &input, Mode::Value, current.place.scope);
+            self.check_expression(ExprLanguage::Wdl, &input, ExpressionMode::Value, current.position.scope);
             return None;
         };
         let text = &expect_text(node, &format!("`{}`", key.text), &mut self.diagnostics)?.text;
@@ -41,19 +41,19 @@ impl Compiler<'_> {
 
     fn named_activity(
         &mut self,
-        current: &Current,
+        current: &CurrentAction,
         kind: ActionType,
         (name, span): (&str, Span),
-        input: &Node,
+        input: &SyntaxNode,
     ) -> Option<NodeKind> {
-        let scope = current.place.scope;
+        let scope = current.position.scope;
         let options = self.options;
         let found = options.activities.iter().find(|activity| activity.name == name).map(|activity| &activity.target);
         let tool = options.registered.has_function(name)
             || kind == ActionType::Activity && options.tools.iter().any(|tool| tool == name);
         let definition = match found {
-            Some(Target::Workflow(definition)) => Some(definition.as_str()),
-            Some(Target::Tool) => None,
+            Some(ActivityTarget::Workflow(definition)) => Some(definition.as_str()),
+            Some(ActivityTarget::Tool) => None,
             None => (!tool && options.registered.has_definition(name)).then_some(name),
         };
         if let Some(definition) = definition {
@@ -62,10 +62,10 @@ impl Compiler<'_> {
         }
         let input = self.value(input, scope);
         if found.is_some() || tool {
-            return Some(NodeKind::lone(Action::Effect(Effect::new(name, input))));
+            return Some(NodeKind::single_task(Action::Effect(Effect::new(name, input))));
         }
         let tools = options.tools.iter().filter(|_| kind == ActionType::Activity);
-        let Registered { functions, definitions } = &options.registered;
+        let RegisteredNames { functions, definitions } = &options.registered;
         let known = || {
             let activities = options.activities.iter().map(|activity| activity.name.as_str());
             let registered = functions.iter().chain(definitions).map(String::as_str);
@@ -77,8 +77,8 @@ impl Compiler<'_> {
 
     /// A name that a model may have written reaches the activities and nothing else. Those that are workflows are told
     /// apart by a branch; what is left is the effect.
-    fn computed_activity(&mut self, current: &mut Current, node: &Node, input: &Node) -> NodeKind {
-        let scope = current.place.scope;
+    fn computed_activity(&mut self, current: &mut CurrentAction, node: &SyntaxNode, input: &SyntaxNode) -> NodeKind {
+        let scope = current.position.scope;
         let computed = self.value(node, scope);
         let activities = &self.options.activities;
         let functions = &self.options.registered.functions;
@@ -86,38 +86,38 @@ impl Compiler<'_> {
             let message = "no activity is given here: whatever name this computes, the action fails";
             self.warning(codes::NO_ACTIVITIES, node.span, message, "add it under `[activities]` in windlass.toml");
         }
-        let of_tools = activities.iter().filter(|activity| activity.target == Target::Tool);
+        let of_tools = activities.iter().filter(|activity| activity.target == ActivityTarget::Tool);
         let functions = functions.iter().filter(|name| !activities.iter().any(|activity| activity.name == **name));
         let names = of_tools.map(|activity| &activity.name).chain(functions);
         let among = names.map(|name| Arc::from(name.as_str())).collect();
         // The same text with one addition: its problems are told when the effect's is looked at.
         let call_input = to_value(&call_input(Some(input), node.span));
-        let call_input = self.add_expression(Tongue::Wdl, call_input, Mode::Value, node.span);
+        let call_input = self.add_expression(ExprLanguage::Wdl, call_input, ExpressionMode::Value, node.span);
         let mut cases = Vec::new();
         for activity in activities {
-            if let Target::Workflow(definition) = &activity.target {
-                let test = Test::Equals(self.constant(activity.name.as_str().into(), node.span));
+            if let ActivityTarget::Workflow(definition) = &activity.target {
+                let test = BranchTest::Equals(self.constant(activity.name.as_str().into(), node.span));
                 let name = format!("{}#{}", current.name, activity.name);
                 let id = self.reserve_hidden(name, "call", current.id, node.span);
                 let kind = self.call((definition, node.span), call_input);
                 self.node(id).kind = kind;
-                cases.push(Case { test, node: id });
+                cases.push(BranchCase { test, node: id });
             }
         }
         let input = self.value(input, scope);
-        let effect = NodeKind::lone(Action::Effect(Effect::new(Name::Computed { computed, among }, input)));
+        let effect = NodeKind::single_task(Action::Effect(Effect::new(ToolName::Computed { computed, among }, input)));
         if cases.is_empty() {
             return effect;
         }
         let otherwise = self.reserve_hidden(format!("{}#tool", current.name), "tool", current.id, node.span);
         self.node(otherwise).kind = effect;
         let tried = cases.iter().map(|case| case.node).chain([otherwise]).collect();
-        self.try_each(current, tried);
+        self.apply_retry_to_each(current, tried);
         NodeKind::Branch(Branch { on: Some(computed), cases, otherwise: Some(otherwise) })
     }
 
     /// Retries and the time of a try belong to whoever is tried, so that its key stays the same from try to try.
-    fn try_each(&mut self, current: &mut Current, tried: Vec<NodeId>) {
+    fn apply_retry_to_each(&mut self, current: &mut CurrentAction, tried: Vec<NodeId>) {
         let retry = current.common.retry.take();
         let timeout = current.common.timeout.take_if(|timeout| timeout.status == Status::TimedOut);
         for id in tried {
@@ -134,29 +134,29 @@ impl Compiler<'_> {
 
     /// A value that is just what it is.
     pub(crate) fn constant(&mut self, value: Value, span: Span) -> ExprId {
-        self.add_expression(Tongue::Wdl, expr::literal(&value), Mode::Value, span)
+        self.add_expression(ExprLanguage::Wdl, expr::literal(&value), ExpressionMode::Value, span)
     }
 
     /// `input` alone is passed as it is; other inputs are passed on under their names.
-    fn activity_input(&mut self, current: &mut Current) -> Node {
+    fn activity_input(&mut self, current: &mut CurrentAction) -> SyntaxNode {
         let span = current.fields.span();
         let input = current.fields.take_entry("input", &mut self.diagnostics);
         let Some(inputs) = current.fields.inputs() else {
-            return input.map_or(Node::new(Span::at(span.start), Kind::Null), |(_, node)| node.clone());
+            return input.map_or(SyntaxNode::new(Span::at(span.start), SyntaxNodeKind::Null), |(_, node)| node.clone());
         };
-        let others: Vec<(Key, Node)> = inputs.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let others: Vec<(SpannedKey, SyntaxNode)> = inputs.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         inputs.take_rest();
         match (input, others.is_empty()) {
             (Some((_, node)), true) => node.clone(),
-            (None, true) => Node::new(Span::at(span.start), Kind::Null),
+            (None, true) => SyntaxNode::new(Span::at(span.start), SyntaxNodeKind::Null),
             (input, false) => {
                 let input = input.map(|(key, node)| (key.clone(), node.clone()));
-                Node::new(span, Kind::Map(input.into_iter().chain(others).collect()))
+                SyntaxNode::new(span, SyntaxNodeKind::Map(input.into_iter().chain(others).collect()))
             }
         }
     }
 
-    pub(crate) fn ai(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn ai(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let mut entries = Vec::new();
         for name in MODEL_INPUTS {
             if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
@@ -168,7 +168,7 @@ impl Compiler<'_> {
         }
         self.effect_retry(current);
         let span = current.fields.span();
-        let input = self.value(&Node::object(span, entries), current.place.scope);
+        let input = self.value(&SyntaxNode::object(span, entries), current.position.scope);
         if !self.options.tools.iter().any(|tool| tool == "model") {
             let at = Span::new(span.start, span.start + 1);
             self.error(
@@ -179,7 +179,7 @@ impl Compiler<'_> {
             );
             return None;
         }
-        Some(NodeKind::lone(Action::Effect(Effect::new("model", input))))
+        Some(NodeKind::single_task(Action::Effect(Effect::new("model", input))))
     }
 
     pub(crate) fn check_tool(&mut self, tool: &str, span: Span) -> Option<()> {
@@ -193,7 +193,7 @@ impl Compiler<'_> {
 
     fn unknown_tool<'n, I: Iterator<Item = &'n str>>(&mut self, name: &str, span: Span, known: impl Fn() -> I) {
         let hint = did_you_mean(name, known()).unwrap_or_else(|| match known().next() {
-            Some(_) => format!("provided: {}; add others under `[activities]` in windlass.toml", list_of(known())),
+            Some(_) => format!("provided: {}; add others under `[activities]` in windlass.toml", format_names(known())),
             None => "add it under `[activities]` in windlass.toml".to_owned(),
         });
         self.error(codes::UNKNOWN_TOOL, span, format!("nothing provides `{name}` here"), hint);

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, ExprId, NodeKind, Wait};
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Object, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, expect_text};
 use windlass_value::Duration;
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
 
 /// What people see, and what they may answer.
 const FORM: &[&str] = &["title", "message", "schema", "assignees"];
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// The answer is the action's output; whether it is a yes is for the definition to say.
-    pub(crate) fn approval(&mut self, current: &mut Current) -> Option<NodeKind> {
+    pub(crate) fn approval(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let signal = current.fields.take("signal", &mut self.diagnostics).map(|node| self.signal_name(node));
         let mut entries = Vec::new();
         for name in FORM {
@@ -29,7 +29,7 @@ impl Compiler<'_> {
             current.fields.missing("title", &mut self.diagnostics);
             return None;
         }
-        let form = self.value(&Node::object(current.fields.span(), entries), current.place.scope);
+        let form = self.value(&SyntaxNode::object(current.fields.span(), entries), current.position.scope);
         let name = match signal {
             Some(name) => name?,
             None => "".into(),
@@ -38,8 +38,8 @@ impl Compiler<'_> {
     }
 
     /// `{"signal": {"name": …}}` of a `wait`.
-    pub(crate) fn wait_for_signal(&mut self, current: &mut Current, node: &Node) -> Option<NodeKind> {
-        let mut object = Object::read(node, "`signal`", &mut self.diagnostics)?;
+    pub(crate) fn wait_for_signal(&mut self, current: &mut CurrentAction, node: &SyntaxNode) -> Option<NodeKind> {
+        let mut object = ObjectReader::read(node, "`signal`", &mut self.diagnostics)?;
         let name = object.take("name");
         object.finish(codes::UNKNOWN_KEY, "`signal`", &mut self.diagnostics);
         let Some(name) = name else {
@@ -52,12 +52,12 @@ impl Compiler<'_> {
     }
 
     /// The time of the action is that of the wait: whoever is asked sees it.
-    fn wait_for(&mut self, current: &mut Current, name: Arc<str>, form: Option<ExprId>) -> NodeKind {
+    fn wait_for(&mut self, current: &mut CurrentAction, name: Arc<str>, form: Option<ExprId>) -> NodeKind {
         let deadline: Option<Amount<Duration>> = current.common.timeout.take().map(|timeout| timeout.after);
         NodeKind::Wait(Wait::Signal { name, requirements: None, deadline, form })
     }
 
-    fn signal_name(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn signal_name(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = &expect_text(node, "the name of a signal", &mut self.diagnostics)?.text;
         if text.trim().is_empty() || expr::is_expression(text) {
             let message = format!("the name of a signal cannot be {}", node.describe());
@@ -67,13 +67,13 @@ impl Compiler<'_> {
         Some(text.trim().into())
     }
 
-    fn check_form(&mut self, name: &str, node: &Node) {
-        let computed = matches!(&node.kind, Kind::Str(text) if expr::is_expression(&text.text));
+    fn check_form(&mut self, name: &str, node: &SyntaxNode) {
+        let computed = matches!(&node.kind, SyntaxNodeKind::Str(text) if expr::is_expression(&text.text));
         let (fits, hint) = match name {
             "schema" => (node.as_map().is_some(), "a JSON Schema: {\"type\": \"object\", \"properties\": {…}}"),
             "assignees" => (node.as_list().is_some(), "a list of names: [\"anna\", \"bert\"]"),
             _ => {
-                (matches!(node.kind, Kind::Str(_)), "a text, which may hold expressions: \"Pay @{variables('sum')}?\"")
+                (matches!(node.kind, SyntaxNodeKind::Str(_)), "a text, which may hold expressions: \"Pay @{variables('sum')}?\"")
             }
         };
         if !fits && !computed {

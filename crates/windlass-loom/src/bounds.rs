@@ -1,45 +1,45 @@
 //! What any loop may have besides: a way out after a turn, a budget, a watch for standstill. Extensions: off unless
 //! written.
 
-use windlass_core::plan::{Amount, Budget, ExprId, Stall};
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Object, did_you_mean, list_of};
-use windlass_value::{Mode, Value};
+use windlass_core::plan::{Amount, Budget, ExprId, StallCheck};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, did_you_mean, format_names};
+use windlass_value::{ExpressionMode, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
-use crate::scopes::ScopeId;
+use crate::scopes::NameScopeId;
 
 /// What can be counted: the calls of tools, and what tools say they have used.
 const BUDGETS: &[&str] = &[windlass_core::plan::CALLS, "tokens"];
 
 #[derive(Default)]
-pub(crate) struct Bounds {
+pub(crate) struct LoopBounds {
     pub break_when: Option<ExprId>,
     pub budget: Vec<Budget>,
-    pub stall: Option<Stall>,
+    pub stall: Option<StallCheck>,
 }
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// `inner` is the scope of a turn; a budget is worked out before the first one.
-    pub(crate) fn bounds(&mut self, current: &mut Current, inner: ScopeId) -> Bounds {
+    pub(crate) fn bounds(&mut self, current: &mut CurrentAction, inner: NameScopeId) -> LoopBounds {
         let mut take = |name| current.fields.take(name, &mut self.diagnostics);
         let (break_when, budget, stall) = (take("breakWhen"), take("budget"), take("stall"));
-        Bounds {
-            break_when: break_when.map(|node| self.expression(node, Mode::LoopCondition, inner)),
-            budget: budget.map(|node| self.budget(node, current.place.scope)).unwrap_or_default(),
+        LoopBounds {
+            break_when: break_when.map(|node| self.expression(node, ExpressionMode::LoopCondition, inner)),
+            budget: budget.map(|node| self.budget(node, current.position.scope)).unwrap_or_default(),
             stall: stall.and_then(|node| self.stall(node, inner)),
         }
     }
 
-    fn budget(&mut self, node: &Node, scope: ScopeId) -> Vec<Budget> {
-        let Some(object) = Object::read(node, "`budget`", &mut self.diagnostics) else { return Vec::new() };
+    fn budget(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Vec<Budget> {
+        let Some(object) = ObjectReader::read(node, "`budget`", &mut self.diagnostics) else { return Vec::new() };
         let mut budgets = Vec::new();
-        for (key, node) in object.rest() {
+        for (key, node) in object.unread_entries() {
             let Some(what) = BUDGETS.iter().find(|known| known.eq_ignore_ascii_case(&key.text)) else {
-                let all = || format!("a budget may have: {}", list_of(BUDGETS.iter().copied()));
+                let all = || format!("a budget may have: {}", format_names(BUDGETS.iter().copied()));
                 let hint = did_you_mean(&key.text, BUDGETS.iter().copied()).unwrap_or_else(all);
                 self.error(codes::UNKNOWN_KEY, key.span, format!("unknown key `{}` in `budget`", key.text), hint);
                 continue;
@@ -54,8 +54,8 @@ impl Compiler<'_> {
         budgets
     }
 
-    fn stall(&mut self, node: &Node, inner: ScopeId) -> Option<Stall> {
-        let mut object = Object::read(node, "`stall`", &mut self.diagnostics)?;
+    fn stall(&mut self, node: &SyntaxNode, inner: NameScopeId) -> Option<StallCheck> {
+        let mut object = ObjectReader::read(node, "`stall`", &mut self.diagnostics)?;
         let (watch, iterations) = (object.take("watch"), object.take("turns"));
         object.finish(codes::UNKNOWN_KEY, "`stall`", &mut self.diagnostics);
         for (found, name) in [(watch, "watch"), (iterations, "turns")] {
@@ -70,12 +70,12 @@ impl Compiler<'_> {
             let hint = "watch an expression, such as \"@outputs('step')\"";
             self.error(codes::BAD_VALUE, watch.span, "`watch` never changes", hint);
         }
-        Some(Stall { watch: self.value(watch, inner), iterations: iterations? })
+        Some(StallCheck { watch: self.value(watch, inner), iterations: iterations? })
     }
 
-    fn stall_iterations(&mut self, node: &Node) -> Option<u64> {
+    fn stall_iterations(&mut self, node: &SyntaxNode) -> Option<u64> {
         match &node.kind {
-            Kind::Number(Value::Int(iterations)) if *iterations > 1 => Some(iterations.unsigned_abs()),
+            SyntaxNodeKind::Number(Value::Int(iterations)) if *iterations > 1 => Some(iterations.unsigned_abs()),
             _ => {
                 let message = format!("`turns` cannot be {}", node.describe());
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 2");

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Call, ExprId, NodeKind};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
-use windlass_value::Mode;
+use windlass_core::plan::{ChildRunCall, ExprId, NodeKind};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_value::ExpressionMode;
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::expr::{self, Tongue};
+use crate::compiler::LoomCompiler;
+use crate::expr::{self, ExprLanguage};
 
-impl Compiler<'_> {
-    pub(crate) fn workflow_action(&mut self, current: &mut Current) -> Option<NodeKind> {
-        let scope = current.place.scope;
-        let definition = self.called(current);
+impl LoomCompiler<'_> {
+    pub(crate) fn workflow_action(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        let scope = current.position.scope;
+        let definition = self.called_definition(current);
         let body = current.fields.take("body", &mut self.diagnostics);
         for name in ["headers", "queries"] {
             if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
-                self.look_at(Tongue::Wdl, node, Mode::Value, scope);
+                self.check_expression(ExprLanguage::Wdl, node, ExpressionMode::Value, scope);
                 let message = format!("`{name}` of a child run have no effect: it gets the `body` only");
                 self.warning(codes::NO_EFFECT, node.span, message, "pass what it needs in the `body`");
             }
@@ -32,7 +32,7 @@ impl Compiler<'_> {
                 Some(self.call((&name, span), input))
             }
             None => {
-                body.map(|body| self.look_at(Tongue::Wdl, body, Mode::Value, scope));
+                body.map(|body| self.check_expression(ExprLanguage::Wdl, body, ExpressionMode::Value, scope));
                 None
             }
         }
@@ -45,16 +45,16 @@ impl Compiler<'_> {
             self.calls.push((definition.into(), span));
         }
         let definition = self.constant(definition.into(), span);
-        NodeKind::Call(Call { definition, input })
+        NodeKind::Call(ChildRunCall { definition, input })
     }
 
     /// Azure names the workflow by its resource under `host`; the short form gives its `name`.
-    fn called(&mut self, current: &mut Current) -> Option<(Arc<str>, Span)> {
+    fn called_definition(&mut self, current: &mut CurrentAction) -> Option<(Arc<str>, Span)> {
         let name = current.fields.inputs().and_then(|inputs| inputs.take_entry("name"));
         let host = current.fields.take_entry("host", &mut self.diagnostics);
         if let (Some((first, _)), Some((second, _))) = (host, name) {
             let problem = Diagnostic::error(codes::CONFLICT, second.span, "`host` and `name` exclude each other");
-            self.push(problem.label(first.span, "the other").hint("keep one of the two"));
+            self.push(problem.with_label(first.span, "the other").with_hint("keep one of the two"));
         }
         let node = match (host, name) {
             (Some((_, host)), _) => self.host(host)?,
@@ -67,8 +67,8 @@ impl Compiler<'_> {
         self.definition_name(node).map(|name| (name, node.span))
     }
 
-    fn host<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
-        let mut host = Object::read(node, "`host`", &mut self.diagnostics)?;
+    fn host<'n>(&mut self, node: &'n SyntaxNode) -> Option<&'n SyntaxNode> {
+        let mut host = ObjectReader::read(node, "`host`", &mut self.diagnostics)?;
         let workflow = host.take("workflow");
         host.ignore(&["triggerName"]);
         host.finish(codes::UNKNOWN_KEY, "`host`", &mut self.diagnostics);
@@ -77,7 +77,7 @@ impl Compiler<'_> {
             self.error(codes::MISSING_KEY, node.span, "`host` has no `workflow`", hint);
             return None;
         };
-        let mut object = Object::read(workflow, "`workflow`", &mut self.diagnostics)?;
+        let mut object = ObjectReader::read(workflow, "`workflow`", &mut self.diagnostics)?;
         let id = object.take("id");
         object.finish(codes::UNKNOWN_KEY, "`workflow`", &mut self.diagnostics);
         if id.is_none() {
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     }
 
     /// The name itself, or the last part of a resource's id.
-    fn definition_name(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn definition_name(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = expect_text(node, "the name of a workflow", &mut self.diagnostics)?.text.trim();
         if expr::is_expression(text) || text.starts_with('[') {
             let hint = "write the name down; a `switch` can choose between workflows";
@@ -115,12 +115,12 @@ impl Compiler<'_> {
 }
 
 /// A run's input is an object: nothing becomes an empty one.
-pub(crate) fn call_input(input: Option<&Node>, span: Span) -> Node {
-    let Some(node) = input else { return Node::object(span, []) };
+pub(crate) fn call_input(input: Option<&SyntaxNode>, span: Span) -> SyntaxNode {
+    let Some(node) = input else { return SyntaxNode::object(span, []) };
     match &node.kind {
-        Kind::Null => Node::object(node.span, []),
-        Kind::Str(text) if expr::is_whole_expression(&text.text) => {
-            Node::new(node.span, Kind::Str(text.wrapped("@coalesce(", 1, ", json('{}'))")))
+        SyntaxNodeKind::Null => SyntaxNode::object(node.span, []),
+        SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
+            SyntaxNode::new(node.span, SyntaxNodeKind::Str(text.wrap("@coalesce(", 1, ", json('{}'))")))
         }
         _ => node.clone(),
     }

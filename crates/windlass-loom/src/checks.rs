@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Collect, NodeId, NodeKind, Parameter, VariableKind, WriteOp};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, did_you_mean, list_of};
+use windlass_core::plan::{CollectMode, NodeId, NodeKind, Parameter, VariableKind, WriteOp};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, did_you_mean, format_names};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::compiler::{Compiler, Use};
-use crate::expr::{self, Refers};
-use crate::records::Wanted;
-use crate::scopes::{LoopFrame, TRIGGER};
+use crate::compiler::{LoomCompiler, NameUse};
+use crate::expr::{self, ReferenceKind};
+use crate::records::RequestedRecords;
+use crate::scopes::{LoomLoop, TRIGGER};
 use crate::variables::kind_name;
 
 /// What the turns of a loop offer as variables, in lower case and as written.
@@ -28,40 +28,40 @@ pub(crate) fn is_iteration_variable(lower: &str) -> bool {
     ITERATION_VARIABLES.iter().any(|(name, _)| *name == lower)
 }
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     pub(crate) fn check_references(&mut self) {
         let uses = std::mem::take(&mut self.uses);
-        let mut wanted = Wanted::default();
+        let mut requested = RequestedRecords::default();
         for found in &uses {
-            match found.refers {
-                Refers::Action => {
+            match found.kind {
+                ReferenceKind::Action => {
                     self.check_action(found);
-                    self.want_record(found, &mut wanted);
+                    self.request_record(found, &mut requested);
                 }
-                Refers::Result => {
+                ReferenceKind::Result => {
                     self.check_action(found);
-                    self.want_records(found, &mut wanted);
+                    self.request_all_records(found, &mut requested);
                 }
-                Refers::Variable => self.check_variable(found),
-                Refers::Loop | Refers::Item => self.check_loop(found),
-                Refers::Element => self.check_element(found),
-                Refers::Parameter => self.check_parameter(found),
-                Refers::Setting => self.check_setting(found),
+                ReferenceKind::Variable => self.check_variable(found),
+                ReferenceKind::Loop | ReferenceKind::Item => self.check_loop(found),
+                ReferenceKind::Element => self.check_element(found),
+                ReferenceKind::Parameter => self.check_parameter(found),
+                ReferenceKind::Setting => self.check_setting(found),
             }
         }
         self.uses = uses;
-        self.keep_records(wanted);
+        self.add_records(requested);
         self.check_writes();
     }
 
     /// The action that a name means where it is used; it may have no node, if it could not be read.
-    pub(crate) fn seen(&self, found: &Use) -> Option<Option<NodeId>> {
+    pub(crate) fn resolve_action(&self, found: &NameUse) -> Option<Option<NodeId>> {
         let lower = found.name.to_lowercase();
         self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower)).map(|named| named.node)
     }
 
-    fn check_action(&mut self, found: &Use) {
-        if let Some(node) = self.seen(found) {
+    fn check_action(&mut self, found: &NameUse) {
+        if let Some(node) = self.resolve_action(found) {
             self.check_order(found, node);
             return;
         }
@@ -70,34 +70,34 @@ impl Compiler<'_> {
             self.error(codes::UNKNOWN_ACTION, found.span, message, "use triggerBody() and parameters(…) only");
             return;
         }
-        if let Some((looping, _)) = self.seen_inside(found) {
+        if let Some((looping, _)) = self.resolve_inside_loop(found) {
             self.check_order(found, Some(looping));
             return;
         }
-        if let Some((message, hint)) = self.lost_in_loop(found) {
+        if let Some((message, hint)) = self.explain_hidden_action(found) {
             self.error(codes::UNKNOWN_ACTION, found.span, message, hint);
             return;
         }
         let visible = self.scopes.chain(found.scope).flat_map(|scope| scope.names.values());
         let names: Vec<Arc<str>> = visible.map(|named| named.name.clone()).collect();
         let hint = did_you_mean(&found.name, names.iter().map(|name| &**name))
-            .unwrap_or_else(|| format!("actions here: {}", list_of(names.iter().map(|name| &**name))));
+            .unwrap_or_else(|| format!("actions here: {}", format_names(names.iter().map(|name| &**name))));
         self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
     }
 
     /// Why an action inside a loop cannot be read from here, and what can.
-    fn lost_in_loop(&self, found: &Use) -> Option<(String, String)> {
+    fn explain_hidden_action(&self, found: &NameUse) -> Option<(String, String)> {
         let lower = found.name.to_lowercase();
-        let frames = self.scopes.bodies_with(found.scope, &lower).into_iter().filter_map(|body| body.around.as_ref());
-        let frames: Vec<&LoopFrame> = frames.collect();
+        let frames = self.scopes.bodies_with(found.scope, &lower).into_iter().filter_map(|body| body.enclosing_loop.as_ref());
+        let frames: Vec<&LoomLoop> = frames.collect();
         if let [first, second, ..] = frames[..]
-            && found.refers == Refers::Action
+            && found.kind == ReferenceKind::Action
         {
             let message = format!("there is a `{}` in the loop `{}` and in `{}`", found.name, first.name, second.name);
             return Some((message, "give one of them another name".to_owned()));
         }
         let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower))?;
-        let around = inside.around.as_ref()?;
+        let around = inside.enclosing_loop.as_ref()?;
         let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
         let path = inside.names.get(&lower).and_then(|named| self.path_through_loops(found, named.node?));
         let path = path.unwrap_or_else(|| format!("outputs('{}')", around.name));
@@ -105,28 +105,28 @@ impl Compiler<'_> {
     }
 
     /// How the output of an action is reached through the outputs of the loops around it.
-    fn path_through_loops(&self, found: &Use, target: NodeId) -> Option<String> {
+    fn path_through_loops(&self, found: &NameUse, target: NodeId) -> Option<String> {
         let around: Vec<NodeId> = self.scopes.loops(found.scope).map(|frame| frame.node).collect();
         let is_loop = |id: &NodeId| matches!(self.plan.node(*id).kind, NodeKind::Loop(_));
-        let line = self.line(target);
+        let line = self.path_from_root(target);
         let outermost = line.iter().position(|id| is_loop(id) && !around.contains(id))?;
         let mut path = String::new();
         for id in &line[outermost..] {
             let node = self.plan.node(*id);
-            let name = expr::quoted(&node.name);
+            let name = expr::quote(&node.name);
             match path.is_empty() {
                 true => path = format!("outputs({name})"),
                 false if node.hidden => {}
                 false => path.push_str(&format!("?[{name}]")),
             }
             if let NodeKind::Loop(looping) = &node.kind {
-                path.push_str(if looping.collect == Collect::Report { "?['lastResult']" } else { "?[0]" });
+                path.push_str(if looping.collect == CollectMode::Report { "?['lastResult']" } else { "?[0]" });
             }
         }
         Some(path)
     }
 
-    fn check_variable(&mut self, found: &Use) {
+    fn check_variable(&mut self, found: &NameUse) {
         let lower = found.name.to_lowercase();
         if found.scope == TRIGGER {
             let message = format!("a trigger cannot read the variable `{}`: nothing has run yet", found.name);
@@ -136,7 +136,7 @@ impl Compiler<'_> {
         if found.element && lower == "item" {
             return;
         }
-        if self.variables.contains_key(&lower) || self.is_loop_variable(found, &lower) || !self.whole {
+        if self.variables.contains_key(&lower) || self.is_loop_variable(found, &lower) || !self.is_whole_workflow {
             return;
         }
         let message = format!("there is no variable `{}`", found.name);
@@ -147,7 +147,7 @@ impl Compiler<'_> {
         self.error(codes::UNKNOWN_VARIABLE, found.span, message, hint);
     }
 
-    fn is_loop_variable(&self, found: &Use, lower: &str) -> bool {
+    fn is_loop_variable(&self, found: &NameUse, lower: &str) -> bool {
         let mut loops = self.scopes.loops(found.scope).peekable();
         if is_iteration_variable(lower) {
             return loops.peek().is_some();
@@ -163,10 +163,10 @@ impl Compiler<'_> {
             .unwrap_or_else(|| "declare it with an `initializeVariable` action at the top level".to_owned())
     }
 
-    fn check_loop(&mut self, found: &Use) {
+    fn check_loop(&mut self, found: &NameUse) {
         let meant = self.scopes.loops(found.scope).find(|frame| frame.name.eq_ignore_ascii_case(&found.name));
         if let Some(frame) = meant {
-            if found.refers == Refers::Item && !frame.foreach {
+            if found.kind == ReferenceKind::Item && !frame.foreach {
                 let label = &self.plan.node(frame.node).label;
                 let message = format!("the loop `{}` has no items: its type is `{label}`", frame.name);
                 let hint = format!(
@@ -181,14 +181,14 @@ impl Compiler<'_> {
         let message = format!("no loop `{}` is around this expression", found.name);
         let names = || around.iter().map(|name| &**name);
         let hint = did_you_mean(&found.name, names()).unwrap_or_else(|| match names().next() {
-            Some(_) => format!("loops around it: {}", list_of(names())),
+            Some(_) => format!("loops around it: {}", format_names(names())),
             None => "it is not inside any loop".to_owned(),
         });
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 
     /// There is an element in every loop, null in those without items, and in the operations on lists.
-    fn check_element(&mut self, found: &Use) {
+    fn check_element(&mut self, found: &NameUse) {
         if found.element || self.scopes.loops(found.scope).next().is_some() {
             return;
         }
@@ -199,33 +199,33 @@ impl Compiler<'_> {
     }
 
     /// Files of a Standard project get parameters from beside them; then the plan takes them as inputs.
-    fn check_parameter(&mut self, found: &Use) {
+    fn check_parameter(&mut self, found: &NameUse) {
         let all = || self.plan.parameters.iter().map(|parameter| &*parameter.name);
         if all().any(|name| name.eq_ignore_ascii_case(&found.name)) {
             return;
         }
-        if let Some(value) = self.given_parameter(&found.name, VariableKind::Any) {
+        if let Some(value) = self.provided_parameter(&found.name, VariableKind::Any) {
             let parameter = Parameter::new(found.name.as_str(), VariableKind::Any);
             self.plan.parameters.push(Parameter { default: Some(value), ..parameter });
             return;
         }
         let close = did_you_mean(&found.name, all().take(self.declared_parameters));
-        if self.whole && (!self.outside_parameters || close.is_some()) {
+        if self.is_whole_workflow && (!self.outside_parameters || close.is_some()) {
             let message = format!("there is no parameter `{}`", found.name);
             let hint = close.unwrap_or_else(|| "declare it under `parameters`".to_owned());
             self.error(codes::UNKNOWN_PARAMETER, found.span, message, hint);
             return;
         }
-        if self.whole {
+        if self.is_whole_workflow {
             let message = format!("the parameter `{}` is not declared: the run's input must give it", found.name);
             let hint = "declare it under `parameters`, with a default if there is one";
-            self.push(Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message).hint(hint));
+            self.push(Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message).with_hint(hint));
         }
         self.plan.parameters.push(Parameter::new(found.name.as_str(), VariableKind::Any));
     }
 
     /// A setting becomes a parameter of the plan, so that a run keeps the value it began with.
-    fn check_setting(&mut self, found: &Use) {
+    fn check_setting(&mut self, found: &NameUse) {
         let key = expr::setting_key(&found.name);
         if self.plan.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(&key)) {
             return;
@@ -241,7 +241,7 @@ impl Compiler<'_> {
                 true => Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message),
                 false => Diagnostic::error(codes::UNKNOWN_SETTING, found.span, message),
             };
-            self.push(problem.hint(hint));
+            self.push(problem.with_hint(hint));
         }
         let default = value.map(|value| Value::from(value.as_str()));
         self.plan.parameters.push(Parameter { default, ..Parameter::new(key, VariableKind::String) });
@@ -251,7 +251,7 @@ impl Compiler<'_> {
         let writes = std::mem::take(&mut self.writes);
         for write in &writes {
             let Some(variable) = self.variables.get(&write.name) else {
-                if self.whole {
+                if self.is_whole_workflow {
                     let hint = self.variable_hint(&write.written);
                     let message = format!("there is no variable `{}`", write.written);
                     self.error(codes::UNKNOWN_VARIABLE, write.span, message, hint);
@@ -260,8 +260,8 @@ impl Compiler<'_> {
             };
             let (kind, name) = (variable.kind, variable.name.clone());
             match needed_kind(write.op, kind) {
-                Some(wanted) => {
-                    let message = format!("the variable `{name}` holds {}, not {wanted}", kind_name(kind));
+                Some(expected) => {
+                    let message = format!("the variable `{name}` holds {}, not {expected}", kind_name(kind));
                     self.error(codes::VARIABLE_TYPE, write.span, message, "choose the action that fits its type");
                 }
                 None => {
@@ -277,7 +277,7 @@ impl Compiler<'_> {
 
 /// What an operation needs, if a kind is not it.
 fn needed_kind(op: WriteOp, kind: VariableKind) -> Option<&'static str> {
-    let (wanted, fits) = match op {
+    let (expected, fits) = match op {
         WriteOp::Add | WriteOp::Subtract => {
             ("a number", matches!(kind, VariableKind::Integer | VariableKind::Float | VariableKind::Any))
         }
@@ -285,5 +285,5 @@ fn needed_kind(op: WriteOp, kind: VariableKind) -> Option<&'static str> {
         WriteOp::AppendText => ("a string", matches!(kind, VariableKind::String | VariableKind::Any)),
         _ => return None,
     };
-    (!fits).then_some(wanted)
+    (!fits).then_some(expected)
 }

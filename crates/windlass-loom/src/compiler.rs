@@ -4,33 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Ending, ExprId, Graph, Node as PlanNode, NodeId, NodeKind, OnFailure, Plan, VariableKind, WriteOp,
+    GraphStatusRule, ExprId, Graph, Node as PlanNode, NodeId, NodeKind, GraphFailurePolicy, Plan, VariableKind, WriteOp,
 };
 use windlass_core::{Limits, Status};
-use windlass_dialect::{Findings, add_expression, source_span};
-use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
-use windlass_value::{CompileError, Mode, Value};
+use windlass_dialect::{DiagnosticSink, add_expression, source_span};
+use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, SourceText, Span, span_at_pointer, to_value};
+use windlass_value::{CompileError, ExpressionMode, Value};
 
-use crate::expr::{self, Languages, Refers, Tongue};
-use crate::scopes::{Named, Place, ScopeId, Scopes};
+use crate::expr::{self, Languages, ReferenceKind, ExprLanguage};
+use crate::scopes::{NamedAction, ActionPosition, NameScopeId, Scopes};
 use crate::statics::StaticResult;
-use crate::{Options, codes};
+use crate::{LoomOptions, codes};
 
-pub(crate) struct Compiler<'a> {
-    pub options: &'a Options,
+pub(crate) struct LoomCompiler<'a> {
+    pub options: &'a LoomOptions,
     pub diagnostics: Diagnostics,
     pub plan: Plan,
     pub scopes: Scopes,
     languages: Languages,
     /// Names that expressions use, checked when everything is known.
-    pub uses: Vec<Use>,
+    pub uses: Vec<NameUse>,
     /// Some expression computes the name of the action it reads.
     pub any_action_read: bool,
-    pub variables: BTreeMap<String, Variable>,
+    pub variables: BTreeMap<String, LoomVariable>,
     pub writes: Vec<VariableWrite>,
     pub conditions: Vec<LoopCondition>,
     /// A whole workflow declares all its variables; a bare action gets them from the run's input.
-    pub whole: bool,
+    pub is_whole_workflow: bool,
     /// Parameters may be given outside of the file, as in a Logic Apps Standard project.
     pub outside_parameters: bool,
     /// The definition carries Azure's `$schema`, and with it Azure's default retry.
@@ -45,7 +45,7 @@ pub(crate) struct Compiler<'a> {
     /// Actions whose static result is to be skipped.
     pub skipped: BTreeSet<NodeId>,
     /// Why no `response` can answer anybody: the triggers are of this kind only.
-    pub nobody_to_answer: Option<&'static str>,
+    pub trigger_without_caller: Option<&'static str>,
     /// Definitions that are called by a literal name, each once.
     pub calls: Vec<(String, Span)>,
     /// Actions that only give a value.
@@ -53,18 +53,18 @@ pub(crate) struct Compiler<'a> {
 }
 
 /// A name in an expression, and from where it is looked up.
-pub(crate) struct Use {
-    pub refers: Refers,
+pub(crate) struct NameUse {
+    pub kind: ReferenceKind,
     pub name: String,
     pub span: Span,
-    pub scope: ScopeId,
+    pub scope: NameScopeId,
     /// The action that the expression belongs to; None for the workflow's outputs.
     pub node: Option<NodeId>,
     /// Within an operation on a list: `item` is its element.
     pub element: bool,
 }
 
-pub(crate) struct Variable {
+pub(crate) struct LoomVariable {
     pub name: String,
     pub kind: VariableKind,
     pub span: Span,
@@ -78,7 +78,7 @@ pub(crate) struct VariableWrite {
     pub op: WriteOp,
     /// The value, if it is a literal.
     pub literal: Option<(Value, Span)>,
-    pub scope: ScopeId,
+    pub scope: NameScopeId,
 }
 
 /// A condition loop, for the warning that its condition can never change.
@@ -86,18 +86,18 @@ pub(crate) struct LoopCondition {
     pub name: Arc<str>,
     pub source: Value,
     pub span: Span,
-    pub body: ScopeId,
+    pub body: NameScopeId,
 }
 
-impl Findings for Compiler<'_> {
+impl DiagnosticSink for LoomCompiler<'_> {
     fn diagnostics(&mut self) -> &mut Diagnostics {
         &mut self.diagnostics
     }
 }
 
-impl<'a> Compiler<'a> {
-    pub(crate) fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
-        Compiler {
+impl<'a> LoomCompiler<'a> {
+    pub(crate) fn new(source: &'a SourceText, options: &'a LoomOptions, diagnostics: Diagnostics) -> LoomCompiler<'a> {
+        LoomCompiler {
             options,
             diagnostics,
             plan: Plan::new("workflow", "loom", source.text.clone()),
@@ -108,7 +108,7 @@ impl<'a> Compiler<'a> {
             variables: BTreeMap::new(),
             writes: Vec::new(),
             conditions: Vec::new(),
-            whole: true,
+            is_whole_workflow: true,
             outside_parameters: false,
             azure: false,
             actions: 0,
@@ -116,7 +116,7 @@ impl<'a> Compiler<'a> {
             current: None,
             static_results: BTreeMap::new(),
             skipped: BTreeSet::new(),
-            nobody_to_answer: None,
+            trigger_without_caller: None,
             calls: Vec::new(),
             pure: Vec::new(),
         }
@@ -127,30 +127,30 @@ impl<'a> Compiler<'a> {
     }
 
     /// Takes a name in a scope; another action that has it already is a problem.
-    pub(crate) fn register(&mut self, scope: ScopeId, name: &Arc<str>, span: Span) {
+    pub(crate) fn register(&mut self, scope: NameScopeId, name: &Arc<str>, span: Span) {
         let names = &mut self.scopes.get_mut(scope).names;
-        let named = Named { name: name.clone(), span, node: None };
+        let named = NamedAction { name: name.clone(), span, node: None };
         if let Some(first) = names.insert(name.to_lowercase(), named) {
             let problem = Diagnostic::error(
                 codes::DUPLICATE_ACTION,
                 span,
                 format!("there are two actions called `{name}` where each can see the other"),
             );
-            self.push(problem.label(first.span, "the other").hint("give one of them another name"));
+            self.push(problem.with_label(first.span, "the other").with_hint("give one of them another name"));
         }
     }
 
     /// Reserves a node's place before its children; its kind is filled in later.
-    pub(crate) fn reserve(&mut self, name: impl Into<Arc<str>>, label: &str, place: &Place, span: Span) -> NodeId {
-        let mut node = PlanNode::new(name, label, Some(place.parent), NodeKind::Graph(graph_of(Vec::new())));
+    pub(crate) fn reserve(&mut self, name: impl Into<Arc<str>>, label: &str, position: &ActionPosition, span: Span) -> NodeId {
+        let mut node = PlanNode::new(name, label, Some(position.parent), NodeKind::Graph(new_graph(Vec::new())));
         node.span = source_span(span);
         self.plan.add_node(node)
     }
 
     /// A node that people do not see: a body, a branch.
     pub(crate) fn reserve_hidden(&mut self, name: String, label: &str, parent: NodeId, span: Span) -> NodeId {
-        let place = Place { parent, scope: crate::scopes::RUN, top: false };
-        let id = self.reserve(name, label, &place, span);
+        let position = ActionPosition { parent, scope: crate::scopes::RUN, top: false };
+        let id = self.reserve(name, label, &position, span);
         self.node(id).hidden = true;
         id
     }
@@ -160,67 +160,67 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds an expression, reports what is wrong with it, and notes what it refers to.
-    pub(crate) fn expression(&mut self, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
-        self.expression_in(Tongue::Wdl, node, mode, scope)
+    pub(crate) fn expression(&mut self, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> ExprId {
+        self.expression_in(ExprLanguage::Wdl, node, mode, scope)
     }
 
-    pub(crate) fn expression_in(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
-        let source = self.look_at(tongue, node, mode, scope);
-        self.add_expression(tongue, source, mode, node.span)
+    pub(crate) fn expression_in(&mut self, language: ExprLanguage, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> ExprId {
+        let source = self.check_expression(language, node, mode, scope);
+        self.add_expression(language, source, mode, node.span)
     }
 
     /// An expression that is not looked at again.
-    pub(crate) fn add_expression(&mut self, tongue: Tongue, source: Value, mode: Mode, span: Span) -> ExprId {
-        add_expression(&mut self.plan, tongue.name(), source, mode, span)
+    pub(crate) fn add_expression(&mut self, language: ExprLanguage, source: Value, mode: ExpressionMode, span: Span) -> ExprId {
+        add_expression(&mut self.plan, language.name(), source, mode, span)
     }
 
     /// The problems and references of something that does not become part of the plan.
-    pub(crate) fn look_at(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> Value {
+    pub(crate) fn check_expression(&mut self, language: ExprLanguage, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> Value {
         let source = to_value(node);
-        for error in self.languages.errors(tongue, &source, mode) {
+        for error in self.languages.errors(language, &source, mode) {
             self.expression_error(node, error, mode);
         }
         for warning in expr::warnings(&source) {
-            let span = locate(node, &warning.pointer, warning.range);
+            let span = span_at_pointer(node, &warning.pointer, warning.range);
             let problem = Diagnostic::warning(codes::EXPRESSION_STYLE, span, warning.message);
-            self.push(problem.maybe_hint(warning.hint));
+            self.push(problem.with_optional_hint(warning.hint));
         }
         let found = expr::references(&source);
         self.any_action_read |= found.any_action;
         let node_of = self.current;
         for found in found.list {
-            let element = tongue.has_element(&found.pointer);
-            let span = locate(node, &found.pointer, found.range);
-            self.uses.push(Use { refers: found.refers, name: found.name, span, scope, node: node_of, element });
+            let element = language.has_element(&found.pointer);
+            let span = span_at_pointer(node, &found.pointer, found.range);
+            self.uses.push(NameUse { kind: found.kind, name: found.name, span, scope, node: node_of, element });
         }
         source
     }
 
-    pub(crate) fn value(&mut self, node: &Node, scope: ScopeId) -> ExprId {
-        self.expression(node, Mode::Value, scope)
+    pub(crate) fn value(&mut self, node: &SyntaxNode, scope: NameScopeId) -> ExprId {
+        self.expression(node, ExpressionMode::Value, scope)
     }
 
-    fn expression_error(&mut self, node: &Node, error: CompileError, mode: Mode) {
-        let of_condition = mode != Mode::Value && error.message.contains("condition");
+    fn expression_error(&mut self, node: &SyntaxNode, error: CompileError, mode: ExpressionMode) {
+        let of_condition = mode != ExpressionMode::Value && error.message.contains("condition");
         let code = match (of_condition, error.message.contains("not supported")) {
             (_, true) => codes::NOT_SUPPORTED,
             (true, _) => codes::NOT_BOOLEAN,
             (false, _) => codes::BAD_EXPRESSION,
         };
-        let span = locate(node, &error.pointer, error.range);
-        self.push(Diagnostic::error(code, span, error.message).maybe_hint(error.hint));
+        let span = span_at_pointer(node, &error.pointer, error.range);
+        self.push(Diagnostic::error(code, span, error.message).with_optional_hint(error.hint));
     }
 }
 
 /// The graph of actions that all dialects of this family share: failures do not stop what does not depend on them.
-pub(crate) fn graph_of(children: Vec<windlass_core::plan::Child>) -> Graph {
+pub(crate) fn new_graph(children: Vec<windlass_core::plan::GraphChild>) -> Graph {
     Graph {
         children,
         max_concurrency: None,
-        ending: Ending::Leaves,
-        on_failure: OnFailure::Continue,
+        ending: GraphStatusRule::Leaves,
+        on_failure: GraphFailurePolicy::Continue,
         unmet: Status::Skipped,
         pick: Default::default(),
-        spreads: false,
+        skips_transitively: false,
     }
 }

@@ -1,11 +1,11 @@
 //! Actions of services that only Azure reaches: which service it is, for messages.
 
-use windlass_syntax::{Node, Object};
+use windlass_syntax::{SyntaxNode, ObjectReader};
 
 use crate::{expr, types};
 
 /// What is said of an action whose type is known and not supported.
-pub(crate) fn not_supported(name: &str, written: &str, action: &Object) -> String {
+pub(crate) fn not_supported(name: &str, written: &str, action: &ObjectReader) -> String {
     let lower = written.to_lowercase();
     let spoken_with_vowel = lower.starts_with(['a', 'e', 'i', 'o', 'u', 'x']) || lower.starts_with("http");
     let article = if spoken_with_vowel { "an" } else { "a" };
@@ -16,21 +16,21 @@ pub(crate) fn not_supported(name: &str, written: &str, action: &Object) -> Strin
 }
 
 /// The name of the connection, as far as it is written down.
-fn connection(inputs: &Node) -> Option<&str> {
+fn connection(inputs: &SyntaxNode) -> Option<&str> {
     let host = inputs.get("host");
     let connection = host.and_then(|host| host.get("connection"));
     let provider = inputs.get("serviceProviderConfiguration");
-    let places = [
+    let candidates = [
         connection.and_then(|connection| connection.get("referenceName")),
         connection.and_then(|connection| connection.get("name")),
         host.and_then(|host| host.get("connectionName")),
         provider.and_then(|provider| provider.get("serviceProviderId")),
     ];
-    places.into_iter().flatten().filter_map(Node::as_str).find_map(named)
+    candidates.into_iter().flatten().filter_map(SyntaxNode::as_str).find_map(connection_name)
 }
 
 /// `@parameters('$connections')['office365']['connectionId']`, `/serviceProviders/serviceBus` or just `office365`.
-fn named(text: &str) -> Option<&str> {
+fn connection_name(text: &str) -> Option<&str> {
     let name = match expr::is_expression(text) {
         true => text.split_once("$connections')")?.1.split_once("['")?.1.split_once("']")?.0,
         false => text.trim_end_matches('/').rsplit('/').next()?,

@@ -3,37 +3,37 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind};
-use windlass_dialect::{Findings, source_span};
-use windlass_syntax::{Node, Object, Span, expect_text, to_value};
+use windlass_dialect::{DiagnosticSink, source_span};
+use windlass_syntax::{SyntaxNode, ObjectReader, Span, expect_text, to_value};
 use windlass_value::{Map, Value};
 
 use crate::codes;
-use crate::compiler::{Compiler, graph_of};
-use crate::graph::Order;
-use crate::scopes::{Place, RUN};
+use crate::compiler::{LoomCompiler, new_graph};
+use crate::graph::StartOrder;
+use crate::scopes::{ActionPosition, RUN};
 use crate::types;
 
 /// What a file holds.
 enum Layout<'a> {
     /// A definition, perhaps inside the wrapper of a Logic Apps Standard file or a gallery template.
-    Whole { definition: &'a Node, wrapper: Option<&'a Node> },
+    Whole { definition: &'a SyntaxNode, wrapper: Option<&'a SyntaxNode> },
     /// One action.
-    Action(&'a Node),
+    Action(&'a SyntaxNode),
     /// Actions by name.
-    Actions(&'a Node),
+    Actions(&'a SyntaxNode),
 }
 
-pub(crate) fn recognise(tree: &Node) -> bool {
+pub(crate) fn recognise(tree: &SyntaxNode) -> bool {
     layout(tree).is_some() || has_schema(tree, "")
 }
 
-fn layout(tree: &Node) -> Option<Layout<'_>> {
+fn layout(tree: &SyntaxNode) -> Option<Layout<'_>> {
     let inner = tree.get("definition").or_else(|| tree.get("properties").and_then(|inner| inner.get("definition")));
     if let Some(definition) = inner.filter(|node| node.as_map().is_some()) {
         return Some(Layout::Whole { definition, wrapper: Some(tree) });
     }
-    let known = |name: &str| types::find(name).is_some() || types::instead_of(name).is_some();
-    match tree.get("type").and_then(Node::as_str) {
+    let known = |name: &str| types::find(name).is_some() || types::alternative_for(name).is_some();
+    match tree.get("type").and_then(SyntaxNode::as_str) {
         Some(name) if known(name) => return Some(Layout::Action(tree)),
         Some(_) if tree.get("inputs").is_some() || tree.get("condition").is_some() => {
             return Some(Layout::Action(tree));
@@ -44,21 +44,21 @@ fn layout(tree: &Node) -> Option<Layout<'_>> {
         return Some(Layout::Whole { definition: tree, wrapper: None });
     }
     let entries = tree.as_map().filter(|entries| !entries.is_empty())?;
-    let is_action = |node: &Node| node.get("type").and_then(Node::as_str).is_some_and(known);
+    let is_action = |node: &SyntaxNode| node.get("type").and_then(SyntaxNode::as_str).is_some_and(known);
     entries.iter().all(|(_, node)| is_action(node)).then_some(Layout::Actions(tree))
 }
 
-fn has_schema(node: &Node, part: &str) -> bool {
-    node.get("$schema").and_then(Node::as_str).is_some_and(|text| text.to_lowercase().contains(part))
+fn has_schema(node: &SyntaxNode, part: &str) -> bool {
+    node.get("$schema").and_then(SyntaxNode::as_str).is_some_and(|text| text.to_lowercase().contains(part))
 }
 
-impl Compiler<'_> {
-    pub(crate) fn workflow(&mut self, tree: &Node) {
+impl LoomCompiler<'_> {
+    pub(crate) fn workflow(&mut self, tree: &SyntaxNode) {
         match layout(tree) {
             Some(Layout::Whole { definition, wrapper }) => self.definition(definition, wrapper),
             Some(Layout::Action(action)) => self.bare_action(action),
             Some(Layout::Actions(actions)) => {
-                self.whole = false;
+                self.is_whole_workflow = false;
                 self.set_name(None);
                 self.root(actions);
             }
@@ -66,7 +66,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn not_a_definition(&mut self, tree: &Node) {
+    fn not_a_definition(&mut self, tree: &SyntaxNode) {
         if has_schema(tree, "deploymenttemplate") {
             let hint = "take the workflow's `definition` out of the template's `resources`";
             self.error(codes::NOT_SUPPORTED, tree.span, "deployment templates are not supported", hint);
@@ -85,30 +85,30 @@ impl Compiler<'_> {
     }
 
     /// A single action as the whole file: what it reads must come from the run's input.
-    fn bare_action(&mut self, action: &Node) {
-        self.whole = false;
+    fn bare_action(&mut self, action: &SyntaxNode) {
+        self.is_whole_workflow = false;
         self.set_name(None);
-        let kind = action.get("type").and_then(Node::as_str).unwrap_or_default();
+        let kind = action.get("type").and_then(SyntaxNode::as_str).unwrap_or_default();
         let of_variable = kind.to_lowercase().contains("variable");
-        let own = action.get("name").and_then(Node::as_str).filter(|name| !of_variable && !name.is_empty());
+        let own = action.get("name").and_then(SyntaxNode::as_str).filter(|name| !of_variable && !name.is_empty());
         let label = types::find(kind).map_or(kind, |(label, _)| label);
         let name: Arc<str> = own.unwrap_or(label).into();
         let root = self.open_root(action.span);
         self.register(RUN, &name, action.span);
         let span = action.get("type").map_or(action.span, |node| node.span);
-        let child = self.action(&name, span, action, &Place { parent: root, scope: RUN, top: true });
+        let child = self.action(&name, span, action, &ActionPosition { parent: root, scope: RUN, top: true });
         let child = self.child(child, Vec::new());
-        self.node(root).kind = NodeKind::Graph(graph_of(vec![child]));
+        self.node(root).kind = NodeKind::Graph(new_graph(vec![child]));
         self.name_root(root);
     }
 
-    fn definition(&mut self, node: &Node, wrapper: Option<&Node>) {
-        let Some(mut object) = Object::read(node, "a definition", &mut self.diagnostics) else { return };
+    fn definition(&mut self, node: &SyntaxNode, wrapper: Option<&SyntaxNode>) {
+        let Some(mut object) = ObjectReader::read(node, "a definition", &mut self.diagnostics) else { return };
         self.azure = has_schema(node, "microsoft.logic");
         self.outside_parameters = wrapper.is_some();
         object.ignore(&["$schema", "contentVersion"]);
         let name = object.take("name").and_then(|name| expect_text(name, "`name`", &mut self.diagnostics));
-        let in_metadata = || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str);
+        let in_metadata = || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(SyntaxNode::as_str);
         self.set_name(name.map(|name| name.text.as_str()).or_else(in_metadata));
         self.parameters(object.take("parameters"), wrapper);
         if let Some(results) = object.take("staticResults") {
@@ -140,16 +140,16 @@ impl Compiler<'_> {
         object.finish(codes::UNKNOWN_KEY, "a definition", &mut self.diagnostics);
     }
 
-    fn root(&mut self, actions: &Node) {
+    fn root(&mut self, actions: &SyntaxNode) {
         let root = self.open_root(actions.span);
-        let graph = self.children(actions, &Place { parent: root, scope: RUN, top: true }, Order::Together);
+        let graph = self.children(actions, &ActionPosition { parent: root, scope: RUN, top: true }, StartOrder::Together);
         self.node(root).kind = NodeKind::Graph(graph);
         self.name_root(root);
     }
 
     fn open_root(&mut self, span: Span) -> NodeId {
         let name = self.plan.name.clone();
-        let mut node = PlanNode::new(name, "workflow", None, NodeKind::Graph(graph_of(Vec::new())));
+        let mut node = PlanNode::new(name, "workflow", None, NodeKind::Graph(new_graph(Vec::new())));
         (node.hidden, node.span) = (true, source_span(span));
         self.plan.root = self.plan.add_node(node);
         self.plan.root
@@ -157,18 +157,18 @@ impl Compiler<'_> {
 
     /// An action may be called like the workflow; then the root gets out of its way.
     fn name_root(&mut self, root: NodeId) {
-        let taken = self.scopes.get_mut(RUN).names.contains_key(&self.plan.name.to_lowercase());
-        if taken {
+        let name_clashes = self.scopes.get_mut(RUN).names.contains_key(&self.plan.name.to_lowercase());
+        if name_clashes {
             let name = format!("{}#workflow", self.plan.name);
             self.node(root).name = name.into();
         }
     }
 
     /// Designers write empty ones into every file: those say nothing.
-    fn outputs(&mut self, node: &Node) -> Option<Vec<(Arc<str>, ExprId)>> {
-        let object = Object::read(node, "`outputs`", &mut self.diagnostics)?;
+    fn outputs(&mut self, node: &SyntaxNode) -> Option<Vec<(Arc<str>, ExprId)>> {
+        let object = ObjectReader::read(node, "`outputs`", &mut self.diagnostics)?;
         let mut outputs = Vec::new();
-        for (key, node) in object.rest() {
+        for (key, node) in object.unread_entries() {
             let value = match node.as_map() {
                 Some(_) if node.get("value").is_some() => self.output_value(node),
                 _ => Some(node),
@@ -180,8 +180,8 @@ impl Compiler<'_> {
         (node.as_map().is_some_and(|entries| !entries.is_empty())).then_some(outputs)
     }
 
-    fn output_value<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
-        let mut object = Object::read(node, "an output", &mut self.diagnostics)?;
+    fn output_value<'n>(&mut self, node: &'n SyntaxNode) -> Option<&'n SyntaxNode> {
+        let mut object = ObjectReader::read(node, "an output", &mut self.diagnostics)?;
         let value = object.take("value");
         if let Some(kind) = object.take("type") {
             expect_text(kind, "`type`", &mut self.diagnostics);

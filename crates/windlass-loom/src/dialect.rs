@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    Compiled, Context, Detection, Dialect, InputWarning, Parsed, Problems, Reading, unused_inputs, written_expressions,
+    CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, unused_inputs, written_expressions,
 };
 use windlass_expr::wdl;
-use windlass_syntax::Scalars;
+use windlass_syntax::ScalarRules;
 use windlass_value::{Language, Value, parse_json};
 
-use crate::{Options, compile_tree, recognise};
+use crate::{LoomOptions, compile_tree, recognise};
 
 /// The Loom dialect. Its own options are [`Options`]; what they share with the context comes from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,24 +26,24 @@ impl Dialect for Loom {
         "a JSON object with `actions` (or `definition`), or one action with a `type`"
     }
 
-    fn detect(&self, reading: &Reading<'_>) -> Detection {
-        let parsed = parsed(reading);
+    fn detect(&self, reading: &ParsedSource<'_>) -> Detection {
+        let parsed = parse_reading(reading);
         match &parsed.tree {
             Some(tree) if recognise(tree) => Detection::Yes,
-            _ if reading.looks_like_json() && parsed.found.has_errors() => Detection::Broken,
+            _ if reading.looks_like_json() && parsed.diagnostics.has_errors() => Detection::Broken,
             _ => Detection::No,
         }
     }
 
-    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
-        let mut parsed = parsed(reading);
+    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+        let mut parsed = parse_reading(reading);
         // What is no definition in YAML is told as the JSON that it should be.
         if !parsed.tree.as_ref().is_some_and(recognise) {
             parsed = reading.json();
         }
         match &parsed.tree {
-            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.found.clone(), &options(context))?),
-            None => Err(parsed.found.clone().sorted().into()),
+            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.diagnostics.clone(), &options(context))?),
+            None => Err(parsed.diagnostics.clone().sorted().into()),
         }
     }
 
@@ -74,16 +74,16 @@ impl Dialect for Loom {
 }
 
 /// YAML is read too, where it is a definition.
-fn parsed(reading: &Reading<'_>) -> Rc<Parsed> {
+fn parse_reading(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
     match reading.looks_like_json() {
         true => reading.json(),
-        false => reading.yaml(Scalars::Yaml11),
+        false => reading.yaml(ScalarRules::Yaml11),
     }
 }
 
-fn options(context: &Context) -> Options {
-    let own = context.options.get::<Options>();
-    Options {
+fn options(context: &CompileContext) -> LoomOptions {
+    let own = context.options.get::<LoomOptions>();
+    LoomOptions {
         limits: context.limits.clone(),
         name: context.name.clone(),
         tools: own.map_or(&context.tools, |own| &own.tools).clone(),

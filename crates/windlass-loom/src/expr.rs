@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use windlass_expr::wdl;
 pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_name, zone_problem};
-use windlass_value::{CompileError, Language, Mode, PathPart, Value};
+use windlass_value::{CompileError, Language, ExpressionMode, PathPart, Value};
 
 /// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tongue {
+pub(crate) enum ExprLanguage {
     Wdl,
     Join,
     Parse,
@@ -18,28 +18,28 @@ pub(crate) enum Tongue {
     Table,
 }
 
-impl Tongue {
+impl ExprLanguage {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Tongue::Wdl => "wdl",
-            Tongue::Join => "wdl.join",
-            Tongue::Parse => "wdl.parse",
-            Tongue::Query => "wdl.query",
-            Tongue::Select => "wdl.select",
-            Tongue::Table => "wdl.table",
+            ExprLanguage::Wdl => "wdl",
+            ExprLanguage::Join => "wdl.join",
+            ExprLanguage::Parse => "wdl.parse",
+            ExprLanguage::Query => "wdl.query",
+            ExprLanguage::Select => "wdl.select",
+            ExprLanguage::Table => "wdl.table",
         }
     }
 
     /// Whether `item()` is the element at hand there, whatever loop is around: not in what the elements come from.
     pub(crate) fn has_element(self, pointer: &[PathPart]) -> bool {
         let list = matches!(pointer.first(), Some(PathPart::Key(key)) if **key == *"from");
-        matches!(self, Tongue::Query | Tongue::Select | Tongue::Table) && !list
+        matches!(self, ExprLanguage::Query | ExprLanguage::Select | ExprLanguage::Table) && !list
     }
 }
 
 /// What a name in an expression stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refers {
+pub(crate) enum ReferenceKind {
     Action,
     /// An action of which `result` is asked for.
     Result,
@@ -53,16 +53,16 @@ pub(crate) enum Refers {
     Setting,
 }
 
-pub(crate) struct Reference {
-    pub refers: Refers,
+pub(crate) struct ExprReference {
+    pub kind: ReferenceKind,
     pub name: String,
     pub pointer: Vec<PathPart>,
     pub range: Range<usize>,
 }
 
 /// The names that a source uses.
-pub(crate) struct References {
-    pub list: Vec<Reference>,
+pub(crate) struct ExprReferences {
+    pub list: Vec<ExprReference>,
     /// The name of some action is computed.
     pub any_action: bool,
 }
@@ -75,8 +75,8 @@ impl Languages {
         Languages(wdl::languages())
     }
 
-    pub(crate) fn errors(&self, tongue: Tongue, source: &Value, mode: Mode) -> Vec<CompileError> {
-        let language = self.0.iter().find(|language| language.name() == tongue.name());
+    pub(crate) fn errors(&self, language: ExprLanguage, source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
+        let language = self.0.iter().find(|language| language.name() == language.name());
         language.and_then(|language| language.compile(source, mode).err()).unwrap_or_default()
     }
 }
@@ -86,27 +86,27 @@ pub(crate) fn warnings(source: &Value) -> Vec<CompileError> {
 }
 
 /// The same for every language: their sources are trees with expressions at the leaves.
-pub(crate) fn references(source: &Value) -> References {
+pub(crate) fn references(source: &Value) -> ExprReferences {
     let found = wdl::references(source);
     let lists = [
-        (Refers::Action, found.nodes),
-        (Refers::Result, found.results),
-        (Refers::Variable, found.variables),
-        (Refers::Loop, found.loops),
-        (Refers::Item, found.items),
-        (Refers::Element, found.elements),
-        (Refers::Parameter, found.parameters),
-        (Refers::Setting, found.settings),
+        (ReferenceKind::Action, found.nodes),
+        (ReferenceKind::Result, found.results),
+        (ReferenceKind::Variable, found.variables),
+        (ReferenceKind::Loop, found.loops),
+        (ReferenceKind::Item, found.items),
+        (ReferenceKind::Element, found.elements),
+        (ReferenceKind::Parameter, found.parameters),
+        (ReferenceKind::Setting, found.settings),
     ];
-    let with_kind = |(refers, list): (Refers, Vec<wdl::Ref>)| {
-        list.into_iter().map(move |one| Reference {
-            refers,
+    let with_kind = |(refers, list): (ReferenceKind, Vec<wdl::WdlReference>)| {
+        list.into_iter().map(move |one| ExprReference {
+            kind: refers,
             name: one.name.to_string(),
             pointer: one.pointer,
             range: one.range,
         })
     };
-    References { list: lists.into_iter().flat_map(with_kind).collect(), any_action: found.any_node }
+    ExprReferences { list: lists.into_iter().flat_map(with_kind).collect(), any_action: found.any_node }
 }
 
 /// Whether a text is anything but itself.
@@ -120,7 +120,7 @@ pub(crate) fn is_whole_expression(text: &str) -> bool {
 }
 
 /// A text as a literal of the language.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

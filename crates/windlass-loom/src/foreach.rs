@@ -1,38 +1,38 @@
 //! The loop over items.
 
 use windlass_core::plan::{Amount, Loop, LoopLimits, NodeKind, IterationFailure};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode};
 
-use crate::actions::Current;
-use crate::bounds::Bounds;
+use crate::actions::CurrentAction;
+use crate::bounds::LoopBounds;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
-use crate::graph::Order;
-use crate::scopes::LoopFrame;
+use crate::graph::StartOrder;
+use crate::scopes::LoomLoop;
 
-impl Compiler<'_> {
-    pub(crate) fn foreach(&mut self, current: &mut Current) -> Option<NodeKind> {
-        let outer = current.place.scope;
+impl LoomCompiler<'_> {
+    pub(crate) fn foreach(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        let outer = current.position.scope;
         let items = current.fields.take_any(&["foreach", "items"], &mut self.diagnostics);
         if items.is_none() {
             current.fields.missing("foreach", &mut self.diagnostics);
         }
         let in_flight = self.in_flight(current);
         let parallel = !matches!(in_flight, Amount::Fixed(1));
-        let frame = LoopFrame { name: current.name.clone(), node: current.id, foreach: true, parallel };
+        let frame = LoomLoop { name: current.name.clone(), node: current.id, foreach: true, parallel };
         let inner = self.scopes.open(outer, frame);
         let actions = current.fields.require("actions", &mut self.diagnostics);
         let body = actions.map(|actions| {
-            self.body((format!("{}#body", current.name), "body"), current.id, actions, inner, Order::Together)
+            self.body((format!("{}#body", current.name), "body"), current.id, actions, inner, StartOrder::Together)
         });
         let items = items.map(|(_, node)| {
             self.check_items(node);
             self.value(node, outer)
         });
         let limits = self.limits();
-        let Bounds { break_when, budget, stall } = self.bounds(current, inner);
+        let LoopBounds { break_when, budget, stall } = self.bounds(current, inner);
         let looping = Loop::each(items?, body?, limits);
         Some(NodeKind::Loop(Box::new(Loop {
             limits: LoopLimits { budget, ..looping.limits },
@@ -45,16 +45,16 @@ impl Compiler<'_> {
     }
 
     /// What can be seen now: a literal array that is too long, or something that will never be an array.
-    fn check_items(&mut self, node: &Node) {
+    fn check_items(&mut self, node: &SyntaxNode) {
         match &node.kind {
-            Kind::List(items) => {
+            SyntaxNodeKind::List(items) => {
                 let max = self.limits().max_loop_items;
                 if items.len() as u64 > max {
                     let message = format!("the array has {} items, more than the {max} allowed", items.len());
                     self.over_limit(node.span, message, "loop_items_max");
                 }
             }
-            Kind::Str(text) if expr::is_whole_expression(&text.text) => {}
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {}
             _ => {
                 let message =
                     format!("`foreach` needs an array or an expression that gives one, found {}", node.describe());
@@ -64,26 +64,26 @@ impl Compiler<'_> {
     }
 
     /// Side by side unless told otherwise; inside another foreach one after another unless told otherwise.
-    fn in_flight(&mut self, current: &Current) -> Amount<u64> {
+    fn in_flight(&mut self, current: &CurrentAction) -> Amount<u64> {
         let limits = self.limits();
         let sequential = current.common.has_option("Sequential");
         let Some(node) = current.common.repetitions else {
-            let nested = self.scopes.loops(current.place.scope).any(|frame| frame.foreach);
+            let nested = self.scopes.loops(current.position.scope).any(|frame| frame.foreach);
             let default = limits.default_loop_concurrency.clamp(1, limits.max_loop_concurrency_azure.max(1));
             return Amount::Fixed(if sequential || nested { 1 } else { default });
         };
         if sequential {
             let message = "`repetitions` and the option `Sequential` exclude each other";
-            self.push(Diagnostic::error(codes::CONFLICT, node.span, message).hint("keep one of the two"));
+            self.push(Diagnostic::error(codes::CONFLICT, node.span, message).with_hint("keep one of the two"));
         }
-        let amount = self.whole_number(node, "`repetitions`", current.place.scope).unwrap_or(Amount::Fixed(1));
+        let amount = self.whole_number(node, "`repetitions`", current.position.scope).unwrap_or(Amount::Fixed(1));
         if let Amount::Fixed(repetitions) = amount {
             self.check_in_flight(node, repetitions);
         }
         amount
     }
 
-    fn check_in_flight(&mut self, node: &Node, repetitions: u64) {
+    fn check_in_flight(&mut self, node: &SyntaxNode, repetitions: u64) {
         let max = self.limits().max_loop_concurrency_azure;
         if repetitions == 0 {
             self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {max}"));

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{After, Child, Graph, NodeId};
+use windlass_core::plan::{GraphDependency, GraphChild, Graph, NodeId};
 use windlass_core::{Status, StatusSet};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
-use windlass_value::Mode;
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_value::ExpressionMode;
 
 use crate::codes;
-use crate::compiler::{Compiler, graph_of};
-use crate::expr::Tongue;
-use crate::scopes::{Place, ScopeId};
+use crate::compiler::{LoomCompiler, new_graph};
+use crate::expr::ExprLanguage;
+use crate::scopes::{ActionPosition, NameScopeId};
 
 const STATUSES: &[(&str, Status)] = &[
     ("Succeeded", Status::Succeeded),
@@ -23,37 +23,37 @@ const STATUSES: &[(&str, Status)] = &[
 
 /// What the absence of every `runAfter` means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum StartOrder {
     /// All start together.
     Together,
     /// One after another, as written.
     Written,
 }
 
-struct Entry<'a> {
+struct ActionEntry<'a> {
     name: Arc<str>,
     span: Span,
-    node: &'a Node,
-    run_after: Option<(&'a Key, &'a Node)>,
+    node: &'a SyntaxNode,
+    run_after: Option<(&'a SpannedKey, &'a SyntaxNode)>,
 }
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// A hidden graph of actions: the body of a loop, a branch.
     pub(crate) fn body(
         &mut self,
         (name, label): (String, &str),
         parent: NodeId,
-        actions: &Node,
-        scope: ScopeId,
-        order: Order,
+        actions: &SyntaxNode,
+        scope: NameScopeId,
+        order: StartOrder,
     ) -> NodeId {
         let id = self.reserve_hidden(name, label, parent, actions.span);
-        let graph = self.children(actions, &Place { parent: id, scope, top: false }, order);
+        let graph = self.children(actions, &ActionPosition { parent: id, scope, top: false }, order);
         self.node(id).kind = windlass_core::plan::NodeKind::Graph(graph);
         id
     }
 
-    pub(crate) fn children(&mut self, actions: &Node, place: &Place, order: Order) -> Graph {
+    pub(crate) fn children(&mut self, actions: &SyntaxNode, position: &ActionPosition, order: StartOrder) -> Graph {
         let mut entries = self.entries(actions);
         // One more than is allowed, so that it is reported.
         entries.truncate(self.limits().max_definition_actions + 1);
@@ -61,53 +61,53 @@ impl Compiler<'_> {
             // A key that is there twice was reported when the file was read.
             let repeated = actions.as_map().is_some() && entries[..index].iter().any(|other| other.name == entry.name);
             if !repeated {
-                self.register(place.scope, &entry.name, entry.span);
+                self.register(position.scope, &entry.name, entry.span);
             }
         }
         let nodes: Vec<NodeId> =
-            entries.iter().map(|entry| self.action(&entry.name, entry.span, entry.node, place)).collect();
-        let chained = order == Order::Written && entries.iter().all(|entry| entry.run_after.is_none());
-        let afters: Vec<Vec<After>> = match chained {
-            true => (0..nodes.len()).map(after_the_one_before).collect(),
+            entries.iter().map(|entry| self.action(&entry.name, entry.span, entry.node, position)).collect();
+        let chained = order == StartOrder::Written && entries.iter().all(|entry| entry.run_after.is_none());
+        let afters: Vec<Vec<GraphDependency>> = match chained {
+            true => (0..nodes.len()).map(after_previous).collect(),
             false => entries.iter().map(|entry| self.run_after(entry, &entries)).collect(),
         };
         self.check_cycles(&entries, &afters);
-        graph_of(nodes.into_iter().zip(afters).map(|(node, after)| self.child(node, after)).collect())
+        new_graph(nodes.into_iter().zip(afters).map(|(node, after)| self.child(node, after)).collect())
     }
 
     /// One whose static result is to be skipped has a condition that never holds.
-    pub(crate) fn child(&mut self, node: NodeId, after: Vec<After>) -> Child {
+    pub(crate) fn child(&mut self, node: NodeId, after: Vec<GraphDependency>) -> GraphChild {
         let never = self.skipped.contains(&node).then(|| {
             let span = self.plan.node(node).span;
             self.add_expression(
-                Tongue::Wdl,
+                ExprLanguage::Wdl,
                 false.into(),
-                Mode::Condition,
+                ExpressionMode::Condition,
                 Span::new(span.start as usize, span.end as usize),
             )
         });
-        Child { node, after, condition: never, group: None }
+        GraphChild { node, after, condition: never, group: None }
     }
 
     /// Actions by key, or in an array by their `name`.
-    fn entries<'n>(&mut self, actions: &'n Node) -> Vec<Entry<'n>> {
+    fn entries<'n>(&mut self, actions: &'n SyntaxNode) -> Vec<ActionEntry<'n>> {
         match &actions.kind {
-            Kind::Map(entries) => {
+            SyntaxNodeKind::Map(entries) => {
                 for (key, _) in entries.iter().filter(|(key, _)| key.text.trim().is_empty()) {
                     self.error(codes::BAD_VALUE, key.span, "an action's name is empty", "give it a name");
                 }
-                let entry = |(key, node): &'n (Key, Node)| new_entry(key.text.as_str().into(), key.span, node);
+                let entry = |(key, node): &'n (SpannedKey, SyntaxNode)| new_entry(key.text.as_str().into(), key.span, node);
                 entries.iter().map(entry).collect()
             }
-            Kind::List(items) => items.iter().filter_map(|item| self.named_entry(item)).collect(),
+            SyntaxNodeKind::List(items) => items.iter().filter_map(|item| self.named_entry(item)).collect(),
             _ => {
-                Object::read(actions, "`actions`", &mut self.diagnostics);
+                ObjectReader::read(actions, "`actions`", &mut self.diagnostics);
                 Vec::new()
             }
         }
     }
 
-    fn named_entry<'n>(&mut self, node: &'n Node) -> Option<Entry<'n>> {
+    fn named_entry<'n>(&mut self, node: &'n SyntaxNode) -> Option<ActionEntry<'n>> {
         match node.get("name").filter(|name| name.as_str().is_some_and(|text| !text.is_empty())) {
             Some(name) => Some(new_entry(name.as_str().unwrap_or_default().into(), name.span, node)),
             None => {
@@ -119,29 +119,29 @@ impl Compiler<'_> {
         }
     }
 
-    fn run_after(&mut self, entry: &Entry, entries: &[Entry]) -> Vec<After> {
+    fn run_after(&mut self, entry: &ActionEntry, entries: &[ActionEntry]) -> Vec<GraphDependency> {
         let Some((_, node)) = entry.run_after else { return Vec::new() };
-        let Some(object) = Object::read(node, "`runAfter`", &mut self.diagnostics) else { return Vec::new() };
+        let Some(object) = ObjectReader::read(node, "`runAfter`", &mut self.diagnostics) else { return Vec::new() };
         let mut afters = Vec::new();
-        for (key, statuses) in object.rest() {
+        for (key, statuses) in object.unread_entries() {
             let accepts = self.statuses(statuses);
-            let same = |other: &Entry| other.name.eq_ignore_ascii_case(&key.text);
+            let same = |other: &ActionEntry| other.name.eq_ignore_ascii_case(&key.text);
             let exact = entries.iter().position(|other| *other.name == *key.text);
             match exact.or_else(|| entries.iter().position(same)) {
-                Some(index) => afters.push(After { child: index as u32, accepts }),
+                Some(index) => afters.push(GraphDependency { child: index as u32, accepts }),
                 None => self.unknown_predecessor(key, entry, entries),
             }
         }
         afters
     }
 
-    fn unknown_predecessor(&mut self, key: &Key, entry: &Entry, entries: &[Entry]) {
+    fn unknown_predecessor(&mut self, key: &SpannedKey, entry: &ActionEntry, entries: &[ActionEntry]) {
         let elsewhere = self.scopes.all().any(|scope| scope.names.contains_key(&key.text.to_lowercase()));
         let siblings = || entries.iter().filter(|other| other.name != entry.name).map(|other| &*other.name);
         let hint = match elsewhere {
             true => "it is at another level: an action can only run after actions beside it".to_owned(),
             false => did_you_mean(&key.text, siblings()).unwrap_or_else(|| match siblings().next() {
-                Some(_) => format!("beside this action: {}", list_of(siblings())),
+                Some(_) => format!("beside this action: {}", format_names(siblings())),
                 None => "there is no other action beside this one".to_owned(),
             }),
         };
@@ -149,9 +149,9 @@ impl Compiler<'_> {
         self.error(codes::UNKNOWN_PREDECESSOR, key.span, message, hint);
     }
 
-    fn statuses(&mut self, node: &Node) -> StatusSet {
+    fn statuses(&mut self, node: &SyntaxNode) -> StatusSet {
         let mut accepts = StatusSet::NONE;
-        if node.as_list().is_some_and(<[Node]>::is_empty) {
+        if node.as_list().is_some_and(<[SyntaxNode]>::is_empty) {
             let hint = "write [\"Succeeded\"], or remove this entry";
             self.error(codes::BAD_VALUE, node.span, "this list of statuses is empty: nothing could follow", hint);
         }
@@ -163,23 +163,23 @@ impl Compiler<'_> {
         accepts
     }
 
-    pub(crate) fn status(&mut self, node: &Node) -> Option<Status> {
+    pub(crate) fn status(&mut self, node: &SyntaxNode) -> Option<Status> {
         let text = &expect_text(node, "a status", &mut self.diagnostics)?.text;
         let found = STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, status)| *status);
         if found.is_none() {
             let names = || STATUSES.iter().map(|(name, _)| *name);
-            let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("statuses: {}", list_of(names())));
+            let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("statuses: {}", format_names(names())));
             self.error(codes::UNKNOWN_STATUS, node.span, format!("there is no status `{text}`"), hint);
         }
         found
     }
 
-    fn check_cycles(&mut self, entries: &[Entry], afters: &[Vec<After>]) {
+    fn check_cycles(&mut self, entries: &[ActionEntry], afters: &[Vec<GraphDependency>]) {
         let mut waits: Vec<bool> = vec![true; afters.len()];
         loop {
-            settle(&mut waits, afters);
+            clear_startable(&mut waits, afters);
             let Some(start) = waits.iter().position(|waiting| *waiting) else { return };
-            let cycle = follow(start, &waits, afters);
+            let cycle = find_cycle(start, &waits, afters);
             let names: Vec<&str> = cycle.iter().chain(cycle.first()).map(|index| &*entries[*index].name).collect();
             let first = &entries[cycle[0]];
             let span = first.run_after.map_or(first.span, |(key, _)| key.span);
@@ -187,9 +187,9 @@ impl Compiler<'_> {
             let mut problem = Diagnostic::error(codes::CYCLE, span, message);
             for index in &cycle[1..] {
                 let span = entries[*index].run_after.map_or(entries[*index].span, |(key, _)| key.span);
-                problem = problem.label(span, format!("of `{}`", entries[*index].name));
+                problem = problem.with_label(span, format!("of `{}`", entries[*index].name));
             }
-            self.push(problem.hint("remove one of the `runAfter` entries; to repeat actions, use a loop"));
+            self.push(problem.with_hint("remove one of the `runAfter` entries; to repeat actions, use a loop"));
             for index in cycle {
                 waits[index] = false;
             }
@@ -197,20 +197,20 @@ impl Compiler<'_> {
     }
 }
 
-fn new_entry(name: Arc<str>, span: Span, node: &Node) -> Entry<'_> {
+fn new_entry(name: Arc<str>, span: Span, node: &SyntaxNode) -> ActionEntry<'_> {
     let entries = node.as_map().unwrap_or_default();
     let run_after = entries.iter().find(|(key, _)| key.text.eq_ignore_ascii_case("runAfter"));
-    Entry { name, span, node, run_after: run_after.map(|(key, node)| (key, node)) }
+    ActionEntry { name, span, node, run_after: run_after.map(|(key, node)| (key, node)) }
 }
 
-fn after_the_one_before(index: usize) -> Vec<After> {
+fn after_previous(index: usize) -> Vec<GraphDependency> {
     let before =
-        index.checked_sub(1).map(|child| After { child: child as u32, accepts: StatusSet::of([Status::Succeeded]) });
+        index.checked_sub(1).map(|child| GraphDependency { child: child as u32, accepts: StatusSet::from_statuses([Status::Succeeded]) });
     before.into_iter().collect()
 }
 
 /// Clears everything that can start once what it waits for is cleared.
-fn settle(waits: &mut [bool], afters: &[Vec<After>]) {
+fn clear_startable(waits: &mut [bool], afters: &[Vec<GraphDependency>]) {
     let mut changed = true;
     while std::mem::take(&mut changed) {
         for index in 0..waits.len() {
@@ -222,7 +222,7 @@ fn settle(waits: &mut [bool], afters: &[Vec<After>]) {
 }
 
 /// From an action that can never start, along what it waits for, until an action comes again.
-fn follow(start: usize, waits: &[bool], afters: &[Vec<After>]) -> Vec<usize> {
+fn find_cycle(start: usize, waits: &[bool], afters: &[Vec<GraphDependency>]) -> Vec<usize> {
     let mut path = vec![start];
     loop {
         let last = path[path.len() - 1];

@@ -1,12 +1,12 @@
 //! The `http` action.
 
 use windlass_core::plan::{Action, Effect, NodeKind};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean, expect_text, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, Span, did_you_mean, expect_text, format_names};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
 use crate::retry;
 
@@ -16,13 +16,13 @@ const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPT
 const LOGINS: &[&str] = &["Basic", "Raw"];
 const OTHER_LOGINS: &[&str] = &["ActiveDirectoryOAuth", "ClientCertificate", "ManagedServiceIdentity"];
 
-impl Compiler<'_> {
-    pub(crate) fn http(&mut self, current: &mut Current) -> Option<NodeKind> {
-        let scope = current.place.scope;
+impl LoomCompiler<'_> {
+    pub(crate) fn http(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        let scope = current.position.scope;
         let mut entries = Vec::new();
         let method = current.fields.take("method", &mut self.diagnostics);
         let start = Span::at(current.fields.span().start);
-        entries.push(("method", method.and_then(|node| self.method(node)).unwrap_or_else(|| Node::text("GET", start))));
+        entries.push(("method", method.and_then(|node| self.method(node)).unwrap_or_else(|| SyntaxNode::text("GET", start))));
         match current.fields.take_any(&["uri", "url"], &mut self.diagnostics) {
             Some((_, node)) => entries.push(("uri", self.uri(node))),
             None => current.fields.missing("uri", &mut self.diagnostics),
@@ -38,48 +38,48 @@ impl Compiler<'_> {
             entries.push(("authentication", node.clone()));
         }
         if current.common.has_option("DisableAsyncPattern") {
-            entries.push(("async", Node::new(start, Kind::Bool(false))));
+            entries.push(("async", SyntaxNode::new(start, SyntaxNodeKind::Bool(false))));
         }
         self.effect_retry(current);
         if self.azure && current.common.retry.is_none() && !current.common.retry_given {
             current.common.retry = Some(retry::azure_default());
         }
-        let input = self.value(&Node::object(current.fields.span(), entries), scope);
+        let input = self.value(&SyntaxNode::object(current.fields.span(), entries), scope);
         let at = Span::new(start.start, start.start + 1);
         self.check_tool("http", at)?;
-        Some(NodeKind::lone(Action::Effect(Effect::new("http", input))))
+        Some(NodeKind::single_task(Action::Effect(Effect::new("http", input))))
     }
 
     /// `retry` is the seed's and was read already; `retryPolicy` is Azure's. Either, also as `none`, replaces a default.
-    pub(crate) fn effect_retry(&mut self, current: &mut Current) {
+    pub(crate) fn effect_retry(&mut self, current: &mut CurrentAction) {
         let policy = current.fields.take_entry("retryPolicy", &mut self.diagnostics);
         let Some((key, node)) = policy else { return };
         if let Some((other, _)) = current.fields.action().peek("retry") {
             let problem = Diagnostic::error(codes::CONFLICT, key.span, "`retryPolicy` and `retry` exclude each other");
-            self.push(problem.label(other.span, "the other").hint("keep one of the two"));
+            self.push(problem.with_label(other.span, "the other").with_hint("keep one of the two"));
             return;
         }
         current.common.retry_given = true;
-        current.common.retry = self.azure_retry(node, current.place.scope);
+        current.common.retry = self.azure_retry(node, current.position.scope);
     }
 
     /// Literal methods are upper-cased; an empty one, as templates have it, is the default.
-    fn method(&mut self, node: &Node) -> Option<Node> {
+    fn method(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
         let text = expect_text(node, "`method`", &mut self.diagnostics)?.text.trim();
         if expr::is_expression(text) {
             return Some(node.clone());
         }
         if !text.is_empty() && !METHODS.iter().any(|known| known.eq_ignore_ascii_case(text)) {
             let hint = did_you_mean(text, METHODS.iter().copied());
-            let all = || format!("methods: {}", list_of(METHODS.iter().copied()));
+            let all = || format!("methods: {}", format_names(METHODS.iter().copied()));
             self.error(codes::BAD_VALUE, node.span, format!("there is no method `{text}`"), hint.unwrap_or_else(all));
         }
         let method = if text.is_empty() { "GET".to_owned() } else { text.to_uppercase() };
-        Some(Node::text(method, node.span))
+        Some(SyntaxNode::text(method, node.span))
     }
 
     /// A literal one must be complete: nothing is added to it.
-    fn uri(&mut self, node: &Node) -> Node {
+    fn uri(&mut self, node: &SyntaxNode) -> SyntaxNode {
         let Some(text) = expect_text(node, "`uri`", &mut self.diagnostics) else { return node.clone() };
         let text = text.text.trim();
         if text.is_empty() {
@@ -93,7 +93,7 @@ impl Compiler<'_> {
     }
 
     /// Whether there is anything to log in with; a type that is computed is left to the tool.
-    fn logs_in(&mut self, node: &Node) -> bool {
+    fn logs_in(&mut self, node: &SyntaxNode) -> bool {
         let Some(kind) = node.get("type") else { return true };
         let Some(text) = expect_text(kind, "`type`", &mut self.diagnostics).map(|text| text.text.trim()) else {
             return false;
@@ -113,7 +113,7 @@ impl Compiler<'_> {
             return false;
         }
         let all = || LOGINS.iter().chain(OTHER_LOGINS).copied().chain(["None"]);
-        let hint = did_you_mean(text, all()).unwrap_or_else(|| format!("types: {}", list_of(all())));
+        let hint = did_you_mean(text, all()).unwrap_or_else(|| format!("types: {}", format_names(all())));
         self.error(codes::BAD_VALUE, kind.span, format!("there is no authentication type `{text}`"), hint);
         false
     }

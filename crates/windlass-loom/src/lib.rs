@@ -48,23 +48,23 @@ use std::collections::BTreeMap;
 
 pub use dialect::Loom;
 use windlass_core::Limits;
-pub use windlass_dialect::{Compiled, Registered};
-use windlass_dialect::{finished, parse_limits};
-use windlass_syntax::{Diagnostics, Node, Source, parse_json};
+pub use windlass_dialect::{CompiledDefinition, RegisteredNames};
+use windlass_dialect::{finish, parse_limits};
+use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, parse_json};
 use windlass_value::Value;
 
 /// What a definition is compiled against.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LoomOptions {
     pub limits: Limits,
     /// The workflow's name if the definition gives none: usually the file's stem.
     pub name: Option<String>,
     /// The tools that effects may use; `http` is one of them.
     pub tools: Vec<String>,
     /// What `activity` and `actor` actions may name, also in computed names.
-    pub activities: Vec<Activity>,
+    pub activities: Vec<LoomActivity>,
     /// What else an `activity` may name, and definitions that need not be found.
-    pub registered: Registered,
+    pub registered: RegisteredNames,
     /// What `appsetting('x')` gives in the defaults of parameters.
     pub settings: BTreeMap<String, String>,
     /// Values from beside the file for parameters that it gives none itself.
@@ -73,14 +73,14 @@ pub struct Options {
 
 /// Something that a definition may ask for by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Activity {
+pub struct LoomActivity {
     pub name: String,
-    pub target: Target,
+    pub target: ActivityTarget,
 }
 
 /// Who does the work of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ActivityTarget {
     /// The tool of the activity's name.
     Tool,
     /// A child run of the definition of this name.
@@ -88,7 +88,7 @@ pub enum Target {
 }
 
 /// Reads JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
-pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnostics> {
+pub fn compile(source: &SourceText, options: &LoomOptions) -> Result<CompiledDefinition, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
     match parse_json(source, parse_limits(&options.limits), &mut diagnostics) {
         Some(tree) => compile_tree(source, &tree, diagnostics, options),
@@ -98,20 +98,20 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnosti
 
 /// Compiles a tree that was read already, whatever its format; `found` are the problems of the reading.
 pub fn compile_tree(
-    source: &Source,
-    tree: &Node,
+    source: &SourceText,
+    tree: &SyntaxNode,
     found: Diagnostics,
-    options: &Options,
-) -> Result<Compiled, Diagnostics> {
-    let mut compiler = compiler::Compiler::new(source, options, found);
+    options: &LoomOptions,
+) -> Result<CompiledDefinition, Diagnostics> {
+    let mut compiler = compiler::LoomCompiler::new(source, options, found);
     compiler.workflow(tree);
     compiler.check_references();
     compiler.warn();
-    let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
-    finished(plan, diagnostics, calls)
+    let compiler::LoomCompiler { plan, diagnostics, calls, .. } = compiler;
+    finish(plan, diagnostics, calls)
 }
 
 /// Whether a tree looks like a definition of this dialect, right or wrong.
-pub fn recognise(tree: &Node) -> bool {
+pub fn recognise(tree: &SyntaxNode) -> bool {
     definition::recognise(tree)
 }

@@ -1,42 +1,42 @@
 //! Loops with a condition: `until`, `while`, `doUntil`, and Azure's `Until`, which is recognised by its `expression`.
 
-use windlass_core::plan::{Amount, Check, Exhausted, ExprId, Loop, LoopLimits, NodeKind, IterationFailure};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, to_value};
-use windlass_value::{Duration, Mode, Value};
+use windlass_core::plan::{Amount, LoopCheck, ExhaustedPolicy, ExprId, Loop, LoopLimits, NodeKind, IterationFailure};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, to_value};
+use windlass_value::{Duration, ExpressionMode, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::{Compiler, LoopCondition};
+use crate::compiler::{LoomCompiler, LoopCondition};
 use crate::expr;
-use crate::graph::Order;
-use crate::scopes::{LoopFrame, ScopeId};
+use crate::graph::StartOrder;
+use crate::scopes::{LoomLoop, NameScopeId};
 use crate::types::ActionType;
 
 /// Whose rules a loop follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum LoopRules {
     /// `condition`: checked first, limits fail.
     Seed,
     /// `expression` of an `Until`: checked after the turn, limits succeed.
     Azure,
 }
 
-impl Compiler<'_> {
-    pub(crate) fn condition_loop(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
-        let outer = current.place.scope;
+impl LoomCompiler<'_> {
+    pub(crate) fn condition_loop(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
+        let outer = current.position.scope;
         let condition = current.fields.take_any(&["condition", "expression"], &mut self.diagnostics);
         match condition {
-            None if kind == ActionType::Until => self.no_condition(current),
+            None if kind == ActionType::Until => self.report_missing_condition(current),
             None => current.fields.missing("condition", &mut self.diagnostics),
             Some(_) => {}
         }
         let azure =
             kind == ActionType::Until && condition.is_some_and(|(key, _)| key.text.eq_ignore_ascii_case("expression"));
-        let form = if azure { Form::Azure } else { Form::Seed };
-        let frame = LoopFrame { name: current.name.clone(), node: current.id, foreach: false, parallel: false };
+        let rules = if azure { LoopRules::Azure } else { LoopRules::Seed };
+        let frame = LoomLoop { name: current.name.clone(), node: current.id, foreach: false, parallel: false };
         let inner = self.scopes.open(outer, frame);
-        let order = if azure { Order::Together } else { Order::Written };
+        let order = if azure { StartOrder::Together } else { StartOrder::Written };
         let body = current
             .fields
             .require("actions", &mut self.diagnostics)
@@ -44,25 +44,25 @@ impl Compiler<'_> {
         let bounds = self.bounds(current, inner);
         let condition = condition.map(|(_, node)| {
             if bounds.break_when.is_none() {
-                self.note_condition(current, node, inner);
+                self.record_condition(current, node, inner);
             }
-            self.expression(node, Mode::LoopCondition, inner)
+            self.expression(node, ExpressionMode::LoopCondition, inner)
         });
         let limits = current.fields.take("limit", &mut self.diagnostics);
-        let limits = LoopLimits { budget: bounds.budget, ..self.loop_limits(limits, form, outer) };
+        let limits = LoopLimits { budget: bounds.budget, ..self.loop_limits(limits, rules, outer) };
         let delay = current.fields.take("delay", &mut self.diagnostics);
         let delay = delay.and_then(|node| self.delay(node, inner));
-        let exhausted = self.on_exhausted(current, form);
-        let check = check(kind, form, condition?);
+        let exhausted = self.on_exhausted(current, rules);
+        let check = loop_check(kind, rules, condition?);
         Some(NodeKind::Loop(Box::new(Loop {
             kind: current.fields.label.into(),
             check,
             limits,
             on_exhausted: exhausted,
             delay,
-            on_iteration_failure: match form {
-                Form::Seed => IterationFailure::Stop { running_finish: false },
-                Form::Azure => IterationFailure::LastDecides,
+            on_iteration_failure: match rules {
+                LoopRules::Seed => IterationFailure::Stop { running_finish: false },
+                LoopRules::Azure => IterationFailure::LastDecides,
             },
             break_when: bounds.break_when,
             stall: bounds.stall,
@@ -71,14 +71,14 @@ impl Compiler<'_> {
     }
 
     /// Which of the two it is decides how the loop runs, so both are told.
-    fn no_condition(&mut self, current: &Current) {
+    fn report_missing_condition(&mut self, current: &CurrentAction) {
         let start = current.fields.span().start;
         let message =
             "an `Until` needs `expression` (checked after each turn, as in Azure) or `condition` (checked first)";
         self.error(codes::MISSING_KEY, Span::new(start, start + 1), message, "add one of the two");
     }
 
-    fn note_condition(&mut self, current: &Current, node: &Node, inner: ScopeId) {
+    fn record_condition(&mut self, current: &CurrentAction, node: &SyntaxNode, inner: NameScopeId) {
         self.conditions.push(LoopCondition {
             name: current.name.clone(),
             source: to_value(node),
@@ -87,39 +87,39 @@ impl Compiler<'_> {
         });
     }
 
-    fn on_exhausted(&mut self, current: &Current, form: Form) -> Exhausted {
-        match form {
-            Form::Azure if !current.common.has_option("FailWhenLimitsReached") => Exhausted::Succeed,
-            _ => Exhausted::Fail,
+    fn on_exhausted(&mut self, current: &CurrentAction, rules: LoopRules) -> ExhaustedPolicy {
+        match rules {
+            LoopRules::Azure if !current.common.has_option("FailWhenLimitsReached") => ExhaustedPolicy::Succeed,
+            _ => ExhaustedPolicy::Fail,
         }
     }
 
-    fn loop_limits(&mut self, node: Option<&Node>, form: Form, scope: ScopeId) -> LoopLimits {
+    fn loop_limits(&mut self, node: Option<&SyntaxNode>, rules: LoopRules, scope: NameScopeId) -> LoopLimits {
         let limits = self.limits();
-        let (max_iterations, limit_key) = match form {
-            Form::Seed => (limits.max_loop_iterations, "loop_turns_max"),
-            Form::Azure => (limits.max_loop_iterations_azure, "loop_turns_max_azure"),
+        let (max_iterations, limit_key) = match rules {
+            LoopRules::Seed => (limits.max_loop_iterations, "loop_turns_max"),
+            LoopRules::Azure => (limits.max_loop_iterations_azure, "loop_turns_max_azure"),
         };
         let (mut iterations, mut time) = (None, None);
         if let Some(node) = node
-            && let Some(mut object) = Object::read(node, "`limit`", &mut self.diagnostics)
+            && let Some(mut object) = ObjectReader::read(node, "`limit`", &mut self.diagnostics)
         {
             iterations = object.take("count").and_then(|count| self.iteration_limit(count, max_iterations, limit_key, scope));
             time = object.take("timeout").and_then(|timeout| self.loop_time(timeout, scope));
             object.finish(codes::UNKNOWN_KEY, "`limit`", &mut self.diagnostics);
         }
-        let default = LoopLimits::of_repeats(limits);
+        let default = LoopLimits::for_repeats(limits);
         LoopLimits {
             // An operator who lowers a maximum also means loops that name no limit.
             iterations: Some(iterations.unwrap_or(Amount::Fixed(limits.default_loop_iterations.min(max_iterations)))),
             time: time.or(default.time.clone()),
-            cancels_iterations_on_timeout: form == Form::Seed,
+            cancels_iterations_on_timeout: rules == LoopRules::Seed,
             max_iterations: turns_max: max_iterations,
             ..default
         }
     }
 
-    fn iteration_limit(&mut self, node: &Node, max: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
+    fn iteration_limit(&mut self, node: &SyntaxNode, max: u64, key: &str, scope: NameScopeId) -> Option<Amount<u64>> {
         let count = self.whole_number(node, "`limit.count`", scope)?;
         let Amount::Fixed(iterations) = count else { return Some(count) };
         if iterations == 0 {
@@ -131,12 +131,12 @@ impl Compiler<'_> {
             self.over_limit(node.span, message, key);
         } else if iterations >= max - max / 10 {
             let message = format!("`limit.count` is {iterations}, near the cap of {max} turns");
-            self.warning(codes::NEAR_LIMIT, node.span, message, near_hint(key));
+            self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint(key));
         }
         Some(count)
     }
 
-    fn loop_time(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+    fn loop_time(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         let amount = self.duration(node, "`limit.timeout`", scope)?;
         let Amount::Fixed(time) = amount else { return Some(amount) };
         let max = self.limits().max_loop_time;
@@ -149,27 +149,27 @@ impl Compiler<'_> {
             self.over_limit(node.span, message, "loop_time_max");
         } else if time.0 >= max.0 - max.0 / 10 {
             let message = format!("`limit.timeout` is {time}, near the cap of {max}");
-            self.warning(codes::NEAR_LIMIT, node.span, message, near_hint("loop_time_max"));
+            self.warning(codes::NEAR_LIMIT, node.span, message, near_limit_hint("loop_time_max"));
         }
         Some(amount)
     }
 
     pub(crate) fn over_limit(&mut self, span: Span, message: String, key: &str) {
         let hint = format!("ask for less; whoever runs the engine can raise `limits.{key}` in windlass.toml");
-        self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).hint(hint));
+        self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).with_hint(hint));
     }
 
     /// An integer from 0, or an expression that gives one.
-    pub(crate) fn whole_number(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<u64>> {
+    pub(crate) fn whole_number(&mut self, node: &SyntaxNode, what: &str, scope: NameScopeId) -> Option<Amount<u64>> {
         match &node.kind {
-            Kind::Number(Value::Int(number)) if *number >= 0 => Some(Amount::Fixed(number.unsigned_abs())),
-            Kind::Number(number) => {
+            SyntaxNodeKind::Number(Value::Int(number)) if *number >= 0 => Some(Amount::Fixed(number.unsigned_abs())),
+            SyntaxNodeKind::Number(number) => {
                 let message = format!("{what} cannot be {number:?}");
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 1");
                 None
             }
-            Kind::Str(text) if expr::is_whole_expression(&text.text) => Some(Amount::Computed(self.value(node, scope))),
-            Kind::Str(text) if text.text.trim().parse::<i64>().is_ok() => {
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => Some(Amount::Computed(self.value(node, scope))),
+            SyntaxNodeKind::Str(text) if text.text.trim().parse::<i64>().is_ok() => {
                 let message = format!("{what} must be a number, found {}", node.describe());
                 self.error(codes::WRONG_KIND, node.span, message, "write it without the quotes");
                 None
@@ -183,14 +183,14 @@ impl Compiler<'_> {
     }
 }
 
-fn near_hint(key: &str) -> String {
+fn near_limit_hint(key: &str) -> String {
     format!("give the loop a condition that ends it sooner; whoever runs the engine can raise `{key}`")
 }
 
-fn check(kind: ActionType, form: Form, condition: ExprId) -> Check {
-    match (kind, form) {
-        (ActionType::While, _) => Check::Before { condition, stop_when: false },
-        (ActionType::DoUntil, _) | (_, Form::Azure) => Check::After { condition, stop_when: true },
-        _ => Check::Before { condition, stop_when: true },
+fn loop_check(kind: ActionType, rules: LoopRules, condition: ExprId) -> LoopCheck {
+    match (kind, rules) {
+        (ActionType::While, _) => LoopCheck::Before { condition, stop_when: false },
+        (ActionType::DoUntil, _) | (_, LoopRules::Azure) => LoopCheck::After { condition, stop_when: true },
+        _ => LoopCheck::Before { condition, stop_when: true },
     }
 }

@@ -1,17 +1,17 @@
 //! Whether an action has ended by the time that another one reads it.
 
 use windlass_core::plan::{Graph, NodeId, NodeKind};
-use windlass_dialect::Findings;
+use windlass_dialect::DiagnosticSink;
 use windlass_syntax::Diagnostic;
 
 use crate::codes;
-use crate::compiler::{Compiler, Use};
+use crate::compiler::{LoomCompiler, NameUse};
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// Warns of reading an action that nobody waits for. Such a read fails, or depends on luck.
-    pub(crate) fn check_order(&mut self, found: &Use, target: Option<NodeId>) {
+    pub(crate) fn check_order(&mut self, found: &NameUse, target: Option<NodeId>) {
         let (Some(reader), Some(target)) = (found.node, target) else { return };
-        let (readers, targets) = (self.line(reader), self.line(target));
+        let (readers, targets) = (self.path_from_root(reader), self.path_from_root(target));
         let shared = readers.iter().zip(&targets).take_while(|(a, b)| a == b).count();
         if shared == targets.len() {
             let target = &self.plan.node(target).name;
@@ -21,7 +21,7 @@ impl Compiler<'_> {
                     format!("`{}` cannot have ended here: this expression belongs to `{target}`, around it", found.name)
                 }
             };
-            self.push(Diagnostic::warning(codes::NOT_AFTER, found.span, message).hint("read another action"));
+            self.push(Diagnostic::warning(codes::NOT_AFTER, found.span, message).with_hint("read another action"));
             return;
         }
         // An action may read what is inside itself: a loop's condition, the output of a retry.
@@ -33,17 +33,17 @@ impl Compiler<'_> {
                 let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
                 let message = format!("`{reader}` reads `{}`, but `{target}` runs after it", found.name);
                 Diagnostic::warning(codes::NOT_AFTER, found.span, message)
-                    .hint("in a loop, variables('loopResult') has the results of the turn before")
+                    .with_hint("in a loop, variables('loopResult') has the results of the turn before")
             }
             NodeKind::Graph(_) => {
                 let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
                 let message = format!("`{reader}` reads `{}`, but does not run after `{target}`", found.name);
                 Diagnostic::warning(codes::NOT_AFTER, found.span, message)
-                    .hint(format!("add \"runAfter\": {{\"{target}\": [\"Succeeded\"]}} to `{reader}`"))
+                    .with_hint(format!("add \"runAfter\": {{\"{target}\": [\"Succeeded\"]}} to `{reader}`"))
             }
             NodeKind::Branch(_) => {
                 let message = format!("`{}` is in another branch of `{}`: it has not run here", found.name, above.name);
-                Diagnostic::warning(codes::NOT_AFTER, found.span, message).hint("read the action that chose the branch")
+                Diagnostic::warning(codes::NOT_AFTER, found.span, message).with_hint("read the action that chose the branch")
             }
             _ => return,
         };
@@ -51,7 +51,7 @@ impl Compiler<'_> {
     }
 
     /// From the root down to a node.
-    pub(crate) fn line(&self, node: NodeId) -> Vec<NodeId> {
+    pub(crate) fn path_from_root(&self, node: NodeId) -> Vec<NodeId> {
         let mut line: Vec<NodeId> = std::iter::successors(Some(node), |id| self.plan.node(*id).parent).collect();
         line.reverse();
         line
@@ -60,8 +60,8 @@ impl Compiler<'_> {
 
 /// Whether one child of a graph waits for another, directly or not.
 fn is_after(graph: &Graph, later: NodeId, earlier: NodeId) -> bool {
-    let place = |node| graph.children.iter().position(|child| child.node == node);
-    let (Some(later), Some(earlier)) = (place(later), place(earlier)) else { return true };
+    let index_of = |node| graph.children.iter().position(|child| child.node == node);
+    let (Some(later), Some(earlier)) = (index_of(later), index_of(earlier)) else { return true };
     let mut seen = vec![false; graph.children.len()];
     let mut open = vec![later];
     while let Some(index) = open.pop() {

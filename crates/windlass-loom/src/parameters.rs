@@ -1,46 +1,46 @@
 //! `parameters`: what a run may be given, and what it has otherwise.
 
 use windlass_core::plan::{Parameter, VariableKind};
-use windlass_dialect::Findings;
-use windlass_syntax::{Node, Object, did_you_mean, expect_list, locate, to_value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNode, ObjectReader, did_you_mean, expect_list, span_at_pointer, to_value};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
-use crate::variables::{described, holds, kind_name};
+use crate::variables::{describe_value, kind_accepts, kind_name};
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// Those of the definition, then the values that the file has beside it, as exports and Standard projects do.
-    pub(crate) fn parameters(&mut self, node: Option<&Node>, wrapper: Option<&Node>) {
-        let object = node.and_then(|node| Object::read(node, "`parameters`", &mut self.diagnostics));
-        for (key, node) in object.iter().flat_map(Object::rest) {
+    pub(crate) fn parameters(&mut self, node: Option<&SyntaxNode>, wrapper: Option<&SyntaxNode>) {
+        let object = node.and_then(|node| ObjectReader::read(node, "`parameters`", &mut self.diagnostics));
+        for (key, node) in object.iter().flat_map(ObjectReader::unread_entries) {
             if let Some(parameter) = self.parameter(&key.text, node) {
                 self.plan.parameters.push(parameter);
             }
         }
-        let beside = wrapper.and_then(|node| {
+        let wrapper_values = wrapper.and_then(|node| {
             let inner = || node.get("properties").and_then(|inner| inner.get("parameters"));
             node.get("parameters").or_else(inner)
         });
-        let beside = beside.and_then(|node| Object::read(node, "`parameters`", &mut self.diagnostics));
-        for (key, node) in beside.iter().flat_map(Object::rest) {
-            self.given_value(&key.text, node);
+        let wrapper_values = wrapper_values.and_then(|node| ObjectReader::read(node, "`parameters`", &mut self.diagnostics));
+        for (key, node) in wrapper_values.iter().flat_map(ObjectReader::unread_entries) {
+            self.apply_provided_value(&key.text, node);
         }
         self.declared_parameters = self.plan.parameters.len();
     }
 
     /// A value from beside the file; one whose settings are not there is none.
-    pub(crate) fn given_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
+    pub(crate) fn provided_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
         let (_, value) = self.options.parameters.iter().find(|(given, _)| given.eq_ignore_ascii_case(name))?;
         let resolved = expr::with_settings(value, &self.options.settings).ok()?;
-        Some(if resolved == *value { resolved } else { as_kind(kind, resolved) })
+        Some(if resolved == *value { resolved } else { coerce_to_kind(kind, resolved) })
     }
 
-    fn parameter(&mut self, name: &str, node: &Node) -> Option<Parameter> {
-        let mut object = Object::read(node, "a parameter", &mut self.diagnostics)?;
+    fn parameter(&mut self, name: &str, node: &SyntaxNode) -> Option<Parameter> {
+        let mut object = ObjectReader::read(node, "a parameter", &mut self.diagnostics)?;
         let kind = object.take("type");
-        let secure = kind.and_then(Node::as_str).is_some_and(|text| text.to_ascii_lowercase().starts_with("secure"));
+        let secure = kind.and_then(SyntaxNode::as_str).is_some_and(|text| text.to_ascii_lowercase().starts_with("secure"));
         let kind = kind.and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
         let default = object.take("defaultValue").or_else(|| object.take("value"));
         let allowed = object.take("allowedValues");
@@ -52,35 +52,35 @@ impl Compiler<'_> {
         });
         let mut parameter = Parameter { allowed, secure, ..Parameter::new(name, kind) };
         let default = default.and_then(|node| self.default_value(&parameter, node));
-        parameter.default = self.given_parameter(name, kind).or(default);
+        parameter.default = self.provided_parameter(name, kind).or(default);
         Some(parameter)
     }
 
     /// `{"value": …}` beside the definition replaces the default of what is declared, or stands in for a declaration.
-    fn given_value(&mut self, name: &str, node: &Node) {
-        let place = self.plan.parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(name));
-        let Some(place) = place else {
+    fn apply_provided_value(&mut self, name: &str, node: &SyntaxNode) {
+        let index = self.plan.parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(name));
+        let Some(index) = index else {
             let parameter = self.parameter(name, node);
             self.plan.parameters.extend(parameter);
             return;
         };
         if let Some(value) = node.get("value").or_else(|| node.get("defaultValue")) {
-            let parameter = self.plan.parameters[place].clone();
-            self.plan.parameters[place].default = self.default_value(&parameter, value);
+            let parameter = self.plan.parameters[index].clone();
+            self.plan.parameters[index].default = self.default_value(&parameter, value);
         }
     }
 
     /// A null where the type has none is as good as no default.
-    fn default_value(&mut self, parameter: &Parameter, node: &Node) -> Option<Value> {
+    fn default_value(&mut self, parameter: &Parameter, node: &SyntaxNode) -> Option<Value> {
         let (name, kind) = (&parameter.name, parameter.kind);
-        let value = self.resolved(name, kind, node)?;
+        let value = self.resolve_settings(name, kind, node)?;
         if value.is_null() && matches!(kind, VariableKind::Boolean | VariableKind::Integer | VariableKind::Float) {
             return None;
         }
         // Of a secret only where it is kept is written down.
         let is_reference = parameter.secure && value.get("$secret").is_some();
-        if !is_reference && !holds(kind, &value) {
-            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), described(&value));
+        if !is_reference && !kind_accepts(kind, &value) {
+            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), describe_value(&value));
             self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
         }
         if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&value)) {
@@ -91,13 +91,13 @@ impl Compiler<'_> {
     }
 
     /// The value with the settings it names in their places; any other expression has nothing to be evaluated from.
-    fn resolved(&mut self, name: &str, kind: VariableKind, node: &Node) -> Option<Value> {
+    fn resolve_settings(&mut self, name: &str, kind: VariableKind, node: &SyntaxNode) -> Option<Value> {
         let written = to_value(node);
         let value = match expr::with_settings(&written, &self.options.settings) {
             Ok(value) => value,
             Err(missing) => {
                 for setting in missing {
-                    let span = locate(node, &setting.pointer, setting.range);
+                    let span = span_at_pointer(node, &setting.pointer, setting.range);
                     let known = self.options.settings.keys().map(String::as_str);
                     let hint = did_you_mean(&setting.name, known)
                         .unwrap_or_else(|| "add it under `[settings]` in windlass.toml".to_owned());
@@ -108,7 +108,7 @@ impl Compiler<'_> {
             }
         };
         if value != written {
-            return Some(as_kind(kind, value));
+            return Some(coerce_to_kind(kind, value));
         }
         if node.as_str().is_some_and(expr::is_expression) {
             let message = format!("an expression as the default of the parameter `{name}` is not supported");
@@ -121,7 +121,7 @@ impl Compiler<'_> {
 }
 
 /// Settings are texts: what they hold is read as what the parameter is, if it can be.
-fn as_kind(kind: VariableKind, value: Value) -> Value {
+fn coerce_to_kind(kind: VariableKind, value: Value) -> Value {
     let Value::Str(text) = &value else { return value };
     let read = match kind {
         VariableKind::Any | VariableKind::String => None,

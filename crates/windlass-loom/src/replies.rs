@@ -1,27 +1,27 @@
 //! `response`: an answer to whoever started the run, which goes on.
 
 use windlass_core::plan::{Action, ExprId, NodeKind};
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Span};
-use windlass_value::{Mode, Value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span};
+use windlass_value::{ExpressionMode, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::expr::{self, Tongue};
+use crate::compiler::LoomCompiler;
+use crate::expr::{self, ExprLanguage};
 
-impl Compiler<'_> {
-    pub(crate) fn response(&mut self, current: &mut Current) -> Option<NodeKind> {
-        self.check_reply_place(current);
-        let scope = current.place.scope;
+impl LoomCompiler<'_> {
+    pub(crate) fn response(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        self.check_reply_position(current);
+        let scope = current.position.scope;
         let span = current.fields.span();
         let status = current.fields.take("statusCode", &mut self.diagnostics);
         let status = match status {
             Some(node) => self.reply_status(node),
-            None => Some((Node::new(Span::at(span.start), Kind::Number(200i64.into())), None)),
+            None => Some((SyntaxNode::new(Span::at(span.start), SyntaxNodeKind::Number(200i64.into())), None)),
         };
         let (status, good) = status.unzip();
-        let mut entries: Vec<(&str, Node)> = status.map(|node| ("statusCode", node)).into_iter().collect();
+        let mut entries: Vec<(&str, SyntaxNode)> = status.map(|node| ("statusCode", node)).into_iter().collect();
         for name in ["headers", "body"] {
             if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
                 entries.push((name, node.clone()));
@@ -29,19 +29,19 @@ impl Compiler<'_> {
         }
         // For people and designers: what the body looks like.
         current.fields.take("schema", &mut self.diagnostics);
-        let value = self.value(&Node::object(span, entries), scope);
-        Some(NodeKind::lone(Action::Reply { value, good: good? }))
+        let value = self.value(&SyntaxNode::object(span, entries), scope);
+        Some(NodeKind::single_task(Action::Reply { value, good: good? }))
     }
 
-    fn check_reply_place(&mut self, current: &Current) {
+    fn check_reply_position(&mut self, current: &CurrentAction) {
         let span = current.fields.span();
         let at = Span::new(span.start, span.start + 1);
-        let around = self.scopes.loops(current.place.scope).next().map(|frame| frame.name.clone());
+        let around = self.scopes.loops(current.position.scope).next().map(|frame| frame.name.clone());
         if let Some(name) = around {
             let message = format!("`response` is not allowed inside a loop; this one is inside `{name}`");
             self.error(codes::RESPONSE_MISPLACED, at, message, "a run answers once: respond after the loop");
         }
-        if let Some(kind) = self.nobody_to_answer {
+        if let Some(kind) = self.trigger_without_caller {
             let message = format!("nobody waits for a response: a trigger of type `{kind}` starts the run");
             let hint = "add a trigger of type `Request`, or give the result under `outputs`";
             self.error(codes::RESPONSE_MISPLACED, at, message, hint);
@@ -49,21 +49,21 @@ impl Compiler<'_> {
     }
 
     /// The code, and whether it is that of a good answer; nothing said is yes.
-    fn reply_status(&mut self, node: &Node) -> Option<(Node, Option<ExprId>)> {
+    fn reply_status(&mut self, node: &SyntaxNode) -> Option<(SyntaxNode, Option<ExprId>)> {
         let code = match &node.kind {
-            Kind::Number(Value::Int(code)) => Some(*code),
-            Kind::Str(text) if expr::is_whole_expression(&text.text) => {
+            SyntaxNodeKind::Number(Value::Int(code)) => Some(*code),
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
                 // The problems of the text are told when the answer itself is looked at.
-                let below = Value::from(text.wrapped("@less(int(", 1, "), 400)").text);
-                let good = self.add_expression(Tongue::Wdl, below, Mode::Condition, node.span);
+                let below = Value::from(text.wrap("@less(int(", 1, "), 400)").text);
+                let good = self.add_expression(ExprLanguage::Wdl, below, ExpressionMode::Condition, node.span);
                 return Some((node.clone(), Some(good)));
             }
-            Kind::Str(text) if expr::is_expression(&text.text) => {
+            SyntaxNodeKind::Str(text) if expr::is_expression(&text.text) => {
                 let hint = "write it as one expression: \"@variables('code')\"";
                 self.error(codes::NOT_SUPPORTED, node.span, "a `statusCode` of several parts is not supported", hint);
                 return None;
             }
-            Kind::Str(text) => text.text.trim().parse().ok(),
+            SyntaxNodeKind::Str(text) => text.text.trim().parse().ok(),
             _ => None,
         };
         let Some(code) = code.filter(|code| matches!(code, 200..=299 | 400..=599)) else {
@@ -71,7 +71,7 @@ impl Compiler<'_> {
             self.error(codes::BAD_VALUE, node.span, message, "a run answers with 2xx, 4xx or 5xx");
             return None;
         };
-        let bad = (code >= 400).then(|| self.add_expression(Tongue::Wdl, false.into(), Mode::Condition, node.span));
-        Some((Node::new(node.span, Kind::Number(code.into())), bad))
+        let bad = (code >= 400).then(|| self.add_expression(ExprLanguage::Wdl, false.into(), ExpressionMode::Condition, node.span));
+        Some((SyntaxNode::new(node.span, SyntaxNodeKind::Number(code.into())), bad))
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Retry};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
 use windlass_value::{Duration, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::{Compiler, graph_of};
+use crate::compiler::{LoomCompiler, new_graph};
 use crate::expr;
-use crate::scopes::{Place, ScopeId};
+use crate::scopes::{ActionPosition, NameScopeId};
 
 /// Azure tries again only what may pass by itself.
 const AZURE_ON: &[&str] = &["408", "429", "5xx", "connection", "timeout"];
@@ -38,7 +38,7 @@ const KINDS: &[&str] = &[
 const TYPES: &[&str] = &["exponential", "fixed", "none", "default"];
 
 /// What a policy that leaves fields out means.
-struct Defaults {
+struct RetryDefaults {
     count: u64,
     interval: Duration,
     min: Option<Duration>,
@@ -47,7 +47,7 @@ struct Defaults {
     on: &'static [&'static str],
 }
 
-const SEED: Defaults = Defaults {
+const SEED: RetryDefaults = RetryDefaults {
     count: 3,
     interval: Duration::from_secs(5),
     min: Some(Duration::from_secs(1)),
@@ -56,7 +56,7 @@ const SEED: Defaults = Defaults {
     on: &[],
 };
 
-const AZURE: Defaults = Defaults {
+const AZURE: RetryDefaults = RetryDefaults {
     count: 4,
     interval: Duration::from_ms(7_500),
     min: Some(Duration::from_secs(5)),
@@ -70,7 +70,7 @@ pub(crate) fn azure_default() -> Retry {
     exponential(&AZURE)
 }
 
-fn exponential(defaults: &Defaults) -> Retry {
+fn exponential(defaults: &RetryDefaults) -> Retry {
     Retry {
         attempts: Amount::Fixed(defaults.count + 1),
         backoff: Backoff {
@@ -81,25 +81,25 @@ fn exponential(defaults: &Defaults) -> Retry {
             jitter: defaults.jitter,
         },
         on: defaults.on.iter().map(|code| Arc::from(*code)).collect(),
-        within: None,
+        window: None,
     }
 }
 
-impl Compiler<'_> {
-    pub(crate) fn seed_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+impl LoomCompiler<'_> {
+    pub(crate) fn seed_retry(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Retry> {
         self.policy(node, &SEED, scope)
     }
 
-    pub(crate) fn azure_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+    pub(crate) fn azure_retry(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Retry> {
         // An explicit policy of Azure's has bounds only if it gives them.
         let explicit =
-            node.get("type").and_then(Node::as_str).is_some_and(|text| !text.eq_ignore_ascii_case("default"));
-        let defaults = if explicit { Defaults { min: None, max: None, ..AZURE } } else { AZURE };
+            node.get("type").and_then(SyntaxNode::as_str).is_some_and(|text| !text.eq_ignore_ascii_case("default"));
+        let defaults = if explicit { RetryDefaults { min: None, max: None, ..AZURE } } else { AZURE };
         self.policy(node, &defaults, scope)
     }
 
-    fn policy(&mut self, node: &Node, defaults: &Defaults, scope: ScopeId) -> Option<Retry> {
-        let mut object = Object::read(node, "a retry policy", &mut self.diagnostics)?;
+    fn policy(&mut self, node: &SyntaxNode, defaults: &RetryDefaults, scope: NameScopeId) -> Option<Retry> {
+        let mut object = ObjectReader::read(node, "a retry policy", &mut self.diagnostics)?;
         let kind = object.take("type").map_or(Some("exponential"), |node| self.policy_type(node));
         let mut retry = exponential(defaults);
         if let Some(attempts) = object.take("count").and_then(|count| self.attempts(count, scope)) {
@@ -136,7 +136,7 @@ impl Compiler<'_> {
         {
             let message = format!("the shortest interval {shortest} is longer than the longest, {longest}");
             let problem = Diagnostic::error(codes::CONFLICT, span, message);
-            self.push(problem.label(other, "the longest").hint("swap them"));
+            self.push(problem.with_label(other, "the longest").with_hint("swap them"));
         }
         if let Some((longest, _)) = max {
             retry.backoff.max = Some(longest);
@@ -149,12 +149,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn policy_type(&mut self, node: &Node) -> Option<&'static str> {
+    fn policy_type(&mut self, node: &SyntaxNode) -> Option<&'static str> {
         let text = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
         let found = TYPES.iter().find(|known| known.eq_ignore_ascii_case(text)).copied();
         if found.is_none() {
             let hint = did_you_mean(text, TYPES.iter().copied());
-            let all = || format!("types: {}", list_of(TYPES.iter().copied()));
+            let all = || format!("types: {}", format_names(TYPES.iter().copied()));
             let message = format!("there is no retry policy `{text}`");
             self.error(codes::BAD_VALUE, node.span, message, hint.unwrap_or_else(all));
         }
@@ -162,11 +162,11 @@ impl Compiler<'_> {
     }
 
     /// The count is that of the retries; the first try comes on top.
-    fn attempts(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<u64>> {
-        if let Kind::Str(text) = &node.kind
+    fn attempts(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<u64>> {
+        if let SyntaxNodeKind::Str(text) = &node.kind
             && expr::is_whole_expression(&text.text)
         {
-            let plus_one = Node::new(node.span, Kind::Str(text.wrapped("@add(", 1, ", 1)")));
+            let plus_one = SyntaxNode::new(node.span, SyntaxNodeKind::Str(text.wrap("@add(", 1, ", 1)")));
             return Some(Amount::Computed(self.value(&plus_one, scope)));
         }
         let Amount::Fixed(count) = self.whole_number(node, "`count`", scope)? else { return None };
@@ -183,7 +183,7 @@ impl Compiler<'_> {
     }
 
     /// Codes (503 or "503"), classes ("5xx") and kinds ("timeout").
-    fn retry_on(&mut self, node: &Node) -> Vec<Arc<str>> {
+    fn retry_on(&mut self, node: &SyntaxNode) -> Vec<Arc<str>> {
         let items = expect_list(node, "`on`", &mut self.diagnostics).unwrap_or_default();
         if items.is_empty() && node.as_list().is_some() {
             self.error(codes::BAD_VALUE, node.span, "`on` is empty", "leave it out to retry every error");
@@ -191,15 +191,15 @@ impl Compiler<'_> {
         items.iter().filter_map(|item| self.retry_code(item)).collect()
     }
 
-    fn retry_code(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn retry_code(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         match &node.kind {
-            Kind::Number(Value::Int(code)) if (100..600).contains(code) => Some(code.to_string().into()),
-            Kind::Str(text) if !text.text.trim().is_empty() && !expr::is_expression(&text.text) => {
-                let wanted = text.text.trim();
-                if !may_be_an_error(wanted) {
-                    self.warn_of_unknown_error(wanted, node.span);
+            SyntaxNodeKind::Number(Value::Int(code)) if (100..600).contains(code) => Some(code.to_string().into()),
+            SyntaxNodeKind::Str(text) if !text.text.trim().is_empty() && !expr::is_expression(&text.text) => {
+                let name = text.text.trim();
+                if !may_be_an_error(name) {
+                    self.warn_of_unknown_error(name, node.span);
                 }
-                Some(wanted.to_lowercase().into())
+                Some(name.to_lowercase().into())
             }
             _ => {
                 let message = format!("`on` lists codes and kinds of errors, found {}", node.describe());
@@ -214,17 +214,17 @@ impl Compiler<'_> {
         }
     }
 
-    fn warn_of_unknown_error(&mut self, wanted: &str, span: Span) {
-        let message = format!("no error is called `{wanted}`: this never causes a retry");
-        let hint = did_you_mean(wanted, KINDS.iter().copied());
+    fn warn_of_unknown_error(&mut self, name: &str, span: Span) {
+        let message = format!("no error is called `{name}`: this never causes a retry");
+        let hint = did_you_mean(name, KINDS.iter().copied());
         let all =
-            || format!("codes such as 503, classes such as \"5xx\", or kinds: {}", list_of(KINDS.iter().copied()));
-        self.push(Diagnostic::warning(codes::UNKNOWN_ERROR, span, message).hint(hint.unwrap_or_else(all)));
+            || format!("codes such as 503, classes such as \"5xx\", or kinds: {}", format_names(KINDS.iter().copied()));
+        self.push(Diagnostic::warning(codes::UNKNOWN_ERROR, span, message).with_hint(hint.unwrap_or_else(all)));
     }
 
     /// One action inside, tried again; the output says how it went.
-    pub(crate) fn retry_action(&mut self, current: &mut Current) -> Option<NodeKind> {
-        let scope = current.place.scope;
+    pub(crate) fn retry_action(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        let scope = current.position.scope;
         let policy = current.fields.take_any(&["retryPolicy", "retry"], &mut self.diagnostics);
         let retry = match policy {
             Some((_, node)) => self.seed_retry(node, scope),
@@ -234,21 +234,21 @@ impl Compiler<'_> {
         self.refuse_inner_retry(action);
         let name = self.inner_name(current, action);
         self.register(scope, &name, action.span);
-        let child = self.action(&name, action.span, action, &Place { parent: current.id, scope, top: false });
+        let child = self.action(&name, action.span, action, &ActionPosition { parent: current.id, scope, top: false });
         self.put_retry(child, retry);
         let output = self.retry_output(&name, current.fields.span(), scope);
         self.node(current.id).output = Some(output);
-        Some(NodeKind::Graph(graph_of(vec![self.child(child, Vec::new())])))
+        Some(NodeKind::Graph(new_graph(vec![self.child(child, Vec::new())])))
     }
 
-    fn inner_name(&self, current: &Current, action: &Node) -> Arc<str> {
+    fn inner_name(&self, current: &CurrentAction, action: &SyntaxNode) -> Arc<str> {
         let variable =
-            action.get("type").and_then(Node::as_str).is_some_and(|text| text.to_lowercase().contains("variable"));
-        let own = action.get("name").and_then(Node::as_str).filter(|name| !variable && !name.is_empty());
+            action.get("type").and_then(SyntaxNode::as_str).is_some_and(|text| text.to_lowercase().contains("variable"));
+        let own = action.get("name").and_then(SyntaxNode::as_str).filter(|name| !variable && !name.is_empty());
         own.map_or_else(|| format!("{}_action", current.name).into(), Arc::from)
     }
 
-    fn refuse_inner_retry(&mut self, action: &Node) {
+    fn refuse_inner_retry(&mut self, action: &SyntaxNode) {
         let inner = action.as_map().into_iter().flatten();
         for (key, _) in
             inner.filter(|(key, _)| ["retry", "runAfter"].iter().any(|name| key.text.eq_ignore_ascii_case(name)))
@@ -270,8 +270,8 @@ impl Compiler<'_> {
         node.retry = retry;
     }
 
-    fn retry_output(&mut self, child: &str, span: Span, scope: ScopeId) -> windlass_core::plan::ExprId {
-        let quoted = expr::quoted(child);
+    fn retry_output(&mut self, child: &str, span: Span, scope: NameScopeId) -> windlass_core::plan::ExprId {
+        let quoted = expr::quote(child);
         let at = Span::at(span.start);
         let (end, attempts) = (format!("actions({quoted})"), format!("actions({quoted})?['attempts']"));
         let report = |status: &str, name: &str, value: String| {
@@ -281,17 +281,17 @@ impl Compiler<'_> {
         let succeeded = report("success", "result", format!("outputs({quoted})"));
         let failed = report("failed", "error", format!("{end}?['error']"));
         let text = format!("@if(equals({end}?['status'], 'Succeeded'), {succeeded}, {failed})");
-        self.value(&Node::text(text, at), scope)
+        self.value(&SyntaxNode::text(text, at), scope)
     }
 }
 
 /// A code of HTTP or a class of them, a kind, or a code of the engine or of a tool, which are all written `LikeThis`.
-fn may_be_an_error(wanted: &str) -> bool {
-    let status = wanted.parse().is_ok_and(|code: u16| (100..600).contains(&code));
+fn may_be_an_error(name: &str) -> bool {
+    let status = name.parse().is_ok_and(|code: u16| (100..600).contains(&code));
     let class =
-        wanted.to_lowercase().strip_suffix("xx").is_some_and(|hundred| matches!(hundred, "1" | "2" | "3" | "4" | "5"));
-    let pascal = wanted.starts_with(|first: char| first.is_ascii_uppercase())
-        && wanted.contains(|letter: char| letter.is_ascii_lowercase())
-        && wanted.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    status || class || pascal || KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(wanted))
+        name.to_lowercase().strip_suffix("xx").is_some_and(|hundred| matches!(hundred, "1" | "2" | "3" | "4" | "5"));
+    let pascal = name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.contains(|letter: char| letter.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    status || class || pascal || KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(name))
 }

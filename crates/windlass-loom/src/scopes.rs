@@ -7,33 +7,33 @@ use windlass_core::plan::NodeId;
 use windlass_syntax::Span;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ScopeId(pub usize);
+pub(crate) struct NameScopeId(pub usize);
 
 /// The scope of the whole run.
-pub(crate) const RUN: ScopeId = ScopeId(0);
+pub(crate) const RUN: NameScopeId = NameScopeId(0);
 
 /// The scope of triggers: there is no run yet.
-pub(crate) const TRIGGER: ScopeId = ScopeId(1);
+pub(crate) const TRIGGER: NameScopeId = NameScopeId(1);
 
 /// Where an action stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ActionPosition {
     pub parent: NodeId,
-    pub scope: ScopeId,
+    pub scope: NameScopeId,
     /// Directly in the workflow, not inside another action.
     pub top: bool,
 }
 
-pub(crate) struct Scope {
-    pub parent: Option<ScopeId>,
+pub(crate) struct NameScope {
+    pub parent: Option<NameScopeId>,
     /// The loop whose body this is.
-    pub around: Option<LoopFrame>,
+    pub enclosing_loop: Option<LoomLoop>,
     /// By name in lower case, because names must differ in more than that.
-    pub names: HashMap<String, Named>,
+    pub names: HashMap<String, NamedAction>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct LoopFrame {
+pub(crate) struct LoomLoop {
     pub name: Arc<str>,
     pub node: NodeId,
     pub foreach: bool,
@@ -42,32 +42,32 @@ pub(crate) struct LoopFrame {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedAction {
     pub name: Arc<str>,
     pub span: Span,
     /// Known once the action has been begun.
     pub node: Option<NodeId>,
 }
 
-pub(crate) struct Scopes(Vec<Scope>);
+pub(crate) struct Scopes(Vec<NameScope>);
 
 impl Scopes {
     pub(crate) fn new() -> Scopes {
-        let empty = || Scope { parent: None, around: None, names: HashMap::new() };
+        let empty = || NameScope { parent: None, enclosing_loop: None, names: HashMap::new() };
         Scopes(vec![empty(), empty()])
     }
 
-    pub(crate) fn open(&mut self, parent: ScopeId, around: LoopFrame) -> ScopeId {
-        self.0.push(Scope { parent: Some(parent), around: Some(around), names: HashMap::new() });
-        ScopeId(self.0.len() - 1)
+    pub(crate) fn open(&mut self, parent: NameScopeId, enclosing_loop: LoomLoop) -> NameScopeId {
+        self.0.push(NameScope { parent: Some(parent), enclosing_loop: Some(enclosing_loop), names: HashMap::new() });
+        NameScopeId(self.0.len() - 1)
     }
 
-    pub(crate) fn get_mut(&mut self, id: ScopeId) -> &mut Scope {
+    pub(crate) fn get_mut(&mut self, id: NameScopeId) -> &mut NameScope {
         &mut self.0[id.0]
     }
 
     /// The scope and those around it, innermost first.
-    pub(crate) fn chain(&self, id: ScopeId) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn chain(&self, id: NameScopeId) -> impl Iterator<Item = &NameScope> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let scope = &self.0[next?.0];
@@ -77,16 +77,16 @@ impl Scopes {
     }
 
     /// The loops around a scope, innermost first.
-    pub(crate) fn loops(&self, id: ScopeId) -> impl Iterator<Item = &LoopFrame> {
-        self.chain(id).filter_map(|scope| scope.around.as_ref())
+    pub(crate) fn loops(&self, id: NameScopeId) -> impl Iterator<Item = &LoomLoop> {
+        self.chain(id).filter_map(|scope| scope.enclosing_loop.as_ref())
     }
 
     /// The bodies of loops in sight that hold a name: of the innermost place where there are any.
-    pub(crate) fn bodies_with(&self, id: ScopeId, lower: &str) -> Vec<&Scope> {
+    pub(crate) fn bodies_with(&self, id: NameScopeId, lower: &str) -> Vec<&NameScope> {
         let mut next = Some(id);
         while let Some(id) = next {
-            let holds = |scope: &&Scope| scope.parent == Some(id) && scope.names.contains_key(lower);
-            let found: Vec<&Scope> = self.0.iter().filter(holds).collect();
+            let holds = |scope: &&NameScope| scope.parent == Some(id) && scope.names.contains_key(lower);
+            let found: Vec<&NameScope> = self.0.iter().filter(holds).collect();
             if !found.is_empty() {
                 return found;
             }
@@ -95,12 +95,12 @@ impl Scopes {
         Vec::new()
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &NameScope> {
         self.0.iter()
     }
 
     /// Whether a scope is another one or inside it.
-    pub(crate) fn is_within(&self, inner: ScopeId, outer: ScopeId) -> bool {
+    pub(crate) fn is_within(&self, inner: NameScopeId, outer: NameScopeId) -> bool {
         let mut next = Some(inner);
         while let Some(id) = next {
             if id == outer {

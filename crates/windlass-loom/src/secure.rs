@@ -3,28 +3,28 @@
 use std::collections::BTreeSet;
 
 use windlass_core::plan::{Action, NodeId, NodeKind, Redaction};
-use windlass_dialect::Findings;
-use windlass_syntax::{Node, Object, Span, did_you_mean, expect_list};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNode, ObjectReader, Span, did_you_mean, expect_list};
 
 use crate::codes;
-use crate::compiler::{Compiler, Use};
-use crate::expr::Refers;
+use crate::compiler::{LoomCompiler, NameUse};
+use crate::expr::ReferenceKind;
 
 const PROPERTIES: [&str; 2] = ["inputs", "outputs"];
 
 /// What is known to hold secured values.
 #[derive(Default)]
-struct Tainted {
+struct SecuredValues {
     /// In lower case.
     variables: BTreeSet<String>,
     /// Loops over secured items.
     loops: BTreeSet<NodeId>,
 }
 
-impl Compiler<'_> {
-    pub(crate) fn secure_data(&mut self, node: &Node) -> Redaction {
+impl LoomCompiler<'_> {
+    pub(crate) fn secure_data(&mut self, node: &SyntaxNode) -> Redaction {
         let mut redaction = Redaction::default();
-        let Some(mut object) = Object::read(node, "`secureData`", &mut self.diagnostics) else { return redaction };
+        let Some(mut object) = ObjectReader::read(node, "`secureData`", &mut self.diagnostics) else { return redaction };
         let properties = object.take("properties");
         object.finish(codes::UNKNOWN_KEY, "`secureData`", &mut self.diagnostics);
         let Some(properties) = properties else {
@@ -49,15 +49,15 @@ impl Compiler<'_> {
 
     /// Whoever reads what is secured must not show it either: actions that only compute give it on, variables keep it, and so
     /// may the workflow's outputs.
-    pub(crate) fn spread_redaction(&mut self, uses: &[Use]) {
+    pub(crate) fn spread_redaction(&mut self, uses: &[NameUse]) {
         let of_trigger = self.plan.redaction.inputs;
         if !of_trigger && !self.plan.nodes.iter().any(|node| node.redaction.outputs) {
             return;
         }
-        let mut tainted = Tainted::default();
+        let mut secured = SecuredValues::default();
         if of_trigger {
-            for place in self.readers_of_the_trigger() {
-                self.redact_reader(place, &mut tainted);
+            for reader in self.trigger_readers() {
+                self.redact_reader(reader, &mut secured);
             }
         }
         if self.any_action_read {
@@ -66,13 +66,13 @@ impl Compiler<'_> {
             self.plan.redaction.outputs = true;
         }
         loop {
-            let before = (self.redaction_count(), tainted.variables.len(), tainted.loops.len());
+            let before = (self.redaction_count(), secured.variables.len(), secured.loops.len());
             for found in uses {
-                if self.is_secured(found, &tainted) {
-                    self.redact_reader(found.node, &mut tainted);
+                if self.is_secured(found, &secured) {
+                    self.redact_reader(found.node, &mut secured);
                 }
             }
-            if before == (self.redaction_count(), tainted.variables.len(), tainted.loops.len()) {
+            if before == (self.redaction_count(), secured.variables.len(), secured.loops.len()) {
                 return;
             }
         }
@@ -83,17 +83,17 @@ impl Compiler<'_> {
         (self.plan.nodes.iter().map(|node| count(node.redaction)).sum(), self.plan.redaction.outputs)
     }
 
-    fn is_secured(&self, found: &Use, tainted: &Tainted) -> bool {
-        match found.refers {
-            Refers::Variable if tainted.variables.contains(&found.name.to_lowercase()) => true,
-            Refers::Action | Refers::Result | Refers::Variable => {
-                self.reads(found).is_some_and(|node| self.gives_secured(node))
+    fn is_secured(&self, found: &NameUse, secured: &SecuredValues) -> bool {
+        match found.kind {
+            ReferenceKind::Variable if secured.variables.contains(&found.name.to_lowercase()) => true,
+            ReferenceKind::Action | ReferenceKind::Result | ReferenceKind::Variable => {
+                self.output_read_by(found).is_some_and(|node| self.gives_secured(node))
             }
-            Refers::Loop | Refers::Item | Refers::Element => {
+            ReferenceKind::Loop | ReferenceKind::Item | ReferenceKind::Element => {
                 let mut around = std::iter::successors(found.node, |node| self.plan.node(*node).parent);
-                around.any(|node| tainted.loops.contains(&node))
+                around.any(|node| secured.loops.contains(&node))
             }
-            Refers::Parameter | Refers::Setting => false,
+            ReferenceKind::Parameter | ReferenceKind::Setting => false,
         }
     }
 
@@ -103,7 +103,7 @@ impl Compiler<'_> {
     }
 
     /// None stands for the workflow's outputs.
-    fn redact_reader(&mut self, reader: Option<NodeId>, tainted: &mut Tainted) {
+    fn redact_reader(&mut self, reader: Option<NodeId>, secured: &mut SecuredValues) {
         let Some(id) = reader else {
             self.plan.redaction.outputs = true;
             return;
@@ -114,21 +114,21 @@ impl Compiler<'_> {
             NodeKind::Pipeline(pipeline) => {
                 node.redaction.outputs |= !pipeline.tasks.iter().any(|task| matches!(task.action, Action::Effect(_)));
             }
-            NodeKind::Loop(_) => drop(tainted.loops.insert(id)),
+            NodeKind::Loop(_) => drop(secured.loops.insert(id)),
             _ => {}
         }
         let span = Span::new(node.span.start as usize, node.span.end as usize);
         let inside = |write: Span| write.start >= span.start && write.end <= span.end;
         let is_leaf = self.plan.node(id).kind.children().is_empty();
         let written = self.writes.iter().filter(|write| is_leaf && inside(write.span));
-        tainted.variables.extend(written.map(|write| write.name.clone()));
+        secured.variables.extend(written.map(|write| write.name.clone()));
     }
 
     /// The actions whose expressions speak of the trigger; None for the workflow's outputs.
-    fn readers_of_the_trigger(&self) -> Vec<Option<NodeId>> {
-        let speaks =
+    fn trigger_readers(&self) -> Vec<Option<NodeId>> {
+        let mentions_trigger =
             |source: &windlass_value::Value| windlass_value::to_json(source).to_lowercase().contains("trigger");
-        let all = self.plan.expressions.iter().filter(|expression| speaks(&expression.source));
+        let all = self.plan.expressions.iter().filter(|expression| mentions_trigger(&expression.source));
         all.map(|expression| {
             let holds = |node: &windlass_core::plan::Node| {
                 node.span.start <= expression.span.start && expression.span.end <= node.span.end

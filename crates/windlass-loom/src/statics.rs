@@ -1,14 +1,14 @@
 //! Static results: what an action gives instead of running, so that a definition can be tried without the world.
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, Rule, Task};
-use windlass_dialect::Findings;
-use windlass_syntax::{Node, Object, Span, did_you_mean, expect_text, list_of, to_value};
+use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, TaskRule, Task};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, to_value};
 use windlass_value::Value;
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 
 /// An entry of `staticResults`.
 #[derive(Clone)]
@@ -21,18 +21,18 @@ pub(crate) struct StaticResult {
     pub span: Span,
 }
 
-impl Compiler<'_> {
-    pub(crate) fn static_results(&mut self, node: &Node) {
-        let Some(object) = Object::read(node, "`staticResults`", &mut self.diagnostics) else { return };
-        for (key, node) in object.rest() {
+impl LoomCompiler<'_> {
+    pub(crate) fn static_results(&mut self, node: &SyntaxNode) {
+        let Some(object) = ObjectReader::read(node, "`staticResults`", &mut self.diagnostics) else { return };
+        for (key, node) in object.unread_entries() {
             if let Some(result) = self.read_static_result(&key.text, node) {
                 self.static_results.insert(key.text.to_lowercase(), result);
             }
         }
     }
 
-    fn read_static_result(&mut self, name: &str, node: &Node) -> Option<StaticResult> {
-        let mut object = Object::read(node, "a static result", &mut self.diagnostics)?;
+    fn read_static_result(&mut self, name: &str, node: &SyntaxNode) -> Option<StaticResult> {
+        let mut object = ObjectReader::read(node, "a static result", &mut self.diagnostics)?;
         let (status, outputs) = (object.take("status"), object.take("outputs"));
         let (error, code) = (object.take("error"), object.take("code"));
         object.finish(codes::UNKNOWN_KEY, "a static result", &mut self.diagnostics);
@@ -40,14 +40,14 @@ impl Compiler<'_> {
             Some(node) => self.status(node)?,
             None => Status::Succeeded,
         };
-        let error = error.and_then(|node| Object::read(node, "`error`", &mut self.diagnostics));
+        let error = error.and_then(|node| ObjectReader::read(node, "`error`", &mut self.diagnostics));
         let (error_code, message) = error.map_or((None, None), |mut error| {
             let found = (error.take("code"), error.take("message"));
             error.ignore(&["details", "innerError", "target"]);
             error.finish(codes::UNKNOWN_KEY, "`error`", &mut self.diagnostics);
             found
         });
-        let mut text = |node: Option<&Node>, what: &str| {
+        let mut text = |node: Option<&SyntaxNode>, what: &str| {
             node.and_then(|node| expect_text(node, what, &mut self.diagnostics)).map(|text| text.text.clone())
         };
         let code = text(error_code.or(code), "`code`").unwrap_or_else(|| "ActionFailed".to_owned());
@@ -63,8 +63,8 @@ impl Compiler<'_> {
     }
 
     /// The static result that an action's `runtimeConfiguration` asks for, unless it is switched off.
-    pub(crate) fn wanted_static_result(&mut self, node: &Node) -> Option<StaticResult> {
-        let mut object = Object::read(node, "`staticResult`", &mut self.diagnostics)?;
+    pub(crate) fn requested_static_result(&mut self, node: &SyntaxNode) -> Option<StaticResult> {
+        let mut object = ObjectReader::read(node, "`staticResult`", &mut self.diagnostics)?;
         let (name, options) = (object.take("name"), object.take("staticResultOptions"));
         object.finish(codes::UNKNOWN_KEY, "`staticResult`", &mut self.diagnostics);
         let enabled = options.map_or(Some(true), |node| self.is_enabled(node))?;
@@ -78,7 +78,7 @@ impl Compiler<'_> {
         if found.is_none() {
             let known = || self.static_results.values().map(|result| result.name.as_str());
             let hint = did_you_mean(text, known()).unwrap_or_else(|| match known().next() {
-                Some(_) => format!("static results: {}", list_of(known())),
+                Some(_) => format!("static results: {}", format_names(known())),
                 None => "add it under `staticResults`, beside `actions`".to_owned(),
             });
             self.error(codes::UNKNOWN_STATIC_RESULT, name.span, format!("there is no static result `{text}`"), hint);
@@ -86,7 +86,7 @@ impl Compiler<'_> {
         found.filter(|_| enabled)
     }
 
-    fn is_enabled(&mut self, node: &Node) -> Option<bool> {
+    fn is_enabled(&mut self, node: &SyntaxNode) -> Option<bool> {
         let text = &expect_text(node, "`staticResultOptions`", &mut self.diagnostics)?.text;
         match text.to_lowercase().as_str() {
             "enabled" => Some(true),
@@ -102,7 +102,7 @@ impl Compiler<'_> {
     }
 
     /// Puts a static result in the place of what was compiled. What is inside an action would be gone with it.
-    pub(crate) fn replaced_by(&mut self, current: &Current, result: &StaticResult) -> Option<NodeKind> {
+    pub(crate) fn replace_with_static_result(&mut self, current: &CurrentAction, result: &StaticResult) -> Option<NodeKind> {
         if current.kind.holds_actions() {
             let at = Span::new(current.fields.span().start, current.fields.span().start + 1);
             let message = format!("a static result for an action of type `{}` is not supported", current.fields.label);
@@ -119,7 +119,7 @@ impl Compiler<'_> {
         if !matches!(result.status, Status::Succeeded | Status::Skipped) {
             let error = Some(self.constant(result.error.clone(), result.span));
             let directive = Directive::Fail { status: result.status, error };
-            task.rules.push(Rule::new(directive));
+            task.rules.push(TaskRule::new(directive));
         }
         Some(NodeKind::Pipeline(Pipeline { tasks: vec![task] }))
     }

@@ -1,16 +1,16 @@
 //! Time: durations, intervals, timeouts, and the actions that wait.
 
 use windlass_core::Status;
-use windlass_core::plan::{Amount, ExprId, NodeKind, Timeout, Wait};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, Text, did_you_mean, expect_text, list_of};
+use windlass_core::plan::{Amount, ExprId, NodeKind, NodeTimeout, Wait};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, SpannedText, did_you_mean, expect_text, format_names};
 use windlass_value::{Duration, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::LoomCompiler;
 use crate::expr;
-use crate::scopes::ScopeId;
+use crate::scopes::NameScopeId;
 use crate::types::ActionType;
 
 const UNITS: &[(&str, u64)] = &[("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800)];
@@ -22,9 +22,9 @@ fn is_month(unit: &str) -> bool {
     unit.trim().eq_ignore_ascii_case("month") || unit.trim().eq_ignore_ascii_case("months")
 }
 
-impl Compiler<'_> {
-    pub(crate) fn wait(&mut self, current: &mut Current) -> Option<NodeKind> {
-        let scope = current.place.scope;
+impl LoomCompiler<'_> {
+    pub(crate) fn wait(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        let scope = current.position.scope;
         let (key, node) = match current.fields.take_any(&["interval", "until", "signal"], &mut self.diagnostics) {
             Some(found) => found,
             None => {
@@ -36,14 +36,14 @@ impl Compiler<'_> {
             return self.wait_for_signal(current, node);
         }
         if key.text.eq_ignore_ascii_case("interval") {
-            if node.get("unit").and_then(Node::as_str).is_some_and(is_month) {
+            if node.get("unit").and_then(SyntaxNode::as_str).is_some_and(is_month) {
                 return self.months(node, scope).map(|until| NodeKind::Wait(Wait::Until(until)));
             }
             return self.interval(node, scope).map(|amount| NodeKind::Wait(Wait::Delay(amount)));
         }
         let timestamp = match node.as_map() {
             Some(_) => {
-                let mut object = Object::read(node, "`until`", &mut self.diagnostics)?;
+                let mut object = ObjectReader::read(node, "`until`", &mut self.diagnostics)?;
                 let timestamp = object.take("timestamp");
                 object.finish(codes::UNKNOWN_KEY, "`until`", &mut self.diagnostics);
                 if timestamp.is_none() {
@@ -58,8 +58,8 @@ impl Compiler<'_> {
     }
 
     /// Months differ in length: the end of the wait is a point in time, counted from when the action begins.
-    fn months(&mut self, node: &Node, scope: ScopeId) -> Option<ExprId> {
-        let mut object = Object::read(node, "an interval", &mut self.diagnostics)?;
+    fn months(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<ExprId> {
+        let mut object = ObjectReader::read(node, "an interval", &mut self.diagnostics)?;
         let count = object.take("count");
         object.ignore(&["unit"]);
         object.finish(codes::UNKNOWN_KEY, "an interval", &mut self.diagnostics);
@@ -69,11 +69,11 @@ impl Compiler<'_> {
             return None;
         };
         let text = match &count.kind {
-            Kind::Number(Value::Int(number)) if (0..=MAX_MONTHS).contains(number) => {
-                Text::synthetic(format!("@addToTime(utcNow(), {number}, 'Month')"))
+            SyntaxNodeKind::Number(Value::Int(number)) if (0..=MAX_MONTHS).contains(number) => {
+                SpannedText::synthetic(format!("@addToTime(utcNow(), {number}, 'Month')"))
             }
-            Kind::Str(text) if expr::is_whole_expression(&text.text) => {
-                text.wrapped("@addToTime(utcNow(), ", 1, ", 'Month')")
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
+                text.wrap("@addToTime(utcNow(), ", 1, ", 'Month')")
             }
             _ => {
                 let message = format!("`count` cannot be {}", count.describe());
@@ -82,14 +82,14 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        Some(self.value(&Node::new(count.span, Kind::Str(text)), scope))
+        Some(self.value(&SyntaxNode::new(count.span, SyntaxNodeKind::Str(text)), scope))
     }
 
     /// `{"interval": {"count", "unit"}}`, `{"count", "unit"}`, or a duration.
-    pub(crate) fn delay(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+    pub(crate) fn delay(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match node.as_map() {
             Some(entries) if entries.iter().any(|(key, _)| key.text.eq_ignore_ascii_case("interval")) => {
-                let mut object = Object::read(node, "`delay`", &mut self.diagnostics)?;
+                let mut object = ObjectReader::read(node, "`delay`", &mut self.diagnostics)?;
                 let interval = object.take("interval");
                 object.finish(codes::UNKNOWN_KEY, "`delay`", &mut self.diagnostics);
                 self.interval(interval?, scope)
@@ -99,11 +99,11 @@ impl Compiler<'_> {
     }
 
     /// `{"count", "unit"}`, or a duration.
-    fn interval(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+    fn interval(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         if node.as_map().is_none() {
             return self.duration(node, "the interval", scope);
         }
-        let mut object = Object::read(node, "an interval", &mut self.diagnostics)?;
+        let mut object = ObjectReader::read(node, "an interval", &mut self.diagnostics)?;
         let (count, unit) = (object.take("count"), object.take("unit"));
         object.finish(codes::UNKNOWN_KEY, "an interval", &mut self.diagnostics);
         for (found, name) in [(count, "count"), (unit, "unit")] {
@@ -115,15 +115,15 @@ impl Compiler<'_> {
         let seconds = self.unit(unit?);
         let (count, seconds) = (count?, seconds?);
         match &count.kind {
-            Kind::Str(text) if expr::is_whole_expression(&text.text) => {
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
                 let scaled = match seconds {
                     1 => text.clone(),
-                    _ => text.wrapped("@mul(", 1, &format!(", {seconds})")),
+                    _ => text.wrap("@mul(", 1, &format!(", {seconds})")),
                 };
-                let node = Node::new(count.span, Kind::Str(scaled));
+                let node = SyntaxNode::new(count.span, SyntaxNodeKind::Str(scaled));
                 Some(Amount::Computed(self.value(&node, scope)))
             }
-            Kind::Number(number) => self.span_of_time(number, seconds, count.span).map(Amount::Fixed),
+            SyntaxNodeKind::Number(number) => self.duration_from_count(number, seconds, count.span).map(Amount::Fixed),
             _ => {
                 let message = format!("`count` must be a number or an expression, found {}", count.describe());
                 self.error(codes::WRONG_KIND, count.span, message, "such as 5, or \"@variables('seconds')\"");
@@ -132,7 +132,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn span_of_time(&mut self, number: &Value, seconds: u64, span: Span) -> Option<Duration> {
+    fn duration_from_count(&mut self, number: &Value, seconds: u64, span: Span) -> Option<Duration> {
         let micros = match number {
             Value::Int(count) => u64::try_from(*count).ok().and_then(|count| count.checked_mul(seconds * 1_000_000)),
             Value::Float(count) if *count >= 0.0 && *count < 1e12 => {
@@ -148,7 +148,7 @@ impl Compiler<'_> {
     }
 
     /// How many seconds a unit has.
-    fn unit(&mut self, node: &Node) -> Option<u64> {
+    fn unit(&mut self, node: &SyntaxNode) -> Option<u64> {
         let text = &expect_text(node, "`unit`", &mut self.diagnostics)?.text;
         let lower = text.trim().to_lowercase();
         let singular = lower.strip_suffix('s').unwrap_or(&lower);
@@ -158,14 +158,14 @@ impl Compiler<'_> {
         let problem = match singular {
             "month" | "year" => {
                 let message = format!("the unit `{text}` is not supported here: it has no fixed length");
-                Diagnostic::error(codes::NOT_SUPPORTED, node.span, message).hint(
+                Diagnostic::error(codes::NOT_SUPPORTED, node.span, message).with_hint(
                     "wait until a point in time: {\"until\": {\"timestamp\": \"@addToTime(utcNow(), 1, 'Month')\"}}",
                 )
             }
             _ => {
                 let names = || UNITS.iter().map(|(name, _)| *name);
-                let hint = did_you_mean(singular, names()).unwrap_or_else(|| format!("units: {}", list_of(names())));
-                Diagnostic::error(codes::BAD_VALUE, node.span, format!("there is no unit `{text}`")).hint(hint)
+                let hint = did_you_mean(singular, names()).unwrap_or_else(|| format!("units: {}", format_names(names())));
+                Diagnostic::error(codes::BAD_VALUE, node.span, format!("there is no unit `{text}`")).with_hint(hint)
             }
         };
         self.push(problem);
@@ -173,8 +173,8 @@ impl Compiler<'_> {
     }
 
     /// An ISO 8601 duration, or an expression that gives one.
-    pub(crate) fn duration(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<Duration>> {
-        let Kind::Str(text) = &node.kind else {
+    pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str, scope: NameScopeId) -> Option<Amount<Duration>> {
+        let SyntaxNodeKind::Str(text) = &node.kind else {
             let message = format!("{what} must be a duration such as \"PT5S\", found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write it as ISO 8601: \"PT30S\", \"PT5M\", \"PT1H\"");
             return None;
@@ -185,7 +185,7 @@ impl Compiler<'_> {
         self.fixed_duration(text, node.span, what).map(Amount::Fixed)
     }
 
-    fn fixed_duration(&mut self, text: &Text, span: Span, what: &str) -> Option<Duration> {
+    fn fixed_duration(&mut self, text: &SpannedText, span: Span, what: &str) -> Option<Duration> {
         let parsed = Duration::parse_iso(&text.text);
         if parsed.is_none() {
             let message = format!("{what} is not a duration: {:?}", text.text);
@@ -195,7 +195,7 @@ impl Compiler<'_> {
     }
 
     /// A duration that must be written down.
-    pub(crate) fn literal_duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
+    pub(crate) fn literal_duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Duration> {
         let text = expect_text(node, what, &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
             let message = format!("{what} cannot be an expression: that is not supported");
@@ -206,8 +206,8 @@ impl Compiler<'_> {
     }
 
     /// `timeout` is the seed's, `limit.timeout` Azure's; a condition loop keeps its `limit` to itself.
-    pub(crate) fn action_timeout(&mut self, current: &mut Current, kind: ActionType) -> Option<Timeout> {
-        let scope = current.place.scope;
+    pub(crate) fn action_timeout(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeTimeout> {
+        let scope = current.position.scope;
         let own = current.fields.action().take_entry("timeout");
         let loops = matches!(kind, ActionType::Until | ActionType::While | ActionType::DoUntil);
         let limit = if loops { None } else { current.fields.action().take("limit") };
@@ -215,7 +215,7 @@ impl Compiler<'_> {
         if let (Some((key, _)), Some(other)) = (own, limit) {
             let problem =
                 Diagnostic::error(codes::CONFLICT, key.span, "`timeout` and `limit.timeout` exclude each other");
-            self.push(problem.label(other.span, "the other").hint("keep one of the two"));
+            self.push(problem.with_label(other.span, "the other").with_hint("keep one of the two"));
         }
         let (node, after, status) = match own {
             Some((_, node)) => (node, self.timeout_amount(node, scope)?, Status::TimedOut),
@@ -224,21 +224,21 @@ impl Compiler<'_> {
         if after == Amount::Fixed(Duration::ZERO) {
             self.error(codes::BAD_VALUE, node.span, "`timeout` cannot be zero", "leave it out for no timeout");
         }
-        Some(Timeout { after, status })
+        Some(NodeTimeout { after, status })
     }
 
-    fn limit_timeout<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
-        let mut object = Object::read(node, "`limit`", &mut self.diagnostics)?;
+    fn limit_timeout<'n>(&mut self, node: &'n SyntaxNode) -> Option<&'n SyntaxNode> {
+        let mut object = ObjectReader::read(node, "`limit`", &mut self.diagnostics)?;
         let timeout = object.take("timeout");
         object.finish(codes::UNKNOWN_KEY, "`limit` of this action", &mut self.diagnostics);
         timeout
     }
 
     /// Loom writes milliseconds as a number.
-    fn timeout_amount(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+    fn timeout_amount(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match &node.kind {
-            Kind::Number(Value::Int(ms)) if *ms > 0 => Some(Amount::Fixed(Duration::from_ms(ms.unsigned_abs()))),
-            Kind::Number(_) => {
+            SyntaxNodeKind::Number(Value::Int(ms)) if *ms > 0 => Some(Amount::Fixed(Duration::from_ms(ms.unsigned_abs()))),
+            SyntaxNodeKind::Number(_) => {
                 let hint = "a number is in milliseconds and more than 0; better write \"PT30S\"";
                 self.error(codes::BAD_VALUE, node.span, format!("`timeout` cannot be {}", node.describe()), hint);
                 None

@@ -1,56 +1,56 @@
 //! What starts a run: kept in the plan for whoever listens.
 
 use windlass_core::plan::{ExprId, Trigger};
-use windlass_dialect::{Findings, source_span};
+use windlass_dialect::{DiagnosticSink, source_span};
 use windlass_syntax::{
-    Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest, to_value,
+    Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names, nearest, to_value,
 };
-use windlass_value::{Map, Mode, Timestamp, Value};
+use windlass_value::{Map, ExpressionMode, Timestamp, Value};
 
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::expr::{self, Tongue};
+use crate::compiler::LoomCompiler;
+use crate::expr::{self, ExprLanguage};
 use crate::scopes::TRIGGER;
 
 /// Who can start a run by a trigger of this type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Listens {
+enum StartedBy {
     /// Somebody who may wait for an answer.
     Caller,
     /// A schedule, or asking again and again.
     Clock,
     /// Nothing that belongs to this engine.
-    Nobody,
+    Unsupported,
 }
 
-const TYPES: &[(&str, Listens)] = &[
-    ("apiConnection", Listens::Nobody),
-    ("apiConnectionNotification", Listens::Nobody),
-    ("apiConnectionWebhook", Listens::Nobody),
-    ("apiManagement", Listens::Nobody),
-    ("batch", Listens::Nobody),
-    ("http", Listens::Clock),
-    ("httpWebhook", Listens::Nobody),
-    ("manual", Listens::Caller),
-    ("openApiConnection", Listens::Nobody),
-    ("openApiConnectionNotification", Listens::Nobody),
-    ("openApiConnectionWebhook", Listens::Nobody),
-    ("recurrence", Listens::Clock),
-    ("request", Listens::Caller),
-    ("serviceProvider", Listens::Nobody),
-    ("slidingWindow", Listens::Nobody),
+const TYPES: &[(&str, StartedBy)] = &[
+    ("apiConnection", StartedBy::Unsupported),
+    ("apiConnectionNotification", StartedBy::Unsupported),
+    ("apiConnectionWebhook", StartedBy::Unsupported),
+    ("apiManagement", StartedBy::Unsupported),
+    ("batch", StartedBy::Unsupported),
+    ("http", StartedBy::Clock),
+    ("httpWebhook", StartedBy::Unsupported),
+    ("manual", StartedBy::Caller),
+    ("openApiConnection", StartedBy::Unsupported),
+    ("openApiConnectionNotification", StartedBy::Unsupported),
+    ("openApiConnectionWebhook", StartedBy::Unsupported),
+    ("recurrence", StartedBy::Clock),
+    ("request", StartedBy::Caller),
+    ("serviceProvider", StartedBy::Unsupported),
+    ("slidingWindow", StartedBy::Unsupported),
 ];
 
 const FREQUENCIES: &[&str] = &["Second", "Minute", "Hour", "Day", "Week", "Month", "Year"];
 const WEEK_DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const OPTIONS: &[&str] = &["SingleInstance", "EnableSchemaValidation", "SuppressWorkflowHeaders"];
 
-impl Compiler<'_> {
-    pub(crate) fn triggers(&mut self, node: &Node) {
-        let Some(object) = Object::read(node, "`triggers`", &mut self.diagnostics) else { return };
+impl LoomCompiler<'_> {
+    pub(crate) fn triggers(&mut self, node: &SyntaxNode) {
+        let Some(object) = ObjectReader::read(node, "`triggers`", &mut self.diagnostics) else { return };
         let max = self.limits().max_definition_triggers;
         let mut kinds = Vec::new();
-        for (index, (key, node)) in object.rest().enumerate() {
+        for (index, (key, node)) in object.unread_entries().enumerate() {
             if index == max {
                 let message = format!("the definition has more than {max} triggers");
                 self.over_limit(key.span, message, "definition_triggers_max");
@@ -58,14 +58,14 @@ impl Compiler<'_> {
             }
             kinds.extend(self.trigger(key, node));
         }
-        let somebody = kinds.iter().any(|(_, listens)| *listens == Listens::Caller);
-        self.nobody_to_answer = kinds.first().filter(|_| !somebody).map(|(name, _)| *name);
+        let has_caller = kinds.iter().any(|(_, listens)| *listens == StartedBy::Caller);
+        self.trigger_without_caller = kinds.first().filter(|_| !has_caller).map(|(name, _)| *name);
     }
 
-    fn trigger(&mut self, key: &Key, node: &Node) -> Option<(&'static str, Listens)> {
-        let mut object = Object::read(node, "a trigger", &mut self.diagnostics)?;
-        let (kind, listens) = self.trigger_type(&mut object)?;
-        if listens == Listens::Nobody {
+    fn trigger(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Option<(&'static str, StartedBy)> {
+        let mut object = ObjectReader::read(node, "a trigger", &mut self.diagnostics)?;
+        let (kind, started_by) = self.trigger_type(&mut object)?;
+        if started_by == StartedBy::Unsupported {
             let message = format!("nothing here starts a trigger of type `{kind}`");
             self.warning(codes::NO_EFFECT, key.span, message, "its settings are kept; start the run by hand");
         }
@@ -112,48 +112,48 @@ impl Compiler<'_> {
             settings: Value::map(settings),
             span: source_span(node.span),
         });
-        Some((kind, listens))
+        Some((kind, started_by))
     }
 
     /// One that says nothing is started by hand.
-    fn trigger_type(&mut self, object: &mut Object) -> Option<(&'static str, Listens)> {
+    fn trigger_type(&mut self, object: &mut ObjectReader) -> Option<(&'static str, StartedBy)> {
         let names = || TYPES.iter().map(|(name, _)| *name);
-        let Some(node) = object.take("type") else { return Some(("manual", Listens::Caller)) };
+        let Some(node) = object.take("type") else { return Some(("manual", StartedBy::Caller)) };
         let written = expect_text(node, "`type`", &mut self.diagnostics)?.text.trim();
         let found = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(written)).copied();
         if found.is_none() {
             let close = nearest(written, names());
             let hint = close.map(|name| format!("did you mean `{name}`?"));
-            let hint = hint.unwrap_or_else(|| format!("types: {}", list_of(names())));
+            let hint = hint.unwrap_or_else(|| format!("types: {}", format_names(names())));
             self.error(codes::UNKNOWN_TYPE, node.span, format!("there is no trigger type `{written}`"), hint);
         }
         found
     }
 
     /// What is delivered is read as `parseJson` would read it.
-    fn validation(&mut self, schema: &Node) -> ExprId {
-        let content = Node::text("@triggerBody()", Span::at(schema.span.start));
-        let source = Node::object(schema.span, [("content", content), ("schema", unevaluated(schema))]);
-        self.expression_in(Tongue::Parse, &source, Mode::Value, TRIGGER)
+    fn validation(&mut self, schema: &SyntaxNode) -> ExprId {
+        let content = SyntaxNode::text("@triggerBody()", Span::at(schema.span.start));
+        let source = SyntaxNode::object(schema.span, [("content", content), ("schema", unevaluated(schema))]);
+        self.expression_in(ExprLanguage::Parse, &source, ExpressionMode::Value, TRIGGER)
     }
 
     /// Conditions see what was delivered, and parameters; there is no run yet.
-    fn trigger_conditions(&mut self, node: &Node) -> Vec<ExprId> {
+    fn trigger_conditions(&mut self, node: &SyntaxNode) -> Vec<ExprId> {
         let items = expect_list(node, "`conditions`", &mut self.diagnostics).unwrap_or_default();
-        let condition = |item: &Node| {
-            let mut object = Object::read(item, "a condition", &mut self.diagnostics)?;
+        let condition = |item: &SyntaxNode| {
+            let mut object = ObjectReader::read(item, "a condition", &mut self.diagnostics)?;
             let expression = object.take("expression");
             object.ignore(&["dependsOn"]);
             object.finish(codes::UNKNOWN_KEY, "a condition", &mut self.diagnostics);
             if expression.is_none() {
                 self.error(codes::MISSING_KEY, item.span, "the condition has no `expression`", "add an `expression`");
             }
-            Some(self.expression(expression?, Mode::Condition, TRIGGER))
+            Some(self.expression(expression?, ExpressionMode::Condition, TRIGGER))
         };
         items.iter().filter_map(condition).collect()
     }
 
-    fn split_on(&mut self, node: &Node) -> Option<ExprId> {
+    fn split_on(&mut self, node: &SyntaxNode) -> Option<ExprId> {
         let text = expect_text(node, "`splitOn`", &mut self.diagnostics)?;
         if !expr::is_whole_expression(&text.text) {
             let hint = "such as \"@triggerBody()?['value']\"";
@@ -164,7 +164,7 @@ impl Compiler<'_> {
     }
 
     /// Whether deliveries are validated.
-    fn trigger_options(&mut self, node: &Node, settings: &mut Map) -> bool {
+    fn trigger_options(&mut self, node: &SyntaxNode, settings: &mut Map) -> bool {
         let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return false };
         let mut validated = false;
         for option in text.text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
@@ -179,7 +179,7 @@ impl Compiler<'_> {
                 Some(_) => {}
                 None => {
                     let hint = did_you_mean(option, OPTIONS.iter().copied());
-                    let hint = hint.unwrap_or_else(|| format!("supported: {}", list_of(OPTIONS.iter().copied())));
+                    let hint = hint.unwrap_or_else(|| format!("supported: {}", format_names(OPTIONS.iter().copied())));
                     let message = format!("the operation option `{option}` of a trigger is not supported");
                     self.error(codes::NOT_SUPPORTED, node.span, message, hint);
                 }
@@ -188,8 +188,8 @@ impl Compiler<'_> {
         validated
     }
 
-    fn trigger_configuration(&mut self, node: &Node, settings: &mut Map) {
-        let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+    fn trigger_configuration(&mut self, node: &SyntaxNode, settings: &mut Map) {
+        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
         if let Some(node) = object.take("secureData") {
             // What a trigger gets and what it gives is what the run begins with.
             self.plan.redaction.inputs |= !self.secure_data(node).is_none();
@@ -197,13 +197,13 @@ impl Compiler<'_> {
         object.ignore(&["paginationPolicy", "staticResult"]);
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
-        let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
+        let concurrency = concurrency.and_then(|node| ObjectReader::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
         let bounds = (self.limits().max_trigger_concurrency, self.limits().max_trigger_queued_runs);
         for (name, max) in [("runs", bounds.0), ("maximumWaitingRuns", bounds.1)] {
             if let Some(node) = concurrency.take(name) {
                 match &node.kind {
-                    Kind::Number(Value::Int(number)) if (1..=max).contains(number) => {
+                    SyntaxNodeKind::Number(Value::Int(number)) if (1..=max).contains(number) => {
                         settings.insert(name, *number);
                     }
                     _ => {
@@ -226,8 +226,8 @@ impl Compiler<'_> {
     }
 
     /// With the names and numbers in one spelling; what is computed stays as it is.
-    fn recurrence(&mut self, node: &Node) -> Option<Value> {
-        let mut object = Object::read(node, "`recurrence`", &mut self.diagnostics)?;
+    fn recurrence(&mut self, node: &SyntaxNode) -> Option<Value> {
+        let mut object = ObjectReader::read(node, "`recurrence`", &mut self.diagnostics)?;
         let mut kept = Map::new();
         match object.take("frequency") {
             Some(node) => {
@@ -265,7 +265,7 @@ impl Compiler<'_> {
     }
 
     /// A name out of a list, in its own spelling; an expression is left alone.
-    fn one_of(&mut self, node: &Node, what: &str, names: &'static [&'static str]) -> Option<Value> {
+    fn one_of(&mut self, node: &SyntaxNode, what: &str, names: &'static [&'static str]) -> Option<Value> {
         let text = expect_text(node, &format!("`{what}`"), &mut self.diagnostics)?.text.trim();
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(text));
         if found.is_none() && !expr::is_expression(text) {
@@ -277,10 +277,10 @@ impl Compiler<'_> {
         Some(Value::from(found.copied().unwrap_or(text)))
     }
 
-    fn interval_count(&mut self, node: &Node) -> Option<Value> {
+    fn interval_count(&mut self, node: &SyntaxNode) -> Option<Value> {
         match &node.kind {
-            Kind::Number(Value::Int(number)) if *number >= 1 => Some((*number).into()),
-            Kind::Str(text) if expr::is_expression(&text.text) => Some(text.text.as_str().into()),
+            SyntaxNodeKind::Number(Value::Int(number)) if *number >= 1 => Some((*number).into()),
+            SyntaxNodeKind::Str(text) if expr::is_expression(&text.text) => Some(text.text.as_str().into()),
             _ => {
                 let message = format!("`interval` cannot be {}", node.describe());
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 1");
@@ -290,7 +290,7 @@ impl Compiler<'_> {
     }
 
     /// Azure's times may leave out the zone: then `timeZone` says which.
-    fn check_start(&mut self, node: &Node, name: &str) {
+    fn check_start(&mut self, node: &SyntaxNode, name: &str) {
         let Some(text) = expect_text(node, &format!("`{name}`"), &mut self.diagnostics) else { return };
         let text = text.text.trim();
         let readable = |text: &str| Timestamp::parse_rfc3339(text).is_some();
@@ -300,15 +300,15 @@ impl Compiler<'_> {
         }
     }
 
-    fn check_zone(&mut self, node: &Node) {
+    fn check_zone(&mut self, node: &SyntaxNode) {
         let Some(text) = expect_text(node, "`timeZone`", &mut self.diagnostics) else { return };
         if let Some((message, hint)) = expr::zone_problem(&text.text).filter(|_| !expr::is_expression(&text.text)) {
             self.error(codes::BAD_VALUE, node.span, message, hint);
         }
     }
 
-    fn schedule(&mut self, node: &Node) -> Option<Value> {
-        let mut object = Object::read(node, "`schedule`", &mut self.diagnostics)?;
+    fn schedule(&mut self, node: &SyntaxNode) -> Option<Value> {
+        let mut object = ObjectReader::read(node, "`schedule`", &mut self.diagnostics)?;
         let mut kept = Map::new();
         for (name, min, max) in [("hours", 0, 23), ("minutes", 0, 59), ("monthDays", -31, 31)] {
             if let Some(node) = object.take(name) {
@@ -329,13 +329,13 @@ impl Compiler<'_> {
     }
 
     /// Designers write numbers as texts here, too.
-    fn numbers(&mut self, node: &Node, name: &str, min: i64, max: i64) -> Value {
+    fn numbers(&mut self, node: &SyntaxNode, name: &str, min: i64, max: i64) -> Value {
         let one = std::slice::from_ref(node);
         let mut kept = Vec::new();
         for item in node.as_list().unwrap_or(one) {
             let number = match &item.kind {
-                Kind::Number(Value::Int(number)) => Some(*number),
-                Kind::Str(text) => text.text.trim().parse().ok(),
+                SyntaxNodeKind::Number(Value::Int(number)) => Some(*number),
+                SyntaxNodeKind::Str(text) => text.text.trim().parse().ok(),
                 _ => None,
             };
             match number.filter(|number| (min..=max).contains(number)) {
@@ -343,7 +343,7 @@ impl Compiler<'_> {
                 None => {
                     let message = format!("`{name}` cannot hold {}", item.describe());
                     let problem = Diagnostic::error(codes::BAD_VALUE, item.span, message);
-                    self.push(problem.hint(format!("whole numbers from {min} to {max}")));
+                    self.push(problem.with_hint(format!("whole numbers from {min} to {max}")));
                 }
             }
         }
@@ -356,22 +356,22 @@ fn frequencies() -> String {
 }
 
 /// A schema is written down, so a name such as `@odata.id` means itself; `@@`, as exports have it, stands for `@`.
-fn unevaluated(node: &Node) -> Node {
+fn unevaluated(node: &SyntaxNode) -> SyntaxNode {
     let kind = match &node.kind {
-        Kind::Str(text) if needs_escape(&text.text) => return Node::text(expr::literal_text(&text.text), node.span),
-        Kind::List(items) => Kind::List(items.iter().map(unevaluated).collect()),
-        Kind::Map(entries) => Kind::Map(
+        SyntaxNodeKind::Str(text) if needs_escape(&text.text) => return SyntaxNode::text(expr::literal_text(&text.text), node.span),
+        SyntaxNodeKind::List(items) => SyntaxNodeKind::List(items.iter().map(unevaluated).collect()),
+        SyntaxNodeKind::Map(entries) => SyntaxNodeKind::Map(
             entries
                 .iter()
                 .map(|(key, value)| match needs_escape(&key.text) {
-                    true => (Key { text: expr::literal_text(&key.text), ..key.clone() }, unevaluated(value)),
+                    true => (SpannedKey { text: expr::literal_text(&key.text), ..key.clone() }, unevaluated(value)),
                     false => (key.clone(), unevaluated(value)),
                 })
                 .collect(),
         ),
         other => other.clone(),
     };
-    Node::new(node.span, kind)
+    SyntaxNode::new(node.span, kind)
 }
 
 fn needs_escape(text: &str) -> bool {

@@ -140,12 +140,12 @@ pub(crate) fn mockable(name: &str) -> Option<&'static str> {
 }
 
 /// For a known type that is not supported: what to do instead.
-pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+pub(crate) fn alternative_for(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }
 
 pub(crate) fn is_trigger(name: &str) -> bool {
-    instead_of(name) == Some(TRIGGER)
+    alternative_for(name) == Some(TRIGGER)
 }
 
 pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {

@@ -4,33 +4,33 @@ use std::collections::BTreeSet;
 
 use windlass_core::Status;
 use windlass_core::plan::{NodeId, NodeKind};
-use windlass_dialect::Findings;
+use windlass_dialect::DiagnosticSink;
 use windlass_syntax::Span;
 
 use crate::codes;
-use crate::compiler::{Compiler, Use};
-use crate::expr::Refers;
+use crate::compiler::{LoomCompiler, NameUse};
+use crate::expr::ReferenceKind;
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     /// A value is read if an expression names its action, or if it is part of an output that is read. The run's own
     /// output, when nothing else is said, holds those of all actions.
-    pub(crate) fn warn_unused_outputs(&mut self, uses: &[Use]) {
+    pub(crate) fn warn_unused_outputs(&mut self, uses: &[NameUse]) {
         if self.any_action_read || self.diagnostics.has_errors() {
             return;
         }
-        let mut open: Vec<NodeId> = uses.iter().filter_map(|found| self.reads(found)).collect();
+        let mut open: Vec<NodeId> = uses.iter().filter_map(|found| self.output_read_by(found)).collect();
         if self.plan.outputs.is_none() {
             open.push(self.plan.root);
         }
         let mut read = BTreeSet::new();
         while let Some(id) = open.pop() {
             if read.insert(id) {
-                open.extend(self.gives_those_of(id));
+                open.extend(self.output_sources(id));
             }
         }
         let watched = self.watched();
         for id in std::mem::take(&mut self.pure) {
-            if read.contains(&id) || self.matters(id, &watched) {
+            if read.contains(&id) || self.affects_flow(id, &watched) {
                 continue;
             }
             let node = self.plan.node(id);
@@ -43,26 +43,26 @@ impl Compiler<'_> {
     }
 
     /// The action, or the turns of the loop, whose output an expression reads.
-    pub(crate) fn reads(&self, found: &Use) -> Option<NodeId> {
-        match found.refers {
-            Refers::Action | Refers::Result => {
-                self.seen(found).unwrap_or_else(|| self.seen_inside(found).and_then(|(_, node)| node))
+    pub(crate) fn output_read_by(&self, found: &NameUse) -> Option<NodeId> {
+        match found.kind {
+            ReferenceKind::Action | ReferenceKind::Result => {
+                self.resolve_action(found).unwrap_or_else(|| self.resolve_inside_loop(found).and_then(|(_, node)| node))
             }
-            Refers::Variable => {
+            ReferenceKind::Variable => {
                 let lower = found.name.to_lowercase();
                 let of = match lower.strip_suffix("loopresult")? {
                     "" => None,
                     outer => Some(outer.strip_suffix('_')?.to_owned()),
                 };
-                let wanted = |name: &str| of.as_ref().is_none_or(|of| name.to_lowercase() == *of);
-                self.scopes.loops(found.scope).find(|frame| wanted(&frame.name)).map(|frame| frame.node)
+                let is_requested = |name: &str| of.as_ref().is_none_or(|of| name.to_lowercase() == *of);
+                self.scopes.loops(found.scope).find(|frame| is_requested(&frame.name)).map(|frame| frame.node)
             }
-            Refers::Loop | Refers::Item | Refers::Element | Refers::Parameter | Refers::Setting => None,
+            ReferenceKind::Loop | ReferenceKind::Item | ReferenceKind::Element | ReferenceKind::Parameter | ReferenceKind::Setting => None,
         }
     }
 
     /// The nodes whose outputs a node's output is made of. One with an output of its own says itself what it reads.
-    fn gives_those_of(&self, id: NodeId) -> Vec<NodeId> {
+    fn output_sources(&self, id: NodeId) -> Vec<NodeId> {
         let node = self.plan.node(id);
         match node.output {
             Some(_) => Vec::new(),
@@ -72,7 +72,7 @@ impl Compiler<'_> {
 
     /// Actions whose end somebody waits for in another way than succeeded: they are there to fail or not to fail. So is
     /// a `parseJson` anywhere inside of such an action.
-    fn matters(&self, id: NodeId, watched: &BTreeSet<NodeId>) -> bool {
+    fn affects_flow(&self, id: NodeId, watched: &BTreeSet<NodeId>) -> bool {
         let mut line = std::iter::successors(Some(id), |id| self.plan.node(*id).parent);
         match *self.plan.node(id).label == *"parseJson" {
             true => line.any(|id| watched.contains(&id)),

@@ -1,15 +1,15 @@
 //! Variables: declared at the top, written anywhere, shared by the whole run.
 
-use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, Write, WriteOp};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text, list_of, to_value};
+use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, VariableUpdate, WriteOp};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, to_value};
 use windlass_value::{Level, Value};
 
-use crate::actions::Current;
+use crate::actions::CurrentAction;
 use crate::codes;
-use crate::compiler::{Compiler, Variable, VariableWrite};
+use crate::compiler::{LoomCompiler, LoomVariable, VariableWrite};
 use crate::expr;
-use crate::scopes::ScopeId;
+use crate::scopes::NameScopeId;
 use crate::types::ActionType;
 
 const KINDS: &[(&str, VariableKind)] = &[
@@ -23,15 +23,15 @@ const KINDS: &[(&str, VariableKind)] = &[
     ("string", VariableKind::String),
 ];
 
-impl Compiler<'_> {
-    pub(crate) fn initialize_variable(&mut self, current: &mut Current) -> Option<NodeKind> {
-        if !current.place.top {
+impl LoomCompiler<'_> {
+    pub(crate) fn initialize_variable(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
+        if !current.position.top {
             let hint = "move it out; a `setVariable` in here can give the value";
             let span = current.fields.span();
             let at = Span::new(span.start, span.start + 1);
             self.error(codes::DECLARED_INSIDE, at, "variables are initialised at the top level only", hint);
         }
-        let scope = current.place.scope;
+        let scope = current.position.scope;
         let tasks: Vec<Task> = match current.fields.take("variables", &mut self.diagnostics) {
             Some(node) => self.declarations(node, scope),
             None => {
@@ -42,17 +42,17 @@ impl Compiler<'_> {
                 self.declare(name, kind, value, scope).into_iter().collect()
             }
         };
-        Some(NodeKind::Pipeline(labelled(tasks)?))
+        Some(NodeKind::Pipeline(label_tasks(tasks)?))
     }
 
-    fn declarations(&mut self, node: &Node, scope: ScopeId) -> Vec<Task> {
+    fn declarations(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Vec<Task> {
         let one = std::slice::from_ref(node);
         let items = node.as_list().unwrap_or(one);
         if items.is_empty() {
             self.error(codes::BAD_VALUE, node.span, "`variables` is empty", "add {\"name\", \"type\", \"value\"}");
         }
-        let declaration = |item: &Node| {
-            let mut object = Object::read(item, "a variable", &mut self.diagnostics)?;
+        let declaration = |item: &SyntaxNode| {
+            let mut object = ObjectReader::read(item, "a variable", &mut self.diagnostics)?;
             let (name, kind, value) = (object.take("name"), object.take("type"), object.take("value"));
             object.ignore(&["description"]);
             object.finish(codes::UNKNOWN_KEY, "a variable", &mut self.diagnostics);
@@ -64,27 +64,27 @@ impl Compiler<'_> {
         items.iter().filter_map(declaration).collect()
     }
 
-    fn declare(&mut self, name: &Node, kind: Option<&Node>, value: Option<&Node>, scope: ScopeId) -> Option<Task> {
+    fn declare(&mut self, name: &SyntaxNode, kind: Option<&SyntaxNode>, value: Option<&SyntaxNode>, scope: NameScopeId) -> Option<Task> {
         let written = self.variable_name(name)?;
         let kind = kind.map_or(Some(VariableKind::Any), |node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
         if let Some(node) = value {
             self.check_literal(&written, kind, literal(node), node.span);
         }
         let lower = written.to_lowercase();
-        let declared = Variable { name: written.clone(), kind, span: name.span };
+        let declared = LoomVariable { name: written.clone(), kind, span: name.span };
         if let Some(first) = self.variables.insert(lower.clone(), declared) {
             let message = format!("the variable `{written}` is declared twice");
             let problem = Diagnostic::error(codes::DECLARED_TWICE, name.span, message);
             self.push(
-                problem.label(first.span, "first here").hint("names differ in more than letter case; rename one"),
+                problem.with_label(first.span, "first here").with_hint("names differ in more than letter case; rename one"),
             );
         }
         let value = value.map(|node| self.value(node, scope));
-        let write = Write::new(Level::Run, lower, WriteOp::Declare(kind), value);
+        let write = VariableUpdate::new(Level::Run, lower, WriteOp::Declare(kind), value);
         Some(Task::new(Action::Write(write)))
     }
 
-    fn variable_name(&mut self, node: &Node) -> Option<String> {
+    fn variable_name(&mut self, node: &SyntaxNode) -> Option<String> {
         let text = expect_text(node, "a variable's name", &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
             let hint = "write the name down; a `switch` can choose between variables";
@@ -98,21 +98,21 @@ impl Compiler<'_> {
         Some(text.text.clone())
     }
 
-    pub(crate) fn variable_kind(&mut self, node: &Node) -> Option<VariableKind> {
+    pub(crate) fn variable_kind(&mut self, node: &SyntaxNode) -> Option<VariableKind> {
         let text = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
         let plain = text.to_lowercase();
         let plain = plain.strip_prefix("secure").unwrap_or(&plain);
         let found = KINDS.iter().find(|(name, _)| *name == plain).map(|(_, kind)| *kind);
         if found.is_none() {
             let names = || KINDS.iter().map(|(name, _)| *name);
-            let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("types: {}", list_of(names())));
+            let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("types: {}", format_names(names())));
             self.error(codes::BAD_VALUE, node.span, format!("there is no type `{text}`"), hint);
         }
         found
     }
 
-    pub(crate) fn change_variable(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
-        let scope = current.place.scope;
+    pub(crate) fn change_variable(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
+        let scope = current.position.scope;
         // Under `inputs` the variable's name leaves the action's own `name` free.
         let inner = current.fields.inputs().and_then(|inputs| inputs.take("name"));
         let outer = current.fields.action().take("name");
@@ -136,14 +136,14 @@ impl Compiler<'_> {
             scope,
         });
         let value = value.map(|node| self.value(node, scope));
-        Some(NodeKind::lone(Action::Write(Write::new(Level::Run, lower, op, value))))
+        Some(NodeKind::single_task(Action::Write(VariableUpdate::new(Level::Run, lower, op, value))))
     }
 
     /// A literal must be of the variable's kind; null is left to the engine.
     pub(crate) fn check_literal(&mut self, name: &str, kind: VariableKind, value: Option<Value>, span: Span) {
         let Some(value) = value else { return };
-        if !holds(kind, &value) {
-            let message = format!("the variable `{name}` holds {}, not {}", kind_name(kind), described(&value));
+        if !kind_accepts(kind, &value) {
+            let message = format!("the variable `{name}` holds {}, not {}", kind_name(kind), describe_value(&value));
             self.error(codes::VARIABLE_TYPE, span, message, "change the value or the variable's `type`");
         }
     }
@@ -160,7 +160,7 @@ fn operation(kind: ActionType) -> WriteOp {
 }
 
 /// The tasks of one action; the only one has no label.
-fn labelled(mut tasks: Vec<Task>) -> Option<Pipeline> {
+fn label_tasks(mut tasks: Vec<Task>) -> Option<Pipeline> {
     if tasks.len() > 1 {
         for task in &mut tasks {
             if let Action::Write(write) = &task.action {
@@ -172,14 +172,14 @@ fn labelled(mut tasks: Vec<Task>) -> Option<Pipeline> {
 }
 
 /// The value of a node without expressions at its root; inside of arrays and objects only the kind matters.
-fn literal(node: &Node) -> Option<Value> {
+fn literal(node: &SyntaxNode) -> Option<Value> {
     match &node.kind {
-        Kind::Str(text) if expr::is_whole_expression(&text.text) => None,
+        SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => None,
         _ => Some(to_value(node)),
     }
 }
 
-pub(crate) fn holds(kind: VariableKind, value: &Value) -> bool {
+pub(crate) fn kind_accepts(kind: VariableKind, value: &Value) -> bool {
     match kind {
         VariableKind::Any => true,
         _ if value.is_null() => true,
@@ -204,7 +204,7 @@ pub(crate) fn kind_name(kind: VariableKind) -> &'static str {
     }
 }
 
-pub(crate) fn described(value: &Value) -> String {
+pub(crate) fn describe_value(value: &Value) -> String {
     match value {
         Value::List(_) => "an array".to_owned(),
         Value::Map(_) => "an object".to_owned(),

@@ -1,15 +1,15 @@
 //! What runs, yet is probably not meant.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, format_names};
 use windlass_value::{Value, to_json};
 
 use crate::checks::is_iteration_variable;
 use crate::codes;
-use crate::compiler::{Compiler, LoopCondition};
-use crate::expr::{self, Refers};
+use crate::compiler::{LoomCompiler, LoopCondition};
+use crate::expr::{self, ReferenceKind};
 
-impl Compiler<'_> {
+impl LoomCompiler<'_> {
     pub(crate) fn warn(&mut self) {
         for condition in std::mem::take(&mut self.conditions) {
             self.warn_fixed_condition(&condition);
@@ -23,10 +23,10 @@ impl Compiler<'_> {
     /// A condition that reads variables only, none of which its own loop writes.
     fn warn_fixed_condition(&mut self, condition: &LoopCondition) {
         let references = expr::references(&condition.source).list;
-        let changes = |one: &expr::Reference| {
+        let changes = |one: &expr::ExprReference| {
             let lower = one.name.to_lowercase();
             let per_iteration = is_iteration_variable(lower.rsplit('_').next().unwrap_or_default());
-            one.refers != Refers::Variable || per_iteration
+            one.kind != ReferenceKind::Variable || per_iteration
         };
         if references.is_empty() || references.iter().any(changes) || reads_the_clock(&condition.source) {
             return;
@@ -36,10 +36,10 @@ impl Compiler<'_> {
         if self.writes.iter().filter(inside).any(|write| reads(&write.name)) {
             return;
         }
-        let names = list_of(references.iter().map(|one| one.name.as_str()));
+        let names = format_names(references.iter().map(|one| one.name.as_str()));
         let message = format!("nothing in the loop `{}` changes {names}: it will run until a limit", condition.name);
         let hint = "set the variable in the loop, for instance with `setVariable`";
-        self.push(Diagnostic::warning(codes::CONDITION_NEVER_CHANGES, condition.span, message).hint(hint));
+        self.push(Diagnostic::warning(codes::CONDITION_NEVER_CHANGES, condition.span, message).with_hint(hint));
     }
 
     fn warn_parallel_writes(&mut self) {
@@ -48,7 +48,7 @@ impl Compiler<'_> {
             if let Some(frame) = self.scopes.loops(write.scope).find(|frame| frame.parallel) {
                 let message = format!("turns of `{}` that run side by side all write `{}`", frame.name, write.written);
                 let hint = "add \"operationOptions\": \"Sequential\" to the loop, or use the loop's output instead";
-                found.push(Diagnostic::warning(codes::PARALLEL_WRITE, write.span, message).hint(hint));
+                found.push(Diagnostic::warning(codes::PARALLEL_WRITE, write.span, message).with_hint(hint));
             }
         }
         found.into_iter().for_each(|warning| self.push(warning));

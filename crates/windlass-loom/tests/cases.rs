@@ -10,74 +10,75 @@ use std::path::Path;
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
 use windlass_expr::wdl;
-use windlass_loom::{Activity, Compiled, Options, Registered, Target, compile};
-use windlass_testing::cases::{Cases, said, well_formed};
+use windlass_loom::{ActivityTarget, CompiledDefinition, LoomActivity, LoomOptions, RegisteredNames, compile};
+use windlass_testing::cases::{Cases, assert_well_formed, render_problems};
 use windlass_value::Language;
 
 fn cases() -> Cases {
-    Cases::of(env!("CARGO_MANIFEST_DIR"))
+    Cases::in_crate(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn options(path: &Path) -> Options {
+fn options(path: &Path) -> LoomOptions {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let registered = match name.as_deref() {
-        Some("registered") => Registered {
+        Some("registered") => RegisteredNames {
             functions: vec!["price".to_owned()],
             definitions: ["orders", "shop/orders"].map(str::to_owned).to_vec(),
         },
-        _ => Registered::default(),
+        _ => RegisteredNames::default(),
     };
-    let activity = |name: &str, target| Activity { name: name.to_owned(), target };
-    Options {
+    let activity = |name: &str, target| LoomActivity { name: name.to_owned(), target };
+    LoomOptions {
         name,
         tools: ["http", "echo", "model"].map(str::to_owned).to_vec(),
         activities: vec![
-            activity("search", Target::Tool),
-            activity("calculator", Target::Tool),
-            activity("processor", Target::Tool),
-            activity("archive", Target::Workflow("archive-flow".to_owned())),
+            activity("search", ActivityTarget::Tool),
+            activity("calculator", ActivityTarget::Tool),
+            activity("processor", ActivityTarget::Tool),
+            activity("archive", ActivityTarget::Workflow("archive-flow".to_owned())),
         ],
         registered,
         settings: [("base", "https://api.example.com"), ("batch", "20")]
             .map(|(a, b)| (a.to_owned(), b.to_owned()))
             .into(),
-        ..Options::default()
+        ..LoomOptions::default()
     }
 }
 
 #[test]
 fn good_definitions_compile_to_their_plans() {
-    cases().good("ok", "plan", |path, source| match compile(source, &options(path)) {
-        Ok(Compiled { plan, warnings, calls, .. }) => {
-            well_formed(&plan);
+    cases().assert_compiles("ok", "plan", |path, source| match compile(source, &options(path)) {
+        Ok(CompiledDefinition { plan, warnings, calls, .. }) => {
+            assert_well_formed(&plan);
             load(&plan);
             let calls: String = calls.iter().map(|(name, _)| format!("calls {name}\n")).collect();
-            Ok(support::summary(&plan) + &calls + &said(&[(source.clone(), warnings)]))
+            Ok(support::summary(&plan) + &calls + &render_problems(&[(source.clone(), warnings)]))
         }
-        Err(problems) => Err(said(&[(source.clone(), problems)])),
+        Err(problems) => Err(render_problems(&[(source.clone(), problems)])),
     });
 }
 
 #[test]
 fn bad_definitions_are_refused_with_their_reasons() {
-    cases().without_required_hints().bad("bad", |path, source| {
+    cases().without_required_hints().assert_rejected("bad", |path, source| {
         compile(source, &options(path)).err().map(|problems| vec![(source.clone(), problems)])
     });
 }
 
 /// The seed's use cases without anybody to do the work: each name is refused where it stands.
 #[test]
-fn activities_that_nobody_gives_are_refused() {
+fn activities_without_a_provider_are_refused() {
     let refused = |case: &str| {
-        let found = cases().each("ok").into_iter().find(|(path, _)| path.ends_with(format!("{case}.json")));
+        let found = cases().load("ok").into_iter().find(|(path, _)| path.ends_with(format!("{case}.json")));
         let (_, source) = found.unwrap();
         let tools = vec!["http".to_owned(), "model".to_owned()];
-        let said = match compile(&source, &Options { tools, ..Options::default() }) {
-            Ok(Compiled { warnings, .. }) => warnings,
+        let said = match compile(&source, &LoomOptions { tools, ..LoomOptions::default() }) {
+            Ok(CompiledDefinition { warnings, .. }) => warnings,
             Err(problems) => problems,
         };
-        let about = said.iter().filter(|problem| problem.code == "WND-1103" || problem.code == "WND-1199");
-        about.map(|problem| source.text[problem.span.start..problem.span.end].to_owned()).collect::<Vec<_>>()
+        let missing_activity =
+            render_problems.iter().filter(|problem| problem.code == "WND-1103" || problem.code == "WND-1199");
+        missing_activity.map(|problem| source.text[problem.span.start..problem.span.end].to_owned()).collect::<Vec<_>>()
     };
     for (case, names) in [
         ("seed_why_1_retry_until_success", &[][..]),

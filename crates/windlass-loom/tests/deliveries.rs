@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use windlass_core::{AdmissionError, Delivery, Limits, Program, Values, admit};
+use windlass_core::{AdmissionError, Limits, Program, TriggerDelivery, Values, admit};
 use windlass_expr::wdl;
-use windlass_loom::{Options, compile};
-use windlass_syntax::{Colour, Source};
-use windlass_value::{BlobHash, Language, Stored, Timestamp, Value, parse_json};
+use windlass_loom::{LoomOptions, compile};
+use windlass_syntax::{Colour, SourceText};
+use windlass_value::{BlobHash, Language, StoredValue, Timestamp, Value, parse_json};
 
 /// Nothing is stored.
 struct Nothing;
@@ -16,7 +16,7 @@ impl Values for Nothing {
         None
     }
 
-    fn put(&mut self, _value: &Value) -> Stored {
+    fn put(&mut self, _value: &Value) -> StoredValue {
         panic!("nothing is stored")
     }
 }
@@ -25,13 +25,13 @@ impl Values for Nothing {
 fn delivered(trigger: &str, input: &str) -> String {
     let text =
         format!(r#"{{"triggers": {{"in": {trigger}}}, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}"#);
-    let source = Source::new("t.json", text);
-    let compiled = compile(&source, &Options::default());
+    let source = SourceText::new("t.json", text);
+    let compiled = compile(&source, &LoomOptions::default());
     let plan = compiled.map_err(|problems| problems.render(&source, Colour::Never)).unwrap().plan;
     let languages = wdl::languages();
     let languages: Vec<&dyn Language> = languages.iter().map(|language| &**language).collect();
     let program = Program::load(plan, &languages, Limits::default()).unwrap();
-    let delivery = Delivery { input: &parse_json(input).unwrap(), beside: &Value::Null };
+    let delivery = TriggerDelivery { input: &parse_json(input).unwrap(), metadata: &Value::Null };
     match admit(&program, &program.plan.triggers[0], delivery, Timestamp(0), 1, &mut Nothing) {
         Ok(admitted) if admitted.unmet.is_some() => "unmet".to_owned(),
         Ok(_) => "ok".to_owned(),
@@ -41,12 +41,12 @@ fn delivered(trigger: &str, input: &str) -> String {
 }
 
 #[test]
-fn a_schema_is_held_against_deliveries_when_that_is_asked_for() {
+fn deliveries_are_validated_against_the_schema_on_request() {
     let checked = r#"{"type": "Request", "operationOptions": "EnableSchemaValidation", "conditions": [{"expression": "@equals(triggerBody().n, 1)"}],
         "inputs": {"schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}, "@odata.id": {"type": "string"}, "@@odata.tag": {"type": "string"}}}}}"#;
     let free = r#"{"type": "Request", "inputs": {"schema": {"type": "object", "required": ["n"]}}}"#;
     let without = r#"{"type": "Request", "operationOptions": "EnableSchemaValidation", "inputs": {}}"#;
-    for (trigger, input, wanted) in [
+    for (trigger, input, expected) in [
         (checked, r#"{"n": 1, "@odata.id": "x"}"#, "ok"),
         (checked, r#"{"n": 2}"#, "unmet"),
         (
@@ -74,7 +74,7 @@ fn a_schema_is_held_against_deliveries_when_that_is_asked_for() {
         (without, "5", "ok"),
     ] {
         let result = delivered(trigger, input);
-        assert!(result.starts_with(wanted), "{input}: {result}");
+        assert!(result.starts_with(expected), "{input}: {result}");
     }
 }
 

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use windlass_loom::{Options, compile};
-use windlass_syntax::{Colour, Source};
+use windlass_loom::{LoomOptions, compile};
+use windlass_syntax::{Colour, SourceText};
 
 /// The names of the actions that the compiler says nobody reads.
 fn unused(text: &str) -> Vec<String> {
-    let source = Source::new("t.json", text);
-    let options = Options { tools: vec!["http".into(), "model".into()], ..Options::default() };
+    let source = SourceText::new("t.json", text);
+    let options = LoomOptions { tools: vec!["http".into(), "model".into()], ..LoomOptions::default() };
     let compiled = compile(&source, &options).map_err(|problems| problems.render(&source, Colour::Never)).unwrap();
     let warnings = compiled.warnings.iter().filter(|problem| problem.code == "WND-1198");
     warnings.map(|problem| problem.message.split('`').nth(1).unwrap().to_owned()).collect()

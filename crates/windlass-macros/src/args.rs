@@ -10,10 +10,10 @@ use crate::nearest::unknown;
 
 pub(crate) struct Arg {
     pub name: Ident,
-    form: Form,
+    form: ArgForm,
 }
 
-enum Form {
+enum ArgForm {
     Flag,
     Value(Expr),
     Group(TokenStream),
@@ -25,12 +25,12 @@ impl Parse for Arg {
         let form = if input.peek(syn::token::Paren) {
             let inner;
             parenthesized!(inner in input);
-            Form::Group(inner.parse()?)
+            ArgForm::Group(inner.parse()?)
         } else if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
-            Form::Value(bare(input.parse()?))
+            ArgForm::Value(bare(input.parse()?))
         } else {
-            Form::Flag
+            ArgForm::Flag
         };
         Ok(Arg { name, form })
     }
@@ -66,23 +66,23 @@ impl Arg {
 
     fn wrong(&self, form: &str) -> Error {
         let at = match &self.form {
-            Form::Value(value) => Error::new_spanned(value, String::new()).span(),
-            Form::Flag | Form::Group(_) => self.name.span(),
+            ArgForm::Value(value) => Error::new_spanned(value, String::new()).span(),
+            ArgForm::Flag | ArgForm::Group(_) => self.name.span(),
         };
         Error::new(at, format!("`{}` is written as `{form}`", self.name))
     }
 
     fn literal(&self) -> Option<&Lit> {
         match &self.form {
-            Form::Value(Expr::Lit(ExprLit { lit, .. })) => Some(lit),
+            ArgForm::Value(Expr::Lit(ExprLit { lit, .. })) => Some(lit),
             _ => None,
         }
     }
 
     pub(crate) fn flag(&self) -> Result<()> {
         match self.form {
-            Form::Flag => Ok(()),
-            Form::Value(_) | Form::Group(_) => {
+            ArgForm::Flag => Ok(()),
+            ArgForm::Value(_) | ArgForm::Group(_) => {
                 Err(Error::new(self.name.span(), format!("`{}` stands alone", self.name)))
             }
         }
@@ -119,22 +119,22 @@ impl Arg {
 
     pub(crate) fn path(&self) -> Result<Path> {
         match &self.form {
-            Form::Value(Expr::Path(path)) if path.qself.is_none() => Ok(path.path.clone()),
+            ArgForm::Value(Expr::Path(path)) if path.qself.is_none() => Ok(path.path.clone()),
             _ => Err(self.wrong(&format!("{} = function", self.name))),
         }
     }
 
     pub(crate) fn group(&self, example: &str) -> Result<TokenStream> {
         match &self.form {
-            Form::Group(tokens) => Ok(tokens.clone()),
-            Form::Flag | Form::Value(_) => Err(self.wrong(&format!("{}({example})", self.name))),
+            ArgForm::Group(tokens) => Ok(tokens.clone()),
+            ArgForm::Flag | ArgForm::Value(_) => Err(self.wrong(&format!("{}({example})", self.name))),
         }
     }
 
     /// `["a", "b"]`
     pub(crate) fn texts(&self) -> Result<Vec<LitStr>> {
         let wrong = || self.wrong(&format!("{} = [\"…\", \"…\"]", self.name));
-        let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
+        let ArgForm::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match &bare(item.clone()) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
             other => Err(Error::new_spanned(other, format!("`{}` is a list of texts", self.name))),
@@ -145,7 +145,7 @@ impl Arg {
     /// `[a, b]`, names of methods.
     pub(crate) fn names(&self) -> Result<Vec<Ident>> {
         let wrong = || self.wrong(&format!("{} = [step, step]", self.name));
-        let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
+        let ArgForm::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match item {
             Expr::Path(path) if path.path.get_ident().is_some() => path.path.get_ident().cloned().ok_or_else(wrong),
             other => Err(Error::new_spanned(
@@ -159,12 +159,12 @@ impl Arg {
     /// `(A, B)`, or `= [A, B]`.
     pub(crate) fn types(&self) -> Result<Vec<Type>> {
         let tokens = match &self.form {
-            Form::Group(tokens) => tokens.clone(),
-            Form::Value(Expr::Array(array)) => {
+            ArgForm::Group(tokens) => tokens.clone(),
+            ArgForm::Value(Expr::Array(array)) => {
                 let items = &array.elems;
                 quote::quote!(#items)
             }
-            Form::Flag | Form::Value(_) => return Err(self.wrong(&format!("{} = [Event, Event]", self.name))),
+            ArgForm::Flag | ArgForm::Value(_) => return Err(self.wrong(&format!("{} = [Event, Event]", self.name))),
         };
         let types = Punctuated::<Type, Token![,]>::parse_terminated.parse2(tokens)?;
         Ok(types.into_iter().collect())
@@ -173,9 +173,9 @@ impl Arg {
 
 /// Keeps all problems, so that all are shown at once.
 #[derive(Default)]
-pub(crate) struct Problems(Option<Error>);
+pub(crate) struct MacroProblems(Option<Error>);
 
-impl Problems {
+impl MacroProblems {
     pub(crate) fn add(&mut self, error: Error) {
         match &mut self.0 {
             Some(all) => all.combine(error),

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Ident, LitStr, Path, Result};
 
-use crate::args::{Arg, Problems, parse};
+use crate::args::{Arg, MacroProblems, parse};
 
 const MARKERS: [(&str, &str); 4] =
     [("start", "Start"), ("stop", "Stop"), ("input_required", "InputRequired"), ("human_response", "HumanResponse")];
@@ -19,7 +19,7 @@ struct EventAttributes {
 }
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
-    let mut problems = Problems::default();
+    let mut problems = MacroProblems::default();
     match &input.data {
         Data::Struct(_) => {}
         Data::Enum(_) => problems.add(Error::new(

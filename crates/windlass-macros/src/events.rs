@@ -5,14 +5,14 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Result};
 
-use crate::args::Problems;
+use crate::args::MacroProblems;
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Enum(data) = &input.data else {
         let why = "a union of events is an enum with one event in each variant; a single event is `#[derive(Event)]`";
         return Err(Error::new(input.ident.span(), why));
     };
-    let mut problems = Problems::default();
+    let mut problems = MacroProblems::default();
     if data.variants.is_empty() {
         problems.add(Error::new(input.ident.span(), "a union of no events: give it a variant for each of them"));
     }

@@ -39,11 +39,11 @@ pub fn workflow(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Marks a method as a step, inside an `impl` that is marked with `#[workflow]`.
 #[proc_macro_attribute]
 pub fn step(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    workflow::alone("step", item.into()).into()
+    workflow::misplaced_marker("step", item.into()).into()
 }
 
 /// Marks a method as an error handler, inside an `impl` that is marked with `#[workflow]`.
 #[proc_macro_attribute]
 pub fn on_failure(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    workflow::alone("on_failure", item.into()).into()
+    workflow::misplaced_marker("on_failure", item.into()).into()
 }

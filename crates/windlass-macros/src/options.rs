@@ -5,39 +5,39 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Ident, Result};
 
-use crate::args::{Arg, Problems};
+use crate::args::{Arg, MacroProblems};
 use crate::nearest::unknown;
 use crate::retry::retry;
 
-const STEP: [&str; 9] = ["name", "workers", "timeout", "retry", "sends", "waits", "key", "surplus", "allow"];
-const HANDLER: [&str; 9] = ["name", "of", "times", "workers", "timeout", "retry", "sends", "waits", "allow"];
-const SURPLUS: [&str; 3] = ["keep", "drop", "fail"];
+const STEP_KEYS: [&str; 9] = ["name", "workers", "timeout", "retry", "sends", "waits", "key", "surplus", "allow"];
+const HANDLER_KEYS: [&str; 9] = ["name", "of", "times", "workers", "timeout", "retry", "sends", "waits", "allow"];
+const SURPLUS_RULES: [&str; 3] = ["keep", "drop", "fail"];
 
 /// A span of time for the builder.
-pub(crate) fn micros(micros: u64) -> TokenStream {
+pub(crate) fn duration_tokens(micros: u64) -> TokenStream {
     quote!(::core::time::Duration::from_micros(#micros))
 }
 
 #[derive(Default)]
-pub(crate) struct Options {
+pub(crate) struct StepOptions {
     pub name: Option<syn::LitStr>,
     /// `.workers(4).timeout(…)`
     pub calls: Vec<TokenStream>,
     /// The steps that a handler is for.
-    pub of: Option<Vec<Ident>>,
+    pub handled_steps: Option<Vec<Ident>>,
 }
 
-pub(crate) fn options(args: &[Arg], handler: bool, problems: &mut Problems) -> Options {
-    let mut options = Options::default();
+pub(crate) fn parse_options(args: &[Arg], handler: bool, problems: &mut MacroProblems) -> StepOptions {
+    let mut options = StepOptions::default();
     for arg in args {
-        let read = one(arg, handler, &mut options);
+        let read = parse_step_option(arg, handler, &mut options);
         problems.note(read);
     }
     options
 }
 
-fn one(arg: &Arg, handler: bool, options: &mut Options) -> Result<()> {
-    let known: &[&str] = if handler { &HANDLER } else { &STEP };
+fn parse_step_option(arg: &Arg, handler: bool, options: &mut StepOptions) -> Result<()> {
+    let known: &[&str] = if handler { &HANDLER_KEYS } else { &STEP_KEYS };
     let name = arg.name.to_string();
     if !known.contains(&name.as_str()) {
         return Err(match name.as_str() {
@@ -57,7 +57,7 @@ fn one(arg: &Arg, handler: bool, options: &mut Options) -> Result<()> {
             return Ok(());
         }
         "of" => {
-            options.of = Some(arg.names()?);
+            options.handled_steps = Some(arg.names()?);
             return Ok(());
         }
         "workers" => {
@@ -69,7 +69,7 @@ fn one(arg: &Arg, handler: bool, options: &mut Options) -> Result<()> {
             quote!(.times(#times))
         }
         "timeout" => {
-            let timeout = micros(arg.duration()?);
+            let timeout = duration_tokens(arg.duration()?);
             quote!(.timeout(#timeout))
         }
         "retry" => {
@@ -96,7 +96,7 @@ fn one(arg: &Arg, handler: bool, options: &mut Options) -> Result<()> {
                 "keep" => quote!(Keep),
                 "drop" => quote!(Drop),
                 "fail" => quote!(Fail),
-                other => return Err(Error::new(given.span(), unknown("rule for a surplus", other, &SURPLUS))),
+                other => return Err(Error::new(given.span(), unknown("rule for a surplus", other, &SURPLUS_RULES))),
             };
             quote!(.surplus(::windlass::Surplus::#variant))
         }

@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, Result};
 
-use crate::args::{Arg, Problems, parse};
-use crate::options::micros;
+use crate::args::{Arg, MacroProblems, parse};
+use crate::options::duration_tokens;
 
 const KEYS: [&str; 13] = [
     "fixed",
@@ -28,7 +28,7 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let args = parse(arg.group("exponential, attempts = 5, first = \"200ms\"")?)?;
     let shape = args.iter().filter(|arg| ["fixed", "exponential", "none"].iter().any(|shape| arg.is(shape)));
     let shapes: Vec<&Arg> = shape.collect();
-    let mut problems = Problems::default();
+    let mut problems = MacroProblems::default();
     if let Some(second) = shapes.get(1) {
         let why = "a retry is `fixed`, `exponential` or `none`, only one of them";
         problems.add(Error::new(second.name.span(), why));
@@ -37,14 +37,14 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let mut wait = None;
     let mut calls = Vec::new();
     for arg in &args {
-        let read = one(arg, &shape, &mut wait);
+        let read = parse_retry_option(arg, &shape, &mut wait);
         calls.extend(problems.note(read));
     }
     if shape == "none" && args.len() > 1 {
         problems.add(Error::new(arg.name.span(), "`none` tries once: nothing else can be said of it"));
     }
     problems.finish()?;
-    let wait = wait.map(micros);
+    let wait = wait.map(duration_tokens);
     let begin = match (shape.as_str(), wait) {
         ("none", _) => quote!(::windlass::Retry::none()),
         ("exponential", Some(first)) => quote!(::windlass::Retry::exponential(#first)),
@@ -55,7 +55,7 @@ pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     Ok(quote!(#begin #(#calls)*))
 }
 
-fn one(arg: &Arg, shape: &str, wait: &mut Option<u64>) -> Result<TokenStream> {
+fn parse_retry_option(arg: &Arg, shape: &str, wait: &mut Option<u64>) -> Result<TokenStream> {
     let mut waits = |right: &str, other: &str| {
         let given = arg.duration()?;
         if shape != right {
@@ -72,10 +72,10 @@ fn one(arg: &Arg, shape: &str, wait: &mut Option<u64>) -> Result<TokenStream> {
         "attempts" => arg.integer(1).map(|attempts| quote!(.attempts(#attempts))),
         "factor" => arg.float().map(|factor| quote!(.factor(#factor))),
         "jitter" => arg.float().map(|part| quote!(.jitter(#part))),
-        "max" => arg.duration().map(micros).map(|max| quote!(.max(#max))),
-        "min" => arg.duration().map(micros).map(|min| quote!(.min(#min))),
-        "stop_after" => arg.duration().map(micros).map(|time| quote!(.stop_after(#time))),
-        "stop_before" => arg.duration().map(micros).map(|time| quote!(.stop_before(#time))),
+        "max" => arg.duration().map(duration_tokens).map(|max| quote!(.max(#max))),
+        "min" => arg.duration().map(duration_tokens).map(|min| quote!(.min(#min))),
+        "stop_after" => arg.duration().map(duration_tokens).map(|time| quote!(.stop_after(#time))),
+        "stop_before" => arg.duration().map(duration_tokens).map(|time| quote!(.stop_before(#time))),
         "on" => arg.texts().map(|codes| quote!(.on([#(#codes),*]))),
         _ => Err(arg.unknown(&KEYS)),
     }

@@ -4,27 +4,27 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Attribute, Error, FnArg, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta, Result, ReturnType, Signature, Type};
 
-use crate::args::{Problems, parse};
+use crate::args::{MacroProblems, parse};
 use crate::nearest::unknown;
-use crate::options::{Options, check, micros, options};
+use crate::options::{StepOptions, check, duration_tokens, parse_options};
 
 const KEYS: [&str; 3] = ["name", "timeout", "allow"];
 
 /// A marked method.
-struct Step {
+struct MarkedStep {
     signature: Signature,
     name: LitStr,
     handler: bool,
-    options: Options,
+    options: StepOptions,
 }
 
 pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
-    let mut problems = Problems::default();
-    let about = about(arguments, &item, &mut problems);
+    let mut problems = MacroProblems::default();
+    let builder = workflow_builder(arguments, &item, &mut problems);
     let mut steps = Vec::new();
     for method in item.items.iter_mut() {
         if let ImplItem::Fn(method) = method {
-            steps.extend(take(method, &mut problems));
+            steps.extend(take_step(method, &mut problems));
         }
     }
     check_handlers(&steps, &mut problems);
@@ -42,7 +42,7 @@ pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream 
             /// The steps as a workflow, to be given resources and built.
             pub fn into_workflow(self) -> ::windlass::WorkflowBuilder {
                 let me = ::std::sync::Arc::new(self);
-                let builder = #about;
+                let builder = #builder;
                 #(#registered)*
                 builder
             }
@@ -51,7 +51,7 @@ pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream 
 }
 
 /// The builder with all that is said of the workflow itself.
-fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> TokenStream {
+fn workflow_builder(arguments: TokenStream, item: &ItemImpl, problems: &mut MacroProblems) -> TokenStream {
     if let Some((path, _)) = &item.trait_ {
         problems.add(Error::new_spanned(path, "steps are a type's own methods, not those of a trait"));
     }
@@ -63,7 +63,7 @@ fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> To
                 name = problems.note(arg.text("orders"));
                 continue;
             }
-            "timeout" => arg.duration().map(micros).map(|time| quote!(.timeout(#time))),
+            "timeout" => arg.duration().map(duration_tokens).map(|time| quote!(.timeout(#time))),
             "allow" => arg.texts().and_then(|names| {
                 let checks = names.iter().map(check).collect::<Result<Vec<_>>>()?;
                 Ok(quote!(#(.allow(::windlass::Check::#checks))*))
@@ -80,7 +80,7 @@ fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> To
 }
 
 /// Takes the mark off a method, and reads it.
-fn take(method: &mut ImplItemFn, problems: &mut Problems) -> Option<Step> {
+fn take_step(method: &mut ImplItemFn, problems: &mut MacroProblems) -> Option<MarkedStep> {
     let marks =
         |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
     let marked = |attribute: &Attribute| marks(attribute, "step") || marks(attribute, "on_failure");
@@ -98,15 +98,15 @@ fn take(method: &mut ImplItemFn, problems: &mut Problems) -> Option<Step> {
             Vec::new()
         }
     };
-    let options = options(&args, handler, problems);
+    let options = parse_options(&args, handler, problems);
     let signature = method.sig.clone();
     check_signature(&signature, handler, problems);
     let name =
         options.name.clone().unwrap_or_else(|| LitStr::new(&signature.ident.to_string(), signature.ident.span()));
-    Some(Step { signature, name, handler, options })
+    Some(MarkedStep { signature, name, handler, options })
 }
 
-fn check_signature(signature: &Signature, handler: bool, problems: &mut Problems) {
+fn check_signature(signature: &Signature, handler: bool, problems: &mut MacroProblems) {
     let name = &signature.ident;
     let takes = if handler { "failed: StepFailed" } else { "event: MyEvent" };
     if signature.asyncness.is_none() {
@@ -142,23 +142,23 @@ fn typed(signature: &Signature) -> impl Iterator<Item = &Type> {
 }
 
 /// Names after `of` are methods of the same `impl`.
-fn check_handlers(steps: &[Step], problems: &mut Problems) {
+fn check_handlers(steps: &[MarkedStep], problems: &mut MacroProblems) {
     let known: Vec<String> =
         steps.iter().filter(|step| !step.handler).map(|step| step.signature.ident.to_string()).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    for wanted in steps.iter().filter_map(|step| step.options.of.as_ref()).flatten() {
-        let text = wanted.to_string();
+    for target in steps.iter().filter_map(|step| step.options.handled_steps.as_ref()).flatten() {
+        let text = target.to_string();
         if steps.iter().any(|step| step.handler && step.signature.ident == text) {
-            problems.add(Error::new(wanted.span(), "an error handler is not handled by another"));
+            problems.add(Error::new(target.span(), "an error handler is not handled by another"));
         } else if !known.contains(&text.as_str()) {
-            problems.add(Error::new(wanted.span(), unknown("step", &text, &known)));
+            problems.add(Error::new(target.span(), unknown("step", &text, &known)));
         }
     }
 }
 
 /// The call of the builder that adds a step.
-fn register(step: &Step, item: &ItemImpl) -> TokenStream {
-    let Step { signature, name, handler, options } = step;
+fn register(step: &MarkedStep, item: &ItemImpl) -> TokenStream {
+    let MarkedStep { signature, name, handler, options } = step;
     let method = &signature.ident;
     let types: Vec<&Type> = typed(signature).collect();
     let given: Vec<_> = (0..types.len()).map(|at| format_ident!("given{at}")).collect();
@@ -172,9 +172,9 @@ fn register(step: &Step, item: &ItemImpl) -> TokenStream {
         None => quote!(<#me>::#method(#(#given),*)),
     };
     let all = quote_spanned!(method.span()=> (#(#types,)*));
-    let counted = counted(signature, &types, item);
+    let counted = check_event_count(signature, &types, item);
     let calls = &options.calls;
-    let of = options.of.as_ref().map(|of| {
+    let of = options.handled_steps.as_ref().map(|of| {
         let names = of.iter().map(|one| one.to_string());
         quote!(.of([#(#names),*]))
     });
@@ -203,7 +203,7 @@ fn register(step: &Step, item: &ItemImpl) -> TokenStream {
 
 /// That there is one event among the parameters is looked at when this is compiled, if the types can be named outside of the
 /// `impl`; else when the workflow is built.
-fn counted(signature: &Signature, types: &[&Type], item: &ItemImpl) -> TokenStream {
+fn check_event_count(signature: &Signature, types: &[&Type], item: &ItemImpl) -> TokenStream {
     let bound = !item.generics.params.is_empty() || types.iter().any(|one| names_self(quote!(#one)));
     let events = types.iter().map(|one| quote!(::windlass::__private::Count::<#one>::EVENTS));
     let check = quote_spanned! { signature.ident.span()=>
@@ -225,7 +225,7 @@ fn names_self(tokens: TokenStream) -> bool {
 }
 
 /// A mark that no `#[workflow]` has taken off.
-pub(crate) fn alone(mark: &str, item: TokenStream) -> TokenStream {
+pub(crate) fn misplaced_marker(mark: &str, item: TokenStream) -> TokenStream {
     let why = format!(
         "`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`"
     );

@@ -1,26 +1,26 @@
 //! Numbers and spans of time, written down or computed, and how tries are spaced.
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, Retry};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, Span, did_you_mean};
 use windlass_value::{Duration, Value};
 
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 use crate::{codes, expr};
 
 /// How often a rule tries in all if it does not say.
-const ATTEMPTS: u64 = 3;
+const DEFAULT_ATTEMPTS: u64 = 3;
 /// The first wait of a backoff that names none.
-const DELAY: Duration = Duration::from_secs(1);
+const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 const GROWTHS: [&str; 4] = ["fixed", "linear", "exponential", "none"];
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// Seconds, an ISO 8601 duration, or a template that gives either.
-    pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Amount<Duration>> {
+    pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Amount<Duration>> {
         let fixed = match &node.kind {
-            Kind::Number(number) => number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds),
-            Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
-            Kind::Str(text) => {
+            SyntaxNodeKind::Number(number) => number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds),
+            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            SyntaxNodeKind::Str(text) => {
                 let seconds = text.text.trim().parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
                 seconds.map(from_seconds).or_else(|| Duration::parse_iso(text.text.trim()))
             }
@@ -34,11 +34,11 @@ impl Compiler<'_> {
     }
 
     /// A whole number from `least` on, or a template that gives one.
-    pub(crate) fn count(&mut self, node: &Node, what: &str, min: u64) -> Option<Amount<u64>> {
+    pub(crate) fn count(&mut self, node: &SyntaxNode, what: &str, min: u64) -> Option<Amount<u64>> {
         let number = match &node.kind {
-            Kind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
-            Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
-            Kind::Str(text) => text.text.trim().parse().ok(),
+            SyntaxNodeKind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
+            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            SyntaxNodeKind::Str(text) => text.text.trim().parse().ok(),
             _ => None,
         };
         let fixed = number.filter(|number| *number >= min);
@@ -50,7 +50,7 @@ impl Compiler<'_> {
     }
 
     /// How often something is tried in all. A computed number is held to the limit when it is reached.
-    pub(crate) fn attempts(&mut self, node: &Node, what: &str) -> Option<Amount<u64>> {
+    pub(crate) fn attempts(&mut self, node: &SyntaxNode, what: &str) -> Option<Amount<u64>> {
         let amount = self.count(node, what, 1)?;
         let max = self.limits().max_retry_attempts;
         if let Amount::Fixed(tries) = amount
@@ -64,19 +64,19 @@ impl Compiler<'_> {
     }
 
     /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
-    pub(crate) fn tries(&mut self, attempts: Option<&Node>, backoff: Option<&Node>, delay: Option<&Node>) -> Retry {
-        let attempts = attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(ATTEMPTS));
+    pub(crate) fn retry_policy(&mut self, attempts: Option<&SyntaxNode>, backoff: Option<&SyntaxNode>, delay: Option<&SyntaxNode>) -> Retry {
+        let attempts = attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));
         let delay = delay.and_then(|node| self.duration(node, "delay"));
         let growth = backoff.and_then(|node| self.growth(node));
         let interval = match (&growth, delay) {
             (_, Some(delay)) => delay,
-            (Some(Growth::Linear | Growth::Exponential(_)), None) => Amount::Fixed(DELAY),
+            (Some(Growth::Linear | Growth::Exponential(_)), None) => Amount::Fixed(DEFAULT_DELAY),
             (_, None) => Amount::Fixed(Duration(0)),
         };
-        spaced(attempts, interval, growth.unwrap_or(Growth::Fixed))
+        new_retry(attempts, interval, growth.unwrap_or(Growth::Fixed))
     }
 
-    fn growth(&mut self, node: &Node) -> Option<Growth> {
+    fn growth(&mut self, node: &SyntaxNode) -> Option<Growth> {
         let name = node.as_str().map(str::to_owned).unwrap_or_else(|| node.describe());
         match name.trim().to_lowercase().as_str() {
             "fixed" | "constant" | "none" => Some(Growth::Fixed),
@@ -85,23 +85,23 @@ impl Compiler<'_> {
             _ => {
                 let hint = did_you_mean(&name, GROWTHS).unwrap_or("one of fixed, linear, exponential".to_owned());
                 let problem = Diagnostic::error(codes::BAD_VALUE, node.span, format!("there is no backoff `{name}`"));
-                self.push(problem.hint(hint));
+                self.push(problem.with_hint(hint));
                 None
             }
         }
     }
 
     /// A computed number, less some: for what is counted from another point on.
-    pub(crate) fn less(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
+    pub(crate) fn subtract(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
         match amount {
             Amount::Fixed(number) => Amount::Fixed(number.saturating_sub(by)),
             Amount::Computed(id) => {
                 let source = &self.plan.expressions[id.0 as usize].source;
-                let inner = source.as_str().and_then(expr::whole).map(str::to_owned);
+                let inner = source.as_str().and_then(expr::single_expression).map(str::to_owned);
                 match inner {
                     Some(inner) => {
                         let text = format!("{{{{ [(({inner}) | int) - {by}, 0] | max }}}}");
-                        Amount::Computed(self.made_up(text, windlass_value::Mode::Value, span))
+                        Amount::Computed(self.synthetic_template(text, windlass_value::ExpressionMode::Value, span))
                     }
                     None => Amount::Computed(id),
                 }
@@ -110,9 +110,9 @@ impl Compiler<'_> {
     }
 }
 
-pub(crate) fn spaced(attempts: Amount<u64>, interval: Amount<Duration>, growth: Growth) -> Retry {
+pub(crate) fn new_retry(attempts: Amount<u64>, interval: Amount<Duration>, growth: Growth) -> Retry {
     let backoff = Backoff { interval, growth, min: None, max: None, jitter: Jitter::None };
-    Retry { attempts, backoff, on: Vec::new(), within: None }
+    Retry { attempts, backoff, on: Vec::new(), window: None }
 }
 
 fn from_seconds(seconds: f64) -> Duration {

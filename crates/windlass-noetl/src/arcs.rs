@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::EventKind;
-use windlass_core::plan::Write;
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
-use windlass_value::Mode;
+use windlass_core::plan::VariableUpdate;
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_value::ExpressionMode;
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 use crate::key_support;
-use crate::form::Route;
+use crate::form::StepArc;
 
 /// How a step can end.
 const EVENTS: [&str; 3] = [EventKind::STEP_DONE, EventKind::STEP_FAILED, EventKind::LOOP_DONE];
@@ -36,48 +36,48 @@ fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
 
 /// What `next` says, before the step's own `next_mode` is looked at.
 #[derive(Default)]
-pub(crate) struct Next {
-    pub arcs: Vec<Route>,
+pub(crate) struct NextArcs {
+    pub arcs: Vec<StepArc>,
     pub inclusive: Option<bool>,
 }
 
-impl Compiler<'_> {
-    pub(crate) fn next(&mut self, node: &Node) -> Next {
+impl NoetlCompiler<'_> {
+    pub(crate) fn next(&mut self, node: &SyntaxNode) -> NextArcs {
         match &node.kind {
-            Kind::Null => Next::default(),
-            Kind::Str(_) => Next { arcs: self.plain_arc(node).into_iter().collect(), inclusive: None },
-            Kind::List(items) => {
+            SyntaxNodeKind::Null => NextArcs::default(),
+            SyntaxNodeKind::Str(_) => NextArcs { arcs: self.plain_arc(node).into_iter().collect(), inclusive: None },
+            SyntaxNodeKind::List(items) => {
                 // Plain names all fire; arcs with conditions are looked at in order.
                 let plain = !items.is_empty() && items.iter().all(|item| item.as_str().is_some());
                 let arcs = items.iter().filter_map(|item| self.arc(item)).collect();
-                Next { arcs, inclusive: plain.then_some(true) }
+                NextArcs { arcs, inclusive: plain.then_some(true) }
             }
             _ => self.next_object(node),
         }
     }
 
     /// `{spec: {mode}, arcs: […]}`
-    fn next_object(&mut self, node: &Node) -> Next {
-        let Some(mut object) = Object::read(node, "`next`", &mut self.diagnostics) else { return Next::default() };
+    fn next_object(&mut self, node: &SyntaxNode) -> NextArcs {
+        let Some(mut object) = ObjectReader::read(node, "`next`", &mut self.diagnostics) else { return NextArcs::default() };
         let (arcs, spec) = (object.take("arcs"), object.take("spec"));
         if object.peek("step").is_some() {
             object.take_rest();
             let hint = "write a list: `next: [{step: …}]`";
             self.error(codes::WRONG_KIND, node.span, "`next` is one arc, not a list of them", hint);
-            return Next::default();
+            return NextArcs::default();
         }
         object.finish(codes::UNKNOWN_KEY, "`next`", &mut self.diagnostics);
         let inclusive = spec.and_then(|spec| self.next_spec(spec));
         let Some(arcs) = arcs else {
             self.error(codes::MISSING_KEY, node.span, "`next` has no `arcs`", "add `arcs: [{step: …}]`");
-            return Next::default();
+            return NextArcs::default();
         };
         let items = expect_list(arcs, "`arcs`", &mut self.diagnostics).unwrap_or_default();
-        Next { arcs: items.iter().filter_map(|item| self.arc(item)).collect(), inclusive }
+        NextArcs { arcs: items.iter().filter_map(|item| self.arc(item)).collect(), inclusive }
     }
 
-    fn next_spec(&mut self, node: &Node) -> Option<bool> {
-        let mut spec = Object::read(node, "`next.spec`", &mut self.diagnostics)?;
+    fn next_spec(&mut self, node: &SyntaxNode) -> Option<bool> {
+        let mut spec = ObjectReader::read(node, "`next.spec`", &mut self.diagnostics)?;
         let (mode, no_match) = (spec.take("mode"), spec.take("on_no_match"));
         key_support::check_keys(self, spec, &key_support::NEXT_SPEC, "`next.spec`");
         if let Some(node) = no_match.filter(|node| !matches!(node.as_str(), Some("complete" | "quiet"))) {
@@ -87,34 +87,34 @@ impl Compiler<'_> {
         mode.and_then(|mode| self.next_mode(mode))
     }
 
-    pub(crate) fn next_mode(&mut self, node: &Node) -> Option<bool> {
+    pub(crate) fn next_mode(&mut self, node: &SyntaxNode) -> Option<bool> {
         match expect_text(node, "the mode", &mut self.diagnostics)?.text.trim() {
             "exclusive" => Some(false),
             "inclusive" => Some(true),
             other => {
                 let names = ["exclusive", "inclusive"];
-                let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", list_of(names)));
+                let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", format_names(names)));
                 let message = format!("there is no mode `{other}`");
-                self.push(Diagnostic::error(codes::BAD_VALUE, node.span, message).hint(hint));
+                self.push(Diagnostic::error(codes::BAD_VALUE, node.span, message).with_hint(hint));
                 None
             }
         }
     }
 
-    fn plain_arc(&mut self, node: &Node) -> Option<Route> {
+    fn plain_arc(&mut self, node: &SyntaxNode) -> Option<StepArc> {
         let step = self.target(node)?;
-        self.hands_over(&step, Some(BTreeSet::new()));
-        Some(Route { step, span: node.span, when: None, payload: None, writes: Vec::new(), keys: Vec::new() })
+        self.record_args(&step, Some(BTreeSet::new()));
+        Some(StepArc { step, span: node.span, when: None, payload: None, writes: Vec::new(), keys: Vec::new() })
     }
 
-    fn arc(&mut self, node: &Node) -> Option<Route> {
+    fn arc(&mut self, node: &SyntaxNode) -> Option<StepArc> {
         if node.as_str().is_some() {
             return self.plain_arc(node);
         }
-        let mut arc = Object::read(node, "an arc", &mut self.diagnostics)?;
+        let mut arc = ObjectReader::read(node, "an arc", &mut self.diagnostics)?;
         self.old_arc_keys(&mut arc);
-        if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, Kind::Null))
-            && let Some(spec) = Object::read(spec, "the `spec` of an arc", &mut self.diagnostics)
+        if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, SyntaxNodeKind::Null))
+            && let Some(spec) = ObjectReader::read(spec, "the `spec` of an arc", &mut self.diagnostics)
         {
             key_support::check_keys(self, spec, &key_support::ARC_SPEC, "the `spec` of an arc");
         }
@@ -138,13 +138,13 @@ impl Compiler<'_> {
         let step = self.target(step);
         if let (Some((first, _)), Some((second, _))) = (args, set) {
             let problem = Diagnostic::error(codes::MIXED, second.span, "`args` and `set` exclude each other");
-            self.push(problem.label(first.span, "the other").hint("`args` is the canonical form's, `set` is v10's"));
+            self.push(problem.with_label(first.span, "the other").with_hint("`args` is the canonical form's, `set` is v10's"));
         }
         let when = when.map(|when| {
             self.check_events(when);
-            let source = self.look_at(when, Mode::Condition);
-            let good = self.add_expression(source.clone(), Mode::Condition, when.span);
-            (good, self.add_expression(source, Mode::Guard, when.span))
+            let source = self.check_template(when, ExpressionMode::Condition);
+            let good = self.add_expression(source.clone(), ExpressionMode::Condition, when.span);
+            (good, self.add_expression(source, ExpressionMode::Guard, when.span))
         });
         let (payload, writes) = match (args, set) {
             (Some((_, args)), _) => (Some(args.clone()), Vec::new()),
@@ -157,17 +157,17 @@ impl Compiler<'_> {
         };
         let payload = payload.map(|payload| self.value(&payload));
         let step = step?;
-        self.hands_over(&step, keys.clone());
+        self.record_args(&step, keys.clone());
         let keys = keys.into_iter().flatten().collect();
-        Some(Route { step, span: node.span, when, payload, writes, keys })
+        Some(StepArc { step, span: node.span, when, payload, writes, keys })
     }
 
     /// A condition over an event that never comes would never be met.
-    fn check_events(&mut self, node: &Node) {
-        let Kind::Str(text) = &node.kind else { return };
+    fn check_events(&mut self, node: &SyntaxNode) {
+        let SyntaxNodeKind::Str(text) = &node.kind else { return };
         for (name, range) in compared_events(&text.text) {
             let span = text.span_of(range, node.span);
-            let own = if self.here.iterator.is_some() || self.here.looped {
+            let own = if self.context.iterator.is_some() || self.context.looped {
                 EventKind::LOOP_DONE
             } else {
                 EventKind::STEP_DONE
@@ -182,13 +182,13 @@ impl Compiler<'_> {
                 }
                 "call.done" | "step.exit" | "command.completed" => format!("write '{own}'"),
                 "call.error" | "command.failed" | "step.error" => "write 'step.failed'".to_owned(),
-                other => did_you_mean(other, EVENTS).unwrap_or_else(|| format!("one of {}", list_of(EVENTS))),
+                other => did_you_mean(other, EVENTS).unwrap_or_else(|| format!("one of {}", format_names(EVENTS))),
             };
             self.error(codes::BAD_VALUE, span, format!("there is no event `{name}` at the end of a step"), hint);
         }
     }
 
-    fn old_arc_keys(&mut self, arc: &mut Object) {
+    fn old_arc_keys(&mut self, arc: &mut ObjectReader) {
         for (old, hint) in [
             ("cond", "write `when` in place of `cond`"),
             ("condition", "write `when` in place of `condition`"),
@@ -204,15 +204,15 @@ impl Compiler<'_> {
     }
 
     /// Bare names go with the token; `ctx.x` is written when the arc fires.
-    fn arc_set(&mut self, node: &Node) -> (Option<Node>, Vec<Write>) {
-        let Some(object) = Object::read(node, "`set`", &mut self.diagnostics) else { return (None, Vec::new()) };
+    fn arc_set(&mut self, node: &SyntaxNode) -> (Option<SyntaxNode>, Vec<VariableUpdate>) {
+        let Some(object) = ObjectReader::read(node, "`set`", &mut self.diagnostics) else { return (None, Vec::new()) };
         let (mut bare, mut writes) = (Vec::new(), Vec::new());
-        for (key, value) in object.rest() {
+        for (key, value) in object.unread_entries() {
             match key.text.split_once('.') {
                 None => bare.push((key.clone(), value.clone())),
                 Some(("ctx", name)) if !name.contains('.') => writes.extend(self.ctx_write(key.span, name, value)),
                 Some(("input" | "args", name)) if !name.contains('.') => {
-                    bare.push((windlass_syntax::Key { text: name.to_owned(), span: key.span }, value.clone()));
+                    bare.push((windlass_syntax::SpannedKey { text: name.to_owned(), span: key.span }, value.clone()));
                 }
                 Some(_) => {
                     let message = format!("an arc cannot write `{}`", key.text);
@@ -221,28 +221,28 @@ impl Compiler<'_> {
                 }
             }
         }
-        let payload = (!bare.is_empty()).then(|| Node::new(node.span, Kind::Map(bare)));
+        let payload = (!bare.is_empty()).then(|| SyntaxNode::new(node.span, SyntaxNodeKind::Map(bare)));
         (payload, writes)
     }
 
-    fn target(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn target(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let name = expect_text(node, "`step`", &mut self.diagnostics)?.text.trim();
-        self.known_step(name, node.span)
+        self.find_step(name, node.span)
     }
 
-    pub(crate) fn known_step(&mut self, name: &str, span: Span) -> Option<Arc<str>> {
+    pub(crate) fn find_step(&mut self, name: &str, span: Span) -> Option<Arc<str>> {
         if self.steps.contains_key(name) {
             return Some(name.into());
         }
         let names = || self.steps.keys().map(String::as_str);
-        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("steps here: {}", list_of(names())));
+        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("steps here: {}", format_names(names())));
         self.error(codes::UNKNOWN_STEP, span, format!("there is no step `{name}`"), hint);
         None
     }
 
     /// Notes which names a step's token may carry.
-    pub(crate) fn hands_over(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
-        let known = self.declared.args.entry(step.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
+    pub(crate) fn record_args(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
+        let known = self.declared_names.args.entry(step.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
         match (known.as_mut(), keys) {
             (Some(known), Some(keys)) => known.extend(keys),
             _ => *known = None,
@@ -250,7 +250,7 @@ impl Compiler<'_> {
     }
 
     /// In exclusive mode nothing comes after an arc without a condition.
-    pub(crate) fn unreachable_arcs(&mut self, arcs: &[Route], inclusive: bool) {
+    pub(crate) fn unreachable_arcs(&mut self, arcs: &[StepArc], inclusive: bool) {
         let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
         for arc in &arcs[first + 1..] {
             let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use windlass_core::Limits;
 use windlass_core::plan::{ExprId, Plan};
-use windlass_dialect::{Findings, add_expression};
-use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
-use windlass_value::{Mode, Value};
+use windlass_dialect::{DiagnosticSink, add_expression};
+use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, SourceText, Span, span_at_pointer, to_value};
+use windlass_value::{ExpressionMode, Value};
 
-use crate::keychain::Entry;
-use crate::names::Use;
-use crate::{Options, codes, expr};
+use crate::keychain::KeychainEntry;
+use crate::names::TemplateNameUse;
+use crate::{NoetlOptions, codes, expr};
 
-pub(crate) struct Compiler<'a> {
-    pub options: &'a Options,
+pub(crate) struct NoetlCompiler<'a> {
+    pub options: &'a NoetlOptions,
     pub diagnostics: Diagnostics,
     pub plan: Plan,
     /// Playbooks that are called by a literal name, each once.
@@ -26,18 +26,18 @@ pub(crate) struct Compiler<'a> {
     /// Names under the root's `vars`: they are the run's, whichever step writes them.
     pub run_vars: BTreeSet<String>,
     /// Tasks of the workbook, as a step would have them under `tool`.
-    pub workbook: BTreeMap<String, Node>,
+    pub workbook: BTreeMap<String, SyntaxNode>,
     /// Secrets by name; None for an entry that something is wrong with.
-    pub keys: BTreeMap<String, Option<Entry>>,
+    pub keys: BTreeMap<String, Option<KeychainEntry>>,
     /// Names that templates use, checked when everything is known.
-    pub uses: Vec<Use>,
-    pub declared: Declared,
+    pub uses: Vec<TemplateNameUse>,
+    pub declared_names: DeclaredNames,
     /// Inputs of tools are kept here as they are read, not yet as a part of the plan.
-    pub held: Option<Vec<Node>>,
+    pub deferred_inputs: Option<Vec<SyntaxNode>>,
     /// The usual alias of a database is looked for, and missed, once.
-    pub said_usual: bool,
+    pub default_alias_checked: bool,
     /// The step that is being read.
-    pub here: Here,
+    pub context: TemplateContext,
 }
 
 /// What to do about errors of the engine, in the words of a playbook.
@@ -64,7 +64,7 @@ const ON_SUCCESS: &str = "{{ outcome.status == 'success' }}";
 
 /// Where a template stands.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Here {
+pub(crate) struct TemplateContext {
     pub step: Option<Arc<str>>,
     /// The loop's item; an empty name in a loop without items.
     pub iterator: Option<Arc<str>>,
@@ -75,7 +75,7 @@ pub(crate) struct Here {
     /// Within a step's turn, or outside of any.
     pub in_iteration: bool,
     /// Which names the place has.
-    pub at: At,
+    pub position: TemplatePosition,
     /// Before the first step: a default that is computed.
     pub at_start: bool,
     /// Tasks of a workbook are read where they are used.
@@ -84,7 +84,7 @@ pub(crate) struct Here {
 
 /// Places that have a fixed set of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum TemplatePosition {
     #[default]
     Elsewhere,
     /// The condition of a step: nothing of it has run.
@@ -97,7 +97,7 @@ pub(crate) enum At {
 
 /// Names that the file writes, by where they can be read.
 #[derive(Debug, Default)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredNames {
     pub ctx: BTreeSet<String>,
     /// By step: labels, `vars`, bare names, and the variables of its turns.
     pub step: BTreeMap<String, BTreeSet<String>>,
@@ -106,17 +106,17 @@ pub(crate) struct Declared {
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
-impl Findings for Compiler<'_> {
+impl DiagnosticSink for NoetlCompiler<'_> {
     fn diagnostics(&mut self) -> &mut Diagnostics {
         &mut self.diagnostics
     }
 }
 
-impl<'a> Compiler<'a> {
-    pub(crate) fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
+impl<'a> NoetlCompiler<'a> {
+    pub(crate) fn new(source: &'a SourceText, options: &'a NoetlOptions, diagnostics: Diagnostics) -> NoetlCompiler<'a> {
         let mut plan = Plan::new("playbook", "noetl", source.text.clone());
         plan.hints = HINTS.map(|(code, hint)| (code.into(), hint.into())).to_vec();
-        Compiler {
+        NoetlCompiler {
             options,
             diagnostics,
             plan,
@@ -127,10 +127,10 @@ impl<'a> Compiler<'a> {
             workbook: BTreeMap::new(),
             keys: BTreeMap::new(),
             uses: Vec::new(),
-            declared: Declared::default(),
-            held: None,
-            said_usual: false,
-            here: Here::default(),
+            declared_names: DeclaredNames::default(),
+            deferred_inputs: None,
+            default_alias_checked: false,
+            context: TemplateContext::default(),
         }
     }
 
@@ -144,55 +144,55 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds a template, reports what is wrong with it, and notes the names it uses.
-    pub(crate) fn expression(&mut self, node: &Node, mode: Mode) -> ExprId {
-        let source = self.look_at(node, mode);
+    pub(crate) fn expression(&mut self, node: &SyntaxNode, mode: ExpressionMode) -> ExprId {
+        let source = self.check_template(node, mode);
         self.add_expression(source, mode, node.span)
     }
 
-    pub(crate) fn value(&mut self, node: &Node) -> ExprId {
-        self.expression(node, Mode::Value)
+    pub(crate) fn value(&mut self, node: &SyntaxNode) -> ExprId {
+        self.expression(node, ExpressionMode::Value)
     }
 
     /// The inputs of a tool: into the plan, or held back for whoever wants to change them first.
-    pub(crate) fn input(&mut self, node: &Node) -> ExprId {
-        if let Some(held) = &mut self.held {
-            held.push(node.clone());
+    pub(crate) fn input(&mut self, node: &SyntaxNode) -> ExprId {
+        if let Some(deferred) = &mut self.deferred_inputs {
+            deferred.push(node.clone());
             return ExprId(0);
         }
-        let node = self.sealed(node);
+        let node = self.seal_secrets(node);
         self.value(&node)
     }
 
     /// The problems and names of a template that is added elsewhere.
-    pub(crate) fn look_at(&mut self, node: &Node, mode: Mode) -> Value {
+    pub(crate) fn check_template(&mut self, node: &SyntaxNode, mode: ExpressionMode) -> Value {
         let source = to_value(node);
         for error in expr::errors(&source, mode) {
-            let span = locate(node, &error.pointer, error.range);
-            self.push(Diagnostic::error(codes::BAD_TEMPLATE, span, error.message).maybe_hint(error.hint));
+            let span = span_at_pointer(node, &error.pointer, error.range);
+            self.push(Diagnostic::error(codes::BAD_TEMPLATE, span, error.message).with_optional_hint(error.hint));
         }
         for found in expr::references(&source) {
-            let span = locate(node, &found.pointer, found.range);
+            let span = span_at_pointer(node, &found.pointer, found.range);
             // The language has refused it already.
             if found.name == "keychain" {
                 continue;
             }
-            let here = self.here.clone();
-            self.uses.push(Use { name: found.name, path: found.path, guarded: found.guarded, span, here });
+            let context = self.context.clone();
+            self.uses.push(TemplateNameUse { name: found.name, path: found.path, guarded: found.guarded, span, context: here: context });
         }
         source
     }
 
-    pub(crate) fn add_expression(&mut self, source: Value, mode: Mode, span: Span) -> ExprId {
+    pub(crate) fn add_expression(&mut self, source: Value, mode: ExpressionMode, span: Span) -> ExprId {
         add_expression(&mut self.plan, "jinja", source, mode, span)
     }
 
     /// A template that the author did not write, at the place that it is for.
-    pub(crate) fn made_up(&mut self, text: impl Into<String>, mode: Mode, span: Span) -> ExprId {
+    pub(crate) fn synthetic_template(&mut self, text: impl Into<String>, mode: ExpressionMode, span: Span) -> ExprId {
         self.add_expression(Value::from(text.into()), mode, span)
     }
 
     pub(crate) fn on_success(&mut self, span: Span) -> ExprId {
-        self.made_up(ON_SUCCESS, Mode::Condition, span)
+        self.synthetic_template(ON_SUCCESS, ExpressionMode::Condition, span)
     }
 
     pub(crate) fn is_on_success(&self, id: ExprId) -> bool {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    Compiled, Context, Detection, Dialect, InputWarning, Parsed, Problems, Reading, unused_inputs, written_expressions,
+    CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, unused_inputs, written_expressions,
 };
-use windlass_expr::jinja::Jinja;
-use windlass_syntax::{Scalars, Span};
+use windlass_expr::jinja::JinjaLanguage;
+use windlass_syntax::{ScalarRules, Span};
 use windlass_value::{Language, Value};
 
-use crate::{Options, calls_of, compile_tree, recognise};
+use crate::{NoetlOptions, find_calls, compile_tree, recognise};
 
 /// The NoETL dialect. Its own options are [`Options`]; what they share with the context comes from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,30 +26,30 @@ impl Dialect for Noetl {
         "YAML with `apiVersion: noetl.io/v2` and a `workflow` of steps"
     }
 
-    fn detect(&self, reading: &Reading<'_>) -> Detection {
-        let parsed = parsed(reading);
+    fn detect(&self, reading: &ParsedSource<'_>) -> Detection {
+        let parsed = parse_reading(reading);
         let mentions = || reading.is_too_large() || reading.has_line(&["apiVersion:", "kind:", "workflow:"]);
         match &parsed.tree {
             Some(tree) if recognise(tree) => Detection::Yes,
-            _ if !reading.looks_like_json() && parsed.found.has_errors() && mentions() => Detection::Broken,
+            _ if !reading.looks_like_json() && parsed.diagnostics.has_errors() && mentions() => Detection::Broken,
             _ => Detection::No,
         }
     }
 
-    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
-        let parsed = parsed(reading);
+    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+        let parsed = parse_reading(reading);
         match &parsed.tree {
-            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.found.clone(), &options(context))?),
-            None => Err(parsed.found.clone().sorted().into()),
+            Some(tree) => Ok(compile_tree(reading.source, tree, parsed.diagnostics.clone(), &options(context))?),
+            None => Err(parsed.diagnostics.clone().sorted().into()),
         }
     }
 
-    fn calls(&self, reading: &Reading<'_>, context: &Context) -> Vec<(String, Span)> {
-        calls_of(reading.source, &options(context))
+    fn calls(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Vec<(String, Span)> {
+        find_calls(reading.source, &options(context))
     }
 
     fn languages(&self) -> Vec<Arc<dyn Language>> {
-        vec![Arc::new(Jinja)]
+        vec![Arc::new(JinjaLanguage)]
     }
 
     /// A template may name what nobody has declared, and one that reads all of the workload may read anything.
@@ -58,7 +58,7 @@ impl Dialect for Noetl {
         let unused = unused_inputs(plan, input, named);
         match unused.is_empty()
             || plan.parameters.is_empty()
-            || written_expressions(plan).any(|text| reads_whole(&text))
+            || written_expressions(plan).any(|text| reads_all_inputs(&text))
         {
             true => Vec::new(),
             false => unused,
@@ -77,19 +77,19 @@ workflow:
     }
 }
 
-fn parsed(reading: &Reading<'_>) -> Rc<Parsed> {
+fn parse_reading(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
     match reading.looks_like_json() {
         true => reading.json(),
-        false => reading.yaml(Scalars::Yaml11),
+        false => reading.yaml(ScalarRules::Yaml11),
     }
 }
 
-fn options(context: &Context) -> Options {
-    let own = context.options.get::<Options>();
+fn options(context: &CompileContext) -> NoetlOptions {
+    let own = context.options.get::<NoetlOptions>();
     let functions = own.map(|own| own.registered.functions.clone()).unwrap_or_default();
     let mut registered = context.registered.clone();
     registered.functions.extend(functions);
-    Options {
+    NoetlOptions {
         limits: context.limits.clone(),
         name: context.name.clone(),
         tools: own.map_or(&context.tools, |own| &own.tools).clone(),
@@ -112,6 +112,6 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// `workload` and `payload` hold all that is given; followed by a name, only that is read.
-fn reads_whole(text: &str) -> bool {
+fn reads_all_inputs(text: &str) -> bool {
     words(text).any(|(word, after)| matches!(word, "workload" | "payload") && !after.starts_with('.'))
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use windlass_expr::jinja::{self, Jinja};
-pub(crate) use windlass_expr::jinja::{Each, Statement, split_sql};
-use windlass_value::{CompileError, Language, Mode, PathPart, Value};
+use windlass_expr::jinja::{self, JinjaLanguage};
+pub(crate) use windlass_expr::jinja::{SqlLoop, SqlStatement, split_sql};
+use windlass_value::{CompileError, Language, ExpressionMode, PathPart, Value};
 
 /// A name in a template.
-pub(crate) struct Reference {
+pub(crate) struct TemplateReference {
     pub name: String,
     /// What is read from it, as far as it is written down.
     pub path: Vec<String>,
@@ -17,16 +17,16 @@ pub(crate) struct Reference {
     pub range: Range<usize>,
 }
 
-pub(crate) fn errors(source: &Value, mode: Mode) -> Vec<CompileError> {
-    Jinja.compile(source, mode).err().unwrap_or_default()
+pub(crate) fn errors(source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
+    JinjaLanguage.compile(source, mode).err().unwrap_or_default()
 }
 
-pub(crate) fn references(source: &Value) -> Vec<Reference> {
+pub(crate) fn references(source: &Value) -> Vec<TemplateReference> {
     let step = |part: PathPart| match part {
         PathPart::Key(key) => key.to_string(),
         PathPart::Index(index) => index.to_string(),
     };
-    let found = jinja::references(source).into_iter().map(|found| Reference {
+    let found = jinja::references(source).into_iter().map(|found| TemplateReference {
         name: found.name.to_string(),
         path: found.path.into_iter().map(step).collect(),
         guarded: found.guarded,
@@ -42,7 +42,7 @@ pub(crate) fn is_template(text: &str) -> bool {
 }
 
 /// The expression of a text that is one template and nothing else.
-pub(crate) fn whole(text: &str) -> Option<&str> {
+pub(crate) fn single_expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim_matches('-').trim())
 }
@@ -70,12 +70,12 @@ pub(crate) fn template_length(text: &str) -> Option<usize> {
 /// A source that gives just this text, whatever it looks like.
 pub(crate) fn literal_text(text: &str) -> String {
     match is_template(text) {
-        true => format!("{{{{ {} }}}}", quoted(text)),
+        true => format!("{{{{ {} }}}}", quote(text)),
         false => text.to_owned(),
     }
 }
 
 /// A text as a literal of the language.
-pub(crate) fn quoted(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     windlass_value::to_json(&Value::from(text))
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Check, ExprId, Name, Retry, Source, IterationFailure, Write};
+use windlass_core::plan::{Amount, LoopCheck, ExprId, ToolName, Retry, LoopSource, IterationFailure, VariableUpdate};
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
-pub(crate) struct Step {
+pub(crate) struct NoetlStep {
     pub name: Arc<str>,
     pub span: Span,
     pub guard: Option<ExprId>,
@@ -15,20 +15,20 @@ pub(crate) struct Step {
     pub timeout: Option<Amount<Duration>>,
     /// All arcs that match fire, not only the first.
     pub inclusive: bool,
-    pub looping: Option<Looping>,
+    pub looping: Option<NoetlLoop>,
     /// The body: once, or once a turn.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<NoetlTask>,
     /// After the body has ended well, once.
-    pub after: Vec<Task>,
-    pub arcs: Vec<Route>,
+    pub after: Vec<NoetlTask>,
+    pub arcs: Vec<StepArc>,
 }
 
-pub(crate) struct Looping {
+pub(crate) struct NoetlLoop {
     /// How many turns at most, if the file says so.
     pub max_iterations: Option<Amount<u64>>,
     pub kind: &'static str,
-    pub source: Source,
-    pub check: Check,
+    pub source: LoopSource,
+    pub check: LoopCheck,
     pub item: Option<Arc<str>>,
     pub in_flight: Amount<u64>,
     pub on_iteration_failure: IterationFailure,
@@ -37,19 +37,19 @@ pub(crate) struct Looping {
     pub span: Span,
 }
 
-pub(crate) struct Task {
+pub(crate) struct NoetlTask {
     pub label: Arc<str>,
     /// The author gave it its label, so templates may read it by that.
     pub labelled: bool,
     pub span: Span,
-    pub work: Work,
-    pub rules: Vec<Rule>,
+    pub work: TaskWork,
+    pub rules: Vec<NoetlRule>,
     /// Before the rules: part of the tool's own affairs.
     pub retry: Option<Retry>,
     pub timeout: Option<Amount<Duration>>,
     pub hidden: bool,
     /// Made when the task goes on, whichever rule says so.
-    pub writes: Vec<Write>,
+    pub writes: Vec<VariableUpdate>,
     /// `_prev` stays what it was: what a sink gives is not the step's result.
     pub keeps_previous: bool,
     /// What `_prev` becomes instead of the result.
@@ -58,10 +58,10 @@ pub(crate) struct Task {
     pub selects: bool,
 }
 
-pub(crate) enum Work {
+pub(crate) enum TaskWork {
     Evaluate(ExprId),
     Effect {
-        tool: Name,
+        tool: ToolName,
         input: ExprId,
     },
     Call {
@@ -76,49 +76,49 @@ pub(crate) enum Work {
     },
 }
 
-pub(crate) struct Rule {
+pub(crate) struct NoetlRule {
     pub when: Option<ExprId>,
-    pub then: Then,
-    pub writes: Vec<Write>,
+    pub then: RuleAction,
+    pub writes: Vec<VariableUpdate>,
     pub previous: Option<ExprId>,
     pub times: Option<Amount<u64>>,
 }
 
-pub(crate) enum Then {
+pub(crate) enum RuleAction {
     Continue,
     Retry(Retry),
     /// To the task of this label.
     Jump(String, Span),
     /// To the task before this one.
-    Back(Span),
+    JumpToPrevious(Span),
     /// To the task at this place, chosen by the front.
-    To(usize),
+    JumpToIndex(usize),
     Break,
     Fail,
 }
 
-impl Then {
+impl RuleAction {
     /// Whether the task is left in good order, so that what it wrote counts.
-    pub(crate) fn goes_on(&self) -> bool {
-        matches!(self, Then::Continue | Then::Jump(..) | Then::Back(_) | Then::To(_) | Then::Break)
+    pub(crate) fn continues(&self) -> bool {
+        matches!(self, RuleAction::Continue | RuleAction::Jump(..) | RuleAction::JumpToPrevious(_) | RuleAction::JumpToIndex(_) | RuleAction::Break)
     }
 }
 
 /// An arc to another step.
-pub(crate) struct Route {
+pub(crate) struct StepArc {
     pub step: Arc<str>,
     pub span: Span,
     /// The same condition for an end that is good, and for one that is not.
     pub when: Option<(ExprId, ExprId)>,
     pub payload: Option<ExprId>,
-    pub writes: Vec<Write>,
+    pub writes: Vec<VariableUpdate>,
     /// The names that the token carries, as far as they are written down.
     pub keys: Vec<String>,
 }
 
-impl Task {
-    pub(crate) fn new(label: impl Into<Arc<str>>, work: Work, span: Span) -> Task {
-        Task {
+impl NoetlTask {
+    pub(crate) fn new(label: impl Into<Arc<str>>, work: TaskWork, span: Span) -> NoetlTask {
+        NoetlTask {
             label: label.into(),
             labelled: false,
             span,
@@ -135,8 +135,8 @@ impl Task {
     }
 }
 
-impl Rule {
-    pub(crate) fn new(when: Option<ExprId>, then: Then) -> Rule {
-        Rule { when, then, writes: Vec::new(), previous: None, times: None }
+impl NoetlRule {
+    pub(crate) fn new(when: Option<ExprId>, then: RuleAction) -> NoetlRule {
+        NoetlRule { when, then, writes: Vec::new(), previous: None, times: None }
     }
 }

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::form::Step;
-use windlass_dialect::Findings;
+use crate::compiler::NoetlCompiler;
+use crate::form::NoetlStep;
+use windlass_dialect::DiagnosticSink;
 
-impl Compiler<'_> {
-    pub(crate) fn check_joins(&mut self, steps: &[Step]) {
+impl NoetlCompiler<'_> {
+    pub(crate) fn check_joins(&mut self, steps: &[NoetlStep]) {
         for target in steps.iter().filter(|step| step.joins) {
-            self.same_names(steps, target);
-            self.never_together(steps, target);
+            self.check_same_names(steps, target);
+            self.check_exclusive_sources(steps, target);
         }
     }
 
     /// Two tokens that carry the same name: the later one is read.
-    fn same_names(&mut self, steps: &[Step], target: &Step) {
+    fn check_same_names(&mut self, steps: &[NoetlStep], target: &NoetlStep) {
         let mut first: BTreeMap<&str, &str> = BTreeMap::new();
         let mut problems = Vec::new();
         for step in steps {
@@ -40,16 +40,16 @@ impl Compiler<'_> {
     }
 
     /// Steps that one step before them goes to by exclusive arcs do not all run.
-    fn never_together(&mut self, steps: &[Step], target: &Step) {
-        let leads = |from: &Step, to: &str| from.arcs.iter().any(|arc| *arc.step == *to);
-        let before: Vec<&Step> = steps.iter().filter(|step| leads(step, &target.name)).collect();
+    fn check_exclusive_sources(&mut self, steps: &[NoetlStep], target: &NoetlStep) {
+        let leads = |from: &NoetlStep, to: &str| from.arcs.iter().any(|arc| *arc.step == *to);
+        let before: Vec<&NoetlStep> = steps.iter().filter(|step| leads(step, &target.name)).collect();
         for split in steps.iter().filter(|step| !step.inclusive) {
             // Only where nothing else leads to them is it plain to see.
-            let only = |step: &&&Step| {
-                let sources: Vec<&Step> = steps.iter().filter(|from| leads(from, &step.name)).collect();
+            let only = |step: &&&NoetlStep| {
+                let sources: Vec<&NoetlStep> = steps.iter().filter(|from| leads(from, &step.name)).collect();
                 matches!(sources.as_slice(), [one] if one.name == split.name) && step.name != split.name
             };
-            let apart: Vec<&&Step> = before.iter().filter(only).collect();
+            let apart: Vec<&&NoetlStep> = before.iter().filter(only).collect();
             if let [one, other, ..] = apart.as_slice() {
                 let message = format!(
                     "`{}` waits for `{}` and `{}`, and only one of them runs",

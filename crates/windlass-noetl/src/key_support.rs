@@ -1,10 +1,10 @@
 //! Keys that a place may have, and what becomes of each: one table for each place.
 
-use windlass_dialect::Findings;
-use windlass_syntax::Object;
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::ObjectReader;
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeySupport {
@@ -90,7 +90,7 @@ pub(crate) const EXECUTOR_SPEC: [(&str, KeySupport); 4] = [
 ];
 
 /// Says what becomes of every key that was not taken.
-pub(crate) fn check_keys(compiler: &mut Compiler, mut object: Object, table: &KeySupportTable, what: &str) {
+pub(crate) fn check_keys(compiler: &mut NoetlCompiler, mut object: ObjectReader, table: &KeySupportTable, what: &str) {
     for (name, support) in table {
         if object.peek(name).is_none() {
             continue;
@@ -107,6 +107,6 @@ pub(crate) fn check_keys(compiler: &mut Compiler, mut object: Object, table: &Ke
         }
     }
     let names: Vec<&'static str> = table.iter().map(|(name, _)| *name).collect();
-    object.also_known(&names);
+    object.add_known(&names);
     object.finish(codes::UNKNOWN_KEY, what, &mut compiler.diagnostics);
 }

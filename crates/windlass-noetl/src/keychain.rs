@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 use crate::expr;
 use crate::key_support::{self, KeySupport};
 
@@ -20,11 +20,11 @@ use crate::key_support::{self, KeySupport};
 const SEALED: &str = "sealed";
 
 /// One entry of the keychain.
-pub(crate) struct Entry {
+pub(crate) struct KeychainEntry {
     /// The credential that serves it: a name, or a template that gives one.
-    alias: Node,
+    alias: SyntaxNode,
     /// The fields it has, if the file says so, and the credentials that hold them, where each has its own.
-    fields: Option<BTreeMap<String, Option<Node>>>,
+    fields: Option<BTreeMap<String, Option<SyntaxNode>>>,
 }
 
 /// Kinds that need a service of their own.
@@ -48,11 +48,11 @@ const ENTRY: [(&str, KeySupport); 4] = [
     ("auto_renew", KeySupport::NoEffect("the credential is looked up at every call")),
 ];
 
-impl Compiler<'_> {
-    pub(crate) fn keychain(&mut self, node: &Node) {
+impl NoetlCompiler<'_> {
+    pub(crate) fn keychain(&mut self, node: &SyntaxNode) {
         let Some(items) = expect_list(node, "`keychain`", &mut self.diagnostics) else { return };
         for item in items {
-            let Some(mut object) = Object::read(item, "a keychain entry", &mut self.diagnostics) else { continue };
+            let Some(mut object) = ObjectReader::read(item, "a keychain entry", &mut self.diagnostics) else { continue };
             let (name, kind) = (object.take("name"), object.take("kind"));
             let (Some(name), Some(kind)) = (name, kind) else {
                 let hint = "write `{name: api, kind: credential, credential: alias}`";
@@ -60,7 +60,7 @@ impl Compiler<'_> {
                 continue;
             };
             let Some(text) = expect_text(name, "`name`", &mut self.diagnostics) else { continue };
-            let entry = self.entry_of(text.text.trim(), name, kind, object);
+            let entry = self.parse_entry(text.text.trim(), name, kind, object);
             if self.keys.insert(text.text.trim().to_owned(), entry).is_some() {
                 let message = format!("the keychain has two entries `{}`", text.text);
                 self.error(codes::DUPLICATE, name.span, message, "give one of them another name");
@@ -69,7 +69,7 @@ impl Compiler<'_> {
     }
 
     /// None: something is wrong with it, and has been told.
-    fn entry_of(&mut self, name: &str, at: &Node, kind: &Node, mut object: Object) -> Option<Entry> {
+    fn parse_entry(&mut self, name: &str, at: &SyntaxNode, kind: &SyntaxNode, mut object: ObjectReader) -> Option<KeychainEntry> {
         let word = kind.as_str().unwrap_or_default().trim();
         if let Some(scope) = object.peek("scope").filter(|(_, scope)| !is_scope(scope)) {
             let message = format!("`scope` is {}", scope.1.describe());
@@ -79,17 +79,17 @@ impl Compiler<'_> {
         let entry = match word {
             "credential" => {
                 let alias = ["credential", "alias", "auth", "key"].iter().find_map(|name| object.take(name));
-                Some(Entry { alias: alias.map_or_else(own, Node::clone), fields: None })
+                Some(KeychainEntry { alias: alias.map_or_else(own, SyntaxNode::clone), fields: None })
             }
             "bearer" | "static" => {
                 let alias = ["credential", "alias"].iter().find_map(|name| object.take(name));
-                let fields = self.written_down(name, &mut object);
-                Some(Entry { alias: alias.map_or_else(own, Node::clone), fields })
+                let fields = self.named_fields(name, &mut object);
+                Some(KeychainEntry { alias: alias.map_or_else(own, SyntaxNode::clone), fields })
             }
-            "secrets" => self.mapped(name, at, &mut object),
+            "secrets" => self.mapped_entry(name, at, &mut object),
             other => {
                 object.take_rest();
-                self.no_such_key_kind(name, other, kind.span);
+                self.report_unknown_keychain_kind(name, other, kind.span);
                 None
             }
         };
@@ -102,21 +102,21 @@ impl Compiler<'_> {
         entry
     }
 
-    fn no_such_key_kind(&mut self, name: &str, kind: &str, span: Span) {
+    fn report_unknown_keychain_kind(&mut self, name: &str, kind: &str, span: Span) {
         if SERVICES.contains(&kind) {
             let message = format!("a keychain entry of kind `{kind}` is not supported");
-            let variable = variable(name);
+            let variable = env_variable(name);
             let hint =
                 format!("get the token outside, give it as {variable}={{\"token\": …}}, and write `kind: bearer`");
             return self.error(codes::NOT_SUPPORTED, span, message, hint);
         }
-        let hint = did_you_mean(kind, KINDS).unwrap_or_else(|| format!("one of {}", list_of(KINDS)));
+        let hint = did_you_mean(kind, KINDS).unwrap_or_else(|| format!("one of {}", format_names(KINDS)));
         self.error(codes::BAD_VALUE, span, format!("there is no kind `{kind}` of keychain entries"), hint);
     }
 
     /// `provider` and `map`: field to secret. From the environment each field is a credential of its own; what other
     /// providers hold is given as the fields of one.
-    fn mapped(&mut self, name: &str, at: &Node, object: &mut Object) -> Option<Entry> {
+    fn mapped_entry(&mut self, name: &str, at: &SyntaxNode, object: &mut ObjectReader) -> Option<KeychainEntry> {
         let (provider, map) = (object.take("provider"), object.take("map"));
         object.ignore(&["auth", "credential", "project", "project_id", "region"]);
         let Some(map) = map else {
@@ -124,10 +124,10 @@ impl Compiler<'_> {
             self.error(codes::MISSING_KEY, object.span(), "this keychain entry has no `map`", hint);
             return None;
         };
-        let from_environment = provider.and_then(Node::as_str).is_none_or(|word| matches!(word, "env" | "environment"));
-        let entries = Object::read(map, "`map`", &mut self.diagnostics)?;
+        let from_environment = provider.and_then(SyntaxNode::as_str).is_none_or(|word| matches!(word, "env" | "environment"));
+        let entries = ObjectReader::read(map, "`map`", &mut self.diagnostics)?;
         let mut fields = BTreeMap::new();
-        for (key, secret) in entries.rest() {
+        for (key, secret) in entries.unread_entries() {
             if from_environment {
                 expect_text(secret, "the credential of a field", &mut self.diagnostics)?;
                 self.check_alias(secret);
@@ -136,87 +136,87 @@ impl Compiler<'_> {
         }
         if let Some(provider) = provider.filter(|_| !from_environment) {
             let message = format!("the provider `{}` is not asked", provider.as_str().unwrap_or_default());
-            let hint = format!("give the fields as {}={{…}}", variable(name));
+            let hint = format!("give the fields as {}={{…}}", env_variable(name));
             self.no_effect(provider.span, message, hint);
         }
-        Some(Entry { alias: at.clone(), fields: Some(fields) })
+        Some(KeychainEntry { alias: at.clone(), fields: Some(fields) })
     }
 
     /// Fields that a file names. Their values must not stand in it.
-    fn written_down(&mut self, name: &str, object: &mut Object) -> Option<BTreeMap<String, Option<Node>>> {
-        let groups: Vec<&Node> = ["map", "data", "values"].iter().filter_map(|name| object.take(name)).collect();
-        let lone: Vec<(&Key, &Node)> =
+    fn named_fields(&mut self, name: &str, object: &mut ObjectReader) -> Option<BTreeMap<String, Option<SyntaxNode>>> {
+        let groups: Vec<&SyntaxNode> = ["map", "data", "values"].iter().filter_map(|name| object.take(name)).collect();
+        let lone: Vec<(&SpannedKey, &SyntaxNode)> =
             ["token", "value", "access_token"].iter().filter_map(|name| object.take_entry(name)).collect();
         let inner = groups.iter().filter_map(|group| group.as_map()).flatten();
-        let all: Vec<(&Key, &Node)> = inner.map(|(key, node)| (key, node)).chain(lone).collect();
-        for (key, node) in all.iter().filter(|(_, node)| !matches!(node.kind, Kind::Null)) {
+        let all: Vec<(&SpannedKey, &SyntaxNode)> = inner.map(|(key, node)| (key, node)).chain(lone).collect();
+        for (key, node) in all.iter().filter(|(_, node)| !matches!(node.kind, SyntaxNodeKind::Null)) {
             let message = format!("the secret `{}` is written down in the file", key.text);
-            let hint = format!("leave its value out and give it as {}={{\"{}\": …}}", variable(name), key.text);
+            let hint = format!("leave its value out and give it as {}={{\"{}\": …}}", env_variable(name), key.text);
             self.error(codes::SECRET, node.span, message, hint);
         }
         (!all.is_empty()).then(|| all.into_iter().map(|(key, _)| (key.text.clone(), None)).collect())
     }
 
     /// The credential for `auth`, where it is the name of a keychain entry or a template that gives one.
-    pub(crate) fn key_alias(&mut self, node: &Node) -> Option<Node> {
+    pub(crate) fn key_alias(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
         let text = node.as_str()?.trim();
-        let name = match expr::whole(text) {
+        let name = match expr::single_expression(text) {
             Some(inner) => inner.strip_prefix("keychain.")?,
             None => text,
         };
         let entry = self.keys.get(name)?.as_ref()?;
-        Some(Node::new(node.span, entry.alias.kind.clone()))
+        Some(SyntaxNode::new(node.span, entry.alias.kind.clone()))
     }
 
     /// The inputs of a tool with notes in place of secrets.
-    pub(crate) fn sealed(&mut self, input: &Node) -> Node {
-        let Some(entries) = input.as_map().filter(|_| mentions(input)) else { return input.clone() };
+    pub(crate) fn seal_secrets(&mut self, input: &SyntaxNode) -> SyntaxNode {
+        let Some(entries) = input.as_map().filter(|_| mentions_secret(input)) else { return input.clone() };
         let mut notes = Vec::new();
-        let open = |(key, node): &(Key, Node)| {
-            let at = vec![Node::text(expr::literal_text(&key.text), key.span)];
-            (key.clone(), self.without(node, at, &mut notes))
+        let open = |(key, node): &(SpannedKey, SyntaxNode)| {
+            let at = vec![SyntaxNode::text(expr::literal_text(&key.text), key.span)];
+            (key.clone(), self.replace_secrets(node, at, &mut notes))
         };
-        let mut entries: Vec<(Key, Node)> = entries.iter().map(open).collect();
-        let key = Key { text: SEALED.to_owned(), span: input.span };
-        entries.push((key, Node::new(input.span, Kind::List(notes))));
-        Node::new(input.span, Kind::Map(entries))
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = entries.iter().map(open).collect();
+        let key = SpannedKey { text: SEALED.to_owned(), span: input.span };
+        entries.push((key, SyntaxNode::new(input.span, SyntaxNodeKind::List(notes))));
+        SyntaxNode::new(input.span, SyntaxNodeKind::Map(entries))
     }
 
-    fn without(&mut self, node: &Node, at: Vec<Node>, notes: &mut Vec<Node>) -> Node {
-        let below = |step: Node| at.iter().cloned().chain([step]).collect::<Vec<_>>();
+    fn replace_secrets(&mut self, node: &SyntaxNode, at: Vec<SyntaxNode>, notes: &mut Vec<SyntaxNode>) -> SyntaxNode {
+        let below = |step: SyntaxNode| at.iter().cloned().chain([step]).collect::<Vec<_>>();
         let kind = match &node.kind {
-            Kind::Map(entries) => {
-                let step = |key: &Key| Node::text(expr::literal_text(&key.text), key.span);
-                let open = |(key, node): &(Key, Node)| (key.clone(), self.without(node, below(step(key)), notes));
-                Kind::Map(entries.iter().map(open).collect())
+            SyntaxNodeKind::Map(entries) => {
+                let step = |key: &SpannedKey| SyntaxNode::text(expr::literal_text(&key.text), key.span);
+                let open = |(key, node): &(SpannedKey, SyntaxNode)| (key.clone(), self.replace_secrets(node, below(step(key)), notes));
+                SyntaxNodeKind::Map(entries.iter().map(open).collect())
             }
-            Kind::List(items) => {
-                let number = |index: usize| Node::new(node.span, Kind::Number(Value::Int(index as i64)));
-                let open = |(index, item)| self.without(item, below(number(index)), notes);
-                Kind::List(items.iter().enumerate().map(open).collect())
+            SyntaxNodeKind::List(items) => {
+                let number = |index: usize| SyntaxNode::new(node.span, SyntaxNodeKind::Number(Value::Int(index as i64)));
+                let open = |(index, item)| self.replace_secrets(item, below(number(index)), notes);
+                SyntaxNodeKind::List(items.iter().enumerate().map(open).collect())
             }
-            Kind::Str(text) => match self.parts(&text.text, node) {
+            SyntaxNodeKind::Str(text) => match self.parts(&text.text, node) {
                 None => return node.clone(),
                 Some(parts) => {
-                    let (at, parts) = (Kind::List(at), Kind::List(parts));
-                    let fields = [("at", at), ("parts", parts)].map(|(name, kind)| (name, Node::new(node.span, kind)));
-                    notes.push(Node::object(node.span, fields));
-                    Kind::Null
+                    let (at, parts) = (SyntaxNodeKind::List(at), SyntaxNodeKind::List(parts));
+                    let fields = [("at", at), ("parts", parts)].map(|(name, kind)| (name, SyntaxNode::new(node.span, kind)));
+                    notes.push(SyntaxNode::object(node.span, fields));
+                    SyntaxNodeKind::Null
                 }
             },
             _ => return node.clone(),
         };
-        Node::new(node.span, kind)
+        SyntaxNode::new(node.span, kind)
     }
 
     /// A text cut at its secrets; None if there are none.
-    fn parts(&mut self, text: &str, node: &Node) -> Option<Vec<Node>> {
+    fn parts(&mut self, text: &str, node: &SyntaxNode) -> Option<Vec<SyntaxNode>> {
         let mut parts = Vec::new();
         let (mut rest, mut plain) = (text, String::new());
         let mut any = false;
         while let Some(start) = rest.find("{{") {
             let hole = rest[start..].find("}}").map(|end| &rest[start..start + end + 2]);
-            let Some(hole) = hole.filter(|hole| path_of(hole).is_some()) else {
+            let Some(hole) = hole.filter(|hole| secret_path(hole).is_some()) else {
                 plain.push_str(&rest[..start + 2]);
                 rest = &rest[start + 2..];
                 continue;
@@ -224,7 +224,7 @@ impl Compiler<'_> {
             any = true;
             plain.push_str(&rest[..start]);
             parts.extend(plain_part(std::mem::take(&mut plain), node.span));
-            if let Some((name, field)) = path_of(hole) {
+            if let Some((name, field)) = secret_path(hole) {
                 parts.extend(self.secret_part(name, field, node.span));
             }
             rest = &rest[start + hole.len()..];
@@ -234,12 +234,12 @@ impl Compiler<'_> {
         any.then_some(parts)
     }
 
-    fn secret_part(&mut self, name: &str, field: &str, span: Span) -> Option<Node> {
+    fn secret_part(&mut self, name: &str, field: &str, span: Span) -> Option<SyntaxNode> {
         let names = || self.keys.keys().map(String::as_str);
         let Some(entry) = self.keys.get(name) else {
             let hint = did_you_mean(name, names()).unwrap_or_else(|| match self.keys.is_empty() {
                 true => "add it under `keychain`, beside `workflow`".to_owned(),
-                false => format!("the keychain has {}", list_of(names())),
+                false => format!("the keychain has {}", format_names(names())),
             });
             self.error(codes::UNKNOWN_NAME, span, format!("the keychain has no entry `{name}`"), hint);
             return None;
@@ -249,9 +249,9 @@ impl Compiler<'_> {
         let own = known.and_then(|fields| fields.get(field)).cloned();
         if let Some(fields) = known.filter(|_| own.is_none() && !field.is_empty()) {
             let names = || fields.keys().map(String::as_str);
-            let hint = did_you_mean(field, names()).unwrap_or_else(|| format!("it has {}", list_of(names())));
+            let hint = did_you_mean(field, names()).unwrap_or_else(|| format!("it has {}", format_names(names())));
             let message = format!("the keychain entry `{name}` has no field `{field}`");
-            self.push(Diagnostic::error(codes::UNKNOWN_NAME, span, message).hint(hint));
+            self.push(Diagnostic::error(codes::UNKNOWN_NAME, span, message).with_hint(hint));
             return None;
         }
         // A credential of its own is all of it.
@@ -259,39 +259,39 @@ impl Compiler<'_> {
             Some(alias) => (alias, ""),
             None => (entry.alias.clone(), field),
         };
-        let field = Node::text(expr::literal_text(field), span);
-        Some(Node::object(span, [("credential", alias), ("field", field)]))
+        let field = SyntaxNode::text(expr::literal_text(field), span);
+        Some(SyntaxNode::object(span, [("credential", alias), ("field", field)]))
     }
 }
 
-fn is_scope(node: &Node) -> bool {
+fn is_scope(node: &SyntaxNode) -> bool {
     matches!(node.as_str(), Some("local" | "shared" | "global"))
 }
 
-fn plain_part(text: String, span: Span) -> Option<Node> {
-    (!text.is_empty()).then(|| Node::object(span, [("text", Node::text(text, span))]))
+fn plain_part(text: String, span: Span) -> Option<SyntaxNode> {
+    (!text.is_empty()).then(|| SyntaxNode::object(span, [("text", SyntaxNode::text(text, span))]))
 }
 
 /// `{{ keychain.name.field }}`, and nothing more; the field may be left out.
-fn path_of(hole: &str) -> Option<(&str, &str)> {
-    let path = expr::whole(hole)?.strip_prefix("keychain.")?;
+fn secret_path(hole: &str) -> Option<(&str, &str)> {
+    let path = expr::single_expression(hole)?.strip_prefix("keychain.")?;
     let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     let (name, field) = path.split_once('.').unwrap_or((path, ""));
     (plain(name) && (field.is_empty() || plain(field))).then_some((name, field))
 }
 
 /// Whether any text below has a secret in it.
-pub(crate) fn mentions(node: &Node) -> bool {
+pub(crate) fn mentions_secret(node: &SyntaxNode) -> bool {
     match &node.kind {
-        Kind::Str(text) => text.text.contains("keychain."),
-        Kind::List(items) => items.iter().any(mentions),
-        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node)),
+        SyntaxNodeKind::Str(text) => text.text.contains("keychain."),
+        SyntaxNodeKind::List(items) => items.iter().any(mentions_secret),
+        SyntaxNodeKind::Map(entries) => entries.iter().any(|(_, node)| mentions_secret(node)),
         _ => false,
     }
 }
 
 /// The variable of the environment that gives a credential.
-pub(crate) fn variable(alias: &str) -> String {
+pub(crate) fn env_variable(alias: &str) -> String {
     let upper = alias.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     format!("WINDLASS_AUTH_{upper}")
 }

@@ -37,13 +37,13 @@ mod writes;
 
 pub use dialect::Noetl;
 use windlass_core::Limits;
-pub use windlass_dialect::{Compiled, Registered};
-use windlass_dialect::{finished, parse_limits};
-use windlass_syntax::{Diagnostics, Node, Scalars, Source, Span, parse_json, parse_yaml};
+pub use windlass_dialect::{CompiledDefinition, RegisteredNames};
+use windlass_dialect::{finish, parse_limits};
+use windlass_syntax::{Diagnostics, SyntaxNode, ScalarRules, SourceText, Span, parse_json, parse_yaml};
 
 /// What a playbook is compiled against.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct NoetlOptions {
     pub limits: Limits,
     /// The playbook's name if it gives none: usually the file's stem.
     pub name: Option<String>,
@@ -52,11 +52,11 @@ pub struct Options {
     /// The credentials that are known, by name. None: nobody has looked.
     pub aliases: Option<Vec<String>>,
     /// What `kind: rust` may name, and definitions that need not be found.
-    pub registered: Registered,
+    pub registered: RegisteredNames,
 }
 
 /// Reads YAML or JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
-pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnostics> {
+pub fn compile(source: &SourceText, options: &NoetlOptions) -> Result<CompiledDefinition, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
     match read(source, &options.limits, &mut diagnostics) {
         Some(tree) => compile_tree(source, &tree, diagnostics, options),
@@ -65,40 +65,40 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnosti
 }
 
 /// The tree of a file, whatever it is written in.
-pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
+pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<SyntaxNode> {
     let limits = parse_limits(limits);
     match source.text.trim_start().starts_with('{') {
         true => parse_json(source, limits, diagnostics),
-        false => parse_yaml(source, limits, Scalars::Yaml11, diagnostics),
+        false => parse_yaml(source, limits, ScalarRules::Yaml11, diagnostics),
     }
 }
 
 /// Compiles a tree that was read already; `found` are the problems of the reading.
 pub(crate) fn compile_tree(
-    source: &Source,
-    tree: &Node,
+    source: &SourceText,
+    tree: &SyntaxNode,
     found: Diagnostics,
-    options: &Options,
-) -> Result<Compiled, Diagnostics> {
-    let mut compiler = compiler::Compiler::new(source, options, found);
+    options: &NoetlOptions,
+) -> Result<CompiledDefinition, Diagnostics> {
+    let mut compiler = compiler::NoetlCompiler::new(source, options, found);
     compiler.playbook(tree);
     compiler.check_names();
-    let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
-    finished(plan, diagnostics, calls)
+    let compiler::NoetlCompiler { plan, diagnostics, calls, .. } = compiler;
+    finish(plan, diagnostics, calls)
 }
 
 /// The playbooks that a file calls, itself left out, whatever else is wrong with it.
-pub(crate) fn calls_of(source: &Source, options: &Options) -> Vec<(String, Span)> {
+pub(crate) fn find_calls(source: &SourceText, options: &NoetlOptions) -> Vec<(String, Span)> {
     let mut diagnostics = Diagnostics::new();
     let Some(tree) = read(source, &options.limits, &mut diagnostics).filter(recognise) else { return Vec::new() };
-    let mut compiler = compiler::Compiler::new(source, options, diagnostics);
+    let mut compiler = compiler::NoetlCompiler::new(source, options, diagnostics);
     compiler.playbook(&tree);
     let own = compiler.plan.name;
     compiler.calls.into_iter().filter(|(name, _)| *name != *own).collect()
 }
 
 /// Whether a tree looks like a playbook, right or wrong.
-pub fn recognise(tree: &Node) -> bool {
+pub fn recognise(tree: &SyntaxNode) -> bool {
     playbook::recognise(tree)
 }
 

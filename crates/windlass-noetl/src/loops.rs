@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Check, Source, IterationFailure};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text};
-use windlass_value::Mode;
+use windlass_core::plan::{Amount, LoopCheck, LoopSource, IterationFailure};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text};
+use windlass_value::ExpressionMode;
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 use crate::expr;
 use crate::key_support;
-use crate::form::Looping;
-use crate::steps::Form;
+use crate::form::NoetlLoop;
+use crate::steps::StepForm;
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// Reads a loop; from here on the step's templates stand in a turn.
-    pub(crate) fn looping(&mut self, node: &Node, form: Form) -> Option<Looping> {
-        let mut object = Object::read(node, "`loop`", &mut self.diagnostics)?;
+    pub(crate) fn looping(&mut self, node: &SyntaxNode, form: StepForm) -> Option<NoetlLoop> {
+        let mut object = ObjectReader::read(node, "`loop`", &mut self.diagnostics)?;
         let looping = match form {
-            Form::Retry => self.retry_loop(&mut object, node.span),
-            Form::Eval | Form::V10 | Form::Plain => self.spec_loop(&mut object, node.span),
+            StepForm::Retry => self.retry_loop(&mut object, node.span),
+            StepForm::Eval | StepForm::V10 | StepForm::Plain => self.spec_loop(&mut object, node.span),
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
         // Also when something is wrong with it: what is inside is meant for its turns.
-        (self.here.looped, self.here.in_iteration) = (true, true);
-        let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(Node::as_str);
-        self.here.iterator = named.map(Into::into);
+        (self.context.looped, self.context.in_iteration) = (true, true);
+        let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(SyntaxNode::as_str);
+        self.context.iterator = named.map(Into::into);
         let looping = looping?;
-        self.here.iterator = looping.item.clone();
-        self.here.parallel = !matches!(looping.in_flight, Amount::Fixed(1));
+        self.context.iterator = looping.item.clone();
+        self.context.parallel = !matches!(looping.in_flight, Amount::Fixed(1));
         Some(looping)
     }
 
     /// `{spec: {mode, max_in_flight}, in, iterator}`
-    fn spec_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
+    fn spec_loop(&mut self, object: &mut ObjectReader, span: Span) -> Option<NoetlLoop> {
         if let Some((key, _)) = object.take_entry("cursor") {
             let hint = "read the rows in a step before, and loop over them with `in`";
             self.error(codes::NOT_SUPPORTED, key.span, "cursor loops are not supported", hint);
@@ -45,7 +45,7 @@ impl Compiler<'_> {
             return self.while_loop(condition, object, IterationFailure::Stop { running_finish: false }, span);
         }
         let (items, iterator) = (object.take("in"), object.take("iterator"));
-        let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
+        let spec = object.take("spec").and_then(|node| ObjectReader::read(node, "`loop.spec`", &mut self.diagnostics));
         let in_flight = match spec {
             Some(mut spec) => {
                 let (mode, max) = (spec.take("mode"), spec.take("max_in_flight"));
@@ -68,7 +68,7 @@ impl Compiler<'_> {
     }
 
     /// `{collection, element, mode}`, or `{while}`
-    fn retry_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
+    fn retry_loop(&mut self, object: &mut ObjectReader, span: Span) -> Option<NoetlLoop> {
         if let Some(condition) = object.take("while") {
             return self.while_loop(condition, object, IterationFailure::Count, span);
         }
@@ -90,11 +90,11 @@ impl Compiler<'_> {
     /// `{while}`: looked at before each turn. What the turn before gave is `response` and `result` there.
     fn while_loop(
         &mut self,
-        condition: &Node,
-        object: &mut Object,
+        condition: &SyntaxNode,
+        object: &mut ObjectReader,
         on_iteration_failure: IterationFailure,
         span: Span,
-    ) -> Option<Looping> {
+    ) -> Option<NoetlLoop> {
         for name in ["in", "collection", "iterator", "element"] {
             if let Some((key, _)) = object.take_entry(name) {
                 let message = format!("`while` and `{name}` exclude each other");
@@ -102,7 +102,7 @@ impl Compiler<'_> {
             }
         }
         let (mut mode, mut max) = (object.take("mode"), object.take("max_iterations"));
-        let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
+        let spec = object.take("spec").and_then(|node| ObjectReader::read(node, "`loop.spec`", &mut self.diagnostics));
         if let Some(mut spec) = spec {
             mode = spec.take("mode").or(mode);
             max = spec.take("max_iterations").or(max);
@@ -120,12 +120,12 @@ impl Compiler<'_> {
             let hint = "its turns run one after the other: leave `mode` out";
             self.error(codes::NOT_SUPPORTED, mode.span, "a loop with `while` has only one mode", hint);
         }
-        self.here.in_iteration = true;
-        let condition = self.expression(condition, Mode::Condition);
-        Some(Looping {
+        self.context.in_iteration = true;
+        let condition = self.expression(condition, ExpressionMode::Condition);
+        Some(NoetlLoop {
             kind: "while",
-            source: Source::Repeat,
-            check: Check::Before { condition, stop_when: false },
+            source: LoopSource::Repeat,
+            check: LoopCheck::Before { condition, stop_when: false },
             item: None,
             in_flight: Amount::Fixed(1),
             on_iteration_failure: on_turn_failure: on_iteration_failure,
@@ -137,17 +137,17 @@ impl Compiler<'_> {
 
     fn over_items(
         &mut self,
-        source: Source,
+        source: LoopSource,
         item: Arc<str>,
         in_flight: Amount<u64>,
         on_iteration_failure: IterationFailure,
         span: Span,
-    ) -> Looping {
+    ) -> NoetlLoop {
         let item = Some(item);
-        Looping {
+        NoetlLoop {
             kind: "loop",
             source,
-            check: Check::Never,
+            check: LoopCheck::Never,
             item,
             in_flight,
             on_iteration_failure: on_turn_failure: on_iteration_failure,
@@ -157,15 +157,15 @@ impl Compiler<'_> {
         }
     }
 
-    fn items(&mut self, node: Option<&Node>, name: &str, span: Span) -> Option<Source> {
+    fn items(&mut self, node: Option<&SyntaxNode>, name: &str, span: Span) -> Option<LoopSource> {
         let Some(node) = node else {
             let message = format!("this loop has no `{name}`");
             self.error(codes::MISSING_KEY, span, message, format!("add `{name}` with the list to go through"));
             return None;
         };
         let fits = match &node.kind {
-            Kind::List(_) => true,
-            Kind::Str(text) => expr::is_template(&text.text),
+            SyntaxNodeKind::List(_) => true,
+            SyntaxNodeKind::Str(text) => expr::is_template(&text.text),
             _ => false,
         };
         if !fits {
@@ -173,10 +173,10 @@ impl Compiler<'_> {
             self.error(codes::BAD_VALUE, node.span, message, "write a list, or a template that gives one");
             return None;
         }
-        Some(Source::Each(self.value(node)))
+        Some(LoopSource::Each(self.value(node)))
     }
 
-    fn item_name(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn item_name(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = expect_text(node, "the item's name", &mut self.diagnostics)?;
         let name = text.text.trim();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -189,7 +189,7 @@ impl Compiler<'_> {
     }
 
     /// How many turns at once: one, or what `max_in_flight` says.
-    fn in_flight(&mut self, mode: Option<&Node>, max: Option<&Node>, modes: &[&str]) -> Option<Amount<u64>> {
+    fn in_flight(&mut self, mode: Option<&SyntaxNode>, max: Option<&SyntaxNode>, modes: &[&str]) -> Option<Amount<u64>> {
         let word = match mode {
             Some(node) => expect_text(node, "`mode`", &mut self.diagnostics)?.text.trim(),
             None => "sequential",
@@ -227,7 +227,7 @@ impl Compiler<'_> {
                 let hint =
                     did_you_mean(other, modes.iter().copied()).unwrap_or_else(|| format!("`{}`", modes.join("` or `")));
                 self.push(
-                    Diagnostic::error(codes::BAD_VALUE, span, format!("there is no loop mode `{other}`")).hint(hint),
+                    Diagnostic::error(codes::BAD_VALUE, span, format!("there is no loop mode `{other}`")).with_hint(hint),
                 );
                 None
             }
@@ -235,6 +235,6 @@ impl Compiler<'_> {
     }
 }
 
-fn is_one(node: &Node) -> bool {
-    matches!(&node.kind, Kind::Number(number) if number.as_int() == Some(1))
+fn is_one(node: &SyntaxNode) -> bool {
+    matches!(&node.kind, SyntaxNodeKind::Number(number) if number.as_int() == Some(1))
 }

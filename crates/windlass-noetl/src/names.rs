@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of, nearest};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, Span, did_you_mean, format_names, nearest};
 
 use crate::codes;
-use crate::compiler::{At, Compiler, Here};
+use crate::compiler::{TemplatePosition, NoetlCompiler, TemplateContext};
 
 /// A name in a template, and where it stands.
-pub(crate) struct Use {
+pub(crate) struct TemplateNameUse {
     pub name: String,
     pub path: Vec<String>,
     pub guarded: bool,
     pub span: Span,
-    pub here: Here,
+    pub context: TemplateContext,
 }
 
 /// Names that the language gives a meaning, wherever they stand.
@@ -48,12 +48,12 @@ const WORDS: [&str; 26] = [
 ];
 
 /// Words that hide a name of the author's where the place gives them a meaning.
-const PLACE_WORDS: [&str; 13] = [
+const POSITION_WORDS: [&str; 13] = [
     "args", "input", "event", "outcome", "output", "error", "response", "result", "this", "_prev", "_task", "_attempt",
     "_visit",
 ];
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     pub(crate) fn check_names(&mut self) {
         self.warn_clashes();
         self.warn_reserved_words();
@@ -70,8 +70,8 @@ impl Compiler<'_> {
 
     /// A name with a default that nothing writes has always its default: probably a slip. Only of variables, whose writes
     /// are all in the file; a task of the workbook is read wherever it is used, and one place that has the name is enough.
-    fn check_guarded(&mut self, uses: &[Use]) {
-        let mut missed: BTreeMap<(usize, usize), Option<&Use>> = BTreeMap::new();
+    fn check_guarded(&mut self, uses: &[TemplateNameUse]) {
+        let mut missed: BTreeMap<(usize, usize), Option<&TemplateNameUse>> = BTreeMap::new();
         for found in uses.iter().filter(|found| found.guarded) {
             let missing = (!self.can_be_written(found)).then_some(found);
             missed
@@ -83,21 +83,21 @@ impl Compiler<'_> {
             let Some(key) = found.path.first() else { continue };
             let whose = if found.name == "ctx" { "no step" } else { "no task of this step" };
             let message = format!("{whose} writes `{}.{key}`: it is never there", found.name);
-            let known = if found.name == "ctx" { self.declared.ctx.clone() } else { self.of_step(&found.here, true) };
+            let known = if found.name == "ctx" { self.declared_names.ctx.clone() } else { self.step_names(&found.context, true) };
             let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.suggest_iteration_name(key));
             let hint = hint.unwrap_or_else(|| "write it where it is known, or leave it out".to_owned());
             self.warning(codes::NEVER_WRITTEN, found.span, message, hint);
         }
     }
 
-    fn can_be_written(&self, found: &Use) -> bool {
+    fn can_be_written(&self, found: &TemplateNameUse) -> bool {
         // Names with a line in front are the compiler's own.
         let Some(key) = found.path.first().filter(|key| !key.starts_with('_')) else { return true };
         match found.name.as_str() {
-            "ctx" => self.declared.ctx.contains(key),
-            "iter" if found.here.in_iteration => {
-                let given = found.here.iterator.as_deref() == Some(key) || matches!(key.as_str(), "index" | "count");
-                given || self.of_step(&found.here, true).contains(key)
+            "ctx" => self.declared_names.ctx.contains(key),
+            "iter" if found.context.in_iteration => {
+                let given = found.context.iterator.as_deref() == Some(key) || matches!(key.as_str(), "index" | "count");
+                given || self.step_names(&found.context, true).contains(key)
             }
             _ => true,
         }
@@ -105,20 +105,20 @@ impl Compiler<'_> {
 
     /// For a name that is like one of a loop's turns, what there is after the loop.
     fn suggest_iteration_name(&self, key: &str) -> Option<String> {
-        self.declared.iteration.iter().find_map(|(step, names)| {
+        self.declared_names.iteration.iter().find_map(|(step, names)| {
             let close = nearest(key, names.iter().map(String::as_str))?;
             Some(format!("`{close}` is a name of the turns of `{step}`: after the loop there is `{step}.results`"))
         })
     }
 
-    fn check_name(&mut self, found: &Use) {
+    fn check_name(&mut self, found: &TemplateNameUse) {
         if !self.check_at_start(found) {
             return;
         }
         let first = found.path.first().map(String::as_str);
         match (found.name.as_str(), first) {
             ("workload", Some(key)) => self.check_workload(found, key),
-            ("ctx", Some(key)) => self.check_in(found, key, &self.declared.ctx.clone(), "no step writes it"),
+            ("ctx", Some(key)) => self.check_in(found, key, &self.declared_names.ctx.clone(), "no step writes it"),
             ("iter", Some(key)) => self.check_iter(found, key),
             ("vars" | "step", Some(key)) => self.check_vars(found, key),
             ("args" | "input", Some(key)) => self.check_args(found, key),
@@ -129,53 +129,53 @@ impl Compiler<'_> {
     }
 
     /// Words that a place never has. A name of the author's may be meant.
-    fn check_word(&mut self, found: &Use, name: &str) {
+    fn check_word(&mut self, found: &TemplateNameUse, name: &str) {
         let task = "_prev and the like are a task's: after the step its result is `output`, or the step's name";
-        let hint = match (found.here.at, name) {
-            (At::Arc, "_prev") => "after a step its result is `output`, or the step's name",
-            (At::Arc, "_task" | "_attempt" | "_visit") => task,
-            (At::Guard, "_prev" | "_task" | "_attempt" | "_visit" | "outcome" | "output" | "this") => {
+        let hint = match (found.context.position, name) {
+            (TemplatePosition::Arc, "_prev") => "after a step its result is `output`, or the step's name",
+            (TemplatePosition::Arc, "_task" | "_attempt" | "_visit") => task,
+            (TemplatePosition::Guard, "_prev" | "_task" | "_attempt" | "_visit" | "outcome" | "output" | "this") => {
                 "nothing of the step has run yet: read `args`, `ctx`, or a step before it by its name"
             }
-            (At::Input, "outcome") => "it is there in the rules of a task; the task before is `_prev`, or its label",
-            (At::Guard | At::Input, "event") => "it is there in the arcs of a step: `next: [{step: …, when: …}]`",
+            (TemplatePosition::Input, "outcome") => "it is there in the rules of a task; the task before is `_prev`, or its label",
+            (TemplatePosition::Guard | TemplatePosition::Input, "event") => "it is there in the arcs of a step: `next: [{step: …, when: …}]`",
             _ => return,
         };
-        if !self.known_bare(&found.here).contains(name) {
+        if !self.known_bare(&found.context).contains(name) {
             self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint);
         }
     }
 
     /// All that a bare name can mean besides words.
-    fn known_bare(&self, here: &Here) -> BTreeSet<String> {
-        let mut known = self.of_step(here, false);
-        if here.in_iteration {
-            known.extend(self.of_step(here, true));
-            known.extend(here.iterator.iter().map(|name| name.to_string()));
+    fn known_bare(&self, context: &TemplateContext) -> BTreeSet<String> {
+        let mut known = self.step_names(context, false);
+        if context.in_iteration {
+            known.extend(self.step_names(context, true));
+            known.extend(context.iterator.iter().map(|name| name.to_string()));
         }
-        known.extend(self.declared.ctx.iter().cloned());
+        known.extend(self.declared_names.ctx.iter().cloned());
         known.extend(self.steps.keys().cloned());
         known.extend(self.workload.iter().flat_map(|workload| workload.keys().cloned()));
-        let args = here.step.as_ref().and_then(|step| self.declared.args.get(&**step));
+        let args = context.step.as_ref().and_then(|step| self.declared_names.args.get(&**step));
         known.extend(args.into_iter().flatten().flatten().cloned());
         known
     }
 
     /// Whose name it is, if it is one of a turn or of another step.
-    fn elsewhere(&self, here: &Here, name: &str) -> Option<String> {
-        if !here.in_iteration && self.of_step(here, true).contains(name) {
+    fn explain_other_scope(&self, context: &TemplateContext, name: &str) -> Option<String> {
+        if !context.in_iteration && self.step_names(context, true).contains(name) {
             return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
         }
         let has = |names: &BTreeMap<String, BTreeSet<String>>| {
             names.iter().find(|(_, names)| names.contains(name)).map(|(step, _)| step.clone())
         };
-        let step = has(&self.declared.step).or_else(|| has(&self.declared.iteration))?;
+        let step = has(&self.declared_names.step).or_else(|| has(&self.declared_names.iteration))?;
         Some(format!(
             "`{name}` is a name of the step `{step}`: read the step's result as `{step}`, or write it there with `set_ctx`"
         ))
     }
 
-    fn check_workload(&mut self, found: &Use, key: &str) {
+    fn check_workload(&mut self, found: &TemplateNameUse, key: &str) {
         let Some(known) = &self.workload else { return };
         if known.contains_key(key) {
             return;
@@ -185,41 +185,41 @@ impl Compiler<'_> {
                 let message = format!("`workload` has no `{key}`");
                 self.error(codes::UNKNOWN_NAME, found.span, message, hint);
             }
-            None => self.only_from_outside(found.span, &format!("workload.{key}"), key),
+            None => self.warn_outside_name(found.span, &format!("workload.{key}"), key),
         }
     }
 
-    fn only_from_outside(&mut self, span: Span, shown: &str, key: &str) {
+    fn warn_outside_name(&mut self, span: Span, shown: &str, key: &str) {
         let message = format!("`{shown}` is not declared: the run's input must give it");
         self.warning(codes::OUTSIDE_NAME, span, message, format!("add `{key}` under `workload`"));
     }
 
-    fn check_in(&mut self, found: &Use, key: &str, known: &BTreeSet<String>, why: &str) {
+    fn check_in(&mut self, found: &TemplateNameUse, key: &str, known: &BTreeSet<String>, why: &str) {
         if known.contains(key) {
             return;
         }
         let hint = did_you_mean(key, known.iter().map(String::as_str)).unwrap_or_else(|| match known.is_empty() {
             true => format!("`{}.{key} | default(…)` says what it is when it is missing", found.name),
-            false => format!("`{}` has {}", found.name, list_of(known.iter().map(String::as_str))),
+            false => format!("`{}` has {}", found.name, format_names(known.iter().map(String::as_str))),
         });
         let message = format!("there is no `{}.{key}`: {why}", found.name);
-        self.push(Diagnostic::error(codes::UNKNOWN_NAME, found.span, message).hint(hint));
+        self.push(Diagnostic::error(codes::UNKNOWN_NAME, found.span, message).with_hint(hint));
     }
 
-    fn check_iter(&mut self, found: &Use, key: &str) {
-        if !found.here.in_iteration {
+    fn check_iter(&mut self, found: &TemplateNameUse, key: &str) {
+        if !found.context.in_iteration {
             let hint = "`iter` is there in the turns of a `loop`; a step that has ended has its results";
             self.error(codes::UNKNOWN_NAME, found.span, format!("`iter.{key}` stands outside of any loop"), hint);
             return;
         }
-        let mut known = self.of_step(&found.here, true);
-        known.extend(found.here.iterator.iter().map(|name| name.to_string()));
+        let mut known = self.step_names(&found.context, true);
+        known.extend(found.context.iterator.iter().map(|name| name.to_string()));
         known.extend(["index", "count"].map(str::to_owned));
         self.check_in(found, key, &known, "no task of this step writes it");
     }
 
-    fn check_loop(&mut self, found: &Use, key: Option<&str>) {
-        if !found.here.in_iteration {
+    fn check_loop(&mut self, found: &TemplateNameUse, key: Option<&str>) {
+        if !found.context.in_iteration {
             let hint = "`_loop` is there in the turns of a `loop`";
             return self.error(codes::UNKNOWN_NAME, found.span, "`_loop` stands outside of any loop", hint);
         }
@@ -229,13 +229,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn check_vars(&mut self, found: &Use, key: &str) {
-        let mut known = self.of_step(&found.here, false);
+    fn check_vars(&mut self, found: &TemplateNameUse, key: &str) {
+        let mut known = self.step_names(&found.context, false);
         known.extend(self.run_vars.iter().cloned());
-        if found.here.in_iteration {
-            known.extend(self.of_step(&found.here, true));
+        if found.context.in_iteration {
+            known.extend(self.step_names(&found.context, true));
         }
-        let other = self.declared.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
+        let other = self.declared_names.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
         if let (false, Some(step)) = (known.contains(key), other) {
             let message = format!("there is no `{}.{key}`: it is a variable of the step `{step}`", found.name);
             let hint = format!("write it with `set_ctx` there, and read `ctx.{key}`");
@@ -244,27 +244,27 @@ impl Compiler<'_> {
         self.check_in(found, key, &known, "no task of this step writes it");
     }
 
-    fn check_args(&mut self, found: &Use, key: &str) {
-        let Some(step) = &found.here.step else { return };
-        let Some(Some(known)) = self.declared.args.get(&**step).cloned() else { return };
+    fn check_args(&mut self, found: &TemplateNameUse, key: &str) {
+        let Some(step) = &found.context.step else { return };
+        let Some(Some(known)) = self.declared_names.args.get(&**step).cloned() else { return };
         self.check_in(found, key, &known, "no arc to this step hands it over");
     }
 
     /// Names that a step's own tasks write: those of its turns, or its own.
-    fn of_step(&self, here: &Here, of_iteration: bool) -> BTreeSet<String> {
-        let names = if of_iteration { &self.declared.iteration } else { &self.declared.step };
-        here.step.as_ref().and_then(|step| names.get(&**step)).cloned().unwrap_or_default()
+    fn step_names(&self, context: &TemplateContext, of_iteration: bool) -> BTreeSet<String> {
+        let names = if of_iteration { &self.declared_names.iteration } else { &self.declared_names.step };
+        context.step.as_ref().and_then(|step| names.get(&**step)).cloned().unwrap_or_default()
     }
 
     /// A bare name: the turn's, a label, an argument, `ctx`, a step, `workload`.
-    fn check_bare(&mut self, found: &Use, name: &str) {
-        let known = self.known_bare(&found.here);
+    fn check_bare(&mut self, found: &TemplateNameUse, name: &str) {
+        let known = self.known_bare(&found.context);
         if known.contains(name) {
             return;
         }
         let words = WORDS.iter().copied();
         let close = did_you_mean(name, known.iter().map(String::as_str).chain(words));
-        let elsewhere = self.elsewhere(&found.here, name);
+        let elsewhere = self.explain_other_scope(&found.context, name);
         if let (Some(hint), None) = (&elsewhere, &self.workload) {
             let message = format!("there is no `{name}` here, unless the run's input gives it");
             return self.warning(codes::OUTSIDE_NAME, found.span, message, hint.clone());
@@ -276,7 +276,7 @@ impl Compiler<'_> {
                 let hint = format!("add it under `workload`, or write `{name} | default(…)`");
                 self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint);
             }
-            (None, _) => self.only_from_outside(found.span, name, name),
+            (None, _) => self.warn_outside_name(found.span, name, name),
         }
     }
 
@@ -284,7 +284,7 @@ impl Compiler<'_> {
     fn warn_clashes(&mut self) {
         let workload: Vec<String> = self.workload.iter().flat_map(|all| all.keys().cloned()).collect();
         for key in &workload {
-            let other = match (self.steps.get(key), self.declared.ctx.contains(key)) {
+            let other = match (self.steps.get(key), self.declared_names.ctx.contains(key)) {
                 (Some(span), _) => Some((*span, "a step")),
                 (None, true) => self.clashing_use(key).map(|span| (span, "`ctx`")),
                 (None, false) => None,
@@ -296,7 +296,7 @@ impl Compiler<'_> {
             }
         }
         let both: Vec<String> =
-            self.declared.ctx.iter().filter(|name| self.steps.contains_key(*name)).cloned().collect();
+            self.declared_names.ctx.iter().filter(|name| self.steps.contains_key(*name)).cloned().collect();
         for name in both {
             if let Some(span) = self.clashing_use(&name) {
                 let message = format!("`{name}` is a step and is written to `ctx`");
@@ -309,15 +309,15 @@ impl Compiler<'_> {
     fn warn_reserved_words(&mut self) {
         let mut reported: BTreeSet<&str> = BTreeSet::new();
         let mut problems = Vec::new();
-        for found in self.uses.iter().filter(|found| PLACE_WORDS.contains(&found.name.as_str())) {
-            let (name, here) = (found.name.as_str(), &found.here);
+        for found in self.uses.iter().filter(|found| POSITION_WORDS.contains(&found.name.as_str())) {
+            let (name, here) = (found.name.as_str(), &found.context);
             let (what, instead) = match () {
                 () if here.iterator.as_deref() == Some(name) => ("the loop's item", format!("write `iter.{name}`")),
-                () if self.of_step(here, true).contains(name) => ("a name of the turn", format!("write `iter.{name}`")),
-                () if self.of_step(here, false).contains(name) => {
+                () if self.step_names(here, true).contains(name) => ("a name of the turn", format!("write `iter.{name}`")),
+                () if self.step_names(here, false).contains(name) => {
                     ("a name of the step", format!("write `vars.{name}`"))
                 }
-                () if self.declared.ctx.contains(name) => ("written to `ctx`", format!("write `ctx.{name}`")),
+                () if self.declared_names.ctx.contains(name) => ("written to `ctx`", format!("write `ctx.{name}`")),
                 () if self.steps.contains_key(name) => ("a step", "give the step another name".to_owned()),
                 () if self.workload.as_ref().is_some_and(|workload| workload.contains_key(name)) => {
                     ("a key of `workload`", format!("write `workload.{name}`"))
@@ -326,7 +326,7 @@ impl Compiler<'_> {
             };
             if reported.insert(name) {
                 let message = format!("`{name}` is {what} and a word of the language: bare, it means the word");
-                problems.push(Diagnostic::warning(codes::NAME_CLASH, found.span, message).hint(instead));
+                problems.push(Diagnostic::warning(codes::NAME_CLASH, found.span, message).with_hint(instead));
             }
         }
         problems.into_iter().for_each(|problem| self.push(problem));

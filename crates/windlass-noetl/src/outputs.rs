@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use windlass_core::plan::ExprId;
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_list, expect_text};
-use windlass_value::{Map, Mode, Value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_list, expect_text};
+use windlass_value::{Map, ExpressionMode, Value};
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 use crate::key_support::{self, KeySupport};
-use crate::form::Task;
+use crate::form::NoetlTask;
 
 /// Where the whole result is kept beside what was selected.
-const WHOLE: &str = "_ref";
+const FULL_RESULT: &str = "_ref";
 
 /// What an `output` block may say.
 const OUTPUT: [(&str, KeySupport); 8] = [
@@ -29,20 +29,20 @@ const OUTPUT: [(&str, KeySupport); 8] = [
 ];
 
 /// One field: its name, and the way to it in the result.
-struct Field {
+struct SelectedField {
     name: String,
     path: String,
 }
 
 /// Which fields of a result are kept.
 pub(crate) struct Selection {
-    fields: Vec<Field>,
+    fields: Vec<SelectedField>,
     pub span: Span,
 }
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// `output`, `output_select` or `outputs` of a task or a step.
-    pub(crate) fn selection(&mut self, object: &mut Object) -> Option<Selection> {
+    pub(crate) fn selection(&mut self, object: &mut ObjectReader) -> Option<Selection> {
         let mut found: Option<Selection> = None;
         for name in ["output", "output_select", "outputs"] {
             let Some((key, node)) = object.take_entry(name) else { continue };
@@ -52,15 +52,15 @@ impl Compiler<'_> {
             };
             if let (Some(first), Some(_)) = (&found, &selected) {
                 let problem = Diagnostic::error(codes::CONFLICT, key.span, "fields are selected twice");
-                self.push(problem.label(first.span, "the other").hint("keep one of the two"));
+                self.push(problem.with_label(first.span, "the other").with_hint("keep one of the two"));
             }
             found = found.or(selected);
         }
         found
     }
 
-    fn output_block(&mut self, node: &Node) -> Option<Selection> {
-        let mut output = Object::read(node, "`output`", &mut self.diagnostics)?;
+    fn output_block(&mut self, node: &SyntaxNode) -> Option<Selection> {
+        let mut output = ObjectReader::read(node, "`output`", &mut self.diagnostics)?;
         let lists: Vec<_> = ["select", "output_select"].iter().filter_map(|name| output.take(name)).collect();
         key_support::check_keys(self, output, &OUTPUT, "`output`");
         if let [_, second, ..] = lists.as_slice() {
@@ -70,7 +70,7 @@ impl Compiler<'_> {
     }
 
     /// Paths, or `{path, as}`.
-    fn select_list(&mut self, node: &Node) -> Option<Selection> {
+    fn select_list(&mut self, node: &SyntaxNode) -> Option<Selection> {
         if node.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "strategy")) {
             let hint = "large results are kept apart by themselves; write a list of fields to select some";
             self.no_effect(node.span, "a strategy of `output_select` has no effect", hint);
@@ -84,17 +84,17 @@ impl Compiler<'_> {
             if let Some(first) = fields.insert(field.name.clone(), item.span) {
                 let problem =
                     Diagnostic::error(codes::DUPLICATE, item.span, format!("`{}` is selected twice", field.name));
-                self.push(problem.label(first, "the other").hint("give one of them another name with `as`"));
+                self.push(problem.with_label(first, "the other").with_hint("give one of them another name with `as`"));
             }
             all.push(field);
         }
         Some(Selection { fields: all, span: node.span })
     }
 
-    fn field(&mut self, node: &Node) -> Option<Field> {
+    fn field(&mut self, node: &SyntaxNode) -> Option<SelectedField> {
         let (path, name) = match &node.kind {
-            Kind::Map(_) => {
-                let mut entry = Object::read(node, "a selected field", &mut self.diagnostics)?;
+            SyntaxNodeKind::Map(_) => {
+                let mut entry = ObjectReader::read(node, "a selected field", &mut self.diagnostics)?;
                 let (path, name) = (entry.take("path"), entry.take("as"));
                 entry.finish(codes::UNKNOWN_KEY, "a selected field", &mut self.diagnostics);
                 let Some(path) = path else {
@@ -121,40 +121,40 @@ impl Compiler<'_> {
             }
         };
         let name = name.to_owned();
-        if name.is_empty() || name == WHOLE {
+        if name.is_empty() || name == FULL_RESULT {
             self.error(codes::BAD_VALUE, node.span, format!("a field cannot be called `{name}`"), "name it with `as`");
             return None;
         }
-        Some(Field { name, path: found })
+        Some(SelectedField { name, path: found })
     }
 
     /// The selected fields of the result.
-    pub(crate) fn selected(&mut self, selection: &Selection) -> ExprId {
+    pub(crate) fn selection_expression(&mut self, selection: &Selection) -> ExprId {
         let whole = "output_select";
         let mut map = Map::new();
         for field in &selection.fields {
             map.insert(field.name.as_str(), format!("{{{{ {whole}{} }}}}", field.path));
         }
-        map.insert(WHOLE, format!("{{{{ {whole} }}}}"));
-        self.add_expression(Value::map(map), Mode::Value, selection.span)
+        map.insert(FULL_RESULT, format!("{{{{ {whole} }}}}"));
+        self.add_expression(Value::map(map), ExpressionMode::Value, selection.span)
     }
 
     /// A task that selects from what came before it.
-    pub(crate) fn selecting(&mut self, selection: &Selection) -> Task {
-        let value = self.selected(selection);
-        let task = Task::new("select", crate::form::Work::Evaluate(value), selection.span);
-        Task { hidden: true, selects: true, ..task }
+    pub(crate) fn selection_task(&mut self, selection: &Selection) -> NoetlTask {
+        let value = self.selection_expression(selection);
+        let task = NoetlTask::new("select", crate::form::TaskWork::Evaluate(value), selection.span);
+        NoetlTask { hidden: true, selects: true, ..task }
     }
 }
 
 /// `data.items[0]` as `['data']['items'][0]`, so that no name can be anything but a name.
 pub(crate) fn attribute_path(text: &str) -> Option<String> {
     let dotted = text.replace('[', ".").replace(']', "");
-    let parts: Option<Vec<String>> = dotted.split('.').map(part).collect();
+    let parts: Option<Vec<String>> = dotted.split('.').map(path_segment).collect();
     parts.map(|parts| parts.concat())
 }
 
-fn part(part: &str) -> Option<String> {
+fn path_segment(part: &str) -> Option<String> {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
     match part.parse::<u32>() {
         Ok(index) => Some(format!("[{index}]")),

@@ -3,28 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
-use windlass_dialect::{Findings, source_span};
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_list, expect_text, to_value};
+use windlass_dialect::{DiagnosticSink, source_span};
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_list, expect_text, to_value};
 
-use windlass_triggers::{Codes, Extension};
-use windlass_value::Mode;
+use windlass_triggers::{TriggerProblemCodes, TriggerExtension};
+use windlass_value::ExpressionMode;
 
 use crate::codes;
-use crate::compiler::{Compiler, Here};
+use crate::compiler::{NoetlCompiler, TemplateContext};
 use crate::key_support;
-use crate::form::Step;
+use crate::form::NoetlStep;
 use crate::workload::has_template;
 
 /// Whether a tree looks like a playbook, right or wrong.
-pub(crate) fn recognise(tree: &Node) -> bool {
-    let text = |name: &str| tree.get(name).and_then(Node::as_str);
-    let steps = tree.get("workflow").and_then(Node::as_list).unwrap_or_default();
+pub(crate) fn recognise(tree: &SyntaxNode) -> bool {
+    let text = |name: &str| tree.get(name).and_then(SyntaxNode::as_str);
+    let steps = tree.get("workflow").and_then(SyntaxNode::as_list).unwrap_or_default();
     text("apiVersion").is_some_and(|version| version.starts_with("noetl.io/"))
         || text("kind").is_some_and(|kind| kind == "Playbook")
         || steps.iter().any(|step| step.get("step").is_some())
 }
 
-const TRIGGERS: Codes = Codes {
+const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     unknown_key: codes::UNKNOWN_KEY,
     missing_key: codes::MISSING_KEY,
     bad_value: codes::BAD_VALUE,
@@ -35,11 +35,11 @@ const TRIGGERS: Codes = Codes {
 /// What `executor` says.
 #[derive(Default)]
 struct Executor<'n> {
-    entry: Option<&'n Node>,
+    entry: Option<&'n SyntaxNode>,
 }
 
-impl<'a> Compiler<'a> {
-    pub(crate) fn playbook(&mut self, tree: &'a Node) {
+impl<'a> NoetlCompiler<'a> {
+    pub(crate) fn playbook(&mut self, tree: &'a SyntaxNode) {
         let root = self.plan.add_node(PlanNode::new("playbook", "playbook", None, NodeKind::Net(empty_net())));
         self.plan.nodes[0].hidden = true;
         self.plan.nodes[0].span = source_span(tree.span);
@@ -49,7 +49,7 @@ impl<'a> Compiler<'a> {
             self.error(codes::NOT_NOETL, Span::at(tree.span.start), "this is no playbook", hint);
             return;
         }
-        let Some(mut object) = Object::read(tree, "a playbook", &mut self.diagnostics) else { return };
+        let Some(mut object) = ObjectReader::read(tree, "a playbook", &mut self.diagnostics) else { return };
         self.versions(&mut object);
         self.metadata(&mut object);
         if let Some(node) = object.take("workload") {
@@ -61,7 +61,7 @@ impl<'a> Compiler<'a> {
         if let Some(node) = object.take("workbook") {
             self.workbook(node);
         }
-        if let Some(node) = object.take("keychain").filter(|node| !matches!(node.kind, Kind::Null)) {
+        if let Some(node) = object.take("keychain").filter(|node| !matches!(node.kind, SyntaxNodeKind::Null)) {
             self.keychain(node);
         }
         let executor = object.take("executor").map(|node| self.executor(node)).unwrap_or_default();
@@ -80,14 +80,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// What this engine adds to the format.
-    fn extensions(&mut self, node: &Node) {
-        let Some(mut object) = Object::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
-        let triggers = Extension { schedule: object.take("schedule"), webhook: object.take("webhook") };
+    fn extensions(&mut self, node: &SyntaxNode) {
+        let Some(mut object) = ObjectReader::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
+        let triggers = TriggerExtension { schedule: object.take("schedule"), webhook: object.take("webhook") };
         object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.diagnostics);
         self.plan.triggers = triggers.triggers(&self.options.limits, TRIGGERS, &mut self.diagnostics);
     }
 
-    fn versions(&mut self, object: &mut Object) {
+    fn versions(&mut self, object: &mut ObjectReader) {
         if let Some(node) = object.take("kind")
             && node.as_str() != Some("Playbook")
         {
@@ -103,15 +103,15 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn metadata(&mut self, object: &mut Object) {
+    fn metadata(&mut self, object: &mut ObjectReader) {
         let mut name = None;
         if let Some(node) = object.take("metadata") {
-            name = node.get("name").and_then(Node::as_str).map(str::to_owned);
-            if Object::read(node, "`metadata`", &mut self.diagnostics).is_some() {
+            name = node.get("name").and_then(SyntaxNode::as_str).map(str::to_owned);
+            if ObjectReader::read(node, "`metadata`", &mut self.diagnostics).is_some() {
                 self.plan.metadata = to_value(node);
             }
         }
-        let other = object.take("name").and_then(Node::as_str).map(str::to_owned);
+        let other = object.take("name").and_then(SyntaxNode::as_str).map(str::to_owned);
         object.ignore(&["path", "version", "description"]);
         let name = name.or(other).or_else(|| self.options.name.clone()).filter(|name| !name.trim().is_empty());
         let name = name.unwrap_or_else(|| "playbook".to_owned());
@@ -120,9 +120,9 @@ impl<'a> Compiler<'a> {
     }
 
     /// Variables of the whole run, with their first values.
-    fn root_vars(&mut self, node: &Node) {
-        let Some(object) = Object::read(node, "`vars`", &mut self.diagnostics) else { return };
-        self.run_vars = object.rest().map(|(key, _)| key.text.clone()).collect();
+    fn root_vars(&mut self, node: &SyntaxNode) {
+        let Some(object) = ObjectReader::read(node, "`vars`", &mut self.diagnostics) else { return };
+        self.run_vars = object.unread_entries().map(|(key, _)| key.text.clone()).collect();
         let parameter = Parameter::new("vars", VariableKind::Any);
         let parameter = match has_template(node) {
             true => Parameter { computed: Some(self.at_start(node)), merge: true, ..parameter },
@@ -131,10 +131,10 @@ impl<'a> Compiler<'a> {
         self.plan.parameters.push(parameter);
     }
 
-    fn workbook(&mut self, node: &Node) {
+    fn workbook(&mut self, node: &SyntaxNode) {
         let Some(items) = expect_list(node, "`workbook`", &mut self.diagnostics) else { return };
         for item in items {
-            let Some(mut object) = Object::read(item, "a workbook task", &mut self.diagnostics) else { continue };
+            let Some(mut object) = ObjectReader::read(item, "a workbook task", &mut self.diagnostics) else { continue };
             let (name, tool) = (object.take("name"), object.take("tool"));
             object.ignore(&["desc", "description", "title", "labels"]);
             if let Some((key, _)) = object.take_entry("assert") {
@@ -144,11 +144,11 @@ impl<'a> Compiler<'a> {
             let tool = tool.map(|tool| match tool.as_str() {
                 // A kind alone has its inputs beside it.
                 Some(_) => {
-                    let kind = Key { text: "kind".to_owned(), span: tool.span };
-                    let beside = object.rest().map(|(key, node)| (key.clone(), node.clone()));
-                    let inputs = std::iter::once((kind, tool.clone())).chain(beside).collect();
+                    let kind = SpannedKey { text: "kind".to_owned(), span: tool.span };
+                    let siblings = object.unread_entries().map(|(key, node)| (key.clone(), node.clone()));
+                    let inputs = std::iter::once((kind, tool.clone())).chain(siblings).collect();
                     object.take_rest();
-                    Node::new(item.span, Kind::Map(inputs))
+                    SyntaxNode::new(item.span, SyntaxNodeKind::Map(inputs))
                 }
                 None => tool.clone(),
             });
@@ -171,12 +171,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn executor(&mut self, node: &'a Node) -> Executor<'a> {
+    fn executor(&mut self, node: &'a SyntaxNode) -> Executor<'a> {
         let mut found = Executor::default();
-        let Some(mut object) = Object::read(node, "`executor`", &mut self.diagnostics) else { return found };
+        let Some(mut object) = ObjectReader::read(node, "`executor`", &mut self.diagnostics) else { return found };
         object.ignore(&["profile", "version", "requires"]);
         if let Some(spec) = object.take("spec")
-            && let Some(mut spec) = Object::read(spec, "`executor.spec`", &mut self.diagnostics)
+            && let Some(mut spec) = ObjectReader::read(spec, "`executor.spec`", &mut self.diagnostics)
         {
             found.entry = spec.take("entry_step");
             key_support::check_keys(self, spec, &key_support::EXECUTOR_SPEC, "`executor.spec`");
@@ -185,7 +185,7 @@ impl<'a> Compiler<'a> {
         found
     }
 
-    fn workflow(&mut self, node: &'a Node, executor: &Executor) {
+    fn workflow(&mut self, node: &'a SyntaxNode, executor: &Executor) {
         let Some(items) = expect_list(node, "`workflow`", &mut self.diagnostics) else { return };
         if items.is_empty() {
             self.error(codes::BAD_VALUE, node.span, "the workflow has no steps", "add `- step: start`");
@@ -200,27 +200,27 @@ impl<'a> Compiler<'a> {
         let entry = self.entry(executor, items);
         if let Some(entry) = &entry {
             // The first token carries the run's input.
-            self.hands_over(entry, None);
+            self.record_args(entry, None);
         }
-        let steps: Vec<Step> = items.iter().filter_map(|item| self.step(item)).collect();
-        self.here = Here::default();
+        let steps: Vec<NoetlStep> = items.iter().filter_map(|item| self.step(item)).collect();
+        self.context = TemplateContext::default();
         let Some(entry) = entry else { return };
         self.warn_unreachable_steps(&steps, &entry);
         self.net(steps, &entry);
     }
 
-    fn entry(&mut self, executor: &Executor, items: &[Node]) -> Option<String> {
+    fn entry(&mut self, executor: &Executor, items: &[SyntaxNode]) -> Option<String> {
         if let Some(node) = executor.entry {
             let name = expect_text(node, "`entry_step`", &mut self.diagnostics)?.text.trim();
-            return self.known_step(name, node.span).map(|name| name.to_string());
+            return self.find_step(name, node.span).map(|name| name.to_string());
         }
         if self.steps.contains_key("start") {
             return Some("start".to_owned());
         }
-        items.iter().find_map(|item| item.get("step").and_then(Node::as_str)).map(|name| name.trim().to_owned())
+        items.iter().find_map(|item| item.get("step").and_then(SyntaxNode::as_str)).map(|name| name.trim().to_owned())
     }
 
-    fn warn_unreachable_steps(&mut self, steps: &[Step], entry: &str) {
+    fn warn_unreachable_steps(&mut self, steps: &[NoetlStep], entry: &str) {
         let mut reached: BTreeSet<&str> = BTreeSet::from([entry]);
         let mut open = vec![entry];
         while let Some(name) = open.pop() {
@@ -235,12 +235,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn net(&mut self, steps: Vec<Step>, entry: &str) {
+    fn net(&mut self, steps: Vec<NoetlStep>, entry: &str) {
         let joins: BTreeMap<String, Vec<String>> = steps
             .iter()
             .filter(|step| step.joins)
             .map(|target| {
-                let leads = |step: &&Step| step.arcs.iter().any(|arc| arc.step == target.name);
+                let leads = |step: &&NoetlStep| step.arcs.iter().any(|arc| arc.step == target.name);
                 let sources = steps.iter().filter(leads).map(|step| token_kind(&step.name, &target.name)).collect();
                 (target.name.to_string(), sources)
             })
@@ -248,14 +248,14 @@ impl<'a> Compiler<'a> {
         if let Some(step) = steps.iter().find(|step| step.joins && *step.name == *entry) {
             let message = format!("the first step `{entry}` cannot wait for others");
             let problem = Diagnostic::error(codes::CONFLICT, step.span, message);
-            self.push(problem.hint("leave `join` out, or let another step be the first"));
+            self.push(problem.with_hint("leave `join` out, or let another step be the first"));
         }
         self.check_joins(&steps);
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
         // The first token carries what the run was started with, over the defaults.
         let input =
-            (!self.plan.parameters.is_empty()).then(|| self.made_up("{{ workload }}", Mode::Value, Span::at(0)));
+            (!self.plan.parameters.is_empty()).then(|| self.synthetic_template("{{ workload }}", ExpressionMode::Value, Span::at(0)));
         let net = Net { places, start: entry.into(), input, ..empty_net() };
         self.plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     }
@@ -267,5 +267,5 @@ pub(crate) fn token_kind(from: &str, to: &str) -> String {
 }
 
 fn empty_net() -> Net {
-    Net { closed: true, ..Net::new(Vec::new(), "start", NetEnd::Quiet) }
+    Net { internal_only: true, ..Net::new(Vec::new(), "start", NetEnd::Quiet) }
 }

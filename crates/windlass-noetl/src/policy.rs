@@ -1,41 +1,41 @@
 //! The rules of the v10 form: `spec.policy.rules` with `when` and `then`, and `spec.policy.admit`.
 
 use windlass_core::plan::ExprId;
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Node, Object, Span, Text, expect_bool, expect_list};
-use windlass_value::Mode;
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNode, ObjectReader, Span, SpannedText, expect_bool, expect_list};
+use windlass_value::ExpressionMode;
 
-use crate::compiler::Compiler;
-use crate::form::{Rule, Then};
+use crate::compiler::NoetlCompiler;
+use crate::form::{NoetlRule, RuleAction};
 use crate::{codes, expr};
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// `policy` of a task.
-    pub(crate) fn policy_rules(&mut self, node: &Node) -> Vec<Rule> {
-        let Some(mut policy) = Object::read(node, "`policy`", &mut self.diagnostics) else { return Vec::new() };
+    pub(crate) fn policy_rules(&mut self, node: &SyntaxNode) -> Vec<NoetlRule> {
+        let Some(mut policy) = ObjectReader::read(node, "`policy`", &mut self.diagnostics) else { return Vec::new() };
         let rules = policy.take("rules");
-        policy.also_known(&["admit"]);
+        policy.add_known(&["admit"]);
         policy.finish(codes::UNKNOWN_KEY, "the `policy` of a task", &mut self.diagnostics);
         let Some(entries) = rules.and_then(|rules| expect_list(rules, "`rules`", &mut self.diagnostics)) else {
             return Vec::new();
         };
         let mut rules = Vec::new();
         for entry in entries {
-            self.after_the_last(&rules, entry.span);
+            self.warn_unreachable_rule(&rules, entry.span);
             rules.extend(self.policy_rule(entry));
         }
         rules
     }
 
-    fn policy_rule(&mut self, node: &Node) -> Option<Rule> {
-        let mut entry = Object::read(node, "a rule", &mut self.diagnostics)?;
+    fn policy_rule(&mut self, node: &SyntaxNode) -> Option<NoetlRule> {
+        let mut entry = ObjectReader::read(node, "a rule", &mut self.diagnostics)?;
         if let Some((key, otherwise)) = entry.take_entry("else") {
             entry.finish(codes::UNKNOWN_KEY, "an `else` rule", &mut self.diagnostics);
-            let mut inner = Object::read(otherwise, "`else`", &mut self.diagnostics)?;
+            let mut inner = ObjectReader::read(otherwise, "`else`", &mut self.diagnostics)?;
             let Some(then) = inner.take("then") else {
                 let message = "`else` without `then` is not supported: what is written here would be lost";
                 let problem = Diagnostic::error(codes::OLD_SPELLING, key.span, message);
-                self.push(problem.hint("write `else: {then: {do: continue, set: {…}}}`"));
+                self.push(problem.with_hint("write `else: {then: {do: continue, set: {…}}}`"));
                 return None;
             };
             inner.finish(codes::UNKNOWN_KEY, "`else`", &mut self.diagnostics);
@@ -70,25 +70,25 @@ impl Compiler<'_> {
             }
         }
         let when = match condition {
-            Some(condition) => self.expression(condition, Mode::Condition),
+            Some(condition) => self.expression(condition, ExpressionMode::Condition),
             // Where it leads to is looked at all the same.
-            None => self.made_up("{{ false }}", Mode::Condition, node.span),
+            None => self.synthetic_template("{{ false }}", ExpressionMode::Condition, node.span),
         };
         let rule = self.then_rule(then?)?;
-        Some(Rule { when: Some(when), ..rule })
+        Some(NoetlRule { when: Some(when), ..rule })
     }
 
-    fn then_rule(&mut self, node: &Node) -> Option<Rule> {
-        let mut then = Object::read(node, "`then`", &mut self.diagnostics)?;
+    fn then_rule(&mut self, node: &SyntaxNode) -> Option<NoetlRule> {
+        let mut then = ObjectReader::read(node, "`then`", &mut self.diagnostics)?;
         let directive = self.directive(&mut then, node.span);
         let writes = then.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
         then.finish(codes::UNKNOWN_KEY, "`then`", &mut self.diagnostics);
-        directive.map(|then| Rule { writes, ..Rule::new(None, then) })
+        directive.map(|then| NoetlRule { writes, ..NoetlRule::new(None, then) })
     }
 
     /// `spec.policy.admit`: the first rule that matches says whether the token may enter.
-    pub(crate) fn admit(&mut self, node: &Node) -> Option<ExprId> {
-        let mut admit = Object::read(node, "`admit`", &mut self.diagnostics)?;
+    pub(crate) fn admit(&mut self, node: &SyntaxNode) -> Option<ExprId> {
+        let mut admit = ObjectReader::read(node, "`admit`", &mut self.diagnostics)?;
         let (mode, rules) = (admit.take("mode"), admit.take("rules"));
         if rules.is_none() {
             let hint =
@@ -109,12 +109,12 @@ impl Compiler<'_> {
             let (condition, allow, span) = self.admit_rule(entry)?;
             match condition {
                 Some(condition) => {
-                    let Some(inner) = condition.as_str().and_then(expr::whole) else {
+                    let Some(inner) = condition.as_str().and_then(expr::single_expression) else {
                         let hint = "write one template: \"{{ … }}\"";
                         self.error(codes::BAD_VALUE, span, "the condition is no single template", hint);
                         return None;
                     };
-                    self.look_at(condition, Mode::Condition);
+                    self.check_template(condition, ExpressionMode::Condition);
                     text.push_str(&format!("({} if ({inner}) else ", allow));
                     open += 1;
                 }
@@ -122,12 +122,12 @@ impl Compiler<'_> {
             }
         }
         text.push_str(&format!("{otherwise}{}", ")".repeat(open)));
-        let source = Node::new(node.span, windlass_syntax::Kind::Str(Text::synthetic(format!("{{{{ {text} }}}}"))));
-        Some(self.expression(&source, Mode::Condition))
+        let source = SyntaxNode::new(node.span, windlass_syntax::SyntaxNodeKind::Str(SpannedText::synthetic(format!("{{{{ {text} }}}}"))));
+        Some(self.expression(&source, ExpressionMode::Condition))
     }
 
-    fn admit_rule<'n>(&mut self, node: &'n Node) -> Option<(Option<&'n Node>, bool, Span)> {
-        let mut entry = Object::read(node, "an `admit` rule", &mut self.diagnostics)?;
+    fn admit_rule<'n>(&mut self, node: &'n SyntaxNode) -> Option<(Option<&'n SyntaxNode>, bool, Span)> {
+        let mut entry = ObjectReader::read(node, "an `admit` rule", &mut self.diagnostics)?;
         let (condition, then) = match entry.take("else") {
             Some(otherwise) => (None, otherwise.get("then").or(Some(otherwise))),
             None => (entry.take("when"), entry.take("then")),
@@ -144,6 +144,6 @@ impl Compiler<'_> {
 }
 
 /// Whether a rule matches always, so that none comes after it.
-pub(crate) fn goes_on(rule: &Rule) -> bool {
-    rule.when.is_none() && !matches!(rule.then, Then::Retry(_))
+pub(crate) fn always_matches(rule: &NoetlRule) -> bool {
+    rule.when.is_none() && !matches!(rule.then, RuleAction::Retry(_))
 }

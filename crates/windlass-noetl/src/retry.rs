@@ -5,16 +5,16 @@
 //! in a variable; one that only has a sink leads to it.
 
 use windlass_core::plan::{Amount, Growth, WriteOp};
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
-use windlass_value::{Duration, Level, Mode};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_value::{Duration, Level, ExpressionMode};
 
-use crate::amounts::spaced;
+use crate::amounts::new_retry;
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::form::{Rule, Task, Then, Work};
+use crate::compiler::NoetlCompiler;
+use crate::form::{NoetlRule, NoetlTask, RuleAction, TaskWork};
 use crate::outputs::attribute_path;
-use crate::tools::Inputs;
+use crate::tools::TaskInputs;
 
 /// Inputs of the next call.
 const CALL: &str = "_call";
@@ -22,20 +22,20 @@ const CALL: &str = "_call";
 const PAGES: &str = "_pages";
 /// Why a continuation has ended before it was done: `count`.
 pub(crate) const REASON: &str = "_reason";
-const TRIES: u64 = 3;
+const DEFAULT_ATTEMPTS: u64 = 3;
 
-struct Policy<'n> {
-    node: &'n Node,
+struct RetryPolicy<'n> {
+    node: &'n SyntaxNode,
     when: windlass_core::plan::ExprId,
-    attempts: Option<&'n Node>,
-    delay: Option<&'n Node>,
-    factor: Option<&'n Node>,
-    next_call: Option<&'n Node>,
-    collect: Option<&'n Node>,
-    sink: Option<&'n Node>,
+    attempts: Option<&'n SyntaxNode>,
+    delay: Option<&'n SyntaxNode>,
+    factor: Option<&'n SyntaxNode>,
+    next_call: Option<&'n SyntaxNode>,
+    collect: Option<&'n SyntaxNode>,
+    sink: Option<&'n SyntaxNode>,
 }
 
-impl Policy<'_> {
+impl RetryPolicy<'_> {
     fn continues(&self) -> bool {
         self.next_call.is_some() || self.collect.is_some()
     }
@@ -46,15 +46,15 @@ impl Policy<'_> {
 }
 
 /// Where pages go, and by which operation.
-struct Collected {
+struct PageCollection {
     name: String,
     op: WriteOp,
     value: String,
 }
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// The body of a step in this form. `inputs` are the step's own keys.
-    pub(crate) fn retry_tasks(&mut self, tool: &Node, retry: Option<&Node>, inputs: &mut Inputs) -> Vec<Task> {
+    pub(crate) fn retry_tasks(&mut self, tool: &SyntaxNode, retry: Option<&SyntaxNode>, inputs: &mut TaskInputs) -> Vec<NoetlTask> {
         let Some(kind) = expect_text(tool, "`tool`", &mut self.diagnostics).map(|text| text.text.trim()) else {
             return Vec::new();
         };
@@ -62,11 +62,11 @@ impl Compiler<'_> {
         let continues = policies.iter().find(|policy| policy.next_call.is_some());
         let mut tasks = Vec::new();
         let work = match continues.and_then(|policy| policy.next_call) {
-            Some(next) => self.prepared((kind, tool.span), next, inputs, &mut tasks),
+            Some(next) => self.prepare_first_call((kind, tool.span), next, inputs, &mut tasks),
             None => self.work(kind, tool.span, inputs).map(|work| (work, None)),
         };
         let Some((work, next_input)) = work else { return Vec::new() };
-        let call = Task { timeout: inputs.timeout.take(), ..Task::new("call", work, tool.span) };
+        let call = NoetlTask { timeout: inputs.timeout.take(), ..NoetlTask::new("call", work, tool.span) };
         tasks.push(call);
         self.policy_tasks(policies, next_input, kind == "http", tool.span, &mut tasks);
         tasks
@@ -74,20 +74,20 @@ impl Compiler<'_> {
 
     /// The first call's inputs go through a variable, so that a policy can change them for the next. What a next call
     /// says is laid over what the step says, key by key, and read as the step is.
-    fn prepared(
+    fn prepare_first_call(
         &mut self,
         (kind, span): (&str, Span),
-        next: &Node,
-        inputs: &mut Inputs,
-        tasks: &mut Vec<Task>,
-    ) -> Option<(Work, Option<Node>)> {
-        let own: Vec<_> = inputs.object.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
-        let own = Node::new(inputs.span, Kind::Map(own));
-        let (work, first) = self.held_work(kind, span, inputs)?;
-        let changed = laid_over(&own, next, is_same);
-        let object = Object::read(&changed, "`next_call`", &mut self.diagnostics)?;
-        let mut again = Inputs { object, given: None, span: inputs.span, timeout: None };
-        let (_, next_input) = self.held_work(kind, span, &mut again)?;
+        next: &SyntaxNode,
+        inputs: &mut TaskInputs,
+        tasks: &mut Vec<NoetlTask>,
+    ) -> Option<(TaskWork, Option<SyntaxNode>)> {
+        let own: Vec<_> = inputs.object.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let own = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(own));
+        let (work, first) = self.deferred_work(kind, span, inputs)?;
+        let changed = overlay(&own, next, is_same_input);
+        let object = ObjectReader::read(&changed, "`next_call`", &mut self.diagnostics)?;
+        let mut again = TaskInputs { object, step_input: None, span: inputs.span, timeout: None };
+        let (_, next_input) = self.deferred_work(kind, span, &mut again)?;
         again.object.finish(codes::UNKNOWN_KEY, "`next_call`", &mut self.diagnostics);
         let (Some(first), Some(next_input)) = (first, next_input) else {
             let message = format!("`next_call` of kind `{kind}` is not supported");
@@ -96,27 +96,27 @@ impl Compiler<'_> {
         };
         let first = self.input(&first);
         let level = self.own_level();
-        let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
+        let given = self.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, span);
         let keep = self.hidden_write(level, CALL, WriteOp::Set, given);
         let success = self.on_success(span);
-        let rule = Rule { writes: vec![keep], ..Rule::new(Some(success), Then::Continue) };
-        let task = Task::new("prepare", Work::Evaluate(first), span);
-        tasks.push(Task { hidden: true, keeps_previous: true, rules: vec![rule], ..task });
-        let input = self.made_up(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), Mode::Value, span);
+        let rule = NoetlRule { writes: vec![keep], ..NoetlRule::new(Some(success), RuleAction::Continue) };
+        let task = NoetlTask::new("prepare", TaskWork::Evaluate(first), span);
+        tasks.push(NoetlTask { hidden: true, keeps_previous: true, rules: vec![rule], ..task });
+        let input = self.synthetic_template(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), ExpressionMode::Value, span);
         let work = match work {
-            Work::Effect { tool, .. } => Work::Effect { tool, input },
-            Work::Call { definition, .. } => Work::Call { definition, input },
-            work @ (Work::Evaluate(_) | Work::Ask { .. }) => work,
+            TaskWork::Effect { tool, .. } => TaskWork::Effect { tool, input },
+            TaskWork::Call { definition, .. } => TaskWork::Call { definition, input },
+            work @ (TaskWork::Evaluate(_) | TaskWork::Ask { .. }) => work,
         };
         Some((work, Some(next_input)))
     }
 
     /// A tool's work, and its inputs apart.
-    fn held_work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<(Work, Option<Node>)> {
-        let before = self.held.replace(Vec::new());
+    fn deferred_work(&mut self, kind: &str, span: Span, inputs: &mut TaskInputs) -> Option<(TaskWork, Option<SyntaxNode>)> {
+        let before = self.deferred_inputs.replace(Vec::new());
         let work = self.work(kind, span, inputs);
-        let held = std::mem::replace(&mut self.held, before);
-        work.map(|work| (work, held.and_then(|mut held| held.pop())))
+        let deferred = std::mem::replace(&mut self.deferred_inputs, before);
+        work.map(|work| (work, deferred.and_then(|mut held| held.pop())))
     }
 
     fn own_scope(&self) -> &'static str {
@@ -126,20 +126,20 @@ impl Compiler<'_> {
     /// Rules of `call`, and the tasks after it.
     fn policy_tasks(
         &mut self,
-        policies: Vec<Policy>,
-        next_input: Option<Node>,
+        policies: Vec<RetryPolicy>,
+        next_input: Option<SyntaxNode>,
         is_http: bool,
         span: Span,
-        tasks: &mut Vec<Task>,
+        tasks: &mut Vec<NoetlTask>,
     ) {
         let at = tasks.len() - 1;
-        let collected = policies.iter().find_map(|policy| policy.collect).and_then(|node| self.collected(node));
-        let only_sinks: Vec<&Policy> = policies
+        let collected = policies.iter().find_map(|policy| policy.collect).and_then(|node| self.page_collection(node));
+        let only_sinks: Vec<&RetryPolicy> = policies
             .iter()
             .filter(|policy| policy.sink.is_some() && !policy.continues() && !policy.retries())
             .collect();
         let mut rules = Vec::new();
-        let mut sinks: Vec<Task> = Vec::new();
+        let mut sinks: Vec<NoetlTask> = Vec::new();
         for policy in &policies {
             let rule = if policy.continues() {
                 self.continuation(policy, at, next_input.as_ref(), collected.as_ref())
@@ -156,26 +156,26 @@ impl Compiler<'_> {
                     self.error(codes::NOT_SUPPORTED, policy.node.span, message, hint);
                 }
                 sinks.extend(sink);
-                let previous = self.body_of(is_http, policy.node.span);
-                Some(Rule { previous, ..Rule::new(Some(policy.when), Then::To(to)) })
+                let previous = self.response_body(is_http, policy.node.span);
+                Some(NoetlRule { previous, ..NoetlRule::new(Some(policy.when), RuleAction::JumpToIndex(to)) })
             };
             rules.extend(rule);
             if policy.continues() && policy.attempts.is_some() {
-                let spent = self.spent(policy, collected.as_ref(), is_http, only_sinks.is_empty());
+                let spent = self.exhausted_rule(policy, collected.as_ref(), is_http, only_sinks.is_empty());
                 rules.push(spent);
             }
         }
         if is_http || collected.is_some() || !sinks.is_empty() {
             let success = self.on_success(span);
-            let writes = collected.as_ref().map(|collected| self.collects(collected, span)).into_iter().collect();
-            let then = if sinks.is_empty() { Then::Continue } else { Then::Break };
-            let previous = self.body_of(is_http, span);
-            rules.push(Rule { writes, previous, ..Rule::new(Some(success), then) });
+            let writes = collected.as_ref().map(|collected| self.collect_write(collected, span)).into_iter().collect();
+            let then = if sinks.is_empty() { RuleAction::Continue } else { RuleAction::Break };
+            let previous = self.response_body(is_http, span);
+            rules.push(NoetlRule { writes, previous, ..NoetlRule::new(Some(success), then) });
         }
         tasks[at].rules = rules;
         if let Some(collected) = &collected {
             let text = format!("{{{{ {}.{} }}}}", self.own_scope(), collected.name);
-            tasks.push(self.evaluates("collected", text, span));
+            tasks.push(self.evaluate_task("collected", text, span));
         }
         // The sink of a policy that goes on runs when it is complete, whether it collects or not.
         if let Some(node) = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink) {
@@ -192,25 +192,25 @@ impl Compiler<'_> {
         for mut sink in sinks {
             if !lone {
                 let success = self.on_success(span);
-                sink.rules.push(Rule::new(Some(success), Then::Break));
+                sink.rules.push(NoetlRule::new(Some(success), RuleAction::Break));
             }
             tasks.push(sink);
         }
     }
 
     /// What came back, without what is around it.
-    fn body_of(&mut self, is_http: bool, span: Span) -> Option<windlass_core::plan::ExprId> {
-        is_http.then(|| self.made_up("{{ response }}", Mode::Value, span))
+    fn response_body(&mut self, is_http: bool, span: Span) -> Option<windlass_core::plan::ExprId> {
+        is_http.then(|| self.synthetic_template("{{ response }}", ExpressionMode::Value, span))
     }
 
     /// Another call with changed inputs, as often as the policy says.
     fn continuation(
         &mut self,
-        policy: &Policy,
+        policy: &RetryPolicy,
         call: usize,
-        next_input: Option<&Node>,
-        collected: Option<&Collected>,
-    ) -> Option<Rule> {
+        next_input: Option<&SyntaxNode>,
+        collected: Option<&PageCollection>,
+    ) -> Option<NoetlRule> {
         let span = policy.node.span;
         for (name, node) in [("initial_delay", policy.delay), ("backoff_multiplier", policy.factor)] {
             if let Some(node) = node {
@@ -219,46 +219,46 @@ impl Compiler<'_> {
             }
         }
         let attempts = policy.attempts.and_then(|node| self.count(node, "max_attempts", 1));
-        let times = attempts.map(|attempts| self.less(attempts, 1, span));
+        let times = attempts.map(|attempts| self.subtract(attempts, 1, span));
         let mut writes = Vec::new();
-        writes.extend(collected.map(|collected| self.collects(collected, span)));
+        writes.extend(collected.map(|collected| self.collect_write(collected, span)));
         if let Some(input) = next_input {
             let value = self.input(input);
             let level = self.own_level();
             writes.push(self.hidden_write(level, CALL, WriteOp::Set, value));
         }
-        Some(Rule { writes, times, ..Rule::new(Some(policy.when), Then::To(call)) })
+        Some(NoetlRule { writes, times, ..NoetlRule::new(Some(policy.when), RuleAction::JumpToIndex(call)) })
     }
 
     /// The calls are spent and there would be more: it ends here, and says so.
-    fn spent(&mut self, policy: &Policy, collected: Option<&Collected>, is_http: bool, last: bool) -> Rule {
+    fn exhausted_rule(&mut self, policy: &RetryPolicy, collected: Option<&PageCollection>, is_http: bool, last: bool) -> NoetlRule {
         let span = policy.node.span;
-        let mut writes: Vec<_> = collected.map(|collected| self.collects(collected, span)).into_iter().collect();
+        let mut writes: Vec<_> = collected.map(|collected| self.collect_write(collected, span)).into_iter().collect();
         let level = self.own_level();
-        let count = self.made_up("count", Mode::Value, span);
+        let count = self.synthetic_template("count", ExpressionMode::Value, span);
         let reason = self.hidden_write(level, REASON, WriteOp::Set, count);
-        writes.push(windlass_core::plan::Write { hidden: false, ..reason });
-        let previous = self.body_of(is_http, span);
-        let then = if last { Then::Continue } else { Then::Break };
-        Rule { writes, previous, ..Rule::new(Some(policy.when), then) }
+        writes.push(windlass_core::plan::VariableUpdate { hidden: false, ..reason });
+        let previous = self.response_body(is_http, span);
+        let then = if last { RuleAction::Continue } else { RuleAction::Break };
+        NoetlRule { writes, previous, ..NoetlRule::new(Some(policy.when), then) }
     }
 
-    fn error_policy(&mut self, policy: &Policy) -> Option<Rule> {
+    fn error_policy(&mut self, policy: &RetryPolicy) -> Option<NoetlRule> {
         if let Some(sink) = policy.sink {
             let hint = "put the sink under a policy of its own: `when: \"{{ error is not defined }}\"`";
             self.error(codes::NOT_SUPPORTED, sink.span, "a policy that tries again has nothing to sink", hint);
         }
         let attempts = policy.attempts.and_then(|node| self.attempts(node, "max_attempts"));
-        let attempts = attempts.unwrap_or(Amount::Fixed(TRIES));
+        let attempts = attempts.unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));
         let growth = policy.factor.and_then(|node| self.factor(node)).map(Growth::Exponential);
         let delay = policy.delay.and_then(|node| self.duration(node, "initial_delay"));
         let none = Duration(if growth.is_some() { 1_000_000 } else { 0 });
-        let retry = spaced(attempts.clone(), delay.unwrap_or(Amount::Fixed(none)), growth.unwrap_or(Growth::Fixed));
-        let rule = Rule::new(Some(policy.when), Then::Retry(retry));
-        Some(Rule { times: Some(attempts), ..rule })
+        let retry = new_retry(attempts.clone(), delay.unwrap_or(Amount::Fixed(none)), growth.unwrap_or(Growth::Fixed));
+        let rule = NoetlRule::new(Some(policy.when), RuleAction::Retry(retry));
+        Some(NoetlRule { times: Some(attempts), ..rule })
     }
 
-    fn policies<'n>(&mut self, node: &'n Node) -> Vec<Policy<'n>> {
+    fn policies<'n>(&mut self, node: &'n SyntaxNode) -> Vec<RetryPolicy<'n>> {
         if let Some(entries) = node.as_map() {
             for (key, _) in entries {
                 let hint = match key.text.as_str() {
@@ -276,7 +276,7 @@ impl Compiler<'_> {
             return Vec::new();
         }
         let items = expect_list(node, "`retry`", &mut self.diagnostics).unwrap_or_default();
-        let policies: Vec<Policy> = items.iter().filter_map(|item| self.policy(item)).collect();
+        let policies: Vec<RetryPolicy> = items.iter().filter_map(|item| self.policy(item)).collect();
         for more in policies.iter().filter(|policy| policy.continues()).skip(1) {
             let hint = "keep one policy with `next_call` and `collect`";
             self.error(codes::NOT_SUPPORTED, more.node.span, "a second policy that goes on is not supported", hint);
@@ -284,8 +284,8 @@ impl Compiler<'_> {
         policies
     }
 
-    fn policy<'n>(&mut self, node: &'n Node) -> Option<Policy<'n>> {
-        let mut object = Object::read(node, "a policy", &mut self.diagnostics)?;
+    fn policy<'n>(&mut self, node: &'n SyntaxNode) -> Option<RetryPolicy<'n>> {
+        let mut object = ObjectReader::read(node, "a policy", &mut self.diagnostics)?;
         for old in ["on_error", "on_success", "cond", "while"] {
             if object.peek(old).is_some()
                 && let Some((key, _)) = object.take_entry(old)
@@ -302,17 +302,17 @@ impl Compiler<'_> {
                 self.error(codes::MISSING_KEY, node.span, format!("this policy has no `{name}`"), hint);
             }
         }
-        let when = when.map(|when| self.expression(when, Mode::Guard));
-        let mut then = Object::read(then?, "`then`", &mut self.diagnostics)?;
+        let when = when.map(|when| self.expression(when, ExpressionMode::Guard));
+        let mut then = ObjectReader::read(then?, "`then`", &mut self.diagnostics)?;
         let [attempts, delay, factor] =
             ["max_attempts", "initial_delay", "backoff_multiplier"].map(|name| then.take(name));
         let [next_call, collect, sink] = ["next_call", "collect", "sink"].map(|name| then.take(name));
         then.finish(codes::UNKNOWN_KEY, "`then`", &mut self.diagnostics);
-        Some(Policy { node, when: when?, attempts, delay, factor, next_call, collect, sink })
+        Some(RetryPolicy { node, when: when?, attempts, delay, factor, next_call, collect, sink })
     }
 
-    fn collected(&mut self, node: &Node) -> Option<Collected> {
-        let mut object = Object::read(node, "`collect`", &mut self.diagnostics)?;
+    fn page_collection(&mut self, node: &SyntaxNode) -> Option<PageCollection> {
+        let mut object = ObjectReader::read(node, "`collect`", &mut self.diagnostics)?;
         let [strategy, path, into] = ["strategy", "path", "into"].map(|name| object.take(name));
         object.finish(codes::UNKNOWN_KEY, "`collect`", &mut self.diagnostics);
         let op = match strategy {
@@ -324,7 +324,7 @@ impl Compiler<'_> {
                     "replace" => WriteOp::Set,
                     "merge" => WriteOp::Merge,
                     other => {
-                        let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", list_of(names)));
+                        let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", format_names(names)));
                         self.error(codes::BAD_VALUE, node.span, format!("there is no strategy `{other}`"), hint);
                         return None;
                     }
@@ -347,18 +347,18 @@ impl Compiler<'_> {
             Some(node) => expect_text(node, "`into`", &mut self.diagnostics)?.text.trim().to_owned(),
             None => PAGES.to_owned(),
         };
-        Some(Collected { name, op, value })
+        Some(PageCollection { name, op, value })
     }
 
-    fn collects(&mut self, collected: &Collected, span: Span) -> windlass_core::plan::Write {
-        let value = self.made_up(collected.value.clone(), Mode::Value, span);
+    fn collect_write(&mut self, collected: &PageCollection, span: Span) -> windlass_core::plan::VariableUpdate {
+        let value = self.synthetic_template(collected.value.clone(), ExpressionMode::Value, span);
         let level = self.own_level();
         self.hidden_write(level, &collected.name, collected.op, value)
     }
 }
 
 /// Inputs that go by several names.
-const SAME: [&[&str]; 5] = [
+const INPUT_ALIASES: [&[&str]; 5] = [
     &["url", "endpoint", "uri"],
     &["json", "data", "payload", "body", "form"],
     &["command", "query", "statement", "commands", "sql"],
@@ -366,22 +366,22 @@ const SAME: [&[&str]; 5] = [
     &["timeout", "timeout_seconds"],
 ];
 
-fn is_same(one: &str, other: &str) -> bool {
-    one == other || SAME.iter().any(|names| names.contains(&one) && names.contains(&other))
+fn is_same_input(one: &str, other: &str) -> bool {
+    one == other || INPUT_ALIASES.iter().any(|names| names.contains(&one) && names.contains(&other))
 }
 
 /// One tree over another: objects key by key, anything else as a whole. `same` compares the outermost keys.
-fn laid_over(under: &Node, over: &Node, same: fn(&str, &str) -> bool) -> Node {
+fn overlay(under: &SyntaxNode, over: &SyntaxNode, same: fn(&str, &str) -> bool) -> SyntaxNode {
     let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
     let mut entries: Vec<_> = below.to_vec();
     for (key, node) in above {
         match entries.iter_mut().find(|(other, _)| same(&other.text, &key.text)) {
             Some((mine, below)) => {
-                *below = laid_over(below, node, |one, other| one == other);
+                *below = overlay(below, node, |one, other| one == other);
                 *mine = key.clone();
             }
             None => entries.push((key.clone(), node.clone())),
         }
     }
-    Node::new(under.span, Kind::Map(entries))
+    SyntaxNode::new(under.span, SyntaxNodeKind::Map(entries))
 }

@@ -3,40 +3,40 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Amount;
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Object, Span, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
 
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::form::Task;
-use crate::tools::Inputs;
+use crate::compiler::NoetlCompiler;
+use crate::form::NoetlTask;
+use crate::tools::TaskInputs;
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// `{tool, table | statement, auth, …}`
-    pub(crate) fn sink(&mut self, label: impl Into<Arc<str>>, node: &Node) -> Option<Task> {
-        let mut object = Object::read(node, "`sink`", &mut self.diagnostics)?;
+    pub(crate) fn sink(&mut self, label: impl Into<Arc<str>>, node: &SyntaxNode) -> Option<NoetlTask> {
+        let mut object = ObjectReader::read(node, "`sink`", &mut self.diagnostics)?;
         let (tool, kind) = (object.take("tool"), object.take("kind"));
         let tool = match tool.or(kind) {
             // A tool with its inputs inside.
             Some(tool) if tool.as_map().is_some() => {
                 object.finish(codes::UNKNOWN_KEY, "`sink`", &mut self.diagnostics);
-                let mut inner = Object::read(tool, "`tool`", &mut self.diagnostics)?;
+                let mut inner = ObjectReader::read(tool, "`tool`", &mut self.diagnostics)?;
                 let kind = inner.take("kind");
-                return self.sink_of(label.into(), kind, inner, node.span);
+                return self.parse_sink(label.into(), kind, inner, node.span);
             }
             found => found,
         };
-        self.sink_of(label.into(), tool, object, node.span)
+        self.parse_sink(label.into(), tool, object, node.span)
     }
 
-    fn sink_of(&mut self, label: Arc<str>, tool: Option<&Node>, object: Object, span: Span) -> Option<Task> {
+    fn parse_sink(&mut self, label: Arc<str>, tool: Option<&SyntaxNode>, object: ObjectReader, span: Span) -> Option<NoetlTask> {
         let Some(tool) = tool else {
             let hint = "add `tool: postgres`";
             self.error(codes::MISSING_KEY, span, "this sink has no `tool`", hint);
             return None;
         };
         let kind = expect_text(tool, "`tool`", &mut self.diagnostics)?.text.trim().to_owned();
-        let mut inputs = Inputs { object, given: None, span, timeout: None };
+        let mut inputs = TaskInputs { object, step_input: None, span, timeout: None };
         let table = inputs.object.take("table");
         let stated = ["statement", "command", "query", "commands", "sql"];
         let has_statement = stated.iter().any(|name| inputs.object.peek(name).is_some());
@@ -46,11 +46,11 @@ impl Compiler<'_> {
         };
         let timeout: Option<Amount<_>> = inputs.timeout.take();
         inputs.object.finish(codes::UNKNOWN_KEY, &format!("a sink of kind `{kind}`"), &mut self.diagnostics);
-        Some(Task { keeps_previous: true, timeout, ..Task::new(label, work?, span) })
+        Some(NoetlTask { keeps_previous: true, timeout, ..NoetlTask::new(label, work?, span) })
     }
 
     /// A table alone: the result goes in as rows, column by name.
-    fn insert(&mut self, kind: &str, table: &Node, inputs: &mut Inputs, span: Span) -> Option<crate::form::Work> {
+    fn insert(&mut self, kind: &str, table: &SyntaxNode, inputs: &mut TaskInputs, span: Span) -> Option<crate::form::TaskWork> {
         if kind != "postgres" {
             let message = format!("a sink of kind `{kind}` needs a `statement`");
             self.error(codes::NOT_SUPPORTED, table.span, message, "only postgres knows its columns by itself");
@@ -72,11 +72,11 @@ impl Compiler<'_> {
         self.input_timeout(inputs);
         let sql = format!("INSERT INTO {name} SELECT * FROM jsonb_populate_recordset(NULL::{name}, $1::jsonb)");
         let rows = "{{ ([result] if result is mapping else result) | tojson }}";
-        let at = |kind| Node::new(table.span, kind);
-        let params = at(Kind::List(vec![Node::text(rows, table.span)]));
-        let statement = Node::object(table.span, [("sql", Node::text(sql, table.span)), ("params", params)]);
-        let statements = at(Kind::List(vec![statement]));
-        let input = Node::object(inputs.span, [("auth", auth), ("statements", statements)]);
+        let at = |kind| SyntaxNode::new(table.span, kind);
+        let params = at(SyntaxNodeKind::List(vec![SyntaxNode::text(rows, table.span)]));
+        let statement = SyntaxNode::object(table.span, [("sql", SyntaxNode::text(sql, table.span)), ("params", params)]);
+        let statements = at(SyntaxNodeKind::List(vec![statement]));
+        let input = SyntaxNode::object(inputs.span, [("auth", auth), ("statements", statements)]);
         self.effect("postgres", span, &input)
     }
 }

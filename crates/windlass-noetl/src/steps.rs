@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, ExprId};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
-use windlass_value::{Duration, Mode};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_value::{Duration, ExpressionMode};
 
 use crate::codes;
-use crate::compiler::{At, Compiler, Here};
+use crate::compiler::{TemplatePosition, NoetlCompiler, TemplateContext};
 use crate::key_support;
-use crate::form::{Looping, Rule, Step, Task, Then};
+use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction};
 use crate::retry::REASON;
-use crate::tools::Inputs;
+use crate::tools::TaskInputs;
 
 /// The ways of writing a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
+pub(crate) enum StepForm {
     /// Nothing that tells them apart.
     Plain,
     Eval,
@@ -24,20 +24,20 @@ pub(crate) enum Form {
     Retry,
 }
 
-impl Form {
+impl StepForm {
     fn name(self) -> &'static str {
         match self {
-            Form::Plain => "any form",
-            Form::Eval => "the canonical form",
-            Form::V10 => "the v10 form",
-            Form::Retry => "the retry form",
+            StepForm::Plain => "any form",
+            StepForm::Eval => "the canonical form",
+            StepForm::V10 => "the v10 form",
+            StepForm::Retry => "the retry form",
         }
     }
 }
 
 /// What a step's `spec` says.
 #[derive(Default)]
-struct Spec {
+struct StepSpec {
     inclusive: Option<bool>,
     timeout: Option<Amount<Duration>>,
     joins: bool,
@@ -45,17 +45,17 @@ struct Spec {
 }
 
 /// Keys that are inputs of a tool, so a step that has them needs one.
-const INPUTS: [&str; 12] =
+const TOOL_INPUTS: [&str; 12] =
     ["kind", "url", "endpoint", "method", "command", "query", "statement", "code", "cmds", "params", "headers", "path"];
 
-impl<'a> Compiler<'a> {
-    pub(crate) fn step(&mut self, node: &'a Node) -> Option<Step> {
-        let mut object = Object::read(node, "a step", &mut self.diagnostics)?;
-        let name: Arc<str> = object.take("step").and_then(Node::as_str)?.trim().into();
-        self.here = Here { step: Some(name.clone()), ..Here::default() };
+impl<'a> NoetlCompiler<'a> {
+    pub(crate) fn step(&mut self, node: &'a SyntaxNode) -> Option<NoetlStep> {
+        let mut object = ObjectReader::read(node, "a step", &mut self.diagnostics)?;
+        let name: Arc<str> = object.take("step").and_then(SyntaxNode::as_str)?.trim().into();
+        self.context = TemplateContext { step: Some(name.clone()), ..TemplateContext::default() };
         object.ignore(&["desc", "description", "title", "labels", "tags"]);
         self.old_step_keys(&mut object);
-        let form = self.form_of(node);
+        let form = self.detect_form(node);
         let when = object.take_entry("when");
         let spec = object.take("spec").map(|spec| self.step_spec(spec)).unwrap_or_default();
         let guard = match (when, spec.admit) {
@@ -65,9 +65,9 @@ impl<'a> Compiler<'a> {
                 None
             }
             (Some((_, when)), None) => {
-                self.here.at = At::Guard;
-                let guard = self.expression(when, Mode::Condition);
-                self.here.at = At::Elsewhere;
+                self.context.position = TemplatePosition::Guard;
+                let guard = self.expression(when, ExpressionMode::Condition);
+                self.context.position = TemplatePosition::Elsewhere;
                 Some(guard)
             }
             (None, admit) => admit,
@@ -81,9 +81,9 @@ impl<'a> Compiler<'a> {
         let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
         let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
         if tool.is_none() {
-            self.needs_tool(&mut object, [looping, retry].into_iter().flatten().map(|(key, _)| key.span).next(), node);
+            self.report_missing_tool(&mut object, [looping, retry].into_iter().flatten().map(|(key, _)| key.span).next(), node);
         }
-        let misplaced: Vec<_> = object.rest().filter(|(key, _)| INPUTS.contains(&key.text.as_str())).collect();
+        let misplaced: Vec<_> = object.unread_entries().filter(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).collect();
         for (key, _) in &misplaced {
             let message = format!("`{}` is an input of the tool, not of the step", key.text);
             self.error(codes::UNKNOWN_KEY, key.span, message, "move it under `tool`");
@@ -93,17 +93,17 @@ impl<'a> Compiler<'a> {
         }
         object.finish(codes::UNKNOWN_KEY, "a step", &mut self.diagnostics);
         let looped = looped.map(|looped| self.with_entry(looped, form));
-        self.here.in_iteration = false;
+        self.context.in_iteration = false;
         let mut after = Vec::new();
-        after.extend(selection.map(|selection| self.selecting(&selection)));
+        after.extend(selection.map(|selection| self.selection_task(&selection)));
         after.extend(sink.and_then(|sink| self.sink("sink", sink)));
-        after.extend(set.and_then(|(_, writes)| self.set_after(writes, false)));
-        after.extend(vars.and_then(|(_, writes)| self.set_after(writes, true)));
-        self.here.at = At::Arc;
+        after.extend(set.and_then(|(_, writes)| self.set_task(writes, false)));
+        after.extend(vars.and_then(|(_, writes)| self.set_task(writes, true)));
+        self.context.position = TemplatePosition::Arc;
         let next = next.map(|next| self.next(next)).unwrap_or_default();
         let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
         self.unreachable_arcs(&next.arcs, inclusive);
-        Some(Step {
+        Some(NoetlStep {
             name,
             span: node.span,
             guard,
@@ -119,14 +119,14 @@ impl<'a> Compiler<'a> {
 
     fn body(
         &mut self,
-        mut object: Object<'a>,
-        tool: Option<&'a Node>,
-        retry: Option<&'a Node>,
+        mut object: ObjectReader<'a>,
+        tool: Option<&'a SyntaxNode>,
+        retry: Option<&'a SyntaxNode>,
         span: Span,
-    ) -> (Vec<Task>, Object<'a>) {
+    ) -> (Vec<NoetlTask>, ObjectReader<'a>) {
         let Some(tool) = tool else { return (Vec::new(), object) };
         if tool.as_str().is_some() {
-            let mut inputs = Inputs { object, given: None, span, timeout: None };
+            let mut inputs = TaskInputs { object, step_input: None, span, timeout: None };
             let tasks = self.retry_tasks(tool, retry, &mut inputs);
             return (tasks, inputs.object);
         }
@@ -142,55 +142,55 @@ impl<'a> Compiler<'a> {
     }
 
     /// A step without a tool only routes; one that has what only tools have has lost it.
-    fn needs_tool(&mut self, object: &mut Object, needing: Option<Span>, node: &Node) {
-        let input = object.rest().find(|(key, _)| INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
+    fn report_missing_tool(&mut self, object: &mut ObjectReader, needing: Option<Span>, node: &SyntaxNode) {
+        let input = object.unread_entries().find(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
         if let Some(span) = needing.or(input) {
             let hint = "add `tool: {kind: …}` and put the inputs inside";
             let problem = Diagnostic::error(codes::MISSING_KEY, span, "this step has no `tool`");
-            self.push(problem.label(Span::new(node.span.start, node.span.start + 1), "the step").hint(hint));
+            self.push(problem.with_label(Span::new(node.span.start, node.span.start + 1), "the step").with_hint(hint));
             object.take_rest();
         }
     }
 
     /// In the retry form an entry says whose it is and how it went.
-    fn with_entry(&mut self, mut looping: Looping, form: Form) -> Looping {
-        if form == Form::Retry {
+    fn with_entry(&mut self, mut looping: NoetlLoop, form: StepForm) -> NoetlLoop {
+        if form == StepForm::Retry {
             let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
             let entry = |name: &str, value: &str| format!("{{{item}'status': _status, '{name}': {value}}}");
             let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
-            let step = self.here.step.as_deref().unwrap_or_default();
+            let step = self.context.step.as_deref().unwrap_or_default();
             // One that was cut short says so.
-            if self.declared.iteration.get(step).is_some_and(|names| names.contains(REASON)) {
+            if self.declared_names.iteration.get(step).is_some_and(|names| names.contains(REASON)) {
                 let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
                 good = format!("({cut} if iter.{REASON} is defined else {good})");
             }
             let text = format!("{{{{ {good} if _status == 'success' else {bad} }}}}");
-            looping.entry = Some(self.made_up(text, Mode::Value, looping.span));
+            looping.entry = Some(self.synthetic_template(text, ExpressionMode::Value, looping.span));
         }
         looping
     }
 
     /// `set` of a step: after its body, before its arcs.
-    fn set_after(&mut self, node: &Node, plain: bool) -> Option<Task> {
+    fn set_task(&mut self, node: &SyntaxNode, plain: bool) -> Option<NoetlTask> {
         let writes = match plain {
             true => {
-                let object = Object::read(node, "`vars`", &mut self.diagnostics)?;
-                object.rest().map(|(key, value)| self.vars_write(&key.text, value)).collect()
+                let object = ObjectReader::read(node, "`vars`", &mut self.diagnostics)?;
+                object.unread_entries().map(|(key, value)| self.vars_write(&key.text, value)).collect()
             }
             false => self.scoped_writes(node),
         };
-        let mut task = self.evaluates("set", "{{ _prev }}", node.span);
-        let rule = Rule { writes, ..Rule::new(None, Then::Continue) };
+        let mut task = self.evaluate_task("set", "{{ _prev }}", node.span);
+        let rule = NoetlRule { writes, ..NoetlRule::new(None, RuleAction::Continue) };
         task.rules.push(rule);
         Some(task)
     }
 
-    fn step_spec(&mut self, node: &Node) -> Spec {
-        let Some(mut object) = Object::read(node, "`spec`", &mut self.diagnostics) else { return Spec::default() };
-        let mut spec = Spec {
+    fn step_spec(&mut self, node: &SyntaxNode) -> StepSpec {
+        let Some(mut object) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else { return StepSpec::default() };
+        let mut spec = StepSpec {
             inclusive: object.take("next_mode").and_then(|node| self.next_mode(node)),
             timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
-            ..Spec::default()
+            ..StepSpec::default()
         };
         if let Some(join) = object.take("join") {
             spec.joins = join.as_str() == Some("all");
@@ -205,7 +205,7 @@ impl<'a> Compiler<'a> {
             }
         }
         if let Some(policy) = object.take("policy")
-            && let Some(mut policy) = Object::read(policy, "`policy`", &mut self.diagnostics)
+            && let Some(mut policy) = ObjectReader::read(policy, "`policy`", &mut self.diagnostics)
         {
             spec.admit = policy.take("admit").and_then(|admit| self.admit(admit));
             if let Some((key, _)) = policy.take_entry("rules") {
@@ -218,7 +218,7 @@ impl<'a> Compiler<'a> {
         spec
     }
 
-    fn old_step_keys(&mut self, object: &mut Object) {
+    fn old_step_keys(&mut self, object: &mut ObjectReader) {
         for (old, hint) in [
             ("pipe", "a list of tasks under `tool` is the pipeline: write `tool: [{fetch: {…}}, {save: {…}}]`"),
             (
@@ -245,36 +245,36 @@ impl<'a> Compiler<'a> {
     }
 
     /// Found from the keys; two forms in one step are refused at the second.
-    fn form_of(&mut self, node: &Node) -> Form {
-        let mut marks: Vec<(Form, &'static str, Span)> = Vec::new();
-        let mut mark = |form, name, found: Option<&Node>| marks.extend(found.map(|node| (form, name, node.span)));
+    fn detect_form(&mut self, node: &SyntaxNode) -> StepForm {
+        let mut marks: Vec<(StepForm, &'static str, Span)> = Vec::new();
+        let mut mark = |form, name, found: Option<&SyntaxNode>| marks.extend(found.map(|node| (form, name, node.span)));
         let tool = node.get("tool");
-        mark(Form::Retry, "tool: <name>", tool.filter(|tool| tool.as_str().is_some()));
-        mark(Form::Retry, "retry", node.get("retry"));
-        mark(Form::Retry, "sink", node.get("sink"));
+        mark(StepForm::Retry, "tool: <name>", tool.filter(|tool| tool.as_str().is_some()));
+        mark(StepForm::Retry, "retry", node.get("retry"));
+        mark(StepForm::Retry, "sink", node.get("sink"));
         for name in ["collection", "element"] {
-            mark(Form::Retry, "loop.collection", node.get("loop").and_then(|looping| looping.get(name)));
+            mark(StepForm::Retry, "loop.collection", node.get("loop").and_then(|looping| looping.get(name)));
         }
-        mark(Form::Eval, "spec.next_mode", node.get("spec").and_then(|spec| spec.get("next_mode")));
-        mark(Form::V10, "spec.policy", node.get("spec").and_then(|spec| spec.get("policy")));
-        mark(Form::V10, "set", node.get("set"));
-        mark(Form::V10, "next.arcs", node.get("next").and_then(|next| next.get("arcs")));
+        mark(StepForm::Eval, "spec.next_mode", node.get("spec").and_then(|spec| spec.get("next_mode")));
+        mark(StepForm::V10, "spec.policy", node.get("spec").and_then(|spec| spec.get("policy")));
+        mark(StepForm::V10, "set", node.get("set"));
+        mark(StepForm::V10, "next.arcs", node.get("next").and_then(|next| next.get("arcs")));
         for task in bodies(tool) {
-            mark(Form::Eval, "eval", task.get("eval"));
-            mark(Form::V10, "spec.policy", task.get("spec").and_then(|spec| spec.get("policy")));
-            mark(Form::V10, "set", task.get("set"));
+            mark(StepForm::Eval, "eval", task.get("eval"));
+            mark(StepForm::V10, "spec.policy", task.get("spec").and_then(|spec| spec.get("policy")));
+            mark(StepForm::V10, "set", task.get("set"));
         }
-        let Some((form, name, span)) = marks.first().copied() else { return Form::Plain };
+        let Some((form, name, span)) = marks.first().copied() else { return StepForm::Plain };
         if let Some((other, second, at)) = marks.iter().find(|(other, ..)| *other != form) {
             let message = format!("`{second}` belongs to {}, `{name}` to {}", other.name(), form.name());
             let problem = Diagnostic::error(codes::MIXED, *at, message);
-            self.push(problem.label(span, "the other").hint("write one step in one form; steps of a file may differ"));
+            self.push(problem.with_label(span, "the other").with_hint("write one step in one form; steps of a file may differ"));
         }
         form
     }
 
     /// The name of every step, before any is read.
-    pub(crate) fn declare_steps(&mut self, items: &[Node]) {
+    pub(crate) fn declare_steps(&mut self, items: &[SyntaxNode]) {
         for item in items {
             let Some(entries) = item.as_map() else {
                 let message = format!("a step must be an object, found {}", item.describe());
@@ -291,18 +291,18 @@ impl<'a> Compiler<'a> {
             };
             if let Some(first) = self.steps.insert(name.to_owned(), node.span) {
                 let problem = Diagnostic::error(codes::DUPLICATE, node.span, format!("there are two steps `{name}`"));
-                self.push(problem.label(first, "the other").hint("give one of them another name"));
+                self.push(problem.with_label(first, "the other").with_hint("give one of them another name"));
             }
         }
     }
 }
 
 /// The mappings that hold tasks.
-fn bodies(tool: Option<&Node>) -> Vec<&Node> {
+fn bodies(tool: Option<&SyntaxNode>) -> Vec<&SyntaxNode> {
     match tool.map(|tool| (tool, &tool.kind)) {
-        Some((tool, Kind::Map(_))) => vec![tool],
-        Some((_, Kind::List(items))) => {
-            let body = |item: &'_ Node| -> bool { item.get("kind").is_none() };
+        Some((tool, SyntaxNodeKind::Map(_))) => vec![tool],
+        Some((_, SyntaxNodeKind::List(items))) => {
+            let body = |item: &'_ SyntaxNode| -> bool { item.get("kind").is_none() };
             items
                 .iter()
                 .map(|item| match item.as_map() {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Growth, Retry};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
 use windlass_value::Duration;
 
-use crate::amounts::spaced;
+use crate::amounts::new_retry;
 use crate::codes;
-use crate::compiler::{At, Compiler};
+use crate::compiler::{TemplatePosition, NoetlCompiler};
 use crate::key_support;
-use crate::form::{Rule, Task, Work};
-use crate::tools::Inputs;
+use crate::form::{NoetlRule, NoetlTask, TaskWork};
+use crate::tools::TaskInputs;
 
 /// Tasks of the workbook that name another, one inside the other.
 const MAX_INLINE_DEPTH: u32 = 8;
@@ -24,15 +24,15 @@ type Label = (Arc<str>, Span);
 
 /// What a task's `spec` says.
 #[derive(Default)]
-struct Spec {
-    rules: Vec<Rule>,
+struct TaskSpec {
+    rules: Vec<NoetlRule>,
     retry: Option<Retry>,
     timeout: Option<Amount<Duration>>,
 }
 
-impl<'a> Compiler<'a> {
+impl<'a> NoetlCompiler<'a> {
     /// A step's `tool`: one mapping, or a list of tasks.
-    pub(crate) fn tasks(&mut self, node: &Node, given: Option<&Node>) -> Vec<Task> {
+    pub(crate) fn tasks(&mut self, node: &SyntaxNode, given: Option<&SyntaxNode>) -> Vec<NoetlTask> {
         let Some(items) = node.as_list() else {
             return self.task(None, node, given).into_iter().collect();
         };
@@ -47,11 +47,11 @@ impl<'a> Compiler<'a> {
         let mut labels: BTreeMap<Arc<str>, Span> = BTreeMap::new();
         let mut tasks = Vec::new();
         for (index, item) in items.iter().enumerate() {
-            let Some((label, body)) = self.labelled(index, item) else { continue };
+            let Some((label, body)) = self.parse_label(index, item) else { continue };
             if let Some(first) = labels.insert(label.0.clone(), label.1) {
                 let message = format!("there are two tasks called `{}` in this step", label.0);
                 let problem = Diagnostic::error(codes::DUPLICATE, label.1, message);
-                self.push(problem.label(first, "the other").hint("give one of them another name"));
+                self.push(problem.with_label(first, "the other").with_hint("give one of them another name"));
             }
             let level = self.own_level();
             self.declare(level, &label.0);
@@ -61,7 +61,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or without any name.
-    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<(Label, Cow<'n, Node>)> {
+    fn parse_label<'n>(&mut self, index: usize, item: &'n SyntaxNode) -> Option<(Label, Cow<'n, SyntaxNode>)> {
         let Some(entries) = item.as_map() else {
             let message = format!("a task must be an object, found {}", item.describe());
             self.error(codes::WRONG_KIND, item.span, message, "write `- fetch: {kind: http, …}`");
@@ -77,17 +77,17 @@ impl<'a> Compiler<'a> {
             }
             return Some(((key.text.as_str().into(), key.span), Cow::Borrowed(body)));
         }
-        if let [(key, Node { kind: Kind::Null, .. }), beside @ ..] = entries
-            && beside.iter().any(|(key, _)| key.text == "kind")
+        if let [(key, SyntaxNode { kind: SyntaxNodeKind::Null, .. }), siblings @ ..] = entries
+            && siblings.iter().any(|(key, _)| key.text == "kind")
             && key.text != "kind"
         {
             let message = format!("`{}` is empty: what follows stands beside it, not under it", key.text);
             self.error(codes::WRONG_KIND, key.span, message, format!("indent what follows under `{}`", key.text));
-            let body = Node::new(item.span, Kind::Map(beside.to_vec()));
+            let body = SyntaxNode::new(item.span, SyntaxNodeKind::Map(siblings.to_vec()));
             return Some(((key.text.as_str().into(), key.span), Cow::Owned(body)));
         }
         match item.get("name") {
-            Some(name) if item.get("kind").and_then(Node::as_str) != Some("workbook") => {
+            Some(name) if item.get("kind").and_then(SyntaxNode::as_str) != Some("workbook") => {
                 let text = expect_text(name, "`name`", &mut self.diagnostics)?;
                 Some(((text.text.trim().into(), name.span), Cow::Borrowed(item)))
             }
@@ -95,9 +95,9 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub(crate) fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &Node, given: Option<&Node>) -> Option<Task> {
+    pub(crate) fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &SyntaxNode, given: Option<&SyntaxNode>) -> Option<NoetlTask> {
         let what = label.as_ref().map_or("`tool`".to_owned(), |(label, _)| format!("the task `{label}`"));
-        let mut object = Object::read(node, &what, &mut self.diagnostics)?;
+        let mut object = ObjectReader::read(node, &what, &mut self.diagnostics)?;
         let Some(kind) = object.take("kind") else {
             let hint = "add `kind`: http, python, postgres, shell, noop, …";
             self.error(
@@ -110,7 +110,7 @@ impl<'a> Compiler<'a> {
         };
         let kind_name = expect_text(kind, "`kind`", &mut self.diagnostics)?.text.trim().to_owned();
         if kind_name == "workbook" {
-            return self.inlined(label, &mut object, given);
+            return self.inline_workbook_task(label, &mut object, given);
         }
         let named = label.is_some();
         let (name, span) = label.unwrap_or_else(|| (kind_name.as_str().into(), kind.span));
@@ -130,19 +130,19 @@ impl<'a> Compiler<'a> {
         }
         let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
         let selection = self.selection(&mut object);
-        let select = selection.map(|selection| self.selected(&selection));
-        let mut inputs = Inputs { object, given, span: node.span, timeout: None };
-        self.here.at = At::Input;
+        let select = selection.map(|selection| self.selection_expression(&selection));
+        let mut inputs = TaskInputs { object, step_input: given, span: node.span, timeout: None };
+        self.context.position = TemplatePosition::Input;
         let work = self.work(&kind_name, kind.span, &mut inputs);
-        self.here.at = At::Elsewhere;
+        self.context.position = TemplatePosition::Elsewhere;
         let timeout = inputs.timeout.or(spec.timeout);
         inputs.object.finish(codes::UNKNOWN_KEY, &format!("a task of kind `{kind_name}`"), &mut self.diagnostics);
-        let task = Task::new(name, work?, span);
-        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, select, ..task })
+        let task = NoetlTask::new(name, work?, span);
+        Some(NoetlTask { labelled: named, rules, retry: spec.retry, timeout, writes, select, ..task })
     }
 
     /// Spellings of earlier versions, which would otherwise be lost without a word.
-    fn old_task_keys(&mut self, object: &mut Object) {
+    fn old_task_keys(&mut self, object: &mut ObjectReader) {
         for (old, hint) in [
             ("pipe", "a list of tasks under `tool` is the pipeline: write `tool: [{fetch: {…}}, {save: {…}}]`"),
             ("case", "write rules on the task: `eval: [{expr: …, do: …}]`"),
@@ -161,19 +161,19 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn task_spec(&mut self, node: &Node) -> Spec {
-        let Some(mut spec) = Object::read(node, "`spec`", &mut self.diagnostics) else { return Spec::default() };
+    fn task_spec(&mut self, node: &SyntaxNode) -> TaskSpec {
+        let Some(mut spec) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else { return TaskSpec::default() };
         let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
         let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
         let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
         key_support::check_keys(self, spec, &key_support::TASK_SPEC, "the `spec` of a task");
-        Spec { rules, retry, timeout }
+        TaskSpec { rules, retry, timeout }
     }
 
     /// Seconds, or `{connect, read}`: then both together.
-    pub(crate) fn timeout(&mut self, node: &Node) -> Option<Amount<Duration>> {
-        let Kind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
-        let mut object = Object::read(node, "`timeout`", &mut self.diagnostics)?;
+    pub(crate) fn timeout(&mut self, node: &SyntaxNode) -> Option<Amount<Duration>> {
+        let SyntaxNodeKind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
+        let mut object = ObjectReader::read(node, "`timeout`", &mut self.diagnostics)?;
         let parts = [object.take("connect"), object.take("read")];
         object.finish(codes::UNKNOWN_KEY, "`timeout`", &mut self.diagnostics);
         let mut total = Duration(0);
@@ -187,28 +187,28 @@ impl<'a> Compiler<'a> {
     }
 
     /// The tool's own tries, before any rule sees an outcome.
-    fn spec_retry(&mut self, node: &Node) -> Option<Retry> {
+    fn spec_retry(&mut self, node: &SyntaxNode) -> Option<Retry> {
         if node.as_map().is_none() {
             let message = format!("`retry` of a task's `spec` must be an object, found {}", node.describe());
             let hint = "write `retry: {attempts: 3, delay: 1, backoff: exponential}`";
             self.error(codes::WRONG_KIND, node.span, message, hint);
             return None;
         }
-        let mut object = Object::read(node, "`retry`", &mut self.diagnostics)?;
+        let mut object = ObjectReader::read(node, "`retry`", &mut self.diagnostics)?;
         let attempts = object.take("attempts").or(object.take("max_attempts"));
         let delay = object.take("delay").or(object.take("initial_delay"));
         let (backoff, factor) = (object.take("backoff"), object.take("backoff_multiplier"));
         object.finish(codes::UNKNOWN_KEY, "`retry`", &mut self.diagnostics);
-        let mut retry = self.tries(attempts, backoff, delay);
+        let mut retry = self.retry_policy(attempts, backoff, delay);
         if let Some(factor) = factor.and_then(|node| self.factor(node)) {
-            retry = spaced(retry.attempts, retry.backoff.interval, Growth::Exponential(factor));
+            retry = new_retry(retry.attempts, retry.backoff.interval, Growth::Exponential(factor));
         }
         Some(retry)
     }
 
-    pub(crate) fn factor(&mut self, node: &Node) -> Option<f64> {
+    pub(crate) fn factor(&mut self, node: &SyntaxNode) -> Option<f64> {
         let number = match &node.kind {
-            Kind::Number(number) => number.as_f64().filter(|factor| (1.0..=100.0).contains(factor)),
+            SyntaxNodeKind::Number(number) => number.as_f64().filter(|factor| (1.0..=100.0).contains(factor)),
             _ => None,
         };
         if number.is_none() {
@@ -219,7 +219,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// A task of the workbook, as if it stood here with these inputs.
-    fn inlined(&mut self, label: Option<(Arc<str>, Span)>, call: &mut Object, given: Option<&Node>) -> Option<Task> {
+    fn inline_workbook_task(&mut self, label: Option<(Arc<str>, Span)>, call: &mut ObjectReader, given: Option<&SyntaxNode>) -> Option<NoetlTask> {
         let name = match (call.take("task"), call.take("name")) {
             (Some(task), _) => Some(task),
             (None, name) => name,
@@ -234,23 +234,23 @@ impl<'a> Compiler<'a> {
             let names = || self.workbook.keys().map(String::as_str);
             let hint = windlass_syntax::did_you_mean(text, names()).unwrap_or_else(|| match self.workbook.is_empty() {
                 true => "add it under `workbook`, beside `workflow`".to_owned(),
-                false => format!("the workbook has {}", windlass_syntax::list_of(names())),
+                false => format!("the workbook has {}", windlass_syntax::format_names(names())),
             });
             self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
             return None;
         };
-        if self.here.inlined > MAX_INLINE_DEPTH {
+        if self.context.inlined > MAX_INLINE_DEPTH {
             let hint = "name a task that has a tool of its own";
             self.error(codes::CONFLICT, name.span, "tasks of the workbook name each other without end", hint);
             return None;
         }
         let label = label.unwrap_or_else(|| (text.into(), name.span));
-        let mut own: Vec<(Key, Node)> = call.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let mut own: Vec<(SpannedKey, SyntaxNode)> = call.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         call.take_rest();
         // The workbook's values are defaults: below those of the step, which are below those of the task.
         match (own.iter_mut().find(|(key, _)| is_input(&key.text)), given) {
-            (Some((_, mine)), Some(given)) => *mine = overlaid(given, mine),
-            (None, Some(given)) => own.push((Key { text: "input".to_owned(), span: given.span }, given.clone())),
+            (Some((_, mine)), Some(given)) => *mine = overlay_object(given, mine),
+            (None, Some(given)) => own.push((SpannedKey { text: "input".to_owned(), span: given.span }, given.clone())),
             (_, None) => {}
         }
         let inherited = tool.as_map().unwrap_or_default();
@@ -259,22 +259,22 @@ impl<'a> Compiler<'a> {
                 .iter_mut()
                 .find(|(mine, _)| mine.text == key.text || (is_input(&mine.text) && is_input(&key.text)))
             {
-                Some((_, mine)) if is_input(&key.text) => *mine = overlaid(node, mine),
+                Some((_, mine)) if is_input(&key.text) => *mine = overlay_object(node, mine),
                 Some(_) => {}
                 None => own.push((key.clone(), node.clone())),
             }
         }
-        let merged = Node::new(call.span(), Kind::Map(own));
-        self.here.inlined += 1;
+        let merged = SyntaxNode::new(call.span(), SyntaxNodeKind::Map(own));
+        self.context.inlined += 1;
         let task = self.task(Some(label), &merged, None);
-        self.here.inlined -= 1;
+        self.context.inlined -= 1;
         task
     }
 
     /// A task that only computes.
-    pub(crate) fn evaluates(&mut self, label: &str, text: impl Into<String>, span: Span) -> Task {
-        let value = self.made_up(text, windlass_value::Mode::Value, span);
-        Task { hidden: true, ..Task::new(label, Work::Evaluate(value), span) }
+    pub(crate) fn evaluate_task(&mut self, label: &str, text: impl Into<String>, span: Span) -> NoetlTask {
+        let value = self.synthetic_template(text, windlass_value::ExpressionMode::Value, span);
+        NoetlTask { hidden: true, ..NoetlTask::new(label, TaskWork::Evaluate(value), span) }
     }
 }
 
@@ -283,8 +283,8 @@ fn is_input(key: &str) -> bool {
 }
 
 /// An object over another: its keys win.
-pub(crate) fn overlaid(under: &Node, over: &Node) -> Node {
+pub(crate) fn overlay_object(under: &SyntaxNode, over: &SyntaxNode) -> SyntaxNode {
     let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
     let left = below.iter().filter(|(key, _)| !above.iter().any(|(other, _)| other.text == key.text));
-    Node::new(over.span, Kind::Map(left.chain(above).cloned().collect()))
+    SyntaxNode::new(over.span, SyntaxNodeKind::Map(left.chain(above).cloned().collect()))
 }

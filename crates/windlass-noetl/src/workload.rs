@@ -4,25 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{ExprId, Parameter, VariableKind};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, to_value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, to_value};
 use windlass_value::Value;
 
-use crate::compiler::{Compiler, Here};
+use crate::compiler::{NoetlCompiler, TemplateContext};
 use crate::{codes, expr};
 
 /// What a default may read besides other keys.
 const WORDS: [&str; 7] =
     ["workload", "execution_id", "job", "payload", "parent_execution_id", "trace_id", "catalog_id"];
 
-impl Compiler<'_> {
-    pub(crate) fn workload(&mut self, node: &Node) {
-        if matches!(node.kind, Kind::Null) {
+impl NoetlCompiler<'_> {
+    pub(crate) fn workload(&mut self, node: &SyntaxNode) {
+        if matches!(node.kind, SyntaxNodeKind::Null) {
             self.workload = Some(BTreeMap::new());
             return;
         }
-        let Some(object) = Object::read(node, "`workload`", &mut self.diagnostics) else { return };
-        let (computed, plain): (Vec<_>, Vec<_>) = object.rest().partition(|(_, value)| has_template(value));
+        let Some(object) = ObjectReader::read(node, "`workload`", &mut self.diagnostics) else { return };
+        let (computed, plain): (Vec<_>, Vec<_>) = object.unread_entries().partition(|(_, value)| has_template(value));
         let mut known = BTreeMap::new();
         for (key, value) in plain {
             let default = to_value(value);
@@ -37,14 +37,14 @@ impl Compiler<'_> {
     }
 
     /// A value that is computed before the first step.
-    pub(crate) fn at_start(&mut self, node: &Node) -> ExprId {
-        let here = std::mem::replace(&mut self.here, Here { at_start: true, ..Here::default() });
+    pub(crate) fn at_start(&mut self, node: &SyntaxNode) -> ExprId {
+        let here = std::mem::replace(&mut self.context, TemplateContext { at_start: true, ..TemplateContext::default() });
         let computed = self.value(node);
-        self.here = here;
+        self.context = here;
         computed
     }
 
-    fn computed_defaults(&mut self, mut open: Vec<(&Key, &Node)>) {
+    fn computed_defaults(&mut self, mut open: Vec<(&SpannedKey, &SyntaxNode)>) {
         while !open.is_empty() {
             let waiting: BTreeSet<&str> = open.iter().map(|(key, _)| key.text.as_str()).collect();
             let ready = open.iter().position(|(_, value)| !reads(value, &waiting));
@@ -52,7 +52,7 @@ impl Compiler<'_> {
                 for (key, value) in &open {
                     let message = format!("the default of `{}` needs others that need it", key.text);
                     let hint = "write one of them down without a template";
-                    self.push(Diagnostic::error(codes::CONFLICT, value.span, message).hint(hint));
+                    self.push(Diagnostic::error(codes::CONFLICT, value.span, message).with_hint(hint));
                 }
                 break;
             };
@@ -64,8 +64,8 @@ impl Compiler<'_> {
     }
 
     /// Whether a default may read a name: when it is computed, nothing has run.
-    pub(crate) fn check_at_start(&mut self, found: &crate::names::Use) -> bool {
-        if !found.here.at_start || WORDS.contains(&found.name.as_str()) {
+    pub(crate) fn check_at_start(&mut self, found: &crate::names::TemplateNameUse) -> bool {
+        if !found.context.at_start || WORDS.contains(&found.name.as_str()) {
             return true;
         }
         let known = self.workload.as_ref().is_some_and(|workload| workload.contains_key(&found.name));
@@ -79,7 +79,7 @@ impl Compiler<'_> {
 }
 
 /// Whether a value reads any of these keys.
-fn reads(node: &Node, keys: &BTreeSet<&str>) -> bool {
+fn reads(node: &SyntaxNode, keys: &BTreeSet<&str>) -> bool {
     expr::references(&to_value(node)).iter().any(|found| match (found.name.as_str(), found.path.first()) {
         ("workload", Some(key)) => keys.contains(key.as_str()),
         // A word of the language is not the key of the same name.
@@ -87,11 +87,11 @@ fn reads(node: &Node, keys: &BTreeSet<&str>) -> bool {
     })
 }
 
-pub(crate) fn has_template(node: &Node) -> bool {
+pub(crate) fn has_template(node: &SyntaxNode) -> bool {
     match &node.kind {
-        Kind::Str(text) => expr::is_template(&text.text),
-        Kind::List(items) => items.iter().any(has_template),
-        Kind::Map(entries) => entries.iter().any(|(_, node)| has_template(node)),
+        SyntaxNodeKind::Str(text) => expr::is_template(&text.text),
+        SyntaxNodeKind::List(items) => items.iter().any(has_template),
+        SyntaxNodeKind::Map(entries) => entries.iter().any(|(_, node)| has_template(node)),
         _ => false,
     }
 }

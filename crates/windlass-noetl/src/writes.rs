@@ -1,12 +1,12 @@
 //! Writes: which variable, at which level, by which operation. All of it is decided here, when the file is read.
 
-use windlass_core::plan::{Write, WriteOp};
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean};
-use windlass_value::{Level, Mode};
+use windlass_core::plan::{VariableUpdate, WriteOp};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean};
+use windlass_value::{Level, ExpressionMode};
 
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::NoetlCompiler;
 
 /// What `set_shared` may do with what is there already.
 const REDUCERS: [(&str, WriteOp); 8] = [
@@ -20,21 +20,21 @@ const REDUCERS: [(&str, WriteOp); 8] = [
     ("set", WriteOp::Set),
 ];
 
-impl Compiler<'_> {
+impl NoetlCompiler<'_> {
     /// `set_iter`, `set_vars`, `set_ctx`, `set_shared` of one entry.
-    pub(crate) fn eval_writes(&mut self, entry: &mut Object) -> Vec<Write> {
+    pub(crate) fn eval_writes(&mut self, entry: &mut ObjectReader) -> Vec<VariableUpdate> {
         let mut writes = Vec::new();
         for name in ["set_iter", "set_vars", "set_ctx", "set_shared"] {
             let Some((key, node)) = entry.take_entry(name) else { continue };
-            let Some(object) = Object::read(node, &format!("`{name}`"), &mut self.diagnostics) else { continue };
-            for (inner, value) in object.rest() {
+            let Some(object) = ObjectReader::read(node, &format!("`{name}`"), &mut self.diagnostics) else { continue };
+            for (inner, value) in object.unread_entries() {
                 writes.extend(self.eval_write(name, key, inner, value));
             }
         }
         writes
     }
 
-    fn eval_write(&mut self, set: &str, set_key: &Key, key: &Key, value: &Node) -> Option<Write> {
+    fn eval_write(&mut self, set: &str, set_key: &SpannedKey, key: &SpannedKey, value: &SyntaxNode) -> Option<VariableUpdate> {
         match set {
             "set_iter" => self.iter_write(key, &key.text, value),
             "set_vars" => Some(self.vars_write(&key.text, value)),
@@ -43,13 +43,13 @@ impl Compiler<'_> {
         }
     }
 
-    pub(crate) fn iter_write(&mut self, key: &Key, name: &str, value: &Node) -> Option<Write> {
-        if !self.here.in_iteration {
+    pub(crate) fn iter_write(&mut self, key: &SpannedKey, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
+        if !self.context.in_iteration {
             let message = format!("`iter.{name}` is written where no loop is around");
             self.error(codes::BAD_VALUE, key.span, message, "give the step a `loop`, or write to `vars` or `ctx`");
             return None;
         }
-        if self.here.iterator.as_deref() == Some(name) || name == "index" {
+        if self.context.iterator.as_deref() == Some(name) || name == "index" {
             let message = format!("`iter.{name}` is given by the loop and cannot be written");
             self.error(codes::BAD_VALUE, key.span, message, "choose another name");
             return None;
@@ -58,8 +58,8 @@ impl Compiler<'_> {
     }
 
     /// A step's own variable. Turns that run side by side have each their own; names of the root's `vars` are the run's.
-    pub(crate) fn vars_write(&mut self, name: &str, value: &Node) -> Write {
-        let level = match (self.here.parallel && self.here.in_iteration, self.run_vars.contains(name)) {
+    pub(crate) fn vars_write(&mut self, name: &str, value: &SyntaxNode) -> VariableUpdate {
+        let level = match (self.context.parallel && self.context.in_iteration, self.run_vars.contains(name)) {
             (true, _) => Level::Iteration,
             (false, true) => Level::Run,
             (false, false) => Level::Step,
@@ -67,8 +67,8 @@ impl Compiler<'_> {
         self.set(level, name, value)
     }
 
-    pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &Node) -> Option<Write> {
-        if self.here.parallel && self.here.in_iteration {
+    pub(crate) fn ctx_write(&mut self, span: Span, name: &str, value: &SyntaxNode) -> Option<VariableUpdate> {
+        if self.context.parallel && self.context.in_iteration {
             let message = format!("turns that run side by side would overwrite each other's `ctx.{name}`");
             let hint = format!(
                 "write `set_shared: {{ctx.{name}: {{sum: …}}}}` (append, sum, max, min, merge or last), or make the loop sequential"
@@ -80,7 +80,7 @@ impl Compiler<'_> {
     }
 
     /// `{total: {sum: "{{ iter.n }}"}}`: with a reducer, so that the order of turns does not matter.
-    fn shared_write(&mut self, key: &Key, node: &Node) -> Option<Write> {
+    fn shared_write(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Option<VariableUpdate> {
         let entry = node.as_map().filter(|entries| entries.len() == 1).and_then(|entries| entries.first());
         let found = entry.and_then(|(reducer, value)| {
             let op = REDUCERS.iter().find(|(name, _)| reducer.text.eq_ignore_ascii_case(name));
@@ -93,7 +93,7 @@ impl Compiler<'_> {
             let hint =
                 format!("write {{{}: {{sum: \"{{{{ … }}}}\"}}}}: append, sum, max, min, merge or last", key.text);
             let problem = Diagnostic::error(codes::BAD_VALUE, wrong.map_or(node.span, |key| key.span), message);
-            self.push(problem.hint(close.unwrap_or(hint)));
+            self.push(problem.with_hint(close.unwrap_or(hint)));
             return None;
         };
         let (level, name) = match key.text.strip_prefix("ctx.") {
@@ -107,16 +107,16 @@ impl Compiler<'_> {
     }
 
     /// `set` with scoped keys: `ctx.x`, `iter.x`, `step.x`; a bare name is the pipeline's.
-    pub(crate) fn scoped_writes(&mut self, node: &Node) -> Vec<Write> {
-        let Some(object) = Object::read(node, "`set`", &mut self.diagnostics) else { return Vec::new() };
+    pub(crate) fn scoped_writes(&mut self, node: &SyntaxNode) -> Vec<VariableUpdate> {
+        let Some(object) = ObjectReader::read(node, "`set`", &mut self.diagnostics) else { return Vec::new() };
         let mut writes = Vec::new();
-        for (key, value) in object.rest() {
+        for (key, value) in object.unread_entries() {
             writes.extend(self.scoped_write(key, value));
         }
         writes
     }
 
-    fn scoped_write(&mut self, key: &Key, value: &Node) -> Option<Write> {
+    fn scoped_write(&mut self, key: &SpannedKey, value: &SyntaxNode) -> Option<VariableUpdate> {
         let (scope, name) = key.text.split_once('.').unwrap_or(("", &key.text));
         if name.contains('.') {
             let message = format!("`{}` is no variable: only the scope stands before a dot", key.text);
@@ -139,19 +139,19 @@ impl Compiler<'_> {
     }
 
     /// A name of the pipeline's own: the turn's in a loop, else the step's.
-    pub(crate) fn own_write(&mut self, name: &str, value: &Node) -> Write {
+    pub(crate) fn own_write(&mut self, name: &str, value: &SyntaxNode) -> VariableUpdate {
         let level = self.own_level();
         self.set(level, name, value)
     }
 
     pub(crate) fn own_level(&self) -> Level {
-        if self.here.in_iteration { Level::Iteration } else { Level::Step }
+        if self.context.in_iteration { Level::Iteration } else { Level::Step }
     }
 
-    fn set(&mut self, level: Level, name: &str, value: &Node) -> Write {
+    fn set(&mut self, level: Level, name: &str, value: &SyntaxNode) -> VariableUpdate {
         self.declare(level, name);
-        let value = self.expression(value, Mode::Value);
-        Write { fresh: true, ..Write::new(level, name, WriteOp::Set, Some(value)) }
+        let value = self.expression(value, ExpressionMode::Value);
+        VariableUpdate { ignores_input: true, ..VariableUpdate::new(level, name, WriteOp::Set, Some(value)) }
     }
 
     /// A variable that the front itself needs.
@@ -161,17 +161,17 @@ impl Compiler<'_> {
         name: &str,
         op: WriteOp,
         value: windlass_core::plan::ExprId,
-    ) -> Write {
+    ) -> VariableUpdate {
         self.declare(level, name);
-        Write { fresh: true, hidden: true, ..Write::new(level, name, op, Some(value)) }
+        VariableUpdate { ignores_input: true, hidden: true, ..VariableUpdate::new(level, name, op, Some(value)) }
     }
 
     pub(crate) fn declare(&mut self, level: Level, name: &str) {
-        let step = self.here.step.as_deref().unwrap_or_default().to_owned();
+        let step = self.context.step.as_deref().unwrap_or_default().to_owned();
         let names = match level {
-            Level::Run => &mut self.declared.ctx,
-            Level::Iteration => self.declared.iteration.entry(step).or_default(),
-            Level::Step | Level::Any => self.declared.step.entry(step).or_default(),
+            Level::Run => &mut self.declared_names.ctx,
+            Level::Iteration => self.declared_names.iteration.entry(step).or_default(),
+            Level::Step | Level::Any => self.declared_names.step.entry(step).or_default(),
         };
         names.insert(name.to_owned());
     }

@@ -6,7 +6,7 @@ use windlass_value::to_json;
 use world::{replied, run, run_with};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_to_do() {
+async fn failed_runs_give_hints() {
     for (text, message, hint) in [
         (
             "workload: {n: 3}\nworkflow: [{step: start, loop: {in: '{{ n }}', iterator: i}, tool: {kind: noop}}]",

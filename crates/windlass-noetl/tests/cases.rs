@@ -7,55 +7,55 @@ use std::path::Path;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::jinja::Jinja;
-use windlass_noetl::{Compiled, Options, Registered, compile, read, recognise, tool_kinds};
-use windlass_syntax::{Diagnostics, Source};
-use windlass_testing::cases::{Cases, said, well_formed};
+use windlass_expr::jinja::JinjaLanguage;
+use windlass_noetl::{CompiledDefinition, NoetlOptions, RegisteredNames, compile, read, recognise, tool_kinds};
+use windlass_syntax::{Diagnostics, SourceText};
+use windlass_testing::cases::{Cases, assert_well_formed, render_problems};
 use windlass_value::Language;
 
 fn cases() -> Cases {
-    Cases::of(env!("CARGO_MANIFEST_DIR"))
+    Cases::in_crate(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn options(path: &Path) -> Options {
+fn options(path: &Path) -> NoetlOptions {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    Options {
+    NoetlOptions {
         name,
         tools: ["http_call", "postgres", "sqlite", "python", "shell"].map(str::to_owned).to_vec(),
         aliases: Some(["pg_main", "postgres", "api"].map(str::to_owned).to_vec()),
-        registered: Registered {
+        registered: RegisteredNames {
             functions: ["price", "score"].map(str::to_owned).to_vec(),
             definitions: vec!["orders".to_owned()],
         },
-        ..Options::default()
+        ..NoetlOptions::default()
     }
 }
 
 #[test]
 fn good_playbooks_compile_to_their_plans() {
-    cases().good("ok", "plan", |path, source| match compile(source, &options(path)) {
-        Ok(Compiled { plan, warnings, calls, .. }) => {
-            well_formed(&plan);
+    cases().assert_compiles("ok", "plan", |path, source| match compile(source, &options(path)) {
+        Ok(CompiledDefinition { plan, warnings, calls, .. }) => {
+            assert_well_formed(&plan);
             load(&plan);
             let calls: String = calls.iter().map(|(name, _)| format!("calls {name}\n")).collect();
-            Ok(support::summary(&plan) + &calls + &said(&[(source.clone(), warnings)]))
+            Ok(support::summary(&plan) + &calls + &render_problems(&[(source.clone(), warnings)]))
         }
-        Err(problems) => Err(said(&[(source.clone(), problems)])),
+        Err(problems) => Err(render_problems(&[(source.clone(), problems)])),
     });
 }
 
 #[test]
 fn bad_playbooks_are_refused_with_their_reasons() {
-    cases().bad("bad", |path, source| {
+    cases().assert_rejected("bad", |path, source| {
         compile(source, &options(path)).err().map(|problems| vec![(source.clone(), problems)])
     });
 }
 
 #[test]
 fn half_a_playbook_does_no_harm() {
-    cases().halves("ok", 53, |path, source| match compile(source, &options(path)) {
+    cases().assert_truncations_are_handled("ok", 53, |path, source| match compile(source, &options(path)) {
         Ok(good) => good.plan.nodes.len().to_string(),
-        Err(problems) => said(&[(source.clone(), problems)]),
+        Err(problems) => render_problems(&[(source.clone(), problems)]),
     });
 }
 
@@ -70,7 +70,7 @@ fn playbooks_are_recognised() {
         ("workflow:\n  steps: []\n", false),
         ("- 1\n", false),
     ] {
-        let source = Source::new("a.yaml", text);
+        let source = SourceText::new("a.yaml", text);
         let tree = read(&source, &Limits::default(), &mut Diagnostics::new()).unwrap();
         assert_eq!(recognise(&tree), is, "{text}");
     }
@@ -85,6 +85,6 @@ fn kinds_are_listed_once() {
 }
 
 fn load(plan: &Plan) {
-    let languages: [&dyn Language; 1] = [&Jinja];
+    let languages: [&dyn Language; 1] = [&JinjaLanguage];
     Program::load(plan.clone(), &languages, Limits::default()).unwrap();
 }

@@ -1,7 +1,7 @@
 //! The page of the dialect names all that a template may use.
 
 #[test]
-fn the_page_names_what_templates_use() {
+fn the_documentation_lists_all_template_names() {
     let page = include_str!("../../../docs/noetl.md");
     for (kind, names) in windlass_expr::jinja::names() {
         let row = page.lines().find(|line| line.starts_with(&format!("| {kind}s |"))).unwrap();

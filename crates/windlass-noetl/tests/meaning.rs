@@ -78,7 +78,7 @@ async fn errors_in_arcs() {
 
 /// What goes wrong at a step and not inside it says at which.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_it_happened() {
+async fn errors_name_their_step() {
     for (text, path, says) in [
         (
             "workload: {n: 1}\nworkflow: [{step: start, next: [{step: b, args: {x: '{{ n.no.such }}'}}]}, {step: b}]",

@@ -3,9 +3,9 @@
 use crate::world;
 
 use windlass_core::TaskOutcome;
-use windlass_noetl::{Options, Registered, compile};
+use windlass_noetl::{NoetlOptions, RegisteredNames, compile};
 use windlass_runtime::ToolCall;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::Value;
 use world::{replied, run_plans};
 
@@ -52,11 +52,11 @@ async fn definitions_go_by_name() {
     const CALLER: &str = "workflow: [{step: start, tool: {kind: playbook, path: orders, input: {id: 7}}}]\n";
     let ran = run_plans(&[ORDERS, CALLER], "{}", answers).await;
     assert_eq!(ran.output(), "8", "{:?}", ran.report.error);
-    let source = Source::new("test.yaml", CALLER);
+    let source = SourceText::new("test.yaml", CALLER);
     let calls = |definitions: &[&str]| {
         let definitions = definitions.iter().map(|name| (*name).to_owned()).collect();
-        let registered = Registered { definitions, ..Registered::default() };
-        let compiled = compile(&source, &Options { registered, ..Options::default() }).unwrap();
+        let registered = RegisteredNames { definitions, ..RegisteredNames::default() };
+        let compiled = compile(&source, &NoetlOptions { registered, ..NoetlOptions::default() }).unwrap();
         compiled.calls.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
     assert_eq!(told(&[]), ["orders"]);
@@ -65,8 +65,8 @@ async fn definitions_go_by_name() {
 
 #[test]
 fn a_program_without_functions_says_where_they_come_from() {
-    let source = Source::new("test.yaml", "workflow: [{step: start, tool: {kind: rust, name: add}}]\n");
-    let problems = compile(&source, &Options::default()).unwrap_err().render(&source, Colour::Never);
+    let source = SourceText::new("test.yaml", "workflow: [{step: start, tool: {kind: rust, name: add}}]\n");
+    let problems = compile(&source, &NoetlOptions::default()).unwrap_err().render(&source, Colour::Never);
     for part in ["test.yaml:1:51", "this program has none", "embeds the crate `windlass`", "docs/noetl.md"] {
         assert!(problems.contains(part), "{problems}");
     }

@@ -34,15 +34,15 @@ async fn the_whole_example() {
         kinds,
         ["http_call", "http_call", "postgres", "http_call", "http_call", "postgres", "postgres", "python"]
     );
-    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "1", "2"]);
-    assert_eq!(ran.given("http_call", &["params", "pageSize"]), ["100", "50", "100", "50"]);
-    let params = ran.given("postgres", &["statements", "0", "params"]);
+    assert_eq!(ran.inputs_at("http_call", &["params", "page"]), ["1", "2", "1", "2"]);
+    assert_eq!(ran.inputs_at("http_call", &["params", "pageSize"]), ["100", "50", "100", "50"]);
+    let params = ran.inputs_at("postgres", &["statements", "0", "params"]);
     assert_eq!(
         params[0],
         r#"["p1","[\"p1-1a\",\"p1-1b\",\"p1-2a\",\"p1-2b\"]","[\"p1-1a\",\"p1-1b\",\"p1-2a\",\"p1-2b\"]"]"#
     );
     assert_eq!(params[2], r#"["r",2,2,0]"#);
-    assert!(ran.given("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
+    assert!(ran.inputs_at("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
     // One end of the step, none of its turns.
     assert_eq!(ran.event_paths("step.done"), ["fetch_medications", "validate_results"]);
     assert_eq!(ran.event_paths("loop.iteration.done").len(), 2);
@@ -58,7 +58,7 @@ fn step(rest: &str) -> String {
 const EACH: &str = "    loop: {collection: '{{ ids }}', element: id}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_say_whose_they_are() {
+async fn entries_name_their_item() {
     let ran = run_with(&step(EACH), "{}", |_, call| {
         let url = to_json(call.input.get("url").unwrap());
         if url.contains("/b") { replied(404, "null") } else { replied(200, r#"{"n": 1}"#) }
@@ -118,7 +118,7 @@ async fn pages_without_a_loop() {
         run_with(&text(100, "    sink: {tool: postgres, statement: 'SELECT {{ result | length }}'}\n"), "{}", serve(3))
             .await;
     assert_eq!(
-        (ran.output().as_str(), ran.given("postgres", &["statements", "0", "params"])),
+        (ran.output().as_str(), ran.inputs_at("postgres", &["statements", "0", "params"])),
         ("[1,2,3]", vec!["[3]".to_owned()])
     );
     assert_eq!(ran.event_paths("step.done"), ["start"]);
@@ -143,8 +143,8 @@ async fn a_flaky_page() {
     })
     .await;
     assert_eq!(ran.output(), r#"[{"n":1},{"n":2},{"n":3}]"#, "{:?}", ran.report.error);
-    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "2", "3"]);
-    let params = ran.given("postgres", &["statements", "0", "params", "0"]);
+    assert_eq!(ran.inputs_at("http_call", &["params", "page"]), ["1", "2", "2", "3"]);
+    let params = ran.inputs_at("postgres", &["statements", "0", "params", "0"]);
     assert_eq!(params, [r#""[{\"n\":1},{\"n\":2},{\"n\":3}]""#]);
 }
 
@@ -187,7 +187,7 @@ async fn sinks_by_condition() {
             _ => obliging(tool, call),
         })
         .await;
-        assert_eq!(ran.given("postgres", &["statements", "0", "sql"]), sql);
+        assert_eq!(ran.inputs_at("postgres", &["statements", "0", "sql"]), sql);
         if status == 200 {
             assert_eq!(ran.output(), body.replace(": ", ":"));
         }
@@ -205,7 +205,7 @@ async fn while_a_condition_holds() {
 
 /// Pages that would go on when the calls are spent: an event, the variable and the entry say so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cut_short() {
+async fn exhausted_continuations_are_reported() {
     let serve = |tool: &str, call: &ToolCall| match tool {
         "http_call" => {
             let url = to_json(call.input.get("url").unwrap());
@@ -221,7 +221,7 @@ async fn cut_short() {
     let cut = r#","reason":"count""#;
     let results = [entry("a", cut), entry("b", ""), entry("c", cut)].join(",");
     assert_eq!(ran.output(), format!(r#"{{"results":[{results}],"stats":{{"total":3,"success":3,"failed":0}}}}"#));
-    let count_reasons = |ran: &world::Ran| {
+    let count_reasons = |ran: &world::RunOutcome| {
         let patches = ran.events.iter().filter(|event| event.type_name() == "ctx.patched");
         patches.filter(|event| to_json(&Value::map(event.fields())).contains("_reason")).count()
     };
@@ -266,7 +266,7 @@ async fn next_calls_of_other_tools() {
             "postgres" => &["statements", "0", "params", "0"],
             _ => &["values", "WINDLASS_VALUE_1"],
         };
-        assert_eq!(ran.given(tool, path).join(" "), expected, "{text}");
+        assert_eq!(ran.inputs_at(tool, path).join(" "), expected, "{text}");
     }
 }
 

@@ -282,7 +282,7 @@ async fn pages_by_jump() {
     .await;
     assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
     assert_eq!(
-        ran.given("http_call", &["url"])[..4],
+        ran.inputs_at("http_call", &["url"])[..4],
         [
             r#""http://api.example.com/a""#,
             r#""http://api.example.com/a""#,
@@ -290,11 +290,11 @@ async fn pages_by_jump() {
             r#""http://api.example.com/b""#
         ]
     );
-    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "3", "1", "2", "3"]);
+    assert_eq!(ran.inputs_at("http_call", &["params", "page"]), ["1", "2", "3", "1", "2", "3"]);
     // Six pages and one more try; values are beside the statement, never in it.
     assert_eq!(ran.calls.iter().filter(|call| call.tool == "postgres").count(), 7);
-    assert_eq!(ran.given("postgres", &["statements", "0", "params", "1"])[0], r#""[1,\"O'Neil\"]""#);
-    assert!(ran.given("postgres", &["statements", "0", "sql"]).iter().all(|sql| !sql.contains("Neil")));
+    assert_eq!(ran.inputs_at("postgres", &["statements", "0", "params", "1"])[0], r#""[1,\"O'Neil\"]""#);
+    assert!(ran.inputs_at("postgres", &["statements", "0", "sql"]).iter().all(|sql| !sql.contains("Neil")));
     assert_eq!(ran.event_paths("step.done"), ["fetch_all_endpoints", "validate_results"]);
     assert_eq!(ran.paths()[0], "fetch_all_endpoints[0].fetch_page");
 }
@@ -315,7 +315,7 @@ async fn a_failed_loop_takes_its_arc() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn todays_form() {
+async fn the_v10_form() {
     const TEXT: &str = include_str!("cases/ok/v10.yaml");
     let ran = run_with(TEXT, "{}", |tool, call| match tool {
         "http_call" => replied(200, r#"{"total": 2}"#),
@@ -335,8 +335,8 @@ async fn todays_form() {
     })
     .await;
     assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
-    assert_eq!(ran.given("http_call", &["url"]), [r#""http://api/1""#]);
-    assert_eq!(ran.given("python", &["args"]).last().unwrap(), r#"{"why":"none","round":null}"#);
+    assert_eq!(ran.inputs_at("http_call", &["url"]), [r#""http://api/1""#]);
+    assert_eq!(ran.inputs_at("python", &["args"]).last().unwrap(), r#"{"why":"none","round":null}"#);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -394,7 +394,7 @@ workflow:
         {% endfor %}
 ";
     let ran = run(TEXT, "{}").await;
-    let each = ran.given("postgres", &["statements", "0", "each"]);
+    let each = ran.inputs_at("postgres", &["statements", "0", "each"]);
     assert_eq!(
         each,
         [to_json(&Value::from(r#"[[[1,"O'Neil }}","}}"]],[[null,"007","}}"]]]"#))],

@@ -58,7 +58,7 @@ async fn fields_of_a_task() {
 
 /// A step's own `set` sees what was selected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_the_set() {
+async fn selection_happens_before_set() {
     let text = format!(
         "workflow:\n  - step: start\n    tool: {GIVES}}}\n    output: {{output_select: [id]}}\n    set: {{ctx.a: '{{{{ start.id }}}}', ctx.b: '{{{{ start.data is defined }}}}'}}\n    next: {{arcs: [{{step: end}}]}}\n  - step: end\n    tool: {{kind: noop, result: ['{{{{ ctx.a }}}}', '{{{{ ctx.b }}}}']}}\n"
     );
@@ -68,7 +68,7 @@ async fn before_the_set() {
 
 /// Of a large result the fields are inline, the rest is a reference that is read through, and that a task can fetch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_large_result() {
+async fn fields_of_a_large_result() {
     const TEXT: &str = "
 workflow:
   - step: start
@@ -90,7 +90,7 @@ workflow:
 
 /// An error is not selected from.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn not_of_an_error() {
+async fn errors_are_not_selected_from() {
     const TEXT: &str = "workflow: [{step: start, tool: {kind: http, url: 'http://x', output_select: [data.id], eval: [{expr: \"{{ outcome.status == 'error' }}\", do: fail}]}}]\n";
     let ran = run_with(TEXT, "{}", |_, _| replied(404, "null")).await;
     assert_eq!(ran.output(), "failed 404");

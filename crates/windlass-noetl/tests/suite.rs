@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod advice;
-mod around;
 mod cases;
 mod documented;
 mod meaning;
+mod playbook_parts;
 mod registered;
 mod retry_form;
 mod runs;

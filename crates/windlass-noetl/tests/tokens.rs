@@ -70,7 +70,7 @@ workflow:
 
 /// What a token carries is told where its step begins: from the first, which carries the run's input, on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_tokens_carry() {
+async fn step_started_events_carry_the_token_args() {
     const TEXT: &str = "
 workload: {n: 1, m: 2}
 workflow:
@@ -118,7 +118,7 @@ workflow:
 
 /// A child knows its parent and the run that all began with; its definition has a name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_a_token_belongs_to() {
+async fn child_runs_know_their_parent_and_trace() {
     const IDS: &str = "{kind: noop, result: ['{{ execution_id }}', '{{ parent_execution_id }}', '{{ trace_id }}', '{{ catalog_id }}']}";
     let alone = format!("metadata: {{name: alone}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
     assert_eq!(run(&alone, "{}").await.output(), r#"["r",null,"r","alone"]"#);

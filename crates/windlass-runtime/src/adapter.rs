@@ -21,7 +21,7 @@
 
 use std::future::Future;
 
-pub use windlass_core::{EffectKey, Event, Job, Output, Reply, RunResult, State, Tick, TickKind};
+pub use windlass_core::{EffectKey, Event, Job, TickOutput, RunReply, RunResult, State, Tick, TickKind};
 pub use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -29,7 +29,7 @@ use crate::blobs::BlobCache;
 
 /// What the control loop waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct WaitCondition {
     /// The earliest timer of the state.
     pub until: Option<Timestamp>,
     /// Nothing is being done: only time, a signal or a child's end can move the run.
@@ -44,16 +44,16 @@ pub struct Waiting {
     pub idle_event_pending: bool,
 }
 
-impl Waiting {
+impl WaitCondition {
     /// For whoever only wants to look.
-    pub fn poll() -> Waiting {
-        Waiting { until: None, quiet: false, children: false, paused: false, poll: true, idle_event_pending: false }
+    pub fn poll() -> WaitCondition {
+        WaitCondition { until: None, quiet: false, children: false, paused: false, poll: true, idle_event_pending: false }
     }
 }
 
 /// What ended the wait.
 #[derive(Debug)]
-pub enum Next {
+pub enum NextInput {
     /// Workers' reports and outside input, workers first.
     Ticks(Vec<TickKind>),
     /// A timer may be due.
@@ -84,7 +84,7 @@ pub struct ChildStart {
 
 /// A job's report that has been reduced and is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Finalized {
+pub struct FinalizedJob {
     pub job: u64,
     pub lease_epoch: u32,
     /// It was not refused.
@@ -103,13 +103,13 @@ pub trait TimeSource: Send {
 /// Ticks in.
 pub trait TickSource: Send {
     /// Blocks until an outside tick arrives: the pull task of each round.
-    fn wait_receive(&mut self) -> impl Future<Output = Next> + Send;
+    fn wait_receive(&mut self) -> impl Future<Output = NextInput> + Send;
 
     /// The first of what is waited for. Workers come before outside input.
-    fn wait_for_next_task(&mut self, waiting: Waiting) -> impl Future<Output = Next> + Send;
+    fn wait_for_next_task(&mut self, waiting: WaitCondition) -> impl Future<Output = NextInput> + Send;
 
     /// Whether something was accepted that the loop has yet to reduce. `buffered`: the loop itself has such ticks.
-    fn more_comes(&mut self, buffered: bool) -> bool {
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
         buffered
     }
 
@@ -120,7 +120,7 @@ pub trait TickSource: Send {
 /// What is durable.
 pub trait Journal: Send {
     /// Called after each tick's reduction, before any of its commands is carried out.
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State);
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State);
 
     /// Makes everything that `on_tick` was told durable, together with values the reducer has made. No effect starts
     /// before this has returned.
@@ -154,10 +154,10 @@ pub trait Workers: Send {
     fn end_lease(&mut self, _job: u64, _lease_epoch: u32) {}
 
     /// A job's result has been reduced and is durable.
-    fn finalize_step(&mut self, _step: Finalized) {}
+    fn finalize_step(&mut self, _step: FinalizedJob) {}
 
     /// All that the last commit led to has been carried out.
-    fn settled(&mut self) {}
+    fn on_commit_applied(&mut self) {}
 }
 
 /// Child runs.
@@ -175,7 +175,7 @@ pub trait Outward: Send {
     fn write_to_event_stream(&mut self, event: Event);
 
     /// The run has answered whoever started it, and goes on.
-    fn replied(&mut self, _reply: &Reply) {}
+    fn replied(&mut self, _reply: &RunReply) {}
 
     /// The run has ended.
     fn ended(&mut self, _result: &RunResult) {}

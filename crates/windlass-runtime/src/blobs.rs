@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::Values;
-use windlass_value::{BlobHash, Stored, Value, encode};
+use windlass_value::{BlobHash, StoredValue, Value, encode};
 
 /// Bytes of decoded values that are kept at hand, roughly.
 const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -11,7 +11,7 @@ const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Default)]
 pub struct BlobCache {
     /// Value, size, and when it was last used.
-    held: std::cell::RefCell<Held>,
+    lru: std::cell::RefCell<LruCache>,
     /// Made since the last commit; they become durable with the tick. Until then nobody else has them.
     fresh: Vec<(BlobHash, Vec<u8>)>,
     fresh_values: BTreeMap<BlobHash, Value>,
@@ -20,7 +20,7 @@ pub struct BlobCache {
 }
 
 #[derive(Default)]
-struct Held {
+struct LruCache {
     values: BTreeMap<BlobHash, (Value, usize, u64)>,
     by_use: BTreeMap<u64, BlobHash>,
     bytes: usize,
@@ -36,7 +36,7 @@ impl BlobCache {
     /// The tick is done: what it has loaded may go when there is no room.
     pub(crate) fn unpin(&mut self) {
         for (hash, (value, size)) in std::mem::take(&mut self.pinned) {
-            self.held.get_mut().insert(hash, value, size);
+            self.lru.get_mut().insert(hash, value, size);
         }
     }
 
@@ -53,23 +53,23 @@ impl BlobCache {
 impl Values for BlobCache {
     fn get(&self, hash: &BlobHash) -> Option<Value> {
         let near = self.pinned.get(hash).map(|(value, _)| value).or_else(|| self.fresh_values.get(hash));
-        near.cloned().or_else(|| self.held.borrow_mut().touch(hash))
+        near.cloned().or_else(|| self.lru.borrow_mut().touch(hash))
     }
 
-    fn put(&mut self, value: &Value) -> Stored {
+    fn put(&mut self, value: &Value) -> StoredValue {
         let bytes = encode(value);
         let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
         let size = bytes.len();
-        self.held.get_mut().insert(hash, value.clone(), size);
+        self.lru.get_mut().insert(hash, value.clone(), size);
         if self.fresh_values.insert(hash, value.clone()).is_none() {
             self.fresh.push((hash, bytes));
         }
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        Stored { hash, size: (size as u64).saturating_add(value.stored_bytes()), items, chunked: false }
+        StoredValue { hash, size: (size as u64).saturating_add(value.stored_bytes()), items, chunked: false }
     }
 }
 
-impl Held {
+impl LruCache {
     fn touch(&mut self, hash: &BlobHash) -> Option<Value> {
         self.uses += 1;
         let now = self.uses;

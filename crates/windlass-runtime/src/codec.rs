@@ -24,7 +24,7 @@ pub struct TickEntry {
 
 /// The same without the events, which a replay makes anew: they are skipped, not read.
 #[derive(Clone, Debug, Deserialize)]
-pub struct BareEntry {
+pub struct TickEntryHeader {
     pub tick: Tick,
     pub digest: [u8; 16],
 }
@@ -41,20 +41,20 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T
 /// Decodes a plan. One that a newer program has made is refused as such, also if its bytes no longer fit.
 pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
     #[derive(Deserialize)]
-    struct Stamp {
+    struct PlanVersion {
         encoding: u16,
         semantics: u16,
         name: String,
     }
     let plan: Result<Plan, RuntimeError> = decode(bytes, "a plan");
-    let stamp = match &plan {
-        Ok(plan) => Stamp { encoding: plan.encoding, semantics: plan.semantics, name: plan.name.to_string() },
+    let version = match &plan {
+        Ok(plan) => PlanVersion { encoding: plan.encoding, semantics: plan.semantics, name: plan.name.to_string() },
         Err(error) => decode(bytes, "a plan").map_err(|_| error.clone())?,
     };
     let known =
-        [("plan encoding", stamp.encoding, ENCODING_VERSION), ("plan semantics", stamp.semantics, SEMANTICS_VERSION)];
+        [("plan encoding", version.encoding, ENCODING_VERSION), ("plan semantics", version.semantics, SEMANTICS_VERSION)];
     match known.into_iter().find(|(_, found, known)| found > known) {
-        Some((kind, found, known)) => Err(newer(&format!("plan `{}`", stamp.name), kind, found, known)),
+        Some((kind, found, known)) => Err(needs_newer_error(&format!("plan `{}`", version.name), kind, found, known)),
         None => plan,
     }
 }
@@ -62,21 +62,21 @@ pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
 /// Decodes a snapshot's state. One that a newer program has made is refused as such, also if its bytes no longer fit.
 pub fn decode_state(bytes: &[u8]) -> Result<State, RuntimeError> {
     #[derive(Deserialize)]
-    struct Stamp {
+    struct StateVersion {
         format: u16,
     }
     let state: Result<State, RuntimeError> = decode(bytes, "a snapshot");
     let format = match &state {
         Ok(state) => state.format,
-        Err(error) => decode::<Stamp>(bytes, "a snapshot").map_err(|_| error.clone())?.format,
+        Err(error) => decode::<StateVersion>(bytes, "a snapshot").map_err(|_| error.clone())?.format,
     };
     match format > STATE_FORMAT {
-        true => Err(newer("a snapshot", "state format", format, STATE_FORMAT)),
+        true => Err(needs_newer_error("a snapshot", "state format", format, STATE_FORMAT)),
         false => state,
     }
 }
 
-pub(crate) fn newer(what: &str, kind: &str, found: impl Into<u64>, known: impl Into<u64>) -> RuntimeError {
+pub(crate) fn needs_newer_error(what: &str, kind: &str, found: impl Into<u64>, known: impl Into<u64>) -> RuntimeError {
     StoreError::needs_newer(what, kind, found.into(), known.into()).into()
 }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     /// The bytes with the version after this name raised by one, and the rest made unreadable or not.
-    fn newer_than(bytes: &[u8], name: &[u8], unreadable: &[u8]) -> Vec<u8> {
+    fn with_raised_version(bytes: &[u8], name: &[u8], unreadable: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         let find = |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).position(|part| part == name).expect("there");
         let at = find(&bytes, name) + name.len();
@@ -168,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_plan_and_state_are_refused_as_such_also_if_they_cannot_be_read() {
+    fn a_newer_plan_or_state_is_refused_even_if_it_cannot_be_decoded() {
         let plan = encode(&Plan::new("p", "test", ""));
         let state = encode(&State::new(RunView::new("r", "p", Timestamp(7))));
         assert!(decode_plan(&plan).is_ok() && decode_state(&state).is_ok());
         for unreadable in [&b""[..], b"expressions"] {
             for (name, expected) in [(&b"encoding"[..], "plan encoding 2"), (b"semantics", "plan semantics 2")] {
-                let error = decode_plan(&newer_than(&plan, name, unreadable)).expect_err("refused");
+                let error = decode_plan(&with_raised_version(&plan, name, unreadable)).expect_err("refused");
                 assert!(error.needs_newer() && error.to_string().contains(expected), "{error}");
             }
         }
         for unreadable in [&b""[..], b"frames"] {
-            let error = decode_state(&newer_than(&state, b"format", unreadable)).expect_err("refused");
+            let error = decode_state(&with_raised_version(&state, b"format", unreadable)).expect_err("refused");
             assert!(error.needs_newer() && error.to_string().contains("state format 2"), "{error}");
         }
         assert!(matches!(decode_plan(b"\x81"), Err(RuntimeError::Damaged { .. })));

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::{
-    SuspendedOn, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, ResumeData, RunResult, State, TaskOutcome, Tick,
-    TickKind, Values, Was, reduce,
+    SuspendedOn, Command, ErrorInfo, Job, TickOutput, Program, Reduced, PartialTick, ResumeData, RunResult, State, TaskOutcome, Tick,
+    TickKind, Values, ExpectedValue, reduce,
 };
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{
-    Adapter, ChildStart, Children, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers,
+    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
 };
 use crate::blobs::BlobCache;
 use crate::codec;
-use crate::recovery::{LEVELS_OF_A_LIST, MAX_RESOLVED_LEVELS, holds_stored};
+use crate::recovery::{CHUNKED_LIST_LEVELS, MAX_RESOLVED_LEVELS, holds_stored};
 
 /// Commands for which a list that is used again keeps its room.
-const LISTED_AT_ONCE: usize = 64;
+const COMMAND_LIST_CAPACITY: usize = 64;
 
 pub struct ControlLoop<A> {
     program: Arc<Program>,
@@ -28,27 +28,27 @@ pub struct ControlLoop<A> {
     adapter: A,
     buffer: VecDeque<TickKind>,
     /// Commands whose ticks are not durable yet.
-    owed: Vec<Command>,
+    pending_commands: Vec<Command>,
     /// A list that the next tick's commands go into: it was made once.
     spare: Vec<Command>,
     /// Jobs whose results are in ticks that are not durable yet.
-    finalized: Vec<Finalized>,
+    finalized: Vec<FinalizedJob>,
     /// Somebody wants the loop to let go, and said so while it was computing.
     closing: bool,
     /// Who wants the state as it stands: they get it when all that led to it is durable.
-    asked: Vec<oneshot::Sender<Vec<u8>>>,
+    snapshot_requests: Vec<oneshot::Sender<Vec<u8>>>,
 }
 
 /// A tick that needs stored values first.
-struct Unready {
+struct TickNeedingBlobs {
     tick: Tick,
-    resume: Resume,
+    resume: PartialTick,
     hashes: Vec<BlobHash>,
 }
 
 /// Why the loop has let go of a run.
 #[derive(Debug)]
-pub enum Exit {
+pub enum LoopExit {
     Ended(RunResult),
     /// It waits in the store for time or a signal.
     Evicted,
@@ -65,45 +65,45 @@ impl<A: Adapter> ControlLoop<A> {
         adapter: A,
         first: Vec<TickKind>,
     ) -> ControlLoop<A> {
-        let (owed, finalized) = (Vec::new(), Vec::new());
+        let (pending_commands, finalized) = (Vec::new(), Vec::new());
         ControlLoop {
             program,
             state,
             blobs,
             adapter,
             buffer: first.into(),
-            owed,
+            pending_commands: owed: pending_commands,
             finalized,
             closing: false,
             spare: Vec::new(),
-            asked: Vec::new(),
+            snapshot_requests: Vec::new(),
         }
     }
 
-    pub async fn run(mut self) -> Result<Exit, RuntimeError> {
-        let result = self.turn_until_exit().await;
+    pub async fn run(mut self) -> Result<LoopExit, RuntimeError> {
+        let result = self.run_until_exit().await;
         self.adapter.close().await;
         result
     }
 
-    async fn turn_until_exit(&mut self) -> Result<Exit, RuntimeError> {
-        self.take_kept_messages().await?;
+    async fn run_until_exit(&mut self) -> Result<LoopExit, RuntimeError> {
+        self.take_stored_messages().await?;
         loop {
             self.drain().await?;
-            self.settle().await?;
+            self.flush_and_execute().await?;
             if let Some(result) = self.state.result() {
                 let result = result.clone();
                 self.adapter.outward().ended(&result);
-                return Ok(Exit::Ended(result));
+                return Ok(LoopExit::Ended(result));
             }
             if self.closing {
-                return Ok(Exit::Closed);
+                return Ok(LoopExit::Closed);
             }
             if !self.buffer.is_empty() {
                 continue;
             }
             let quiet = self.state.is_quiet();
-            let waiting = Waiting {
+            let waiting = WaitCondition {
                 until: self.state.next_due(),
                 quiet,
                 children: !self.state.calls.is_empty(),
@@ -112,36 +112,36 @@ impl<A: Adapter> ControlLoop<A> {
                 idle_event_pending: self.state.is_idle() && !self.state.idle_published,
             };
             match self.adapter.ticks().wait_for_next_task(waiting).await {
-                Next::Ticks(ticks) => self.buffer.extend(ticks),
-                Next::Timer => self.buffer.push_back(TickKind::TimerDue),
-                Next::Snapshot(reply) => self.asked.push(reply),
-                Next::Nothing | Next::Inbox => {}
-                Next::Evict => {
+                NextInput::Ticks(ticks) => self.buffer.extend(ticks),
+                NextInput::Timer => self.buffer.push_back(TickKind::TimerDue),
+                NextInput::Snapshot(reply) => self.snapshot_requests.push(reply),
+                NextInput::Nothing | NextInput::Inbox => {}
+                NextInput::Evict => {
                     self.adapter.journal().evict(&self.state, &mut self.blobs).await?;
-                    return Ok(Exit::Evicted);
+                    return Ok(LoopExit::Evicted);
                 }
-                Next::Failed(error) => return Err(error),
-                Next::Closed => return Ok(Exit::Closed),
+                NextInput::Failed(error) => return Err(error),
+                NextInput::Closed => return Ok(LoopExit::Closed),
             }
         }
     }
 
     /// What was asked of the run while nobody had it comes before anything it would do by itself.
-    async fn take_kept_messages(&mut self) -> Result<(), RuntimeError> {
+    async fn take_stored_messages(&mut self) -> Result<(), RuntimeError> {
         // A run that has just been started has none.
         if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
             return Ok(());
         }
-        match self.adapter.ticks().wait_for_next_task(Waiting::poll()).await {
-            Next::Ticks(ticks) => {
+        match self.adapter.ticks().wait_for_next_task(WaitCondition::poll()).await {
+            NextInput::Ticks(ticks) => {
                 let later = self.buffer.split_off(1);
                 self.buffer.extend(ticks);
                 self.buffer.extend(later);
             }
-            Next::Failed(error) => return Err(error),
-            Next::Closed => self.closing = true,
-            Next::Snapshot(reply) => self.asked.push(reply),
-            Next::Timer | Next::Inbox | Next::Nothing | Next::Evict => {}
+            NextInput::Failed(error) => return Err(error),
+            NextInput::Closed => self.closing = true,
+            NextInput::Snapshot(reply) => self.snapshot_requests.push(reply),
+            NextInput::Timer | NextInput::Inbox | NextInput::Nothing | NextInput::Evict => {}
         }
         Ok(())
     }
@@ -151,14 +151,14 @@ impl<A: Adapter> ControlLoop<A> {
     async fn drain(&mut self) -> Result<(), RuntimeError> {
         while let Some(kind) = self.buffer.front() {
             let long = matches!(kind, TickKind::Proceed);
-            if let Some(unready) = self.reduce_next()? {
+            if let Some(needs_blobs) = self.reduce_next()? {
                 // Boxed: what is rarely needed would be moved with every turn of the loop.
-                Box::pin(self.reduce_fetching(*unready)).await?;
+                Box::pin(self.reduce_fetching(*needs_blobs)).await?;
             }
             if self.state.result().is_some() {
                 break;
             }
-            if long && !Box::pin(self.look_around()).await? {
+            if long && !Box::pin(self.poll_input()).await? {
                 break;
             }
         }
@@ -166,44 +166,44 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     /// In the middle of a long computation. False: somebody wants the loop to let go.
-    async fn look_around(&mut self) -> Result<bool, RuntimeError> {
-        if self.owes_effects() || self.adapter.journal().wants_flush() {
-            self.settle().await?;
+    async fn poll_input(&mut self) -> Result<bool, RuntimeError> {
+        if self.has_pending_effects() || self.adapter.journal().wants_flush() {
+            self.flush_and_execute().await?;
         }
-        match self.adapter.ticks().wait_for_next_task(Waiting::poll()).await {
-            Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
-            Next::Closed => self.closing = true,
-            Next::Failed(error) => return Err(error),
-            Next::Snapshot(reply) => self.asked.push(reply),
-            Next::Timer | Next::Inbox | Next::Nothing | Next::Evict => {}
+        match self.adapter.ticks().wait_for_next_task(WaitCondition::poll()).await {
+            NextInput::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
+            NextInput::Closed => self.closing = true,
+            NextInput::Failed(error) => return Err(error),
+            NextInput::Snapshot(reply) => self.snapshot_requests.push(reply),
+            NextInput::Timer | NextInput::Inbox | NextInput::Nothing | NextInput::Evict => {}
         }
         Ok(!self.closing)
     }
 
     /// Reduces the first tick of the buffer, if all it needs is at hand.
-    fn reduce_next(&mut self) -> Result<Option<Box<Unready>>, RuntimeError> {
+    fn reduce_next(&mut self) -> Result<Option<Box<TickNeedingBlobs>>, RuntimeError> {
         let at = self.adapter.time().get_now().max(self.state.now);
         let seed = self.adapter.time().entropy();
         let Some(kind) = self.buffer.pop_front() else { return Ok(None) };
         // A run with other jobs out is not idle anyway.
-        let more = self.state.jobs.len() <= 1 && self.adapter.ticks().more_comes(!self.buffer.is_empty());
-        let mut tick = Tick { at, seed, kind, more };
-        self.slim(&mut tick.kind);
+        let more = self.state.jobs.len() <= 1 && self.adapter.ticks().has_pending_input(!self.buffer.is_empty());
+        let mut tick = Tick { at, seed, kind, more_pending: more };
+        self.externalize_large_values(&mut tick.kind);
         if let TickKind::StepResult { job, lease_epoch: dispatch, .. } = tick.kind {
             let accepted = self.state.jobs.get(&job).is_some_and(|open| open.is_dispatched_under(dispatch));
-            self.finalized.push(Finalized { job, lease_epoch: dispatch, accepted: counts: accepted });
+            self.finalized.push(FinalizedJob { job, lease_epoch: dispatch, accepted: counts: accepted });
         }
-        let mut resume = Resume::with(std::mem::take(&mut self.spare));
+        let mut resume = PartialTick::with_commands(std::mem::take(&mut self.spare));
         match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
-            Reduced::Done(output) => self.reduced(&tick, output),
-            Reduced::NeedBlobs(hashes) => return Ok(Some(Box::new(Unready { tick, resume, hashes }))),
+            Reduced::Done(output) => self.apply_output(&tick, output),
+            Reduced::NeedBlobs(hashes) => return Ok(Some(Box::new(TickNeedingBlobs { tick, resume, hashes }))),
         }
         Ok(None)
     }
 
     /// Reduces a tick, fetching stored values as often as it takes.
-    async fn reduce_fetching(&mut self, unready: Unready) -> Result<(), RuntimeError> {
-        let Unready { tick, mut resume, mut hashes } = unready;
+    async fn reduce_fetching(&mut self, pending: TickNeedingBlobs) -> Result<(), RuntimeError> {
+        let TickNeedingBlobs { tick, mut resume, mut hashes } = pending;
         let output = loop {
             for hash in std::mem::take(&mut hashes) {
                 let value = self.adapter.journal().load_blob(&hash).await?;
@@ -217,68 +217,68 @@ impl<A: Adapter> ControlLoop<A> {
             }
         };
         self.blobs.unpin();
-        self.reduced(&tick, output);
+        self.apply_output(&tick, output);
         Ok(())
     }
 
-    fn reduced(&mut self, tick: &Tick, mut output: Output) {
+    fn apply_output(&mut self, tick: &Tick, mut output: TickOutput) {
         self.adapter.journal().on_tick(tick, &output, &self.state);
         for command in output.commands.drain(..) {
             match command {
                 // One is enough to go on, however many ticks have left work behind.
                 Command::QueueEvent(TickKind::Proceed) if self.buffer.back() == Some(&TickKind::Proceed) => {}
                 Command::QueueEvent(tick) => self.buffer.push_back(tick),
-                other => self.owed.push(other),
+                other => self.pending_commands.push(other),
             }
         }
-        output.commands.shrink_to(LISTED_AT_ONCE);
+        output.commands.shrink_to(COMMAND_LIST_CAPACITY);
         self.spare = output.commands;
     }
 
     /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
-    fn slim(&mut self, kind: &mut TickKind) {
+    fn externalize_large_values(&mut self, kind: &mut TickKind) {
         let max_inline_bytes = self.program.limits.max_inline_bytes;
         let (blobs, parameters) = (&mut self.blobs, &self.program.plan.parameters);
-        let mut slim = |value: &mut Value| {
+        let mut externalize = |value: &mut Value| {
             if value.size_up_to(max_inline_bytes) > max_inline_bytes {
                 *value = Value::Stored(Arc::new(blobs.put(value)));
             }
         };
         match kind {
             TickKind::StepResult { outcome, .. } => {
-                slim(&mut outcome.output);
+                externalize(&mut outcome.output);
                 if let Value::Map(facts) = &mut outcome.facts {
-                    Arc::make_mut(facts).values_mut().for_each(&mut slim);
+                    Arc::make_mut(facts).values_mut().for_each(&mut externalize);
                 }
-                if let Some(again) = &mut outcome.again {
-                    slim(&mut again.input);
+                if let Some(again) = &mut outcome.next_call {
+                    externalize(&mut again.input);
                 }
                 if let Some(side_outputs) = &mut outcome.side_outputs {
-                    side_outputs.sends.iter_mut().for_each(|sent| slim(&mut sent.payload));
+                    side_outputs.sends.iter_mut().for_each(|sent| externalize(&mut sent.payload));
                     for change in &mut side_outputs.state_changes {
-                        slim(&mut change.value);
-                        if let Was::Value(was) = &mut change.was {
-                            slim(was);
+                        externalize(&mut change.value);
+                        if let ExpectedValue::Value(was) = &mut change.expected {
+                            externalize(was);
                         }
                     }
                 }
                 if let Some(suspension) = &mut outcome.suspension
                     && let SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. } = &mut suspension.waits_for
                 {
-                    slim(value);
+                    externalize(value);
                 }
             }
-            TickKind::CallResult { outcome, .. } => slim(&mut outcome.output),
-            TickKind::AddEvent { payload, beside, .. } => {
+            TickKind::CallResult { outcome, .. } => externalize(&mut outcome.output),
+            TickKind::AddEvent { payload, trigger_metadata: beside, .. } => {
                 if let Value::Map(parts) = beside {
-                    Arc::make_mut(parts).values_mut().for_each(&mut slim);
+                    Arc::make_mut(parts).values_mut().for_each(&mut externalize);
                 }
-                let Value::Map(map) = payload else { return slim(payload) };
+                let Value::Map(map) = payload else { return externalize(payload) };
                 // An object that is laid over another must be seen whole when the run starts.
                 let merged = |key: &str| parameters.iter().any(|own| own.merges_into(key));
                 for (key, value) in Arc::make_mut(map).iter_mut() {
                     if !(matches!(value, Value::Map(_)) && merged(key)) {
-                        slim(value);
+                        externalize(value);
                     }
                 }
             }
@@ -286,32 +286,32 @@ impl<A: Adapter> ControlLoop<A> {
         }
     }
 
-    fn owes_effects(&self) -> bool {
-        self.owed.iter().any(|command| !matches!(command, Command::PublishEvent(_)))
+    fn has_pending_effects(&self) -> bool {
+        self.pending_commands.iter().any(|command| !matches!(command, Command::PublishEvent(_)))
     }
 
     /// Journal first, then effects.
-    async fn settle(&mut self) -> Result<(), RuntimeError> {
+    async fn flush_and_execute(&mut self) -> Result<(), RuntimeError> {
         self.adapter.journal().flush(&self.state, &mut self.blobs).await?;
-        for asked in std::mem::take(&mut self.asked) {
+        for request in std::mem::take(&mut self.snapshot_requests) {
             // Whoever asked may have gone.
-            let _ = asked.send(codec::state_bytes(&self.state).0);
+            let _ = request.send(codec::state_bytes(&self.state).0);
         }
         for step in self.finalized.drain(..) {
             self.adapter.workers().finalize_step(step);
         }
         // Nothing is owed by what is carried out: the list is used again.
-        let mut owed = std::mem::take(&mut self.owed);
-        for command in owed.drain(..) {
+        let mut commands = std::mem::take(&mut self.pending_commands);
+        for command in commands.drain(..) {
             if let Some(job) = self.execute(command) {
-                let input = Box::pin(self.put_together(&job.input, MAX_RESOLVED_LEVELS)).await?;
-                let resumed = Box::pin(self.whole_answers(job.resumed.clone())).await?;
+                let input = Box::pin(self.resolve_value(&job.input, MAX_RESOLVED_LEVELS)).await?;
+                let resumed = Box::pin(self.resolve_answers(job.resumed.clone())).await?;
                 self.adapter.workers().run_worker(Job { resumed, ..job }, input);
             }
         }
-        owed.shrink_to(LISTED_AT_ONCE);
-        self.owed = owed;
-        self.adapter.workers().settled();
+        commands.shrink_to(COMMAND_LIST_CAPACITY);
+        self.pending_commands = commands;
+        self.adapter.workers().on_commit_applied();
         Ok(())
     }
 
@@ -321,7 +321,7 @@ impl<A: Adapter> ControlLoop<A> {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.report_cancelled_before_start(&job),
-                Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_too_large(&job) => self.refuse_input(&job),
+                Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_input_too_large(&job) => self.refuse_input(&job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) && holds_any_stored(&job) => return Some(job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) => {
                     let input = job.input.clone();
@@ -357,7 +357,7 @@ impl<A: Adapter> ControlLoop<A> {
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
-    fn is_too_large(&self, job: &Job) -> bool {
+    fn is_input_too_large(&self, job: &Job) -> bool {
         job.input.stored_bytes() > self.program.limits.max_expression_output_bytes as u64
     }
 
@@ -369,22 +369,22 @@ impl<A: Adapter> ControlLoop<A> {
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
-    async fn whole_answers(&mut self, resumed: Option<Arc<ResumeData>>) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
+    async fn resolve_answers(&mut self, resumed: Option<Arc<ResumeData>>) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
         let Some(mut resumed) = resumed else { return Ok(None) };
         for answer in &mut Arc::make_mut(&mut resumed).answers {
-            answer.value = Box::pin(self.put_together(&answer.value, MAX_RESOLVED_LEVELS)).await?;
+            answer.value = Box::pin(self.resolve_value(&answer.value, MAX_RESOLVED_LEVELS)).await?;
         }
         Ok(Some(resumed))
     }
 
     /// A tool gets plain values: what is stored elsewhere is put back in.
-    async fn put_together(&mut self, value: &Value, levels: usize) -> Result<Value, RuntimeError> {
+    async fn resolve_value(&mut self, value: &Value, levels: usize) -> Result<Value, RuntimeError> {
         let below = levels.saturating_sub(1);
         if !holds_stored(value) {
             return Ok(value.clone());
         }
         match value {
-            Value::Stored(_) if levels < LEVELS_OF_A_LIST => Ok(value.clone()),
+            Value::Stored(_) if levels < CHUNKED_LIST_LEVELS => Ok(value.clone()),
             Value::Stored(stored) => {
                 let content = match self.blobs.get(&stored.hash) {
                     Some(content) => content,
@@ -395,7 +395,7 @@ impl<A: Adapter> ControlLoop<A> {
                         .await?
                         .ok_or_else(|| RuntimeError::MissingBlob(stored.hash.to_string()))?,
                 };
-                let content = Box::pin(self.put_together(&content, below)).await?;
+                let content = Box::pin(self.resolve_value(&content, below)).await?;
                 match (stored.chunked, &content) {
                     (true, Value::List(chunks)) => {
                         let items = chunks.iter().flat_map(|chunk| chunk.as_list().unwrap_or_default()).cloned();
@@ -405,18 +405,18 @@ impl<A: Adapter> ControlLoop<A> {
                 }
             }
             Value::List(items) => {
-                let mut whole = Vec::with_capacity(items.len());
+                let mut resolved = Vec::with_capacity(items.len());
                 for item in items.iter() {
-                    whole.push(Box::pin(self.put_together(item, below)).await?);
+                    resolved.push(Box::pin(self.resolve_value(item, below)).await?);
                 }
-                Ok(Value::list(whole))
+                Ok(Value::list(resolved))
             }
             Value::Map(map) => {
-                let mut whole = Map::with_capacity(map.len());
+                let mut resolved = Map::with_capacity(map.len());
                 for (key, value) in map.iter() {
-                    whole.insert(key.clone(), Box::pin(self.put_together(value, below)).await?);
+                    resolved.insert(key.clone(), Box::pin(self.resolve_value(value, below)).await?);
                 }
-                Ok(Value::map(whole))
+                Ok(Value::map(resolved))
             }
             plain => Ok(plain.clone()),
         }

@@ -1,6 +1,6 @@
 //! What can go wrong around a run. (What goes wrong inside one is the run's own outcome.)
 
-use windlass_core::{ErrorInfo, Impossible, PlanError};
+use windlass_core::{ErrorInfo, ImpossibleTick, PlanError};
 use windlass_store::StoreError;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,14 +45,14 @@ pub enum RuntimeError {
     #[error("the trigger refuses the delivery: {}", .0.message)]
     Delivery(Box<ErrorInfo>),
     /// Nothing has begun there; the path that is most like it.
-    #[error("nothing in the run `{run}` has begun at `{path}`{}", meant(.nearest))]
+    #[error("nothing in the run `{run}` has begun at `{path}`{}", suggestion(.nearest))]
     NoSuchPath { run: String, path: String, nearest: Option<String> },
     #[error("`{path}` has begun {times} in the run `{run}`, so there is no occurrence {occurrence}")]
     NoSuchOccurrence { run: String, path: String, times: String, occurrence: u64 },
     /// What came before that tick is gone.
     #[error("the journal of the run `{run}` is kept from its tick {tick} on, and `{path}` has not begun since")]
     BeganBefore { run: String, path: String, tick: u64 },
-    #[error("`{path}` sees no variable `{name}`{}", meant(.nearest))]
+    #[error("`{path}` sees no variable `{name}`{}", suggestion(.nearest))]
     NoSuchVariable { path: String, name: String, nearest: Option<String> },
     #[error("the run `{0}` has not ended, so it is not known what will have failed")]
     StillOpen(String),
@@ -66,12 +66,12 @@ pub enum RuntimeError {
     Fenced,
 }
 
-fn meant(nearest: &Option<String>) -> String {
+fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|nearest| format!("; is `{nearest}` meant?")).unwrap_or_default()
 }
 
-impl From<Impossible> for RuntimeError {
-    fn from(error: Impossible) -> RuntimeError {
+impl From<ImpossibleTick> for RuntimeError {
+    fn from(error: ImpossibleTick) -> RuntimeError {
         RuntimeError::Quarantined { run: String::new(), why: error.to_string() }
     }
 }

@@ -13,11 +13,11 @@ mod control_loop;
 mod engine;
 mod error;
 mod nearest;
-mod outside;
+mod external_input;
 mod recovery;
 mod references;
 mod report;
-pub mod show;
+pub mod inspect;
 mod reused_results;
 mod tool;
 mod workers;
@@ -26,15 +26,15 @@ pub use blobs::BlobCache;
 pub use clean::{CleanupReport, clean_runs, removable};
 pub use clock::{Clock, real_now};
 pub use codec::{decode_plan, decode_state};
-pub use control_loop::{ControlLoop, Exit};
+pub use control_loop::{ControlLoop, LoopExit};
 pub use engine::{
-    Answer, Engine, EngineStats, EngineOptions, EventReader, Durability, Recovery, Request, RestartRequest, RestartOrigin, RunChange,
-    RunCounts, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id,
+    RequestOutcome, RuntimeEngine, EngineStats, EngineOptions, EventReader, Durability, RecoveryProgress, RunRequest, RestartRequest, RestartOrigin, RunChange,
+    RunCounts, RunHandle, RunOptions, RunStartOptions, TriggerOptions, DeliveryRuns, input_hash, is_run_id, new_run_id,
     open_descendants, request, quarantine_reason,
 };
 pub use error::RuntimeError;
-pub use outside::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside, secure_inputs};
-pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve, resolve_up_to};
-pub use report::{FinalReport, StepReport, steps_of};
-pub use tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
+pub use external_input::{InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references, secure_inputs};
+pub use recovery::{RunImage, load, new_state, snapshot_progress, replay_from, resolve, resolve_up_to};
+pub use report::{FinalReport, StepReport, completed_steps};
+pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RemoteLease, RunWorkers, WorkerPool};

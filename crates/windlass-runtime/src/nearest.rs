@@ -9,7 +9,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
 
 /// How far two paths are apart: first how many letters have to be changed, put in or taken out, whatever their numbers are,
 /// then by how much these differ. Of turns that were not made, the last one that was is the nearest.
-pub(crate) fn apart(one: &str, other: &str) -> (usize, u64) {
+pub(crate) fn path_distance(one: &str, other: &str) -> (usize, u64) {
     let ((one, numbers), (other, others)) = (without_numbers(one), without_numbers(other));
     let differ = numbers.iter().zip(&others).map(|(one, other)| one.abs_diff(*other));
     (edit_distance(&one, &other), differ.fold(0, u64::saturating_add))
@@ -38,10 +38,10 @@ fn without_numbers(path: &str) -> (String, Vec<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{apart, nearest};
+    use super::{path_distance, nearest};
 
     #[test]
-    fn the_path_that_was_meant_is_found() {
+    fn the_nearest_path_is_found() {
         let begun = ["sync[3].fetch", "sync[3].store", "report"];
         assert_eq!(nearest("sync[3].fetc", begun), Some("sync[3].fetch"));
         assert_eq!(nearest("sync.3.store", begun), Some("sync[3].store"));
@@ -56,7 +56,7 @@ mod tests {
             ("each1", &["each[0]", "each[1]", "other"], "each[1]"),
             ("count[2].ad", &["count[2]", "count[1].add", "count[2].add"], "count[2].add"),
         ] {
-            assert_eq!(begun.iter().min_by_key(|begun| apart(path, begun)), Some(&found), "{path}");
+            assert_eq!(begun.iter().min_by_key(|begun| path_distance(path, begun)), Some(&found), "{path}");
         }
     }
 }

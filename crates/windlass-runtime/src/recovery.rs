@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Fault, Output, Program, Reduced, Resume, State, Tick, IterationRecord, Watch, reduce};
+use windlass_core::{ReducerFault, TickOutput, Program, Reduced, PartialTick, State, Tick, IterationRecord, ReplayWatch, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::blobs::BlobCache;
-use crate::codec::{self, BareEntry, decode_state};
+use crate::codec::{self, TickEntryHeader, decode_state};
 
 /// Journal rows read at once.
 const ROW_BATCH_SIZE: u32 = 256;
@@ -41,7 +41,7 @@ pub fn load(
 ) -> Result<RunImage, RuntimeError> {
     let snapshot = store.snapshot(run, None)?;
     let state = match snapshot {
-        Some(snapshot) => decode_state_of(program, &snapshot.body)?,
+        Some(snapshot) => decode_checked_state(program, &snapshot.body)?,
         None => new_state(run, program, created_at),
     };
     let mut image = RunImage::new(state);
@@ -55,9 +55,9 @@ pub fn load(
 }
 
 /// A snapshot's state that a run goes on from: one that cannot be a state of this program is damaged.
-pub(crate) fn decode_state_of(program: &Program, bytes: &[u8]) -> Result<State, RuntimeError> {
+pub(crate) fn decode_checked_state(program: &Program, bytes: &[u8]) -> Result<State, RuntimeError> {
     let state = decode_state(bytes)?;
-    let impossible = |fault: Fault| RuntimeError::Damaged { what: "a snapshot", why: fault.to_string() };
+    let impossible = |fault: ReducerFault| RuntimeError::Damaged { what: "a snapshot", why: fault.to_string() };
     state.check(program).map_err(impossible)?;
     Ok(state)
 }
@@ -69,13 +69,13 @@ pub fn replay_from(
     program: &Program,
     image: &mut RunImage,
     to: u64,
-    seen: &mut dyn FnMut(&State, &BareEntry) -> Result<(), RuntimeError>,
+    observe: &mut dyn FnMut(&State, &TickEntryHeader) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
-    replay_each(store, run, program, image, to, &mut None, &mut |state, entry, _, _| seen(state, entry))
+    replay_each(store, run, program, image, to, &mut None, &mut |state, entry, _, _| observe(state, entry))
 }
 
 /// Called after each tick, with what is watched.
-pub(crate) type Seen<'a> = dyn FnMut(&State, &BareEntry, Output, Option<&mut Watch>) -> Result<(), RuntimeError> + 'a;
+pub(crate) type TickObserver<'a> = dyn FnMut(&State, &TickEntryHeader, TickOutput, Option<&mut ReplayWatch>) -> Result<(), RuntimeError> + 'a;
 
 /// The same with a watch, which may stop it inside a tick.
 pub(crate) fn replay_each(
@@ -84,8 +84,8 @@ pub(crate) fn replay_each(
     program: &Program,
     image: &mut RunImage,
     to: u64,
-    watch: &mut Option<Box<Watch>>,
-    seen: &mut Seen<'_>,
+    watch: &mut Option<Box<ReplayWatch>>,
+    observe: &mut TickObserver<'_>,
 ) -> Result<(), RuntimeError> {
     loop {
         let rows = store.journal(run, image.state.ticks, ROW_BATCH_SIZE)?;
@@ -93,7 +93,7 @@ pub(crate) fn replay_each(
             return Ok(());
         }
         for row in rows {
-            let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
+            let entries: Vec<TickEntryHeader> = codec::decode(&row.body, "the journal")?;
             let skip = image.state.ticks.saturating_sub(row.first_tick) as usize;
             for entry in entries.iter().skip(skip) {
                 if image.state.ticks >= to {
@@ -104,15 +104,15 @@ pub(crate) fn replay_each(
                     return Ok(());
                 }
                 if codec::digest(&output.commands) != entry.digest {
-                    return Err(differs(run, &image.state, entry));
+                    return Err(divergence_error(run, &image.state, entry));
                 }
-                seen(&image.state, entry, output, watch.as_deref_mut())?;
+                observe(&image.state, entry, output, watch.as_deref_mut())?;
             }
         }
     }
 }
 
-fn differs(run: &Arc<str>, state: &State, entry: &BareEntry) -> RuntimeError {
+fn divergence_error(run: &Arc<str>, state: &State, entry: &TickEntryHeader) -> RuntimeError {
     let why = format!(
         "replaying tick {} ({}) asks for other things than it did when it was journaled",
         state.ticks,
@@ -126,9 +126,9 @@ fn apply(
     program: &Program,
     image: &mut RunImage,
     tick: &Tick,
-    watch: &mut Option<Box<Watch>>,
-) -> Result<Output, RuntimeError> {
-    let mut resume = Resume::watched(watch.take());
+    watch: &mut Option<Box<ReplayWatch>>,
+) -> Result<TickOutput, RuntimeError> {
+    let mut resume = PartialTick::with_watch(watch.take());
     loop {
         match reduce(program, &mut image.state, tick, &mut image.blobs, &mut resume)? {
             Reduced::Done(output) => {
@@ -138,13 +138,13 @@ fn apply(
                 *watch = resume.take_watch();
                 return Ok(output);
             }
-            Reduced::NeedBlobs(hashes) => fetch(store, &hashes, &mut image.blobs)?,
+            Reduced::NeedBlobs(hashes) => fetch_blobs(store, &hashes, &mut image.blobs)?,
         }
     }
 }
 
 /// Puts stored values at hand.
-pub(crate) fn fetch(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+pub(crate) fn fetch_blobs(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut BlobCache) -> Result<(), RuntimeError> {
     for hash in hashes {
         let value = stored_value(store, hash)?;
         let size = value.size_up_to(usize::MAX / 2);
@@ -167,7 +167,7 @@ const MAX_RESOLVED_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) const MAX_RESOLVED_LEVELS: usize = 400;
 
 /// A list in chunks is put together whole or not at all: the list, its chunks, their items.
-pub(crate) const LEVELS_OF_A_LIST: usize = 3;
+pub(crate) const CHUNKED_LIST_LEVELS: usize = 3;
 
 /// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
@@ -176,25 +176,25 @@ pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeErr
 
 /// The same as far as so many bytes go; what is put back in is taken off.
 pub fn resolve_up_to(store: &dyn StoreRead, value: &Value, bytes: &mut u64) -> Result<Value, RuntimeError> {
-    resolve_within(store, value, bytes, MAX_RESOLVED_LEVELS)
+    resolve_bounded(store, value, bytes, MAX_RESOLVED_LEVELS)
 }
 
-fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: usize) -> Result<Value, RuntimeError> {
+fn resolve_bounded(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: usize) -> Result<Value, RuntimeError> {
     let below = levels.saturating_sub(1);
     match value {
-        Value::Stored(stored) if stored.size > *left || levels < LEVELS_OF_A_LIST => Ok(value.clone()),
+        Value::Stored(stored) if stored.size > *left || levels < CHUNKED_LIST_LEVELS => Ok(value.clone()),
         Value::Stored(stored) => {
             *left -= stored.size;
             // Its size counts all that is inside, so from here on there is nothing left to refuse.
-            let content = resolve_within(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone(), below)?;
-            Ok(if stored.chunked { flattened(&content) } else { content })
+            let content = resolve_bounded(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone(), below)?;
+            Ok(if stored.chunked { flatten_chunks(&content) } else { content })
         }
         Value::List(items) if items.iter().any(holds_stored) => {
-            let items = items.iter().map(|item| resolve_within(store, item, left, below));
+            let items = items.iter().map(|item| resolve_bounded(store, item, left, below));
             items.collect::<Result<Vec<_>, _>>().map(Value::list)
         }
         Value::Map(map) if map.values().any(holds_stored) => {
-            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve_within(store, value, left, below)?)));
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve_bounded(store, value, left, below)?)));
             entries.collect::<Result<windlass_value::Map, RuntimeError>>().map(Value::map)
         }
         other => Ok(other.clone()),
@@ -202,7 +202,7 @@ fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: 
 }
 
 /// One list from the chunks it was cut into.
-fn flattened(chunks: &Value) -> Value {
+fn flatten_chunks(chunks: &Value) -> Value {
     let items = chunks.as_list().unwrap_or_default().iter().flat_map(|chunk| chunk.as_list().unwrap_or_default());
     Value::list(items.cloned().collect())
 }
@@ -217,7 +217,7 @@ pub(crate) fn holds_stored(value: &Value) -> bool {
 }
 
 /// How far a run is in the store: ticks and turns, by its newest snapshot. None before the first.
-pub fn peek(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
+pub fn snapshot_progress(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
     let Some(snapshot) = store.snapshot(run, None)? else { return Ok(None) };
     let state = decode_state(&snapshot.body)?;
     Ok(Some((state.ticks, state.iterations)))

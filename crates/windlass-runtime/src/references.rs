@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use windlass_value::{BlobHash, Stored, Value};
+use windlass_value::{BlobHash, StoredValue, Value};
 
 use crate::RuntimeError;
 
@@ -15,55 +15,55 @@ const HASH_BYTES: usize = 32;
 pub(crate) fn references(encoded: &[u8]) -> Result<BTreeSet<BlobHash>, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a state", why };
     let mut reader = rmp_serde::Deserializer::from_read_ref(encoded);
-    let Part(found, _) = Part::deserialize(&mut reader).map_err(|error| damaged(error.to_string()))?;
+    let ReferenceScan(found, _) = ReferenceScan::deserialize(&mut reader).map_err(|error| damaged(error.to_string()))?;
     Ok(found)
 }
 
-pub(crate) fn each_stored(value: &Value, seen: &mut dyn FnMut(&Stored)) {
+pub(crate) fn each_stored(value: &Value, visit: &mut dyn FnMut(&StoredValue)) {
     match value {
-        Value::Stored(stored) => seen(stored),
-        Value::List(items) => items.iter().for_each(|item| each_stored(item, seen)),
-        Value::Map(map) => map.values().for_each(|value| each_stored(value, seen)),
+        Value::Stored(stored) => visit(stored),
+        Value::List(items) => items.iter().for_each(|item| each_stored(item, visit)),
+        Value::Map(map) => map.values().for_each(|value| each_stored(value, visit)),
         _ => {}
     }
 }
 
 /// What was found in a part; and the part itself, if it is a byte.
-struct Part(BTreeSet<BlobHash>, Option<u8>);
+struct ReferenceScan(BTreeSet<BlobHash>, Option<u8>);
 
-impl Part {
-    fn none() -> Part {
-        Part(BTreeSet::new(), None)
+impl ReferenceScan {
+    fn none() -> ReferenceScan {
+        ReferenceScan(BTreeSet::new(), None)
     }
 }
 
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Part, D::Error> {
-        deserializer.deserialize_any(Search)
+impl<'de> Deserialize<'de> for ReferenceScan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ReferenceScan, D::Error> {
+        deserializer.deserialize_any(ReferenceVisitor)
     }
 }
 
-struct Search;
+struct ReferenceVisitor;
 
-impl<'de> Visitor<'de> for Search {
-    type Value = Part;
+impl<'de> Visitor<'de> for ReferenceVisitor {
+    type Value = ReferenceScan;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("anything")
     }
 
     /// Values are kept as bytes in their own form.
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Part, E> {
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<ReferenceScan, E> {
         let mut found = BTreeSet::new();
         if let Ok(value) = windlass_value::decode(bytes) {
             each_stored(&value, &mut |stored| _ = found.insert(stored.hash));
         }
-        Ok(Part(found, None))
+        Ok(ReferenceScan(found, None))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Part, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<ReferenceScan, A::Error> {
         let (mut found, mut bytes, mut count) = (BTreeSet::new(), Vec::new(), 0);
-        while let Some(Part(inside, byte)) = parts.next_element::<Part>()? {
+        while let Some(ReferenceScan(inside, byte)) = parts.next_element::<ReferenceScan>()? {
             found.extend(inside);
             count += 1;
             bytes.extend(byte.filter(|_| bytes.len() < HASH_BYTES));
@@ -73,51 +73,51 @@ impl<'de> Visitor<'de> for Search {
         {
             found.insert(BlobHash(hash));
         }
-        Ok(Part(found, None))
+        Ok(ReferenceScan(found, None))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut parts: A) -> Result<Part, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut parts: A) -> Result<ReferenceScan, A::Error> {
         let mut found = BTreeSet::new();
-        while let Some((Part(name, _), Part(inside, _))) = parts.next_entry::<Part, Part>()? {
+        while let Some((ReferenceScan(name, _), ReferenceScan(inside, _))) = parts.next_entry::<ReferenceScan, ReferenceScan>()? {
             found.extend(name);
             found.extend(inside);
         }
-        Ok(Part(found, None))
+        Ok(ReferenceScan(found, None))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Part, E> {
-        Ok(Part(BTreeSet::new(), u8::try_from(number).ok()))
+    fn visit_u64<E>(self, number: u64) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan(BTreeSet::new(), u8::try_from(number).ok()))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_bool<E>(self, _: bool) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_i64<E>(self, _: i64) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_f64<E>(self, _: f64) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_str<E>(self, _: &str) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_unit<E>(self) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_unit<E>(self) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_none<E>(self) -> Result<Part, E> {
-        Ok(Part::none())
+    fn visit_none<E>(self) -> Result<ReferenceScan, E> {
+        Ok(ReferenceScan::none())
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Part, D::Error> {
-        Part::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<ReferenceScan, D::Error> {
+        ReferenceScan::deserialize(deserializer)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Part, D::Error> {
-        Part::deserialize(deserializer)
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<ReferenceScan, D::Error> {
+        ReferenceScan::deserialize(deserializer)
     }
 }

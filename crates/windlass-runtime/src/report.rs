@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
-use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, redacted_value};
+use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, RunReply, State, Status, redacted_value};
 use windlass_store::RunRow;
 use windlass_value::{Map, IterationRecords, Value};
 
@@ -17,7 +17,7 @@ pub struct FinalReport {
     pub output: Value,
     pub error: Option<ErrorInfo>,
     /// What the run has answered before it ended.
-    pub reply: Option<Reply>,
+    pub reply: Option<RunReply>,
     /// The top-level steps, in the definition's order.
     pub steps: Vec<(Arc<str>, StepReport)>,
     /// How many events it has told of.
@@ -40,12 +40,12 @@ pub struct StepReport {
 
 impl FinalReport {
     /// The report in a run's row: of its end, or why it is quarantined. A run that a newer program has written is refused.
-    pub fn kept_in(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
+    pub fn from_row(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
         row.check_format()?;
         row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
     }
 
-    pub(crate) fn of(program: &Program, state: &State) -> FinalReport {
+    pub(crate) fn from_state(program: &Program, state: &State) -> FinalReport {
         let result = state.result().cloned().unwrap_or(windlass_core::RunResult {
             status: Status::Failed,
             output: Value::Null,
@@ -58,7 +58,7 @@ impl FinalReport {
             output: if program.redacts_output() { redacted_value() } else { result.output },
             error: result.error,
             reply: result.reply,
-            steps: steps_of(program, state),
+            steps: completed_steps(program, state),
             events: state.events,
             usage: result.usage,
         }
@@ -85,7 +85,7 @@ impl FinalReport {
 }
 
 impl StepReport {
-    fn of(outcome: &Outcome) -> StepReport {
+    fn from_outcome(outcome: &Outcome) -> StepReport {
         StepReport {
             status: outcome.status,
             output: outcome.output.clone(),
@@ -129,7 +129,7 @@ fn loop_value(looping: &LoopSummary) -> Value {
 }
 
 /// The steps that have ended so far; also of a run that has not.
-pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)> {
+pub fn completed_steps(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)> {
     let root = program.node(program.plan.root);
     let mut top = match (&root.kind, root.hidden) {
         (NodeKind::Graph(_) | NodeKind::Net(_), _) | (_, true) => root.kind.children(),
@@ -143,7 +143,7 @@ pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)>
     let Some(scope) = state.scopes.get(state.root_scope) else { return Vec::new() };
     top.into_iter()
         .filter_map(|node| {
-            let mut step = StepReport::of(scope.outcome(node)?);
+            let mut step = StepReport::from_outcome(scope.outcome(node)?);
             if program.facts(node).redacted {
                 step.output = redacted_value();
             }

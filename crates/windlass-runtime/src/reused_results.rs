@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_core::state::FrameId;
-use windlass_core::{Command, EffectKey, Job, Moment, Program, State, Status, TaskOutcome, TickKind, Was, Watch};
+use windlass_core::{Command, EffectKey, Job, ReplayPoint, Program, State, Status, TaskOutcome, TickKind, ExpectedValue, ReplayWatch};
 use windlass_store::{Store, StoreRead};
 use windlass_value::Value;
 
 use crate::RuntimeError;
 use crate::adapter::ChildStart;
-use crate::codec::{self, BareEntry};
+use crate::codec::{self, TickEntryHeader};
 use crate::recovery::{self, RunImage, replay_each};
 
 /// Journal rows read at once.
@@ -43,7 +43,7 @@ struct ResultLocation {
 }
 
 /// A task that is being done, while the old run is read.
-struct Open {
+struct OpenTask {
     digest: TaskDigest,
     entry: (u32, u32),
     lease_epoch: u32,
@@ -57,22 +57,22 @@ impl ReusedResults {
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
-    pub(crate) fn read(&mut self, program: &Program, image: RunImage, discarded: Vec<Moment>) -> Result<(), RuntimeError> {
+    pub(crate) fn read(&mut self, program: &Program, image: RunImage, discarded: Vec<ReplayPoint>) -> Result<(), RuntimeError> {
         let mut image = image;
-        let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
-        let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
+        let mut jobs: BTreeMap<u64, OpenTask> = BTreeMap::new();
+        let mut calls: BTreeMap<u64, (OpenTask, String)> = BTreeMap::new();
         let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
         for job in busy.filter(|job| job.key.call == 0) {
             let digest = task_digest(&job.tool, &job.key, &job.input);
-            jobs.insert(job.job, Open { digest: asked: digest, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: false });
+            jobs.insert(job.job, OpenTask { digest: asked: digest, entry: generation_and_visit(&job.key), lease_epoch: job.lease_epoch, discarded: false });
         }
         for (call, open) in &image.state.calls {
             let digest = task_digest(&open.definition, &open.key, &open.input);
-            let made = Open { digest: asked: digest, entry: entry(&open.key), lease_epoch: 0, discarded: false };
-            calls.insert(*call, (made, codec::child_id(&self.run, &open.key)));
+            let open_call = OpenTask { digest: asked: digest, entry: generation_and_visit(&open.key), lease_epoch: 0, discarded: false };
+            calls.insert(*call, (open_call, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
-        let mut watch = Some(Box::new(Watch::marking(discarded)));
+        let mut watch = Some(Box::new(ReplayWatch::marking_frames(discarded)));
         let run = self.run.clone();
         replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, tick_entry, output, watch| {
             self.note_result(state, tick_entry, &mut jobs, &mut calls);
@@ -86,8 +86,8 @@ impl ReusedResults {
                     Command::StartChild { call, definition, input, key } => {
                         let discarded = is_discarded(state.calls.get(call).map(|open| open.frame));
                         let digest = task_digest(definition, key, input);
-                        let made = Open { digest: asked: digest, entry: entry(key), lease_epoch: 0, discarded: spoilt: discarded };
-                        calls.insert(*call, (made, codec::child_id(&run, key)));
+                        let open_call = OpenTask { digest: asked: digest, entry: generation_and_visit(key), lease_epoch: 0, discarded: spoilt: discarded };
+                        calls.insert(*call, (open_call, codec::child_id(&run, key)));
                     }
                     _ => {}
                 }
@@ -99,14 +99,14 @@ impl ReusedResults {
     fn note_result(
         &mut self,
         state: &State,
-        tick_entry: &BareEntry,
-        jobs: &mut BTreeMap<u64, Open>,
-        calls: &mut BTreeMap<u64, (Open, String)>,
+        tick_entry: &TickEntryHeader,
+        jobs: &mut BTreeMap<u64, OpenTask>,
+        calls: &mut BTreeMap<u64, (OpenTask, String)>,
     ) {
         let tick = state.ticks - 1;
         match &tick_entry.tick.kind {
             TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
-                let unfinished = outcome.again.is_some() || outcome.suspension.is_some();
+                let unfinished = outcome.next_call.is_some() || outcome.suspension.is_some();
                 if jobs.get(job).is_none_or(|open| open.lease_epoch != *dispatch)
                     || (outcome.error.is_none() && unfinished)
                 {
@@ -137,9 +137,9 @@ impl ReusedResults {
             self.in_doubt |= from == 0 && rows.first().is_some_and(|row| row.first_tick > 0);
             from = last.first_tick + u64::from(last.ticks);
             for row in &rows {
-                let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
+                let entries: Vec<TickEntryHeader> = codec::decode(&row.body, "the journal")?;
                 used.extend(entries.iter().filter_map(|entry| match &entry.tick.kind {
-                    TickKind::StepResult { outcome, .. } | TickKind::CallResult { outcome, .. } => outcome.taken,
+                    TickKind::StepResult { outcome, .. } | TickKind::CallResult { outcome, .. } => outcome.reused,
                     _ => None,
                 }));
             }
@@ -154,12 +154,12 @@ impl ReusedResults {
         if job.key.call > 0 || job.resumed.is_some() {
             return None;
         }
-        self.reuse(&task_digest(&job.tool, &job.key, &job.input), entry(&job.key))
+        self.reuse(&task_digest(&job.tool, &job.key, &job.input), generation_and_visit(&job.key))
     }
 
     /// The result of a child run, if the old run has it.
     pub(crate) fn reuse_call(&self, child: &ChildStart) -> Option<TaskOutcome> {
-        self.reuse(&task_digest(&child.definition, &child.key, &child.input), entry(&child.key))
+        self.reuse(&task_digest(&child.definition, &child.key, &child.input), generation_and_visit(&child.key))
     }
 
     /// The child run of the old run whose failure this one is to mend.
@@ -175,25 +175,25 @@ impl ReusedResults {
         // The same task with the same input on another visit: the first of them that nobody has taken.
         let found = same.or_else(|| left.next().filter(|_| !self.in_doubt))?;
         // One that cannot be read is worked for anew.
-        let outcome = self.outcome_of(found.tick).ok().flatten()?;
+        let outcome = self.load_outcome(found.tick).ok().flatten()?;
         used.insert(found.tick);
-        Some(TaskOutcome { taken: Some(found.tick), ..outcome })
+        Some(TaskOutcome { reused: Some(found.tick), ..outcome })
     }
 
-    fn outcome_of(&self, tick: u64) -> Result<Option<TaskOutcome>, RuntimeError> {
+    fn load_outcome(&self, tick: u64) -> Result<Option<TaskOutcome>, RuntimeError> {
         let Some(row) = self.store.journal(&self.run, tick, 1)?.pop() else { return Ok(None) };
-        let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
+        let entries: Vec<TickEntryHeader> = codec::decode(&row.body, "the journal")?;
         let at = tick.checked_sub(row.first_tick).and_then(|at| entries.into_iter().nth(at as usize));
         match at.map(|entry| entry.tick.kind) {
             Some(TickKind::StepResult { outcome, .. } | TickKind::CallResult { outcome, .. }) => {
-                whole(&*self.store, outcome).map(Some)
+                resolve_outcome(&*self.store, outcome).map(Some)
             }
             _ => Ok(None),
         }
     }
 }
 
-fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_discarded: &dyn Fn(Option<FrameId>) -> bool) {
+fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, OpenTask>, is_discarded: &dyn Fn(Option<FrameId>) -> bool) {
     if job.key.call > 0 || job.resumed.is_some() {
         // The same operation goes on: it is known by what it began with.
         if let Some(open) = jobs.get_mut(&job.job) {
@@ -203,7 +203,7 @@ fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_discard
     }
     let discarded = is_discarded(state.jobs.get(&job.job).map(|open| open.frame));
     let digest = task_digest(&job.tool, &job.key, &job.input);
-    jobs.insert(job.job, Open { digest: asked: digest, entry: entry(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
+    jobs.insert(job.job, OpenTask { digest: asked: digest, entry: generation_and_visit(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
 }
 
 /// Attempts do not count: one that went well in the end went well.
@@ -218,26 +218,26 @@ fn task_digest(tool: &str, key: &EffectKey, input: &Value) -> TaskDigest {
     digest
 }
 
-fn entry(key: &EffectKey) -> (u32, u32) {
+fn generation_and_visit(key: &EffectKey) -> (u32, u32) {
     (key.generation, key.visit)
 }
 
 /// With all that is stored elsewhere put back in: the new run keeps it as its own.
-fn whole(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<TaskOutcome, RuntimeError> {
-    let put_back = |value: &mut Value| -> Result<(), RuntimeError> {
+fn resolve_outcome(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<TaskOutcome, RuntimeError> {
+    let resolve_in_place = |value: &mut Value| -> Result<(), RuntimeError> {
         *value = recovery::resolve(store, value)?;
         Ok(())
     };
-    put_back(&mut outcome.output)?;
-    put_back(&mut outcome.facts)?;
+    resolve_in_place(&mut outcome.output)?;
+    resolve_in_place(&mut outcome.facts)?;
     if let Some(side_outputs) = &mut outcome.side_outputs {
         for sent in &mut side_outputs.sends {
-            put_back(&mut sent.payload)?;
+            resolve_in_place(&mut sent.payload)?;
         }
         for change in &mut side_outputs.state_changes {
-            put_back(&mut change.value)?;
-            if let Was::Value(was) = &mut change.was {
-                put_back(was)?;
+            resolve_in_place(&mut change.value)?;
+            if let ExpectedValue::Value(was) = &mut change.expected {
+                resolve_in_place(was)?;
             }
         }
     }

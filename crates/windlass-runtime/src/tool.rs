@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, EventKind, ResumeData, TaskOutcome, TickKind, TriedBefore};
+use windlass_core::{ErrorInfo, EventKind, ResumeData, TaskOutcome, TickKind, PreviousAttempts};
 use windlass_value::{Duration, Timestamp, Value};
 
 use crate::workers::RemoteLease;
@@ -28,20 +28,20 @@ pub type ToolFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
 /// What tools are told of the definition that calls them.
 #[derive(Debug, Default)]
-pub struct CalledBy {
+pub struct CallerDefinition {
     pub name: Arc<str>,
     /// Its jobs are for workers that have all of these.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-impl CalledBy {
+impl CallerDefinition {
     /// Labels are texts in the plan's facts, under `labels`.
-    pub fn plan(plan: &Plan) -> CalledBy {
+    pub fn from_plan(plan: &Plan) -> CallerDefinition {
         let labels = plan.metadata.get("labels").and_then(Value::as_map);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
         let text = |value: &Value| value.as_str().map(Arc::from);
         let labels = labels.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
-        CalledBy { name: plan.name.clone(), labels }
+        CallerDefinition { name: plan.name.clone(), labels }
     }
 }
 
@@ -49,7 +49,7 @@ impl CalledBy {
 pub struct ToolCall {
     /// The name it was called by.
     pub tool: Arc<str>,
-    pub definition: Arc<CalledBy>,
+    pub definition: Arc<CallerDefinition>,
     /// The pipeline's number in the run.
     pub job: u64,
     /// Goes up whenever something of the job is handed out. Who speaks with another one is refused.
@@ -60,7 +60,7 @@ pub struct ToolCall {
     pub attempt: u32,
     /// The input is one that the tool itself gave, to go on with an operation that was not finished. No definition can
     /// bring this about.
-    pub goes_on: bool,
+    pub is_continuation: bool,
     pub run: Arc<str>,
     /// What the run shares with those that it was made from or called by, and with no other: references to secrets are
     /// opened in the family that they were made for, and nowhere else.
@@ -76,7 +76,7 @@ pub struct ToolCall {
     /// The tool has asked for something before it could go on: what it has got so far.
     pub resumed: Option<Arc<ResumeData>>,
     /// How the attempt before has failed, for tasks that go by it.
-    pub tried: Option<Arc<TriedBefore>>,
+    pub tried: Option<Arc<PreviousAttempts>>,
     pub cancelled: CancelToken,
     /// For what is to be seen outside while the tool works.
     pub publish: EventPublisher,
@@ -153,7 +153,7 @@ impl EventPublisher {
 
 impl ToolCall {
     /// A call that belongs to no run and that nobody cancels, for tests of tools.
-    pub fn alone(input: Value) -> ToolCall {
+    pub fn for_test(input: Value) -> ToolCall {
         ToolCall {
             tool: "tool".into(),
             definition: Arc::default(),
@@ -162,7 +162,7 @@ impl ToolCall {
             input,
             key: "key".into(),
             attempt: 1,
-            goes_on: false,
+            is_continuation: false,
             run: "run".into(),
             run_tree: "run".into(),
             sealed_by: None,
@@ -220,7 +220,7 @@ impl CancelToken {
 pub struct Tools {
     named: BTreeMap<Arc<str>, Arc<dyn Tool>>,
     /// Whatever else is called.
-    others: Option<Arc<dyn Tool>>,
+    fallback: Option<Arc<dyn Tool>>,
 }
 
 impl Tools {
@@ -241,8 +241,8 @@ impl Tools {
 
     /// With one that is called by any name that no other has.
     #[must_use]
-    pub fn with_others(mut self, tool: Arc<dyn Tool>) -> Tools {
-        self.others = Some(tool);
+    pub fn with_fallback(mut self, tool: Arc<dyn Tool>) -> Tools {
+        self.fallback = Some(tool);
         self
     }
 
@@ -257,22 +257,22 @@ impl Tools {
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.named.get(name).or(self.others.as_ref())
+        self.named.get(name).or(self.fallback.as_ref())
     }
 
     /// Only those that are wanted.
     #[must_use]
-    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Tools {
-        self.named.retain(|name, _| wanted(name));
+    pub fn only(mut self, keep: impl Fn(&str) -> bool) -> Tools {
+        self.named.retain(|name, _| keep(name));
         self
     }
 
     /// Each of them in the hands of something that looks at what goes in and what comes out.
     #[must_use]
-    pub fn each<T: Tool + 'static>(self, wrap: impl Fn(Arc<dyn Tool>) -> T) -> Tools {
+    pub fn wrap_each<T: Tool + 'static>(self, wrap: impl Fn(Arc<dyn Tool>) -> T) -> Tools {
         let hand = |tool| Arc::new(wrap(tool)) as Arc<dyn Tool>;
         let named = self.named.into_iter().map(|(name, tool)| (name, hand(tool))).collect();
-        Tools { named, others: self.others.map(hand) }
+        Tools { named, fallback: self.fallback.map(hand) }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {

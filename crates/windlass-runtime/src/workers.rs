@@ -15,10 +15,10 @@ use tracing::{Instrument, Span, debug_span};
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
-use crate::adapter::Finalized;
+use crate::adapter::FinalizedJob;
 use crate::codec;
 use crate::reused_results::ReusedResults;
-use crate::tool::{CalledBy, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+use crate::tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
 pub(crate) const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -61,7 +61,7 @@ pub struct RunWorkers {
     pool: WorkerPool,
     run: Arc<str>,
     run_tree: Arc<str>,
-    definition: Arc<CalledBy>,
+    definition: Arc<CallerDefinition>,
     reports: mpsc::UnboundedSender<TickKind>,
     /// What another run has done for this one already.
     reused: Option<Arc<ReusedResults>>,
@@ -104,7 +104,7 @@ impl RunWorkers {
 
     /// For runs of this definition.
     #[must_use]
-    pub(crate) fn called_by(mut self, definition: CalledBy) -> RunWorkers {
+    pub(crate) fn with_definition(mut self, definition: CallerDefinition) -> RunWorkers {
         self.definition = Arc::new(definition);
         self
     }
@@ -156,7 +156,7 @@ impl RunWorkers {
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,
-            goes_on: job.key.call > 0,
+            is_continuation: job.key.call > 0,
             run: self.run.clone(),
             run_tree: self.run_tree.clone(),
             sealed_by: None,
@@ -165,7 +165,7 @@ impl RunWorkers {
             cancelled: cancelled.clone(),
             at: job.at,
             resumed: job.resumed,
-            tried: job.tried,
+            tried: job.previous_attempts,
             publish: EventPublisher::new(&self.reports, number, lease_epoch),
             remote_lease: None,
         };
@@ -173,19 +173,19 @@ impl RunWorkers {
             let tool = tool.clone();
             return self.run_remotely(&*tool, call, span);
         }
-        let work = match self.pool.slots.clone().try_acquire_owned() {
-            Err(_) => Work::Queued(tool.clone(), Box::new(call)),
-            Ok(slot) => match span.in_scope(|| begin(&**tool, call)) {
+        let pending_work = match self.pool.slots.clone().try_acquire_owned() {
+            Err(_) => PendingWork::Queued(tool.clone(), Box::new(call)),
+            Ok(slot) => match span.in_scope(|| call_and_poll_once(&**tool, call)) {
                 ControlFlow::Break(outcome) => return send_report(&self.reports, number, lease_epoch, outcome),
-                ControlFlow::Continue(called) => Work::Called(called, slot),
+                ControlFlow::Continue(called) => PendingWork::Started(called, slot),
             },
         };
         let task_lease = TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
         self.leases().insert(number, task_lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
         let holder = LeaseHolder { leases, job: number, lease_epoch: dispatch: lease_epoch, heartbeat_interval: self.pool.lease / HEARTBEATS_PER_LEASE };
-        let holding = hold_lease(work, job.timeout, cancelled, slots, holder, reports).instrument(span);
-        let task = tokio::spawn(holding).abort_handle();
+        let task_future = hold_lease(pending_work, job.timeout, cancelled, slots, holder, reports).instrument(span);
+        let task = tokio::spawn(task_future).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
         }
@@ -204,7 +204,7 @@ impl RunWorkers {
         // Before the call, which may be over at once.
         self.remote.insert(job, (lease_epoch, sender));
         self.leases().insert(job, TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: None, cancelled, task: None });
-        match span.in_scope(|| begin(tool, call)) {
+        match span.in_scope(|| call_and_poll_once(tool, call)) {
             ControlFlow::Break(outcome) => send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
                 let remote_call = async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
@@ -217,7 +217,7 @@ impl RunWorkers {
     }
 
     /// A report has been reduced and is durable.
-    pub(crate) fn finalize(&mut self, step: Finalized) {
+    pub(crate) fn finalize(&mut self, step: FinalizedJob) {
         // Workers in this process need not hear of it.
         if self.remote.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
             && let Some((_, sender)) = self.remote.remove(&step.job)
@@ -319,20 +319,20 @@ impl LeaseHolder {
 }
 
 /// A task that needs a worker for longer than a moment.
-enum Work {
+enum PendingWork {
     /// All slots are taken.
     Queued(Arc<dyn Tool>, Box<ToolCall>),
-    Called(Caught, OwnedSemaphorePermit),
+    Started(CatchPanic, OwnedSemaphorePermit),
 }
 
 /// It has ended at once, or goes on.
-type Begun = ControlFlow<TaskOutcome, Caught>;
+type FirstPoll = ControlFlow<TaskOutcome, CatchPanic>;
 
 /// Calls the tool and looks once. One that answers at once needs no lease, no task of its own, and nobody has to be woken.
 /// One that does not is looked at again as soon as its task begins, so nothing is missed in between.
-fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
+fn call_and_poll_once(tool: &dyn Tool, call: ToolCall) -> FirstPoll {
     let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return ControlFlow::Break(panicked()) };
-    let mut called = Caught(called);
+    let mut called = CatchPanic(called);
     match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => ControlFlow::Break(outcome),
         Poll::Pending => ControlFlow::Continue(called),
@@ -340,7 +340,7 @@ fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
 }
 
 async fn hold_lease(
-    work: Work,
+    work: PendingWork,
     timeout: Option<Duration>,
     mut cancelled: CancelToken,
     slots: Arc<Semaphore>,
@@ -365,13 +365,13 @@ async fn hold_lease(
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
-async fn run_in_slot(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
+async fn run_in_slot(work: PendingWork, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
     let (called, _slot) = match work {
-        Work::Called(called, slot) => (called, slot),
-        Work::Queued(tool, call) => {
+        PendingWork::Started(called, slot) => (called, slot),
+        PendingWork::Queued(tool, call) => {
             // Nobody closes the pool.
             let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
-            match begin(&*tool, *call) {
+            match call_and_poll_once(&*tool, *call) {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(called) => (called, slot),
             }
@@ -399,9 +399,9 @@ fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
 }
 
 /// A tool whose defects stop the task, not the worker.
-struct Caught(ToolFuture);
+struct CatchPanic(ToolFuture);
 
-impl Future for Caught {
+impl Future for CatchPanic {
     type Output = TaskOutcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskOutcome> {

@@ -4,12 +4,12 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::audit::{entries, replays};
+use support::audit::{entries, assert_replays};
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, in_virtual_time, json, named, options, until};
 use windlass_core::plan::Plan;
-use windlass_core::{Reply, Status, TickKind};
-use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, RuntimeError, codec};
+use windlass_core::{RunReply, Status, TickKind};
+use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RuntimeError, codec};
 use windlass_store::{
     CommitMoment, CommitPoint, MemoryStore, RunBatch, RunFilter, RunRow, RunStatus, StoreRead, StoreScan, StoreWrite,
 };
@@ -19,11 +19,11 @@ fn fresh() -> (Arc<MemoryStore>, World) {
     (Arc::new(MemoryStore::new()), World::new())
 }
 
-fn added(engine: &Engine, plan: Plan) -> BlobHash {
+fn added(engine: &RuntimeEngine, plan: Plan) -> BlobHash {
     engine.add_plan(plan).expect("a plan").0
 }
 
-async fn begin(engine: &Engine, plan: Plan, id: &str) -> RunHandle {
+async fn begin(engine: &RuntimeEngine, plan: Plan, id: &str) -> RunHandle {
     engine.start(added(engine, plan), Value::Null, named(id)).await.expect("started")
 }
 
@@ -66,7 +66,7 @@ fn gated_call() -> support::plans::Steps {
 const WHICH: [(&str, &str); 1] = [("which", "@outputs('call').which")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_pinned_wins_over_what_was_added_last() {
+async fn a_pinned_plan_wins_over_the_one_added_last() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let pinned = added(&engine, gives("another name", "pinned"));
@@ -95,7 +95,7 @@ async fn a_pinned_child_is_found_by_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pin_of_nothing_is_refused_when_the_plan_is_added() {
+async fn a_pin_of_an_unknown_plan_is_refused_when_the_plan_is_added() {
     let (store, world) = fresh();
     let problem = engine(&store, &world).add_plan(gated_call().pin("child", BlobHash([7; 32])).plan());
     let problem = problem.err().expect("refused");
@@ -135,7 +135,7 @@ fn asks() -> support::plans::Steps {
 const SAW: [(&str, &str); 1] = [("saw", "@outputs('call')")];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parent_has_the_reply_while_the_child_goes_on() {
+async fn a_parent_gets_the_reply_while_the_child_continues() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     added(&engine, replies(true, "later"));
@@ -146,12 +146,12 @@ async fn a_parent_has_the_reply_while_the_child_goes_on() {
     world.open("later");
     until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
     let child = report_of(&child_of(&store, "r").expect("a child"));
-    assert_eq!(child.reply, Some(Reply { value: json(r#"{"answer": 7}"#), good: true }));
+    assert_eq!(child.reply, Some(RunReply { value: json(r#"{"answer": 7}"#), good: true }));
     assert_eq!(child.to_value().get("reply"), Some(&json(r#"{"value": {"answer": 7}, "good": true}"#)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_reply_fails_the_call_and_says_what_it_was() {
+async fn a_bad_reply_fails_the_call_and_is_reported() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     added(&engine, replies(false, "later"));
@@ -175,7 +175,7 @@ async fn the_end_of_a_child_that_has_replied_sends_no_second_result() {
     world.open("parent");
     assert_eq!(end(&mut handle).await.output, json(r#"{"saw": {"answer": 7}}"#));
     assert_eq!(call_results(&store, "r"), 1);
-    replays(&*store, "r");
+    assert_replays(&*store, "r");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,14 +185,14 @@ async fn a_child_that_has_replied_outlives_a_cancelled_parent() {
     added(&engine, replies(true, "child"));
     let mut handle = begin(&engine, asks().effect("hold", "gate", r#""parent""#).plan(), "r").await;
     world.calls(2).await;
-    engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("kept");
+    engine.request("r", "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("kept");
     assert_eq!(end(&mut handle).await.status, Status::Cancelled);
     world.open("child");
     until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_reply_arrives_whole() {
+async fn a_large_reply_arrives_complete() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let child = steps("child").effect("make", "big", "100000").reply("reply", r#""@outputs('make')""#, true);
@@ -240,7 +240,7 @@ async fn a_reply_survives_a_crash_at_every_commit() {
             let child = child_of(&store, "r").expect("a child");
             assert_eq!(child.status, RunStatus::Succeeded, "commit {at}");
             for run in ["r", &*child.run] {
-                replays(&*store, run);
+                assert_replays(&*store, run);
             }
             assert_eq!(world.keys().len(), 3, "commit {at}: each effect has one key");
             if undisturbed {
@@ -344,7 +344,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
             let row = disk.run("r").expect("readable").expect("there");
             let cancellations = vec![message.clone()];
             let (owner_epoch, expected) = (row.owner_epoch, row.ticks);
-            let batch = RunBatch { run: row.run, owner_epoch, expected, cancellations, ..RunBatch::default() };
+            let batch = RunBatch { run: row.run, owner_epoch, expected_ticks, cancellations, ..RunBatch::default() };
             disk.append(vec![batch]).expect("written");
         }
     });
@@ -352,7 +352,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
     added(&engine, steps("child").effect("work", "count", "1").plan());
     let mut handle = begin(&engine, asks().plan(), "r").await;
     until(|| engine.commits().0 >= 2).await;
-    engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("kept");
+    engine.request("r", "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("kept");
     assert_eq!(end(&mut handle).await.status, Status::Cancelled);
     in_time(engine.close()).await;
     assert_eq!((runs(&store).len(), world.ledger().len()), (1, 0), "only the parent");
@@ -360,7 +360,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
 
 /// The id that a call would give its child belongs to a run that has nothing to do with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_whose_id_is_taken_fails_the_call() {
+async fn a_child_id_that_is_already_in_use_fails_the_call() {
     let (child, (store, world)) = (id_of_child().await, fresh());
     let engine = engine(&store, &world);
     end(&mut begin(&engine, gives("child", "foreign"), &child).await).await;
@@ -383,7 +383,7 @@ async fn a_parent_is_notified_of_a_childs_end_without_polling() {
 // ------------------------------------------------------------------------------------------ operations of several calls
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operation_that_goes_on_holds_nobody_and_survives_a_crash() {
+async fn a_continued_operation_occupies_no_worker_and_survives_a_crash() {
     let (store, world) = fresh();
     let first = engine_with(&store, EngineOptions { evict_after: std::time::Duration::ZERO, ..options(&world) });
     let plan = steps("s")
@@ -427,5 +427,5 @@ async fn a_child_knows_its_parent_and_its_root_run() {
     assert_eq!(origin_of(&store, "top"), None);
     assert_eq!(origin_of(&store, &middle), Some(("top".to_owned(), "top".to_owned())));
     assert_eq!(origin_of(&store, &inmost), Some((middle.to_string(), "top".to_owned())));
-    replays(&*store, &inmost);
+    assert_replays(&*store, &inmost);
 }

@@ -8,18 +8,18 @@ use support::audit::audit;
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, locked, named, options, until};
 use windlass_core::plan::{ExpressionSource, Plan, SourceSpan, Trigger};
-use windlass_runtime::{Engine, EngineOptions, Request, RunHandle, RuntimeError, TriggerOptions, Triggered};
+use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, RunHandle, RuntimeError, TriggerOptions, DeliveryRuns};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, MemoryStore, RunFilter, StoreScan};
-use windlass_value::{Mode, Value};
+use windlass_value::{ExpressionMode, Value};
 
 /// Holds an engine right before its first commit.
-struct Held {
+struct CommitHold {
     reached: mpsc::Receiver<()>,
     go: mpsc::Sender<()>,
 }
 
 /// An engine that has looked, has seen no run, and is about to make it.
-fn slow_engine(store: &Arc<MemoryStore>, world: &World) -> (Engine, Held) {
+fn slow_engine(store: &Arc<MemoryStore>, world: &World) -> (RuntimeEngine, CommitHold) {
     let (reached_sender, reached) = mpsc::channel();
     let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
@@ -31,7 +31,7 @@ fn slow_engine(store: &Arc<MemoryStore>, world: &World) -> (Engine, Held) {
         }
     });
     let engine = engine_with(store, EngineOptions { commit_hook: Some(hook), ..options(world) });
-    (engine, Held { reached, go })
+    (engine, CommitHold { reached, go })
 }
 
 fn ids(store: &MemoryStore) -> Vec<String> {
@@ -47,7 +47,7 @@ fn gated() -> Plan {
     steps("gated").effect("hold", "gate", r#""go""#).plan()
 }
 
-async fn start(engine: &Engine, input: &str) -> Result<RunHandle, RuntimeError> {
+async fn start(engine: &RuntimeEngine, input: &str) -> Result<RunHandle, RuntimeError> {
     let (hash, _) = engine.add_plan(gated())?;
     in_time(engine.start(hash, json(input), named("r"))).await
 }
@@ -124,8 +124,8 @@ async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
     let mut again = again.await.expect("the same run");
     assert!(!again.created);
     world.calls(1).await;
-    let asked = engine.request("r", "stop", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
-    assert_eq!(asked, windlass_runtime::Answer::Delivered);
+    let outcome = engine.request("r", "stop", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(outcome, windlass_runtime::RequestOutcome::Delivered);
     let report = in_time(again.wait()).await.expect("it hears what it is asked");
     assert_eq!(report.status, windlass_core::Status::Cancelled);
     assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1), "it was begun once");
@@ -139,7 +139,7 @@ fn timed() -> Plan {
     let mut plan = steps("timed").effect("work", "count", r#""@triggerBody()""#).plan();
     let span = SourceSpan::default();
     let source = Value::from("@createArray(utcNow(), guid(), triggerBody().item)");
-    let split = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: Mode::Value, span });
+    let split = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
     plan.triggers.push(Trigger {
         name: "Manual".into(),
         kind: "request".into(),
@@ -152,13 +152,13 @@ fn timed() -> Plan {
     plan
 }
 
-async fn deliver(engine: &Engine, input: &str) -> Result<Triggered, RuntimeError> {
+async fn deliver(engine: &RuntimeEngine, input: &str) -> Result<DeliveryRuns, RuntimeError> {
     let (hash, _) = engine.add_plan(timed())?;
     let options = TriggerOptions { delivery: Some("d".to_owned()), ..TriggerOptions::default() };
     in_time(engine.trigger(hash, "manual", json(input), options)).await
 }
 
-async fn all_end(triggered: Result<Triggered, RuntimeError>) {
+async fn all_end(triggered: Result<DeliveryRuns, RuntimeError>) {
     let runs = triggered.expect("delivered").runs;
     assert_eq!(runs.len(), 3);
     for mut handle in runs {

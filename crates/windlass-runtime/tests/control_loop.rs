@@ -9,14 +9,14 @@ use support::audit::entries;
 use support::{World, engine, in_time, json, limits, locked, loom, named, until};
 use tokio::sync::mpsc;
 use windlass_core::plan::Plan;
-use windlass_core::{Command, Event, Job, Output, Program, RunResult, START_EVENT, State, Status, TaskOutcome};
+use windlass_core::{Command, Event, Job, TickOutput, Program, RunResult, START_EVENT, State, Status, TaskOutcome};
 use windlass_core::{Tick, TickKind};
-use windlass_expr::wdl::Wdl;
-use windlass_runtime::adapter::{Adapter, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers};
-use windlass_runtime::adapters::{Local, Mail, Mailbox, Replay};
+use windlass_expr::wdl::WdlLanguage;
+use windlass_runtime::adapter::{Adapter, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers};
+use windlass_runtime::adapters::{LocalAdapter, RunMessage, RunMailbox, ReplayAdapter};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::{
-    BlobCache, Clock, ControlLoop, Exit, RunWorkers, RuntimeError, WorkerPool, concerns, new_state, real_now,
+    BlobCache, Clock, ControlLoop, LoopExit, RunWorkers, RuntimeError, WorkerPool, concerns, new_state, real_now,
 };
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::{BlobHash, Timestamp, Value};
@@ -100,7 +100,7 @@ impl<A: Adapter> TimeSource for Spy<A> {
 }
 
 impl<A: Adapter> Journal for Spy<A> {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
         self.log.add(Step::Tick(tick.kind.name()));
         let events = output.commands.iter().filter_map(|command| match command {
             Command::PublishEvent(event) => Some(event.clone()),
@@ -152,7 +152,7 @@ impl<A: Adapter> Workers for Spy<A> {
         }
     }
 
-    fn finalize_step(&mut self, step: Finalized) {
+    fn finalize_step(&mut self, step: FinalizedJob) {
         self.log.add(Step::Finalized(step.job));
         self.inner.workers().finalize_step(step);
     }
@@ -171,7 +171,7 @@ impl<A: Adapter> Outward for Spy<A> {
 }
 
 fn program(plan: Plan) -> Arc<Program> {
-    Arc::new(Program::load(plan, &[&Wdl], limits()).expect("a plan that loads"))
+    Arc::new(Program::load(plan, &[&WdlLanguage], limits()).expect("a plan that loads"))
 }
 
 fn start() -> TickKind {
@@ -181,16 +181,16 @@ fn start() -> TickKind {
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     }
 }
 
-fn local(world: &World, clock: Clock) -> (Local, Mailbox) {
+fn local(world: &World, clock: Clock) -> (LocalAdapter, RunMailbox) {
     let (mailbox, mail) = mpsc::unbounded_channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(world.tools(), 64), "run".into(), reports_in);
-    (Local::new(clock, 7, (mailbox.clone(), mail), reports, workers), mailbox)
+    (LocalAdapter::new(clock, 7, (mailbox.clone(), mail), reports, workers), mailbox)
 }
 
 fn looping<A: Adapter>(program: &Arc<Program>, adapter: A, first: Vec<TickKind>) -> ControlLoop<A> {
@@ -202,7 +202,7 @@ async fn run_spied(program: &Arc<Program>, world: &World, clock: Clock) -> (RunR
     let log = Arc::new(Log::default());
     let (local, _mailbox) = local(world, clock);
     let exit = in_time(looping(program, Spy::new(local, &log), vec![start()]).run()).await;
-    let Ok(Exit::Ended(result)) = exit else { panic!("{exit:?}") };
+    let Ok(LoopExit::Ended(result)) = exit else { panic!("{exit:?}") };
     (result, log)
 }
 
@@ -256,24 +256,24 @@ async fn workers_come_before_outside_input() {
     let (mailbox, mail) = mpsc::unbounded_channel();
     let (reports_in, reports) = mpsc::unbounded_channel();
     let workers = RunWorkers::new(WorkerPool::new(World::new().tools(), 1), "run".into(), reports_in.clone());
-    let mut local = Local::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers);
+    let mut local = LocalAdapter::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers);
     let report = |job| TickKind::StepResult { job, lease_epoch: 0, outcome: TaskOutcome::success(Value::Null) };
-    mailbox.send(Mail::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
-    mailbox.send(Mail::Inbox).expect("open");
+    mailbox.send(RunMessage::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
+    mailbox.send(RunMessage::Inbox).expect("open");
     reports_in.send(report(1)).expect("open");
     reports_in.send(report(2)).expect("open");
-    let waiting = Waiting { poll: false, ..Waiting::poll() };
+    let waiting = WaitCondition { poll: false, ..WaitCondition::poll() };
     let next = in_time(local.wait_for_next_task(waiting)).await;
-    assert!(matches!(&next, Next::Ticks(ticks) if *ticks == [report(1), report(2)]), "{next:?}");
+    assert!(matches!(&next, NextInput::Ticks(ticks) if *ticks == [report(1), report(2)]), "{next:?}");
     let next = in_time(local.wait_for_next_task(waiting)).await;
-    assert!(matches!(&next, Next::Ticks(ticks) if *ticks == [TickKind::Pause { request: None }]), "{next:?}");
-    assert!(matches!(in_time(local.wait_for_next_task(waiting)).await, Next::Inbox));
-    let poll = Waiting { poll: true, ..waiting };
-    assert!(matches!(in_time(local.wait_for_next_task(poll)).await, Next::Nothing));
+    assert!(matches!(&next, NextInput::Ticks(ticks) if *ticks == [TickKind::Pause { request: None }]), "{next:?}");
+    assert!(matches!(in_time(local.wait_for_next_task(waiting)).await, NextInput::Inbox));
+    let poll = WaitCondition { poll: true, ..waiting };
+    assert!(matches!(in_time(local.wait_for_next_task(poll)).await, NextInput::Nothing));
 }
 
 #[tokio::test]
-async fn a_decorator_can_be_the_clock_and_time_never_goes_back() {
+async fn a_decorator_can_replace_the_clock_and_time_never_goes_back() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, _mailbox) = local(&world, Clock::Real);
     let calls = AtomicU64::new(0);
@@ -285,7 +285,7 @@ async fn a_decorator_can_be_the_clock_and_time_never_goes_back() {
             "actions": {"a": {"type": "activity", "inputs": {"activityName": "count", "input": 0}}}}"#,
     ));
     let exit = in_time(looping(&program, spy, vec![start()]).run()).await;
-    assert!(matches!(exit, Ok(Exit::Ended(_))), "{exit:?}");
+    assert!(matches!(exit, Ok(LoopExit::Ended(_))), "{exit:?}");
     let at: Vec<i64> = locked(&log.entries).iter().map(|entry| entry.tick.at.0 - zero).collect();
     assert_eq!(at, [5_000, 9_000, 9_000, 11_000]);
 }
@@ -331,7 +331,7 @@ async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     until(|| log.steps().contains(&Step::Cancel(1))).await;
     world.open("two");
     let exit = in_time(running).await.expect("no panic");
-    assert!(matches!(&exit, Ok(Exit::Ended(result)) if result.status == Status::Failed), "{exit:?}");
+    assert!(matches!(&exit, Ok(LoopExit::Ended(result)) if result.status == Status::Failed), "{exit:?}");
     assert_eq!(world.call_counts().max_concurrency, 1);
 }
 
@@ -340,12 +340,12 @@ const LONG: &str = r#"{"actions": {
         "actions": {"note": {"type": "compose", "inputs": "@variables('loopIndex')"}}}}}"#;
 
 #[tokio::test]
-async fn a_loop_that_computes_lets_go_when_it_is_asked_to() {
+async fn a_computing_loop_exits_when_it_is_closed() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, mailbox) = local(&world, Clock::Real);
-    mailbox.send(Mail::Close).expect("open");
+    mailbox.send(RunMessage::Close).expect("open");
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
-    assert!(matches!(exit, Ok(Exit::Closed)), "{exit:?}");
+    assert!(matches!(exit, Ok(LoopExit::Closed)), "{exit:?}");
     assert_eq!(log.ticks(), ["AddEvent", "Proceed"], "not at its end, but at the next look outside");
     assert_eq!(log.steps().last(), Some(&Step::Closed));
     assert!(log.steps().contains(&Step::FlushDone), "what was computed is kept");
@@ -362,19 +362,19 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
             request: None,
             origin: None,
             to: None,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             defaults: Value::Null,
         };
-        mailbox.send(Mail::Tick(Box::new(signal))).expect("open");
+        mailbox.send(RunMessage::Tick(Box::new(signal))).expect("open");
     }
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
-    assert!(matches!(exit, Ok(Exit::Ended(_))), "{exit:?}");
+    assert!(matches!(exit, Ok(LoopExit::Ended(_))), "{exit:?}");
     let proceeds = log.ticks().iter().filter(|name| **name == "Proceed").count();
     assert!(proceeds <= 20, "{proceeds} for 20 slices");
 }
 
 /// The journal's ticks give the same states byte for byte, and nobody in the world hears of it.
-async fn replays_exactly(
+async fn assert_replays_exactly(
     program: &Arc<Program>,
     journal: Vec<TickEntry>,
     store: Option<Arc<dyn StoreRead>>,
@@ -383,14 +383,14 @@ async fn replays_exactly(
 ) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
-    let replay = Replay::new(
+    let replay = ReplayAdapter::new(
         journal.clone(),
         store,
         Box::new(move |state, _| locked(&into).push((state.ticks, codec::state_bytes(state).0))),
     );
     let state = new_state(&run.into(), program, created);
     let exit = in_time(ControlLoop::new(program.clone(), state, BlobCache::default(), replay, Vec::new()).run()).await;
-    assert!(matches!(exit, Ok(Exit::Ended(_))), "{exit:?}");
+    assert!(matches!(exit, Ok(LoopExit::Ended(_))), "{exit:?}");
     assert_eq!(locked(&seen).len(), journal.len(), "every tick was seen");
     assert_eq!(locked(&seen).last().map(|(ticks, _)| *ticks), Some(journal.len() as u64));
 }
@@ -406,9 +406,9 @@ async fn replay_gives_the_same_states_without_effects() {
         let states = Arc::new(Mutex::new(Vec::new()));
         let into = states.clone();
         let replay =
-            Replay::new(journal, None, Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)));
+            ReplayAdapter::new(journal, None, Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)));
         let exit = in_time(looping(&program, replay, Vec::new()).run()).await;
-        let Ok(Exit::Ended(again)) = exit else { panic!("{exit:?}") };
+        let Ok(LoopExit::Ended(again)) = exit else { panic!("{exit:?}") };
         assert_eq!(again, result);
         let lived: Vec<Vec<u8>> = locked(&log.states).iter().map(|(_, _, bytes)| bytes.clone()).collect();
         assert!(*locked(&states) == lived, "the states differ");
@@ -425,12 +425,12 @@ const MIXED: &str = r#"{"actions": {
     "outputs": {"random": "@outputs('all')", "when": "@outputs('when')"}}"#;
 
 #[tokio::test]
-async fn a_replay_that_differs_says_where() {
+async fn a_diverging_replay_reports_the_tick() {
     let (world, program) = (World::new(), program(loom(THREE_CALLS)));
     let (_, log) = run_spied(&program, &world, Clock::Real).await;
     let journal = locked(&log.entries).clone();
     let replayed = async |entries: Vec<TickEntry>, program: &Arc<Program>| {
-        in_time(looping(program, Replay::new(entries, None, Box::new(|_, _| {})), Vec::new()).run()).await
+        in_time(looping(program, ReplayAdapter::new(entries, None, Box::new(|_, _| {})), Vec::new()).run()).await
     };
     let mut other_digest = journal.clone();
     other_digest[1].digest[0] ^= 1;
@@ -442,7 +442,7 @@ async fn a_replay_that_differs_says_where() {
     assert!(matches!(&exit, Err(RuntimeError::Quarantined { why, .. }) if why.contains("tick 2")), "{exit:?}");
 
     let cut = replayed(journal[..2].to_vec(), &program).await;
-    assert!(matches!(cut, Ok(Exit::Closed)), "a part of the journal is no difference: {cut:?}");
+    assert!(matches!(cut, Ok(LoopExit::Closed)), "a part of the journal is no difference: {cut:?}");
 }
 
 #[tokio::test]
@@ -468,5 +468,5 @@ async fn a_durable_journal_replays_through_the_same_loop() {
     assert!(journal.iter().any(|entry| matches!(entry.tick.kind, TickKind::Proceed)), "it yielded");
     let created = store.run("r").expect("readable").expect("there").created_at;
     assert!(created <= real_now());
-    replays_exactly(&program, journal, Some(store.clone()), "r", created).await;
+    assert_replays_exactly(&program, journal, Some(store.clone()), "r", created).await;
 }

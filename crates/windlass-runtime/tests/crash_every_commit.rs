@@ -10,7 +10,7 @@ use support::audit::{Audit, audit};
 use support::plans::{pipelined, steps};
 use support::{World, engine_with, in_time, limits, loom, named, options};
 use windlass_core::plan::{Amount, Budget, CALLS, NodeKind, Plan};
-use windlass_runtime::{Engine, RuntimeError, StartOptions};
+use windlass_runtime::{RuntimeEngine, RuntimeError, RunStartOptions};
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::Value;
 
@@ -54,12 +54,12 @@ impl Case {
         Life { acknowledged, ended: ended.is_ok() }
     }
 
-    async fn go(&self, engine: &Engine, acknowledged: &mut bool) -> Result<(), RuntimeError> {
+    async fn go(&self, engine: &RuntimeEngine, acknowledged: &mut bool) -> Result<(), RuntimeError> {
         let mut hash = None;
         for plan in self.plans.iter().rev() {
             hash = Some(engine.add_plan(plan.clone())?.0);
         }
-        let options = StartOptions { virtual_time: self.virtual_time, ..named(RUN) };
+        let options = RunStartOptions { virtual_time: self.virtual_time, ..named(RUN) };
         let mut handle = in_time(engine.start(hash.expect("a plan"), Value::Null, options)).await?;
         *acknowledged = true;
         in_time(handle.wait()).await.map(drop)
@@ -169,7 +169,7 @@ fn slow() -> Plan {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loop_among_tasks_runs_as_often_as_its_pipeline_says() {
+async fn a_loop_inside_a_pipeline_runs_once_per_pass() {
     let (audit, world, _) = Case::in_virtual_time(pipelined()).undisturbed().await;
     let calls = |path: &str| world.ledger().iter().filter(|call| &*call.path == path).count();
     assert_eq!((calls("fetch.each[1].get"), calls("fetch.sink"), calls("after.done")), (2, 4, 1));
@@ -314,5 +314,5 @@ async fn computing_needs_no_commits_of_its_own() {
     // A commit is owed every 50 ms at most, so that events are seen; nothing more.
     let owed = begun.elapsed().as_millis() as u64 / 50;
     assert!(store.syncs() <= owed + 4, "{} syncs, {owed} owed", store.syncs());
-    support::audit::replays(&*store, RUN);
+    support::audit::assert_replays(&*store, RUN);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use support::audit::events;
 use support::{World, engine, in_time, in_virtual_time, json, loom, named};
 use windlass_core::Status;
-use windlass_runtime::{FinalReport, Request};
+use windlass_runtime::{FinalReport, RunRequest};
 use windlass_store::MemoryStore;
 use windlass_value::Value;
 
@@ -21,7 +21,7 @@ async fn ended(text: &str) -> (Arc<FinalReport>, Arc<MemoryStore>, World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_item_is_that_of_the_innermost_loop_that_has_items() {
+async fn item_refers_to_the_innermost_loop_with_items() {
     let (report, ..) = ended(
         r#"{"actions": {"each": {"type": "foreach", "foreach": ["A", "B"], "actions": {
             "twice": {"type": "until", "condition": "@equals(variables('loopIndex'), 2)", "actions": {
@@ -45,7 +45,7 @@ async fn a_variable_written_before_it_is_initialized_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_says_how_it_ended_either_way() {
+async fn a_retry_reports_its_outcome_on_success_and_on_failure() {
     let retry = |fail: u32| {
         format!(
             r#"{{"actions": {{"r": {{"type": "retry", "retryPolicy": {{"type": "fixed", "count": 2, "interval": "PT1S"}},
@@ -80,7 +80,7 @@ async fn a_delay_expression_sees_the_completed_iteration() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_of_an_effect_counts_for_each_try() {
+async fn an_effect_timeout_applies_to_each_attempt() {
     let (report, _, world) = ended(
         r#"{"type": "activity", "name": "slow", "inputs": {"activityName": "never", "input": 1}, "timeout": 5,
             "retry": {"type": "fixed", "count": 2, "interval": "PT1S", "on": ["timeout"]}}"#,
@@ -101,7 +101,7 @@ async fn a_queued_cancellation_precedes_any_further_effect() {
     first.start(hash, Value::Null, named("r")).await.expect("started");
     world.calls(1).await;
     first.close().await;
-    let request = Request::Cancel { reason: "enough".to_owned() };
+    let request = RunRequest::Cancel { reason: "enough".to_owned() };
     windlass_runtime::request(&*store, "r", "cancel", request).expect("kept");
     let second = engine(&store, &world);
     let mut handle = second.resume("r").await.expect("resumed");
@@ -111,7 +111,7 @@ async fn a_queued_cancellation_precedes_any_further_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_larger_than_what_is_kept_at_hand_are_there_when_they_are_needed() {
+async fn values_larger_than_the_cache_are_loaded_when_needed() {
     let (report, ..) = ended(
         r#"{"actions": {
             "a": {"type": "activity", "inputs": {"activityName": "big", "input": 9000000}},
@@ -127,7 +127,7 @@ async fn values_larger_than_what_is_kept_at_hand_are_there_when_they_are_needed(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_that_stands_for_more_than_memory_holds_stays_a_reference() {
+async fn a_value_larger_than_memory_stays_a_reference() {
     let (report, store, _) = ended(
         r#"{"actions": {
             "v": {"type": "initializeVariable", "inputs": {"name": "v", "type": "array", "value": [1]}},

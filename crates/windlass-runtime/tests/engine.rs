@@ -5,19 +5,19 @@ use crate::support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::audit::{audit, entries, events, program_of, replays, shown};
+use support::audit::{audit, entries, events, program_of, assert_replays, render_report};
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, in_virtual_time, json, limits, loom, named, options, until};
 use windlass_core::{Status, TickKind};
-use windlass_runtime::{Answer, Engine, EngineOptions, FinalReport, Request, RunHandle, RuntimeError, load, request};
-use windlass_store::{Claim, Fault, MemoryStore, RunStatus, StoreErrorKind, StoreRead, StoreWrite};
+use windlass_runtime::{RequestOutcome, RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RuntimeError, load, request};
+use windlass_store::{ClaimResult, Fault, MemoryStore, RunStatus, StoreErrorKind, StoreRead, StoreWrite};
 use windlass_value::Value;
 
 fn fresh() -> (Arc<MemoryStore>, World) {
     (Arc::new(MemoryStore::new()), World::new())
 }
 
-async fn begin(engine: &Engine, plan: windlass_core::plan::Plan, id: &str) -> RunHandle {
+async fn begin(engine: &RuntimeEngine, plan: windlass_core::plan::Plan, id: &str) -> RunHandle {
     let (hash, _) = engine.add_plan(plan).expect("a plan");
     engine.start(hash, Value::Null, named(id)).await.expect("started")
 }
@@ -30,12 +30,12 @@ fn status(store: &MemoryStore, run: &str) -> RunStatus {
     store.run(run).expect("readable").expect("there").status
 }
 
-fn cancel() -> Request {
-    Request::Cancel { reason: "enough".to_owned() }
+fn cancel() -> RunRequest {
+    RunRequest::Cancel { reason: "enough".to_owned() }
 }
 
-fn signal(name: &str, payload: &str) -> Request {
-    Request::Signal { name: name.to_owned(), payload: json(payload) }
+fn signal(name: &str, payload: &str) -> RunRequest {
+    RunRequest::Signal { name: name.to_owned(), payload: json(payload) }
 }
 
 fn has_tick(store: &MemoryStore, run: &str, name: &str) -> bool {
@@ -79,7 +79,7 @@ async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn virtual_time_waits_for_jobs_and_for_whoever_has_paused() {
+async fn virtual_time_does_not_skip_while_a_job_runs_or_the_run_is_paused() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let (hash, _) = engine
@@ -91,7 +91,7 @@ async fn virtual_time_waits_for_jobs_and_for_whoever_has_paused() {
         .expect("a plan");
     let mut handle = engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
     world.calls(1).await;
-    assert_eq!(engine.request("r", "p", Request::Pause).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request("r", "p", RunRequest::Pause).expect("kept"), RequestOutcome::Delivered);
     until(|| status(&store, "r") == RunStatus::Paused).await;
     world.open("go");
     until(|| has_tick(&store, "r", "StepResult")).await;
@@ -107,7 +107,7 @@ async fn virtual_time_waits_for_jobs_and_for_whoever_has_paused() {
 
 /// A message that another process has left comes before any skip of time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn virtual_time_looks_into_the_inbox_before_it_skips() {
+async fn virtual_time_reads_the_inbox_before_it_skips() {
     let (store, world) = fresh();
     let engine = engine_with(&store, EngineOptions { poll_every: Duration::from_secs(60), ..options(&world) });
     let wait = windlass_core::plan::Wait::Signal {
@@ -134,7 +134,7 @@ async fn pause_stops_between_tasks_and_resume_continues() {
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, loom(GATES), "r").await;
     world.calls(1).await;
-    assert_eq!(engine.request("r", "p", Request::Pause).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request("r", "p", RunRequest::Pause).expect("kept"), RequestOutcome::Delivered);
     until(|| status(&store, "r") == RunStatus::Paused).await;
     world.open("first");
     until(|| has_tick(&store, "r", "StepResult")).await;
@@ -155,7 +155,7 @@ async fn a_pause_survives_a_crash_until_the_run_is_resumed() {
     let first = engine(&store, &world);
     begin(&first, loom(GATES), "r").await;
     world.calls(1).await;
-    first.request("r", "p", Request::Pause).expect("kept");
+    first.request("r", "p", RunRequest::Pause).expect("kept");
     until(|| status(&store, "r") == RunStatus::Paused).await;
     let store = Arc::new(store.crash());
     world.open("first");
@@ -176,7 +176,7 @@ async fn cancel_reaches_the_tool_in_flight() {
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, loom(GATES), "r").await;
     world.calls(1).await;
-    assert_eq!(engine.request("r", "c", cancel()).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request("r", "c", cancel()).expect("kept"), RequestOutcome::Delivered);
     let report = end(&mut handle).await;
     assert_eq!(report.status, Status::Cancelled);
     assert_eq!(report.error.as_ref().map(|error| &*error.message), Some("enough"));
@@ -216,18 +216,18 @@ async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let mut handle = begin(&engine, two_waits(), "r").await;
-    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Delivered);
-    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Duplicate);
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), RequestOutcome::Delivered);
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), RequestOutcome::Duplicate);
     until(|| store.inbox("r", 9).expect("readable").is_empty()).await;
     assert_eq!(
         engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"),
-        Answer::Duplicate,
+        RequestOutcome::Duplicate,
         "also when it was acted on"
     );
-    assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), RequestOutcome::Delivered);
     assert_eq!(end(&mut handle).await.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
-    assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("told"), Answer::Ended);
-    assert_eq!(engine.request("r", "d", cancel()).expect("told"), Answer::Ended);
+    assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("told"), RequestOutcome::Ended);
+    assert_eq!(engine.request("r", "d", cancel()).expect("told"), RequestOutcome::Ended);
     assert!(matches!(engine.request("nobody", "e", cancel()), Err(RuntimeError::NoSuchRun(_))));
     assert_eq!(status(&store, "r"), RunStatus::Succeeded);
     let again = end(&mut engine.resume("r").await.expect("its report")).await;
@@ -239,8 +239,8 @@ async fn requests_to_a_run_without_an_owner_are_kept_for_its_resume() {
     let (store, world) = fresh();
     begin(&engine(&store, &world), two_waits(), "r").await;
     let store = Arc::new(store.crash());
-    assert_eq!(request(&*store, "r", "a", signal("answer", "1")).expect("kept"), Answer::Queued);
-    assert_eq!(request(&*store, "r", "b", signal("answer", "2")).expect("kept"), Answer::Queued);
+    assert_eq!(request(&*store, "r", "a", signal("answer", "1")).expect("kept"), RequestOutcome::Queued);
+    assert_eq!(request(&*store, "r", "b", signal("answer", "2")).expect("kept"), RequestOutcome::Queued);
     let second = engine(&store, &world);
     assert_eq!(end(&mut second.resume("r").await.expect("resumed")).await.output, json(r#"{"one": 1, "two": 2}"#));
     assert_eq!(store.inbox("r", 10).expect("readable"), []);
@@ -249,7 +249,7 @@ async fn requests_to_a_run_without_an_owner_are_kept_for_its_resume() {
 // ------------------------------------------------------------------------------------------------- ownership, ids
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_owner_but_everybody_may_ask() {
+async fn requests_from_other_engines_reach_the_owner() {
     let (store, world) = fresh();
     let (first, second) = (engine(&store, &world), engine(&store, &world));
     let mut handle = begin(&first, loom(GATES), "r").await;
@@ -257,7 +257,7 @@ async fn one_owner_but_everybody_may_ask() {
     let refused = second.resume("r").await.map(|handle| handle.run.clone());
     assert!(matches!(&refused, Err(RuntimeError::Owned { run, .. }) if run == "r"), "{refused:?}");
     assert_eq!(second.resident(), 0);
-    assert_eq!(second.request("r", "c", cancel()).expect("kept"), Answer::Delivered);
+    assert_eq!(second.request("r", "c", cancel()).expect("kept"), RequestOutcome::Delivered);
     assert_eq!(end(&mut handle).await.status, Status::Cancelled, "the first has heard of it through the store");
     assert_eq!(end(&mut second.resume("r").await.expect("its report")).await.status, Status::Cancelled);
 }
@@ -298,7 +298,7 @@ async fn a_fenced_engine_writes_nothing() {
     let before = store.run("r").expect("readable").expect("there");
     // Somebody who believes the owner dead takes the run over.
     let owner = before.owner.clone().expect("an owner");
-    assert_eq!(store.claim("r", &owner).expect("claimed"), Claim::Owned { epoch: before.owner_epoch + 1 });
+    assert_eq!(store.claim("r", &owner).expect("claimed"), ClaimResult::Owned { epoch: before.owner_epoch + 1 });
     let syncs = store.syncs();
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("fenced");
@@ -331,10 +331,10 @@ async fn a_waiting_run_is_evicted_and_reloaded_for_timers_and_signals() {
     world.calls(1).await;
     until(|| engine.resident() == 0 && status(&store, "r") == RunStatus::Waiting).await;
     assert_eq!(store.run("r").expect("readable").expect("there").timer, None, "only a signal can move it");
-    assert_eq!(engine.request("r", "a", signal("answer", r#""yes""#)).expect("kept"), Answer::Queued);
+    assert_eq!(engine.request("r", "a", signal("answer", r#""yes""#)).expect("kept"), RequestOutcome::Queued);
     assert_eq!(end(&mut handle).await.output, json(r#"{"answer": "yes"}"#));
     assert_eq!(world.ledger().len(), 1);
-    replays(&*store, "r");
+    assert_replays(&*store, "r");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -347,8 +347,8 @@ async fn an_adopting_engine_reloads_runs_that_other_engines_left() {
     begin(&first, two_waits(), "signalled").await;
     until(|| first.resident() == 0).await;
     first.close().await;
-    let left = in_time(handle.wait()).await.expect_err("it was left");
-    assert!(matches!(left, RuntimeError::Closing), "{left}");
+    let detached = in_time(handle.wait()).await.expect_err("it was left");
+    assert!(matches!(detached, RuntimeError::Closing), "{detached}");
     let second = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
     until(|| status(&store, "timed") == RunStatus::Succeeded).await;
     request(&*store, "signalled", "a", signal("answer", "1")).expect("kept");
@@ -358,7 +358,7 @@ async fn an_adopting_engine_reloads_runs_that_other_engines_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mail_that_nobody_takes_does_not_hide_ours() {
+async fn messages_for_unowned_runs_do_not_delay_our_own() {
     let (store, world) = fresh();
     let dead = engine(&store, &world);
     let (hash, _) = dead.add_plan(two_waits()).expect("a plan");
@@ -367,7 +367,7 @@ async fn mail_that_nobody_takes_does_not_hide_ours() {
     }
     let store = Arc::new(store.crash());
     for n in 0..300 {
-        request(&*store, &format!("dead-{n}"), "p", Request::Pause).expect("kept");
+        request(&*store, &format!("dead-{n}"), "p", RunRequest::Pause).expect("kept");
     }
     let living = engine(&store, &world);
     let mut handle = begin(&living, two_waits(), "ours").await;
@@ -399,7 +399,7 @@ async fn an_adopting_engine_takes_over_runs_of_dead_owners_only() {
 // ------------------------------------------------------------------------------------------------------------ closing
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_engine_lets_go_of_everything_also_of_what_computes() {
+async fn closing_an_engine_stops_every_run_even_a_computing_one() {
     let (store, world) = fresh();
     let first = engine(&store, &world);
     let forever = loom(
@@ -424,7 +424,7 @@ async fn a_closed_engine_lets_go_of_everything_also_of_what_computes() {
     let mut again = second.resume("computing").await.expect("resumed");
     second.request("computing", "c", cancel()).expect("kept");
     assert_eq!(end(&mut again).await.status, Status::Cancelled);
-    replays(&*store, "computing");
+    assert_replays(&*store, "computing");
 }
 
 // ------------------------------------------------------------------------------------------------------------ workers
@@ -568,7 +568,7 @@ async fn a_thousand_concurrent_runs() {
 // -------------------------------------------------------------------------------------------------------- large values
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_values_travel_as_references_and_arrive_whole() {
+async fn large_values_travel_as_references_and_are_resolved_for_tools() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let (hash, _) = engine
@@ -589,13 +589,13 @@ async fn large_values_travel_as_references_and_arrive_whole() {
     assert_eq!(report.output.get("size"), Some(&Value::from(400_000_i64)));
     assert_eq!(report.output.get("kept"), Some(&Value::from(200_000_i64)), "a variable can hold it too");
     let whole = "x".repeat(200_000) + &text;
-    assert!(shown(&*store, &report).contains(&whole), "the output is whole for whoever reads it");
+    assert!(render_report(&*store, &report).contains(&whole), "the output is whole for whoever reads it");
     let sent = world.ledger().into_iter().find(|call| call.tool == "count").expect("sent");
     assert!(sent.input.contains(&whole) && sent.input.contains(&text), "the tool got all of it");
     for row in store.journal("r", 0, u32::MAX).expect("readable") {
         assert!(row.body.len() < 32 * 1024, "a journal row of {} bytes", row.body.len());
     }
-    replays(&*store, "r");
+    assert_replays(&*store, "r");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -611,13 +611,13 @@ async fn a_large_signal_and_a_large_child_result_stay_out_of_the_journal() {
         .gives(&[("signal", "@length(outputs('wait'))"), ("child", "@length(outputs('child').text)")]);
     let mut handle = begin(&engine, parent, "r").await;
     let payload = Value::from("z".repeat(150_000));
-    engine.request("r", "a", Request::Signal { name: "answer".to_owned(), payload }).expect("kept");
+    engine.request("r", "a", RunRequest::Signal { name: "answer".to_owned(), payload }).expect("kept");
     let report = end(&mut handle).await;
     assert_eq!(report.output, json(r#"{"signal": 150000, "child": 200000}"#));
     for row in store.journal("r", 0, u32::MAX).expect("readable") {
         assert!(row.body.len() < 32 * 1024, "a journal row of {} bytes", row.body.len());
     }
-    replays(&*store, "r");
+    assert_replays(&*store, "r");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -681,7 +681,7 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     let mut handle = begin(&first, loom(GATES), "r").await;
     let mut other = begin(&first, two_waits(), "other").await;
     world.calls(1).await;
-    assert_eq!(first.request("other", "a", signal("answer", "1")).expect("kept"), Answer::Delivered);
+    assert_eq!(first.request("other", "a", signal("answer", "1")).expect("kept"), RequestOutcome::Delivered);
     until(|| store.inbox("other", 9).expect("readable").is_empty()).await;
     store.fail_next(Fault::SyncFailed);
     world.open("first");
@@ -728,7 +728,7 @@ async fn a_child_lives_in_its_parents_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_of_nothing_fails_with_a_reason() {
+async fn a_call_of_an_unknown_definition_fails_with_a_reason() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let report = end(&mut begin(&engine, steps("parent").call("child", "nowhere", "{}").plan(), "r").await).await;
@@ -738,7 +738,7 @@ async fn a_call_of_nothing_fails_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_gets_the_definition_that_was_added_last() {
+async fn a_call_uses_the_definition_that_was_added_last() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     for version in 0..8 {
@@ -750,7 +750,7 @@ async fn a_call_gets_the_definition_that_was_added_last() {
     }
 }
 
-fn calls_a_gate(engine: &Engine) -> windlass_core::plan::Plan {
+fn calls_a_gate(engine: &RuntimeEngine) -> windlass_core::plan::Plan {
     engine.add_plan(steps("child").effect("hold", "gate", r#""child""#).plan()).expect("a plan");
     steps("parent").call("call", "child", "{}").plan()
 }
@@ -793,7 +793,7 @@ async fn a_child_is_cancelled_even_if_the_process_crashes_after_its_parents_last
 
 /// A child that lives in another process is not a child that failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parent_can_move_while_its_child_stays() {
+async fn a_parent_can_move_to_another_engine_while_its_child_stays() {
     let (store, world) = fresh();
     let (first, second) = (engine(&store, &world), engine(&store, &world));
     let plan = calls_a_gate(&first);
@@ -812,7 +812,7 @@ async fn a_parent_can_move_while_its_child_stays() {
 
 /// What the store cannot take stops the parent; it does not become a failure inside the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_could_not_be_written_stops_its_parent() {
+async fn a_child_that_cannot_be_stored_stops_its_parent() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     engine.add_plan(steps("child").effect("work", "count", "1").plan()).expect("a plan");
@@ -849,8 +849,8 @@ async fn a_request_becomes_one_tick_even_across_a_crash() {
         let store = Arc::new(store.crash());
         let second = engine(&store, &world);
         let mut handle = second.resume("r").await.expect("resumed");
-        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), Answer::Duplicate);
-        assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), Answer::Delivered);
+        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), RequestOutcome::Duplicate);
+        assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), RequestOutcome::Delivered);
         assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
         let ticks = entries(&*store, "r");
         let of = |id: &str| {

@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventReader, Durability, EventPublisher, Request, RestartRequest, RuntimeError};
+use windlass_runtime::{RuntimeEngine, EngineOptions, EventReader, Durability, EventPublisher, RunRequest, RestartRequest, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -16,7 +16,7 @@ const RUN: &str = "r";
 
 const DURABILITIES: [Durability; 2] = [Durability::Durable, Durability::InMemory];
 
-fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability, max_buffered_events: usize) -> Engine {
+fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability, max_buffered_events: usize) -> RuntimeEngine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
@@ -52,7 +52,7 @@ async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
         }
         let last = first.after();
         drop(first);
-        engine.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+        engine.request(RUN, "s", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
         let all = rest(&mut second).await;
         assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>(), "{durability:?}");
         assert_eq!(all.last().map(|event| event.type_name()), Some("workflow.finished"), "{durability:?}");
@@ -126,7 +126,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
         rest(&mut reader).await
     });
     until(|| there.resident() == 1).await;
-    there.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+    there.request(RUN, "s", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
     let seen = in_time(reading).await.expect("read");
     assert_eq!(seen.last().map(|event| event.type_name()), Some("workflow.finished"));
     assert!(matches!(here.events("nobody", 0), Err(RuntimeError::NoSuchRun(_))));

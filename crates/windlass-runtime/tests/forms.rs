@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use support::{World, engine, in_time, json, loom, named, until};
 use windlass_core::Status;
-use windlass_runtime::{Request, codec};
+use windlass_runtime::{RunRequest, codec};
 use windlass_store::{MemoryStore, StoreScan};
 use windlass_value::Value;
 
@@ -23,8 +23,8 @@ fn open(store: &MemoryStore) -> Vec<String> {
     waits.iter().map(|open| format!("{} {:?}", open.wait.name, title(&open.wait.body).unwrap_or_default())).collect()
 }
 
-fn signal(name: &str, payload: &str) -> Request {
-    Request::Signal { name: name.to_owned(), payload: json(payload) }
+fn signal(name: &str, payload: &str) -> RunRequest {
+    RunRequest::Signal { name: name.to_owned(), payload: json(payload) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +63,7 @@ async fn a_cancelled_run_closes_its_forms() {
     let (hash, _) = engine.add_plan(loom(ASKS)).expect("a plan");
     let mut handle = engine.start(hash, json(r#"{"of": ["a"]}"#), named("r")).await.expect("started");
     until(|| open(&store).len() == 1).await;
-    engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("delivered");
+    engine.request("r", "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("delivered");
     assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Cancelled);
     assert_eq!(open(&store), Vec::<String>::new());
 }

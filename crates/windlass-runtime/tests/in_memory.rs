@@ -9,13 +9,13 @@ use support::plans::steps;
 use support::{World, engine_with, in_time, in_virtual_time, json, loom, named, options, until};
 use windlass_core::plan::Join;
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{Answer, Engine, EngineOptions, Durability, Request, RuntimeError};
+use windlass_runtime::{RequestOutcome, RuntimeEngine, EngineOptions, Durability, RunRequest, RuntimeError};
 use windlass_store::{MemoryStore, RunStatus, StoreRead};
 use windlass_value::{Language, Value, to_json};
 
 const RUN: &str = "r";
 
-fn in_memory_engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
+fn in_memory_engine(store: &Arc<MemoryStore>, world: &World) -> RuntimeEngine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
@@ -53,11 +53,11 @@ async fn a_run_that_is_always_busy_can_be_paused_and_cancelled() {
     let engine = in_memory_engine(&store, &world);
     let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
     let mut handle = in_time(engine.start(plan, left(i64::MAX), named(RUN))).await.expect("started");
-    assert_eq!(engine.request(RUN, "p", Request::Pause).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request(RUN, "p", RunRequest::Pause).expect("kept"), RequestOutcome::Delivered);
     until(|| status(&store, RUN) == RunStatus::Paused).await;
-    engine.request(RUN, "u", Request::Resume).expect("kept");
+    engine.request(RUN, "u", RunRequest::Resume).expect("kept");
     until(|| status(&store, RUN) == RunStatus::Running).await;
-    engine.request(RUN, "c", Request::Cancel { reason: "enough".to_owned() }).expect("kept");
+    engine.request(RUN, "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("kept");
     assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Cancelled);
     assert!(store.inbox(RUN, 9).expect("readable").is_empty(), "messages are taken once");
 }
@@ -77,7 +77,7 @@ async fn children_signals_and_large_values_work_as_with_a_journal() {
     let descendants = || windlass_runtime::open_descendants(&*store, RUN).expect("readable");
     until(|| !descendants().is_empty()).await;
     let child = &descendants()[0];
-    engine.request(&child.run, "s", Request::Signal { name: "go".to_owned(), payload: json("1") }).expect("kept");
+    engine.request(&child.run, "s", RunRequest::Signal { name: "go".to_owned(), payload: json("1") }).expect("kept");
     let report = in_time(handle.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
     assert_eq!(world.ledger().last().map(|effect| effect.input.clone()), Some("100000".to_owned()));
@@ -110,7 +110,7 @@ async fn an_in_memory_run_is_lost_with_its_engine() {
 
 /// Every result is one tick; what it costs must not grow with those that are still out.
 #[tokio::test]
-async fn a_fan_out_of_ten_thousand_comes_together_once() {
+async fn a_fan_out_of_ten_thousand_joins_once() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let fan = |call: windlass_runtime::ToolCall| async move {
         let count = call.input.get("payload").and_then(Value::as_int).unwrap_or(0);

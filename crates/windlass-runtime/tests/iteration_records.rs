@@ -5,18 +5,18 @@ use crate::support;
 use std::sync::Arc;
 
 use support::{World, engine, in_time, in_virtual_time, json, loom};
-use windlass_core::plan::{ExpressionSource, RecordRetention, NodeKind, Plan, Records, SourceSpan};
+use windlass_core::plan::{ExpressionSource, RecordRetention, NodeKind, Plan, RecordingSpec, SourceSpan};
 use windlass_store::MemoryStore;
-use windlass_value::{Mode, Value};
+use windlass_value::{ExpressionMode, Value};
 
 /// Lets a loop of a plan write down its body's actions.
 fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: RecordRetention) -> Plan {
     let source = Value::list(actions.iter().map(|action| Value::from(format!("@actions('{action}')"))).collect());
     let span = SourceSpan::default();
-    let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: Mode::Value, span });
+    let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
     let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop of that name");
     let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
-    looping.records = Some(Records::new(value, keep));
+    looping.records = Some(RecordingSpec::new(value, keep));
     plan
 }
 

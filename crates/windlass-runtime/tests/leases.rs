@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use support::audit::{entries, events, replays};
+use support::audit::{entries, events, assert_replays};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::plan::Plan;
@@ -72,7 +72,7 @@ async fn a_stale_worker_report_is_rejected() {
     assert_eq!(result("two"), Some(Value::from("second")));
     let keys = locked(&keys).clone();
     assert!(keys.len() >= 2 && keys.iter().all(|key| *key == keys[0]), "a repeat has the same key: {keys:?}");
-    replays(&*store, RUN);
+    assert_replays(&*store, RUN);
 }
 
 /// How many tasks the journal knows to have ended.
@@ -110,7 +110,7 @@ async fn a_crash_between_two_tasks_repeats_neither() {
             assert_eq!(called, ["1", "2", "3"][ended..], "killed after commit {commit}");
             between.push(ended);
         }
-        replays(&*store, RUN);
+        assert_replays(&*store, RUN);
     }
     between.dedup();
     assert_eq!(between, [0, 1, 2], "it was cut before and after each task");

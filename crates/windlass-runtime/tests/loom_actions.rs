@@ -501,7 +501,7 @@ async fn loops_side_by_side() {
 
 /// Bounds of Azure that are none here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_than_azure_allows() {
+async fn limits_of_azure_do_not_apply() {
     let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
     let deep = (0..12).fold(r#"{"type": "compose", "inputs": 1}"#.to_owned(), |inner, level| {
         format!(r#"{{"type": "scope", "actions": {{"level{level}": {inner}}}}}"#)

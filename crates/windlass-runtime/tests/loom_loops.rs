@@ -181,7 +181,7 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_case() {
+async fn every_loop_case() {
     for case in CASES {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let engine = engine(&store, &world);

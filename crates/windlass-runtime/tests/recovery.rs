@@ -10,17 +10,17 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Request, RestartRequest, RuntimeError, Tools, quarantine_reason};
+use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, RestartRequest, RuntimeError, Tools, quarantine_reason};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
-use windlass_testing::log::{Log, LogTail, on_threads};
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+use windlass_testing::log::{TestLog, LogTail, run_on_threads};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
 
-fn adopting(store: &Arc<MemoryStore>, world: &World, log: &Log) -> (Engine, LogTail) {
+fn adopting(store: &Arc<MemoryStore>, world: &World, log: &TestLog) -> (RuntimeEngine, LogTail) {
     adopting_with(store, options(world), log)
 }
 
-fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions, log: &Log) -> (Engine, LogTail) {
-    let log_tail = log.since_now();
+fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions, log: &TestLog) -> (RuntimeEngine, LogTail) {
+    let log_tail = log.tail();
     (engine_with(store, EngineOptions { adopt: true, ..options }), log_tail)
 }
 
@@ -28,7 +28,7 @@ fn held() -> Plan {
     steps("held").effect("hold", "gate", r#""go""#).effect("then", "count", "1").plan()
 }
 
-async fn begin(engine: &Engine, plan: Plan, id: &str) {
+async fn begin(engine: &RuntimeEngine, plan: Plan, id: &str) {
     let (hash, _) = engine.add_plan(plan).expect("a plan");
     engine.start(hash, Value::Null, named(id)).await.expect("started");
 }
@@ -42,8 +42,8 @@ fn quarantine_message(store: &MemoryStore, run: &str) -> Option<String> {
 }
 
 #[test]
-fn many_come_back_together_and_share_commits() {
-    on_threads(async |log| {
+fn many_runs_are_recovered_together_and_share_commits() {
+    run_on_threads(async |log| {
         const RUNS: usize = 300;
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
@@ -53,8 +53,8 @@ fn many_come_back_together_and_share_commits() {
         world.calls(RUNS).await;
         let store = Arc::new(store.crash());
         let (second, log_tail) = adopting(&store, &world, &log);
-        assert!(second.recovering() || second.recovery().left == 0, "until all were looked at");
-        until(|| !second.recovering()).await;
+        assert!(second.is_recovering() || second.recovery().left == 0, "until all were looked at");
+        until(|| !second.is_recovering()).await;
         assert_eq!((second.recovery().found, second.recovery().left), (RUNS as u64, 0));
         let lines = log_tail.lines();
         assert_eq!(lines[0], format!("recovering runs={RUNS}"));
@@ -68,27 +68,27 @@ fn many_come_back_together_and_share_commits() {
 }
 
 #[test]
-fn what_is_put_off_is_counted_and_told_of() {
-    on_threads(async |log| {
+fn a_postponed_run_is_counted_and_logged() {
+    run_on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
         begin(&first, held(), "r").await;
         world.calls(1).await;
         let store = Arc::new(store.crash());
         let (second, log_tail) = adopting_with(&store, EngineOptions { tools: Tools::new(), ..options(&world) }, &log);
-        until(|| !second.recovering()).await;
-        let count_lines = |wanted: &dyn Fn(&str) -> bool| log_tail.lines().iter().filter(|line| wanted(line)).count();
+        until(|| !second.is_recovering()).await;
+        let count_lines = |matches: &dyn Fn(&str) -> bool| log_tail.lines().iter().filter(|line| matches(line)).count();
         until(|| count_lines(&|line| line.starts_with("recovered runs=0 set_aside=0 postponed=1 ")) == 1).await;
-        let put_off = |line: &str| line.starts_with("postponed run=r ") && line.contains("gate");
-        assert!(count_lines(&put_off) >= 1, "{:?}", log_tail.lines());
+        let is_postponed = |line: &str| line.starts_with("postponed run=r ") && line.contains("gate");
+        assert!(count_lines(&is_postponed) >= 1, "{:?}", log_tail.lines());
         assert_eq!(row(&store, "r").status, RunStatus::Running, "whoever has the tools goes on with it");
     });
 }
 
 /// A commit that a store could not make is not the end of a run: it comes back from the journal, in the same process.
 #[test]
-fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
-    on_threads(async |log| {
+fn a_transient_store_error_only_delays_a_run() {
+    run_on_threads(async |log| {
         for fault in [Fault::Full, Fault::Busy] {
             let (store, world) = (Arc::new(MemoryStore::new()), World::new());
             let (engine, log_tail) = adopting(&store, &world, &log);
@@ -96,7 +96,7 @@ fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
             world.calls(1).await;
             store.fail_next(fault);
             world.open("go");
-            until(|| log_tail.any("postponed run=r ")).await;
+            until(|| log_tail.has_line_starting("postponed run=r ")).await;
             until(|| row(&store, "r").status == RunStatus::Succeeded).await;
             assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
             until(|| engine.resident() == 0).await;
@@ -106,8 +106,8 @@ fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
 
 /// Somebody has claimed a run for this very process and came no further: it is nobody's, and comes back all the same.
 #[test]
-fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
-    on_threads(async |log| {
+fn a_claimed_run_that_was_never_loaded_is_recovered() {
+    run_on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
         begin(&first, steps("waits").signal("wait", "news").plan(), "r").await;
@@ -116,7 +116,7 @@ fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
         begin(&second, held(), "known").await;
         let own = row(&store, "known").owner.expect("what this engine is called");
         store.claim("r", &own).expect("claimed");
-        let signal = Request::Signal { name: "news".to_owned(), payload: Value::Null };
+        let signal = RunRequest::Signal { name: "news".to_owned(), payload: Value::Null };
         second.request("r", "told", signal).expect("kept");
         until(|| row(&store, "r").status == RunStatus::Succeeded).await;
     });
@@ -125,7 +125,7 @@ fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
 /// The claim of a run that is made from another meets a store that cannot for a moment.
 #[test]
 fn a_forked_run_is_recovered_when_the_store_works_again() {
-    on_threads(async |log| {
+    run_on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let (engine, _) = adopting(&store, &world, &log);
         world.open("go");
@@ -143,7 +143,7 @@ fn a_forked_run_is_recovered_when_the_store_works_again() {
 
 #[test]
 fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
-    on_threads(async |log| {
+    run_on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
         for run in ["well", "journal", "plan", "position"] {
@@ -155,14 +155,14 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
         // A plan that no longer loads, and a snapshot that nobody can read.
         let lost = RunBatch { run: "lost".into(), ..creation(&store, "plan", windlass_value::BlobHash([7; 32])) };
         store.append(vec![lost]).expect("kept");
-        let unread = row(&store, "position");
+        let corrupted = row(&store, "position");
         store
             .append(vec![RunBatch {
                 run: "position".into(),
-                epoch: unread.owner_epoch,
-                expected: unread.ticks,
+                epoch: corrupted.owner_epoch,
+                expected_ticks: corrupted.ticks,
                 snapshot: Some(windlass_store::NewSnapshot {
-                    tick: unread.ticks,
+                    tick: corrupted.ticks,
                     event: 1,
                     state_hash: [0; 32],
                     body: b"no snapshot".to_vec(),
@@ -171,12 +171,12 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
             }])
             .expect("kept");
         let (second, log_tail) = adopting(&store, &world, &log);
-        until(|| !second.recovering()).await;
+        until(|| !second.is_recovering()).await;
         for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "a snapshot cannot be read")] {
             assert_eq!(row(&store, run).status, RunStatus::Quarantined, "{run}");
             let reason = quarantine_message(&store, run).expect("a reason");
             assert!(reason.contains(part), "{run}: {reason}");
-            assert!(log_tail.any(&format!("quarantined run={run} ")), "{run}");
+            assert!(log_tail.has_line_starting(&format!("quarantined run={run} ")), "{run}");
             assert_eq!(row(&store, run).owner, None, "{run} is nobody's");
         }
         assert_eq!(second.recovery().quarantined, 3);
@@ -215,7 +215,7 @@ impl Language for Faulty {
         self.0.name()
     }
 
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         match source.as_str().is_some_and(|text| text.contains("defect")) {
             true => Ok(Box::new(Panics)),
             false => self.0.compile(source, mode),
@@ -224,7 +224,7 @@ impl Language for Faulty {
 }
 
 impl Expression for Panics {
-    fn eval(&self, _scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+    fn eval(&self, _scope: &dyn EvalScope, _meter: &mut Meter) -> Result<Value, EvalError> {
         panic!("an expression that nobody has tested")
     }
 }
@@ -250,14 +250,14 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
     let reason = quarantine_message(&store, "faulty").expect("a reason");
     assert!(reason.contains("a defect") && reason.contains("nobody has tested"), "{reason}");
     until(|| engine.resident() == 0).await;
-    let asked = engine.request("faulty", "a", windlass_runtime::Request::Pause).expect("kept");
-    assert_eq!(asked, windlass_runtime::Answer::Queued, "it can be asked, and nobody wakes it for that");
+    let outcome = engine.request("faulty", "a", windlass_runtime::RunRequest::Pause).expect("kept");
+    assert_eq!(outcome, windlass_runtime::RequestOutcome::Queued, "it can be asked, and nobody wakes it for that");
 }
 
 /// The process dies each time soon after the run was brought back: in the end it is left alone.
 #[test]
 fn a_run_present_at_every_crash_is_quarantined() {
-    on_threads(async |log| {
+    run_on_threads(async |log| {
         let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
         begin(&engine(&store, &world), held(), "r").await;
         world.calls(1).await;
@@ -272,7 +272,7 @@ fn a_run_present_at_every_crash_is_quarantined() {
             if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
                 break;
             }
-            assert_eq!(log_tail.any("suspects runs="), deaths >= 3, "after {deaths} deaths");
+            assert_eq!(log_tail.has_line_starting("suspects runs="), deaths >= 3, "after {deaths} deaths");
             deaths += 1;
         }
         until(|| row(&store, "r").status == RunStatus::Quarantined).await;
@@ -291,7 +291,7 @@ fn a_run_present_at_every_crash_is_quarantined() {
 /// Getting somewhere counts: then it is not the run that kills the process.
 #[test]
 fn a_run_that_makes_progress_is_no_suspect() {
-    on_threads(async |log| {
+    run_on_threads(async |log| {
         let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
         let plan = loom(
             r#"{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), 200)",
@@ -306,8 +306,8 @@ fn a_run_that_makes_progress_is_no_suspect() {
             store = Arc::new(store.crash());
             let (next, log_tail) = adopting(&store, &world, &log);
             alive = next;
-            until(|| !alive.recovering()).await;
-            assert!(!log_tail.any("suspects runs="));
+            until(|| !alive.is_recovering()).await;
+            assert!(!log_tail.has_line_starting("suspects runs="));
         }
         assert_ne!(row(&store, "r").status, RunStatus::Quarantined);
     });
@@ -316,8 +316,8 @@ fn a_run_that_makes_progress_is_no_suspect() {
 // ------------------------------------------------------------------------------------------------------------- draining
 
 #[test]
-fn a_drain_lets_what_is_at_work_end_and_begins_nothing_new() {
-    on_threads(async |log| {
+fn a_drain_finishes_running_tasks_and_starts_no_new_ones() {
+    run_on_threads(async |log| {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine(&store, &world);
         begin(&first, held(), "r").await;
@@ -326,7 +326,7 @@ fn a_drain_lets_what_is_at_work_end_and_begins_nothing_new() {
             let first = first.clone();
             async move { first.drain(Duration::from_secs(15)).await }
         });
-        in_time(first.closing()).await;
+        in_time(first.wait_until_closing()).await;
         let refused =
             first.start(row(&store, "r").plan, Value::Null, named("late")).await.map(|handle| handle.run.clone());
         assert!(matches!(refused, Err(RuntimeError::Closing)), "{refused:?}");
@@ -347,7 +347,7 @@ fn a_drain_lets_what_is_at_work_end_and_begins_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_waits_no_longer_than_it_may() {
+async fn a_drain_respects_its_time_limit() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let first = engine(&store, &world);
     begin(&first, held(), "r").await;

@@ -4,12 +4,12 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::audit::{events, replays, shown};
+use support::audit::{events, assert_replays, render_report};
 use support::{World, engine, in_time, loom, named};
 use windlass_core::{Event, Status};
 use windlass_runtime::{RunHandle, RuntimeError, clean, codec, real_now, removable, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
-use windlass_value::{BlobHash, Duration, Stored, Value, to_json};
+use windlass_value::{BlobHash, Duration, StoredValue, Value, to_json};
 
 const LARGE: usize = 200_000;
 
@@ -35,16 +35,16 @@ async fn begin(store: &Arc<MemoryStore>, world: &World, run: &str) -> RunHandle 
 }
 
 /// Every reference inside a value.
-fn references(value: &Value, found: &mut Vec<Stored>) {
+fn references(value: &Value, found: &mut Vec<StoredValue>) {
     match value {
-        Value::Stored(stored) => found.push(Stored::clone(stored)),
+        Value::Stored(stored) => found.push(StoredValue::clone(stored)),
         Value::List(items) => items.iter().for_each(|item| references(item, found)),
         Value::Map(map) => map.values().for_each(|item| references(item, found)),
         _ => {}
     }
 }
 
-fn stored_in(events: &[Event]) -> Vec<Stored> {
+fn stored_in(events: &[Event]) -> Vec<StoredValue> {
     let mut found = Vec::new();
     events.iter().for_each(|event| references(&Value::map(event.fields()), &mut found));
     found
@@ -83,12 +83,12 @@ async fn events_carry_the_reference_and_never_the_body() {
         }
     }
     // Whoever reads the end gets the values; so did the tool, and the template.
-    assert!(shown(&*store, &report).contains(&"x".repeat(LARGE)));
+    assert!(render_report(&*store, &report).contains(&"x".repeat(LARGE)));
     let sent = world.ledger().into_iter().find(|effect| effect.tool == "count").expect("called");
     assert_eq!(sent.input.len(), LARGE + 3);
     let length = resolve(&*store, &report.output).expect("whole").get("length").cloned();
     assert_eq!(length, Some(Value::from(LARGE as i64 + 1)));
-    replays(&*store, "a");
+    assert_replays(&*store, "a");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,14 +142,14 @@ async fn cleaning_removes_finished_runs_with_their_values_and_keeps_open_ones() 
     let cleaned = clean_runs(&*store, later).expect("cleaned");
     assert_eq!(cleaned.runs, 1);
     let shared = stored_in(&events(&*store, "open"));
-    let there = |stored: &Stored| store.blob(&stored.hash).expect("read").is_some();
+    let there = |stored: &StoredValue| store.blob(&stored.hash).expect("read").is_some();
     assert!(!shared.is_empty() && shared.iter().all(there), "the other run had stored the same values");
     let second = engine(&store, &world);
     let mut open = in_time(second.resume("open")).await.expect("it goes on");
     world.open("open");
     let report = in_time(open.wait()).await.expect("an end");
     assert_eq!(report.status, Status::Succeeded);
-    assert!(shown(&*store, &report).contains(&"x".repeat(LARGE)));
+    assert!(render_report(&*store, &report).contains(&"x".repeat(LARGE)));
     let cleaned = clean_runs(&*store, real_now() + Duration::from_secs(1)).expect("cleaned");
     assert!(cleaned.runs == 1 && cleaned.bytes > 2 * LARGE as u64, "{cleaned:?}");
     assert!(!shared.iter().any(there), "nobody needs them any more");

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use support::{World, engine_with, in_time, in_virtual_time, json, options};
 use windlass_core::TaskOutcome;
 use windlass_core::plan::Plan;
-use windlass_loom::{Activity, Target};
+use windlass_loom::{LoomActivity, ActivityTarget};
 use windlass_runtime::Tools;
 use windlass_store::MemoryStore;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::Value;
 
 struct Case {
@@ -97,7 +97,7 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_ends_for_its_reason() {
+async fn each_seed_loop_ends_for_its_reason() {
     for case in CASES {
         let store = Arc::new(MemoryStore::new());
         let engine =
@@ -108,16 +108,16 @@ async fn each_ends_for_its_reason() {
         let step = report.steps[0].1.to_value();
         let looping = step.get("loop").expect("a loop");
         let ended = (looping.get("turns").cloned(), looping.get("reason").cloned(), step.get("status").cloned());
-        let wanted = (Value::from(case.iterations), Value::from(case.reason), Value::from(case.status));
-        assert_eq!(ended, (Some(wanted.0), Some(wanted.1), Some(wanted.2)), "{}: {step:?}", case.file);
+        let expected = (Value::from(case.iterations), Value::from(case.reason), Value::from(case.status));
+        assert_eq!(ended, (Some(expected.0), Some(expected.1), Some(expected.2)), "{}: {step:?}", case.file);
     }
 }
 
 fn plan(name: &str) -> Plan {
     let path = format!("{}/../../examples/loom/seed/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let source = Source::new(format!("{name}.json"), std::fs::read_to_string(path).expect("the example"));
-    let activity = |name: &str| Activity { name: name.to_owned(), target: Target::Tool };
-    let options = windlass_loom::Options {
+    let source = SourceText::new(format!("{name}.json"), std::fs::read_to_string(path).expect("the example"));
+    let activity = |name: &str| LoomActivity { name: name.to_owned(), target: ActivityTarget::Tool };
+    let options = windlass_loom::LoomOptions {
         tools: ["http", "model"].map(str::to_owned).to_vec(),
         activities: ["processor", "search", "calculator"].map(activity).to_vec(),
         ..Default::default()
@@ -130,9 +130,9 @@ fn plan(name: &str) -> Plan {
 
 fn tools(case: &'static Case) -> Tools {
     let answers = |list: &'static [&'static str]| {
-        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let calls = std::sync::atomic::AtomicUsize::new(0);
         move |_| {
-            let at = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst).min(list.len().saturating_sub(1));
+            let at = calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst).min(list.len().saturating_sub(1));
             let body = list.get(at).map_or(Value::Null, |text| json(text));
             std::future::ready(TaskOutcome::success(Value::object([("statusCode", Value::Int(200)), ("body", body)])))
         }

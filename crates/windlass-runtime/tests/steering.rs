@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use support::audit::events;
 use support::plans::steps;
-use support::shop::{Shop, ended, seen};
+use support::shop::{Shop, ended, visible_end};
 use support::{in_time, loom};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
@@ -101,13 +101,13 @@ async fn a_restart_from_any_started_path_ends_as_the_original_run() {
         let engine = shop.engine(&store);
         let old = shop.old_run(&engine, &plans).await;
         assert_eq!(old.status, Status::Succeeded, "{name}: {:?}", old.error);
-        let before = shop.of("old");
+        let before = shop.calls_of("old");
         for (number, path) in begun(&store, "old").into_iter().enumerate() {
             let id = format!("new-{number}");
             let restart = RestartRequest { id: Some(id.clone()), ..from(&path) };
             let new = ended(engine.restart("old", restart.clone()).await).await;
-            assert_eq!(seen(&store, &new), seen(&store, &old), "{name} from {path}");
-            let again = shop.of(&id);
+            assert_eq!(visible_end(&store, &new), visible_end(&store, &old), "{name} from {path}");
+            let again = shop.calls_of(&id);
             let known: Vec<_> = again.iter().filter(|call| before.contains(call)).collect();
             assert_eq!(known.len(), again.len(), "{name} from {path}: nothing else is called");
             if in_order {
@@ -157,7 +157,7 @@ fn retry_cases() -> Vec<RetryCase> {
             "cells": {"type": "foreach", "foreach": "@range(0, 4)", "actions": {
                 "one": {"type": "activity", "inputs": {"activityName": "count", "input": ["@items('rows')", "@items('cells')"]}, "retry": {"type": "none"}}}}}}},
         "outputs": {"rows": "@length(outputs('rows'))"}}"#;
-    let beside = r#"{"actions": {
+    let parallel = r#"{"actions": {
         "both": {"type": "parallel", "actions": {
             "left": {"type": "scope", "actions": {
                 "l1": {"type": "activity", "inputs": {"activityName": "count", "input": "l1"}, "retry": {"type": "none"}},
@@ -200,7 +200,7 @@ fn retry_cases() -> Vec<RetryCase> {
         },
         RetryCase {
             name: "one of two branches",
-            plans: vec![loom(beside)],
+            plans: vec![loom(parallel)],
             broken: &[r#""l2""#],
             status: Status::Failed,
             again: &["both.left.l2"],
@@ -254,7 +254,7 @@ async fn a_retry_calls_only_failed_tasks_and_those_that_depend_on_them() {
         // The end is that of a run in which nothing was ever broken.
         let (other, whole) = (Arc::new(MemoryStore::new()), Shop::default());
         let undisturbed = whole.old_run(&whole.engine(&other), &plans).await;
-        assert_eq!(seen(&store, &new), seen(&other, &undisturbed), "{name}");
+        assert_eq!(visible_end(&store, &new), visible_end(&other, &undisturbed), "{name}");
         let nothing = engine.retry_failed("new", None).await.err();
         assert!(matches!(nothing, Some(RuntimeError::NothingFailed(_))), "{name}: {nothing:?}");
         assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
@@ -357,11 +357,11 @@ async fn impossible_restarts_are_refused_with_a_reason() {
     let second = RestartRequest { occurrence: Some(2), ..from("loop[2]") };
     let often = message(engine.restart("old", second).await.err());
     assert_eq!(often, "`loop[2]` has begun once in the run `old`, so there is no occurrence 2");
-    let nobody = engine.restart("nobody", from("loop")).await.err();
-    assert!(matches!(nobody, Some(RuntimeError::NoSuchRun(_))), "{nobody:?}");
-    let taken = RestartRequest { id: Some("old".to_owned()), ..from("loop") };
-    let taken = engine.restart("old", taken).await.err();
-    assert!(matches!(taken, Some(RuntimeError::RunExists(_))), "{taken:?}");
+    let unknown = engine.restart("nobody", from("loop")).await.err();
+    assert!(matches!(unknown, Some(RuntimeError::NoSuchRun(_))), "{unknown:?}");
+    let existing = RestartRequest { id: Some("old".to_owned()), ..from("loop") };
+    let existing = engine.restart("old", existing).await.err();
+    assert!(matches!(existing, Some(RuntimeError::RunExists(_))), "{existing:?}");
 
     let (plan, _) = engine.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
     let open = in_time(engine.start(plan, Value::Null, support::named("open"))).await.expect("started");
@@ -386,7 +386,7 @@ async fn a_trimmed_part_of_the_journal_cannot_be_restarted() {
     assert!(matches!(error, Some(RuntimeError::BeganBefore { tick, .. }) if tick > 0), "{error:?}");
     let late = RestartRequest { id: Some("late".to_owned()), ..from("loop[39]") };
     let late = ended(engine.restart("old", late).await).await;
-    assert_eq!(seen(&store, &late), seen(&store, &old));
+    assert_eq!(visible_end(&store, &late), visible_end(&store, &old));
     assert_eq!(shop.paths_of("late"), ["loop[39].call", "last"]);
 }
 
@@ -420,11 +420,11 @@ async fn a_retry_of_a_cancelled_run_continues_where_it_was_cancelled() {
     let (plan, _) = engine.add_plan(plan).expect("a plan");
     let mut old = in_time(engine.start(plan, Value::Null, support::named("old"))).await.expect("started");
     support::until(|| begun(&store, "old").contains("wait")).await;
-    engine.request("old", "c", windlass_runtime::Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+    engine.request("old", "c", windlass_runtime::RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
     in_time(old.wait()).await.expect("an end");
     assert_eq!(store.run("old").expect("readable").map(|row| row.status), Some(RunStatus::Cancelled));
     let mut new = in_time(engine.retry_failed("old", Some("new".to_owned()))).await.expect("retried");
-    let go = windlass_runtime::Request::Signal { name: "go".to_owned(), payload: Value::Null };
+    let go = windlass_runtime::RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
     engine.request("new", "g", go).expect("asked");
     assert_eq!(in_time(new.wait()).await.expect("an end").status, Status::Succeeded);
     assert_eq!(shop.paths_of("new"), ["last"]);
@@ -440,7 +440,7 @@ async fn life(store: &Arc<MemoryStore>, shop: &Shop, make: &ForkKind) -> Result<
         ForkKind::Restart(path) => in_time(engine.restart("old", RestartRequest { id, ..from(path) })).await,
     };
     let report = in_time(made?.wait()).await?;
-    Ok(seen(store, &report))
+    Ok(visible_end(store, &report))
 }
 
 enum ForkKind {
@@ -489,8 +489,8 @@ async fn a_new_run_survives_a_crash_at_every_commit() {
             assert!(times.values().all(|times| *times <= 2), "{name}, crash {at}: {times:?}");
             if matches!(make, ForkKind::Retry) {
                 let called: BTreeSet<&str> = times.keys().map(|path| &**path).collect();
-                let wanted = ["all[2].one", "all[2].two", "all[5].one", "all[5].two", "sum"];
-                assert_eq!(called, BTreeSet::from(wanted), "{name}, crash {at}");
+                let expected_paths = ["all[2].one", "all[2].two", "all[5].one", "all[5].two", "sum"];
+                assert_eq!(called, BTreeSet::from(expected_paths), "{name}, crash {at}");
             }
             assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
             if !crashed && (at, after) != (1, false) {

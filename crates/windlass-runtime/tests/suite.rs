@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod concurrent_starts;
-mod carried;
+mod portable_snapshots;
 mod children;
 mod control_loop;
 mod crash_every_commit;
@@ -11,7 +11,7 @@ mod definitions;
 mod engine;
 mod events;
 mod forms;
-mod held;
+mod held_runs;
 mod leases;
 mod loom_actions;
 mod loom_loops;
@@ -22,6 +22,6 @@ mod references;
 mod seed_as_written;
 mod support;
 mod triggers;
-mod unfinished;
+mod continued_operations;
 mod in_memory;
 mod waiting;

@@ -8,9 +8,9 @@ use support::audit::audit;
 use support::plans::steps;
 use support::{World, engine, in_time, json};
 use windlass_core::plan::{ExpressionSource, Plan, SourceSpan, Trigger};
-use windlass_runtime::{Engine, RuntimeError, TriggerOptions, Triggered};
+use windlass_runtime::{RuntimeEngine, RuntimeError, TriggerOptions, DeliveryRuns};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
-use windlass_value::{Mode, Value, to_json};
+use windlass_value::{ExpressionMode, Value, to_json};
 
 /// One effect with the run's input; the trigger takes what is on and splits `items`.
 fn split_plan(split: Option<&str>) -> Plan {
@@ -20,8 +20,8 @@ fn split_plan(split: Option<&str>) -> Plan {
     let mut add = |source: &str, mode| {
         plan.add_expression(ExpressionSource { language: "wdl".into(), source: Value::from(source), mode, span })
     };
-    let conditions = vec![add("@triggerBody().on", Mode::Condition)];
-    let split = split.map(|source| add(source, Mode::Value));
+    let conditions = vec![add("@triggerBody().on", ExpressionMode::Condition)];
+    let split = split.map(|source| add(source, ExpressionMode::Value));
     plan.triggers.push(Trigger {
         name: "Manual".into(),
         kind: "request".into(),
@@ -34,14 +34,14 @@ fn split_plan(split: Option<&str>) -> Plan {
     plan
 }
 
-async fn deliver(engine: &Engine, plan: &Plan, input: &str, delivery: &str) -> Result<Triggered, RuntimeError> {
+async fn deliver(engine: &RuntimeEngine, plan: &Plan, input: &str, delivery: &str) -> Result<DeliveryRuns, RuntimeError> {
     let (hash, _) = engine.add_plan(plan.clone())?;
     let options = TriggerOptions { delivery: Some(delivery.to_owned()), ..TriggerOptions::default() };
     in_time(engine.trigger(hash, "manual", json(input), options)).await
 }
 
 /// What each of them saw.
-async fn ends(triggered: Triggered) -> Result<Vec<(String, String)>, RuntimeError> {
+async fn ends(triggered: DeliveryRuns) -> Result<Vec<(String, String)>, RuntimeError> {
     let mut ends = Vec::new();
     for mut handle in triggered.runs {
         let report = in_time(handle.wait()).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, loom, named, options, until};
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Request, request};
+use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, request};
 use windlass_store::{MemoryStore, RunRow, RunStatus, StoreRead};
 use windlass_value::Value;
 
@@ -16,7 +16,7 @@ fn row(store: &MemoryStore, run: &str) -> RunRow {
     store.run(run).expect("readable").expect("there")
 }
 
-async fn begin(engine: &Engine, plan: Plan, id: &str) {
+async fn begin(engine: &RuntimeEngine, plan: Plan, id: &str) {
     let (hash, _) = engine.add_plan(plan).expect("a plan");
     engine.start(hash, Value::Null, named(id)).await.expect("started");
 }
@@ -32,13 +32,13 @@ fn asks(limit: &str) -> Plan {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_it_is_doing_is_listed_as_it_changes() {
+async fn the_listed_status_follows_the_run() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = engine(&store, &world);
     begin(&engine, asks(""), "r").await;
     until(|| row(&store, "r").status == RunStatus::Waiting).await;
     assert!(row(&store, "r").owner.is_some(), "it was not let go of for that");
-    let go = Request::Signal { name: "go".to_owned(), payload: Value::Null };
+    let go = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
     engine.request("r", "one", go).expect("kept");
     until(|| row(&store, "r").status == RunStatus::Running).await;
     world.open("after");
@@ -46,22 +46,22 @@ async fn what_it_is_doing_is_listed_as_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_delay_is_a_wait_too_and_the_store_knows_its_end() {
+async fn a_long_delay_is_listed_as_waiting_with_its_timer() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let engine = engine(&store, &world);
     let plan = loom(r#"{"actions": {"hold": {"type": "wait", "inputs": {"interval": "PT1H"}}}}"#);
     begin(&engine, plan, "r").await;
     until(|| row(&store, "r").status == RunStatus::Waiting).await;
     assert!(row(&store, "r").timer.is_some() && row(&store, "r").owner.is_some());
-    engine.request("r", "one", Request::Pause).expect("kept");
+    engine.request("r", "one", RunRequest::Pause).expect("kept");
     until(|| row(&store, "r").status == RunStatus::Paused).await;
     assert_eq!(row(&store, "r").timer, None, "one that is paused is not woken");
-    engine.request("r", "two", Request::Resume).expect("kept");
+    engine.request("r", "two", RunRequest::Resume).expect("kept");
     until(|| row(&store, "r").status == RunStatus::Waiting && row(&store, "r").timer.is_some()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_time_of_one_whose_process_died_while_it_waited_comes_all_the_same() {
+async fn the_timer_of_a_waiting_run_fires_after_its_process_died() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
     let dead = engine(&store, &world);
     begin(&dead, asks(r#", "limit": {"timeout": "PT0.5S"}"#), "timed").await;
@@ -72,7 +72,7 @@ async fn the_time_of_one_whose_process_died_while_it_waited_comes_all_the_same()
     let living = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
     until(|| row(&store, "timed").status.is_final()).await;
     assert_eq!(row(&store, "told").status, RunStatus::Waiting);
-    request(&*store, "told", "one", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+    request(&*store, "told", "one", RunRequest::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
     until(|| row(&store, "told").status == RunStatus::Succeeded).await;
     drop(living);
 }

@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass_core::Program;
 use windlass_core::plan::{Plan, Trigger};
-use windlass_runtime::{CalledBy, Engine, RuntimeError, real_now};
+use windlass_runtime::{CallerDefinition, RuntimeEngine, RuntimeError, real_now};
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
-use windlass_syntax::{Report, Severity};
+use windlass_syntax::{DiagnosticReport, Severity};
 use windlass_triggers::Schedule;
-use windlass_triggers::schedule::NEVER;
+use windlass_triggers::schedule::NEVER_FIRES;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
-use crate::api::take::{NAME_RULES, is_definition_name, is_path_segment, shown};
+use crate::api::extract::{NAME_RULES, is_definition_name, is_path_segment, printable};
 use crate::problem::codes;
 use crate::triggers::settings;
-use crate::{Catalog, Compiler, Draft, Registered};
+use crate::{DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
 
 pub(crate) const DEFINITION: &str = "definition";
 pub(crate) const VERSION: &str = "version";
@@ -44,19 +44,19 @@ pub struct Definition {
     /// When they were last let do so again.
     pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
-    begun: Begun,
+    trigger_starts: TriggerStarts,
     /// When it was taken away from starts. Its versions stay, for runs that have them.
     pub removed_at: Option<Timestamp>,
     revision: u64,
 }
 
 /// Since when each trigger is as it is, whatever else versions have changed. By its name in small letters.
-type Begun = BTreeMap<String, Timestamp>;
+type TriggerStarts = BTreeMap<String, Timestamp>;
 
 impl Definition {
     /// Since when a trigger of it is as it is: what was due before is no concern of it.
-    pub(crate) fn since(&self, trigger: &str) -> Timestamp {
-        self.begun.get(&trigger.to_lowercase()).copied().unwrap_or(self.current.registered_at)
+    pub(crate) fn trigger_start(&self, trigger: &str) -> Timestamp {
+        self.trigger_starts.get(&trigger.to_lowercase()).copied().unwrap_or(self.current.registered_at)
     }
 }
 
@@ -76,13 +76,13 @@ pub struct Version {
 
 impl Version {
     pub fn plan(&self) -> BlobHash {
-        hash_of(&self.hash).unwrap_or(BlobHash([0; 32]))
+        parse_hash(&self.hash).unwrap_or(BlobHash([0; 32]))
     }
 }
 
 /// A record of the kind [`DEFINITION`].
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct DefinitionRecord {
     current: u64,
     versions: u64,
     enabled: bool,
@@ -91,20 +91,20 @@ struct Kept {
     /// Names and kinds.
     triggers: Vec<(Arc<str>, Arc<str>)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    begun: Begun,
+    begun: TriggerStarts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     removed_at: Option<Timestamp>,
 }
 
-impl Kept {
-    fn of(definition: &Definition) -> Kept {
-        Kept {
+impl DefinitionRecord {
+    fn from_definition(definition: &Definition) -> DefinitionRecord {
+        DefinitionRecord {
             current: definition.current.version,
             versions: definition.versions,
             enabled: definition.enabled,
             enabled_at: definition.enabled_at,
             triggers: definition.triggers.clone(),
-            begun: definition.begun.clone(),
+            begun: definition.trigger_starts.clone(),
             removed_at: definition.removed_at,
         }
     }
@@ -112,55 +112,55 @@ impl Kept {
 
 /// A record of the kind [`PLAN`].
 #[derive(Serialize, Deserialize)]
-struct OfPlan {
+struct PlanRecord {
     name: Arc<str>,
     version: u64,
 }
 
 /// What became of a registration.
-pub struct Registration {
+pub struct RegistrationResult {
     pub definition: Definition,
     pub program: Arc<Program>,
-    pub warnings: Vec<Report>,
+    pub warnings: Vec<DiagnosticReport>,
     /// It is not what starts took before.
-    pub new: bool,
+    pub is_new: bool,
 }
 
 /// Why a definition could not be registered.
-pub enum Unregistered {
+pub enum RegistrationError {
     /// It has these problems.
-    Invalid(Vec<Report>),
+    Invalid(Vec<DiagnosticReport>),
     Refused(RuntimeError),
 }
 
-impl<E: Into<RuntimeError>> From<E> for Unregistered {
-    fn from(error: E) -> Unregistered {
-        Unregistered::Refused(error.into())
+impl<E: Into<RuntimeError>> From<E> for RegistrationError {
+    fn from(error: E) -> RegistrationError {
+        RegistrationError::Refused(error.into())
     }
 }
 
 /// What is registered, in the store and at hand.
 pub struct Definitions {
-    known: RwLock<Known>,
+    index: RwLock<DefinitionIndex>,
     changed: watch::Sender<u64>,
     /// What is wrong with the file of a definition, where definitions are files.
-    problems: RwLock<BTreeMap<Arc<str>, Vec<Report>>>,
+    problems: RwLock<BTreeMap<Arc<str>, Vec<DiagnosticReport>>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct DefinitionIndex {
     definitions: BTreeMap<Arc<str>, Arc<Definition>>,
     /// Those that nothing starts any more.
     removed: BTreeMap<Arc<str>, Arc<Definition>>,
     plans: BTreeMap<BlobHash, (Arc<str>, u64)>,
 }
 
-impl Known {
+impl DefinitionIndex {
     /// Of those who write at the same time, the last to come here need not be the last that wrote.
-    fn put(&mut self, definition: Definition) {
+    fn insert(&mut self, definition: Definition) {
         let name = definition.name.clone();
-        let known = self.definitions.get(&name).or_else(|| self.removed.get(&name));
-        if known.is_some_and(|known| known.revision > definition.revision) {
+        let previous = self.definitions.get(&name).or_else(|| self.removed.get(&name));
+        if previous.is_some_and(|known| known.revision > definition.revision) {
             return;
         }
         let (to, from) = match definition.removed_at {
@@ -174,79 +174,79 @@ impl Known {
 
 impl Default for Definitions {
     fn default() -> Definitions {
-        Definitions { known: RwLock::default(), changed: watch::Sender::new(0), problems: RwLock::default() }
+        Definitions { index: RwLock::default(), changed: watch::Sender::new(0), problems: RwLock::default() }
     }
 }
 
 impl Definitions {
     /// All that the store has. Plans are loaded when they are asked for.
-    pub fn load(engine: &Engine) -> Result<Definitions, StoreError> {
+    pub fn load(engine: &RuntimeEngine) -> Result<Definitions, StoreError> {
         let store = engine.store().as_ref();
         let definitions = Definitions::default();
-        let mut known = Known::default();
+        let mut index = DefinitionIndex::default();
         each_record(store, PLAN, |record| {
-            if let (Some(hash), Ok(of)) = (hash_of(&record.key), serde_json::from_slice::<OfPlan>(&record.body)) {
-                known.plans.insert(hash, (of.name, of.version));
+            if let (Some(hash), Ok(plan_record)) = (parse_hash(&record.key), serde_json::from_slice::<PlanRecord>(&record.body)) {
+                index.plans.insert(hash, (plan_record.name, plan_record.version));
             }
             Ok(())
         })?;
         each_record(store, DEFINITION, |record| {
-            let definition = definition_of(store, &record)?;
+            let definition = decode_definition(store, &record)?;
             if definition.removed_at.is_none() {
                 engine.name_plan(&definition.name, definition.current.plan());
             }
-            known.put(definition);
+            index.insert(definition);
             Ok(())
         })?;
-        *definitions.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        *definitions.index.write().unwrap_or_else(PoisonError::into_inner) = index;
         Ok(definitions)
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn index(&self) -> RwLockReadGuard<'_, DefinitionIndex> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<Definition>> {
-        self.known().definitions.get(name).cloned()
+        self.index().definitions.get(name).cloned()
     }
 
     /// One that was removed, and not registered again since.
     pub(crate) fn removed(&self, name: &str) -> Option<Arc<Definition>> {
-        self.known().removed.get(name).cloned()
+        self.index().removed.get(name).cloned()
     }
 
     /// In order of their names, those after one of them.
     pub(crate) fn after(&self, after: &str, fits: impl Fn(&Definition) -> bool, limit: usize) -> Vec<Arc<Definition>> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let known = self.known();
-        let rest = known.definitions.range::<str, _>((Excluded(after), Unbounded));
+        let index = self.index();
+        let rest = index.definitions.range::<str, _>((Excluded(after), Unbounded));
         rest.map(|(_, definition)| definition).filter(|definition| fits(definition)).take(limit).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Definition>> {
-        self.known().definitions.values().cloned().collect()
+        self.index().definitions.values().cloned().collect()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        self.known().definitions.keys().map(ToString::to_string).collect()
+        self.index().definitions.keys().map(ToString::to_string).collect()
     }
 
     /// Which version of which definition a plan is.
-    pub(crate) fn of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
-        self.known().plans.get(plan).cloned()
+    pub(crate) fn version_of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
+        self.index().plans.get(plan).cloned()
     }
 
     /// The file of this definition has these problems, or no longer any. What was registered stays.
-    pub fn tell_problems(&self, name: &Arc<str>, problems: Vec<Report>) {
-        let mut told = self.problems.write().unwrap_or_else(PoisonError::into_inner);
+    pub fn set_problems(&self, name: &Arc<str>, problems: Vec<DiagnosticReport>) {
+        let mut stored = self.problems.write().unwrap_or_else(PoisonError::into_inner);
         match problems.is_empty() {
-            true => drop(told.remove(name)),
-            false => drop(told.insert(name.clone(), problems)),
+            true => drop(stored.remove(name)),
+            false => drop(stored.insert(name.clone(), problems)),
         }
     }
 
     /// What is wrong with files of definitions: also of such that were never registered.
-    pub(crate) fn problems(&self) -> BTreeMap<Arc<str>, Vec<Report>> {
+    pub(crate) fn problems(&self) -> BTreeMap<Arc<str>, Vec<DiagnosticReport>> {
         self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -259,7 +259,7 @@ impl Definitions {
     pub(crate) fn version(&self, store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
         match self.get(name).filter(|definition| definition.current.version == version) {
             Some(definition) => Ok(Some(definition.current.clone())),
-            None => version_of(store, name, version),
+            None => read_version(store, name, version),
         }
     }
 
@@ -274,7 +274,7 @@ impl Definitions {
         let newest = self.get(name).or_else(|| self.removed(name)).map_or(0, |definition| definition.versions);
         let below = newest.min(before.saturating_sub(1));
         let numbers = (1..=below).rev().take(limit as usize);
-        numbers.filter_map(|number| version_of(store, name, number).transpose()).collect()
+        numbers.filter_map(|number| read_version(store, name, number).transpose()).collect()
     }
 
     /// Registers what the compiler makes of a draft. Blocking: compiles and writes.
@@ -283,52 +283,52 @@ impl Definitions {
     /// that the text has itself.
     pub fn register(
         &self,
-        engine: &Engine,
-        compiler: &dyn Compiler,
-        draft: &Draft,
+        engine: &RuntimeEngine,
+        compiler: &dyn DefinitionCompiler,
+        draft: &DefinitionDraft,
         labels: BTreeMap<String, String>,
         by: &str,
-    ) -> Result<Registration, Unregistered> {
-        let view = View { definitions: self, engine };
-        let compiled = compiler.compile(draft, &view).map_err(Unregistered::Invalid)?;
-        let unfit = unfit(&compiled.plan);
-        if !unfit.is_empty() {
-            return Err(Unregistered::Invalid(unfit));
+    ) -> Result<RegistrationResult, RegistrationError> {
+        let view = CompilerView { definitions: self, engine };
+        let compiled = compiler.compile(draft, &view).map_err(RegistrationError::Invalid)?;
+        let problems = check_servable(&compiled.plan);
+        if !problems.is_empty() {
+            return Err(RegistrationError::Invalid(problems));
         }
-        let (hash, program) = engine.add_plan(labelled(compiled.plan, labels))?;
-        let kept = self.keep(engine, &program.plan, hash, by);
+        let (hash, program) = engine.add_plan(with_labels(compiled.plan, labels))?;
+        let stored = self.store_version(engine, &program.plan, hash, by);
         // Calls take the one that starts take: of two that were registered at the same time, and also if this one was not.
         match self.get(&program.plan.name) {
             Some(newest) => engine.name_plan(&newest.name, newest.current.plan()),
             None => engine.forget_name(&program.plan.name),
         }
-        let (definition, new) = kept?;
-        Ok(Registration { definition, program, warnings: compiled.warnings, new })
+        let (definition, new) = stored?;
+        Ok(RegistrationResult { definition, program, warnings: compiled.warnings, is_new: new })
     }
 
     /// Makes a plan the one that starts of its name take. The same plan again is the same version.
-    fn keep(&self, engine: &Engine, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
+    fn store_version(&self, engine: &RuntimeEngine, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
         let store = engine.store().as_ref();
-        let labels = CalledBy::plan(plan).labels;
+        let labels = CallerDefinition::from_plan(plan).labels;
         let labels: BTreeMap<String, String> =
             labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         for _ in 0..MAX_TRIES {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
-            let before = before.map(|record| definition_of(store, &record)).transpose()?;
+            let before = before.map(|record| decode_definition(store, &record)).transpose()?;
             // One that was removed goes on counting its versions, and is like a new one else.
-            let there = before.as_ref().filter(|before| before.removed_at.is_none());
-            let known = store.record(PLAN, &hash.to_string())?;
-            let known: Option<OfPlan> = known.and_then(|record| serde_json::from_slice(&record.body).ok());
-            if let Some(same) = there.filter(|before| before.current.hash == hash.to_string()) {
-                self.learn(same.clone());
+            let active = before.as_ref().filter(|before| before.removed_at.is_none());
+            let plan_record = store.record(PLAN, &hash.to_string())?;
+            let plan_record: Option<PlanRecord> = plan_record.and_then(|record| serde_json::from_slice(&record.body).ok());
+            if let Some(same) = active.filter(|before| before.current.hash == hash.to_string()) {
+                self.index_definition(same.clone());
                 return Ok((same.clone(), false));
             }
             let versions = before.as_ref().map_or(0, |before| before.versions);
             let mut changes = Vec::new();
-            let version = match &known {
+            let version = match &plan_record {
                 // What was registered before is that version again.
-                Some(known) => version_of(store, &plan.name, known.version)?,
+                Some(known) => read_version(store, &plan.name, known.version)?,
                 None => None,
             };
             let version = match version {
@@ -342,29 +342,29 @@ impl Definitions {
                         by: by.into(),
                         labels: labels.clone(),
                     };
-                    let of = OfPlan { name: plan.name.clone(), version: version.version };
+                    let plan_record = PlanRecord { name: plan.name.clone(), version: version.version };
                     let key = version_key(&plan.name, version.version);
-                    changes.push(RecordChange::put(VERSION, &key, json(&version), now).expecting(0));
-                    changes.push(RecordChange::put(PLAN, &hash.to_string(), json(&of), now));
+                    changes.push(RecordChange::put(VERSION, &key, to_json_bytes(&version), now).with_expected_revision(0));
+                    changes.push(RecordChange::put(PLAN, &hash.to_string(), to_json_bytes(&plan_record), now));
                     version
                 }
             };
             let triggers: Vec<_> = plan.triggers.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
-            let kept = Kept {
+            let stored = DefinitionRecord {
                 current: version.version,
                 versions: versions.max(version.version),
-                enabled: there.is_none_or(|before| before.enabled),
-                enabled_at: there.and_then(|before| before.enabled_at),
+                enabled: active.is_none_or(|before| before.enabled),
+                enabled_at: active.and_then(|before| before.enabled_at),
                 triggers,
-                begun: begun(engine, there, plan, now),
+                begun: trigger_starts(engine, active, plan, now),
                 removed_at: None,
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
-            changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
+            changes.push(RecordChange::put(DEFINITION, &plan.name, to_json_bytes(&stored), now).with_expected_revision(expected));
             if store.change_records(changes)? {
-                self.learn_newest(store, &plan.name)?;
+                self.reload_definition(store, &plan.name)?;
                 // The revision is of no use to whoever asked: somebody may have registered another since.
-                return Ok((made(plan.name.clone(), version, kept, 0), true));
+                return Ok((build_definition(plan.name.clone(), version, stored, 0), true));
             }
         }
         let why = format!("`{}` was changed by others {MAX_TRIES} times meanwhile", plan.name);
@@ -375,7 +375,7 @@ impl Definitions {
     pub fn enable(&self, store: &dyn Store, name: &str, enabled: bool) -> Result<Option<Definition>, StoreError> {
         for _ in 0..MAX_TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
-            let mut definition = definition_of(store, &record)?;
+            let mut definition = decode_definition(store, &record)?;
             if definition.removed_at.is_some() {
                 return Ok(None);
             }
@@ -383,34 +383,34 @@ impl Definitions {
                 definition.enabled = enabled;
                 let now = real_now();
                 definition.enabled_at = Some(now).filter(|_| enabled).or(definition.enabled_at);
-                let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
-                if !store.change_records(vec![change.expecting(record.revision)])? {
+                let change = RecordChange::put(DEFINITION, name, to_json_bytes(&DefinitionRecord::from_definition(&definition)), now);
+                if !store.change_records(vec![change.with_expected_revision(record.revision)])? {
                     continue;
                 }
             }
-            self.learn_newest(store, name)?;
+            self.reload_definition(store, name)?;
             return Ok(Some(definition));
         }
         Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {MAX_TRIES} times meanwhile")))
     }
 
     /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
-    pub(crate) fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
+    pub(crate) fn remove(&self, engine: &RuntimeEngine, name: &str) -> Result<Option<Definition>, StoreError> {
         let store = engine.store().as_ref();
         for _ in 0..MAX_TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
-            let mut definition = definition_of(store, &record)?;
+            let mut definition = decode_definition(store, &record)?;
             if definition.removed_at.is_some() {
                 return Ok(None);
             }
             let now = real_now();
             definition.removed_at = Some(now);
-            let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
-            let mut changes = vec![change.expecting(record.revision)];
-            changes.extend(settings::forgetting_all(store, name)?);
+            let change = RecordChange::put(DEFINITION, name, to_json_bytes(&DefinitionRecord::from_definition(&definition)), now);
+            let mut changes = vec![change.with_expected_revision(record.revision)];
+            changes.extend(settings::removals_for_definition(store, name)?);
             if store.change_records(changes)? {
                 engine.forget_name(name);
-                self.learn_newest(store, name)?;
+                self.reload_definition(store, name)?;
                 return Ok(Some(definition));
             }
         }
@@ -418,19 +418,19 @@ impl Definitions {
     }
 
     /// As the store has it now.
-    fn learn_newest(&self, store: &dyn Store, name: &str) -> Result<(), StoreError> {
+    fn reload_definition(&self, store: &dyn Store, name: &str) -> Result<(), StoreError> {
         if let Some(record) = store.record(DEFINITION, name)? {
-            self.learn(definition_of(store, &record)?);
+            self.index_definition(decode_definition(store, &record)?);
         }
         Ok(())
     }
 
-    fn learn(&self, definition: Definition) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+    fn index_definition(&self, definition: Definition) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let plan = definition.current.plan();
-        known.plans.insert(plan, (definition.name.clone(), definition.current.version));
-        known.put(definition);
-        drop(known);
+        index.plans.insert(plan, (definition.name.clone(), definition.current.version));
+        index.insert(definition);
+        drop(index);
         self.changed.send_modify(|number| *number += 1);
     }
 
@@ -440,18 +440,18 @@ impl Definitions {
     }
 
     /// What compilers may look at.
-    pub(crate) fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
-        View { definitions: self, engine }
+    pub(crate) fn catalog<'a>(&'a self, engine: &'a RuntimeEngine) -> impl DefinitionCatalog + 'a {
+        CompilerView { definitions: self, engine }
     }
 }
 
 /// What a server cannot do with a plan that could run: names that no address and no key can hold, times that never come.
-fn unfit(plan: &Plan) -> Vec<Report> {
-    let report = |message: String, hint: &str| Report {
+fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
+    let report = |message: String, hint: &str| DiagnosticReport {
         code: codes::INVALID_DEFINITION,
         severity: Severity::Error,
         message,
-        file: shown(&plan.name),
+        file: printable(&plan.name),
         line: 1,
         column: 1,
         end_line: 1,
@@ -460,31 +460,31 @@ fn unfit(plan: &Plan) -> Vec<Report> {
     };
     let mut found = Vec::new();
     if !is_definition_name(&plan.name) {
-        found.push(report(format!("{:?} cannot be the name of a definition", shown(&plan.name)), NAME_RULES));
+        found.push(report(format!("{:?} cannot be the name of a definition", printable(&plan.name)), NAME_RULES));
     }
     for trigger in &plan.triggers {
         if !is_path_segment(&trigger.name) {
-            found.push(report(format!("{:?} cannot be the name of a trigger", shown(&trigger.name)), NAME_RULES));
+            found.push(report(format!("{:?} cannot be the name of a trigger", printable(&trigger.name)), NAME_RULES));
         }
-        if Schedule::of(trigger, real_now()).is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.comes())) {
-            let message = format!("the trigger `{}`: {NEVER}", shown(&trigger.name));
+        if Schedule::from_trigger(trigger, real_now()).is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.ever_fires())) {
+            let message = format!("the trigger `{}`: {NEVER_FIRES}", printable(&trigger.name));
             found.push(report(message, "look at the interval and the days of its recurrence"));
         }
     }
     found
 }
 
-struct View<'a> {
+struct CompilerView<'a> {
     definitions: &'a Definitions,
-    engine: &'a Engine,
+    engine: &'a RuntimeEngine,
 }
 
-impl Catalog for View<'_> {
-    fn newest(&self, name: &str) -> Option<Registered> {
+impl DefinitionCatalog for CompilerView<'_> {
+    fn newest(&self, name: &str) -> Option<RegisteredVersion> {
         let definition = self.definitions.get(name)?;
         let plan = definition.current.plan();
         let program = self.engine.program(&plan).ok()?;
-        Some(Registered {
+        Some(RegisteredVersion {
             name: definition.name.clone(),
             version: definition.current.version,
             dialect: definition.current.dialect.clone(),
@@ -501,32 +501,32 @@ impl Catalog for View<'_> {
 fn each_record(
     store: &dyn Store,
     kind: &str,
-    mut seen: impl FnMut(RecordRow) -> Result<(), StoreError>,
+    mut visit: impl FnMut(RecordRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut after = String::new();
     loop {
         let page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.key.clone();
-        page.into_iter().try_for_each(&mut seen)?;
+        page.into_iter().try_for_each(&mut visit)?;
     }
 }
 
-fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, StoreError> {
-    let kept: Kept = serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
-    let current = version_of(store, &record.key, kept.current)?
-        .ok_or_else(|| unreadable(record, &format!("its version {} is missing", kept.current)))?;
-    Ok(made(record.key.as_str().into(), current, kept, record.revision))
+fn decode_definition(store: &dyn Store, record: &RecordRow) -> Result<Definition, StoreError> {
+    let stored: DefinitionRecord = serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
+    let current = read_version(store, &record.key, stored.current)?
+        .ok_or_else(|| unreadable(record, &format!("its version {} is missing", stored.current)))?;
+    Ok(build_definition(record.key.as_str().into(), current, stored, record.revision))
 }
 
-fn made(name: Arc<str>, current: Version, kept: Kept, revision: u64) -> Definition {
-    let Kept { versions, enabled, enabled_at, triggers, begun, removed_at, .. } = kept;
-    Definition { name, current, versions, enabled, enabled_at, triggers, begun, removed_at, revision }
+fn build_definition(name: Arc<str>, current: Version, stored: DefinitionRecord, revision: u64) -> Definition {
+    let DefinitionRecord { versions, enabled, enabled_at, triggers, begun, removed_at, .. } = stored;
+    Definition { name, current, versions, enabled, enabled_at, triggers, trigger_starts: begun, removed_at, revision }
 }
 
 /// A trigger that another version had as it is now goes on where that one was: whoever registers often must not keep it
 /// from firing, and what was missed is made up for. Any other begins now, also one that an older version had.
-fn begun(engine: &Engine, before: Option<&Definition>, plan: &Plan, now: Timestamp) -> Begun {
+fn trigger_starts(engine: &RuntimeEngine, before: Option<&Definition>, plan: &Plan, now: Timestamp) -> TriggerStarts {
     let old = before.and_then(|before| engine.program(&before.current.plan()).ok());
     let same = |trigger: &Trigger| {
         let old = old.as_ref()?.plan.triggers.iter().find(|old| old.name.eq_ignore_ascii_case(&trigger.name))?;
@@ -534,13 +534,13 @@ fn begun(engine: &Engine, before: Option<&Definition>, plan: &Plan, now: Timesta
             |trigger: &Trigger| ["recurrence", "cron", "timeZone"].map(|name| trigger.settings.get(name).cloned());
         let is_same = old.kind == trigger.kind && times(old) == times(trigger);
         // A clock that was put back has registered it in times to come.
-        Some(before?.since(&trigger.name)).filter(|since| is_same && *since <= now)
+        Some(before?.trigger_start(&trigger.name)).filter(|since| is_same && *since <= now)
     };
     let one = |trigger: &Trigger| (trigger.name.to_lowercase(), same(trigger).unwrap_or(now));
     plan.triggers.iter().map(one).collect()
 }
 
-fn version_of(store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
+fn read_version(store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
     let Some(record) = store.record(VERSION, &version_key(name, version))? else { return Ok(None) };
     serde_json::from_slice(&record.body).map(Some).map_err(|error| unreadable(&record, &error.to_string()))
 }
@@ -551,7 +551,7 @@ fn unreadable(record: &RecordRow, why: &str) -> StoreError {
 }
 
 /// Where tools and workers find the labels of a definition.
-fn labelled(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
+fn with_labels(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
     if labels.is_empty() {
         return plan;
     }
@@ -569,13 +569,13 @@ fn version_key(name: &str, version: u64) -> String {
     format!("{name}\0{version:010}")
 }
 
-fn json<T: Serialize>(value: &T) -> Vec<u8> {
+fn to_json_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     // Writing into memory cannot fail, and every type here can be written.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
 /// A hash from its text.
-pub fn hash_of(text: &str) -> Option<BlobHash> {
+pub fn parse_hash(text: &str) -> Option<BlobHash> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

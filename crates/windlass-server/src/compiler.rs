@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_dialect::Registry;
-use windlass_syntax::Report;
+use windlass_dialect::DialectRegistry;
+use windlass_syntax::DiagnosticReport;
 use windlass_value::BlobHash;
 
 /// A definition as somebody hands it in.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct DefinitionDraft {
     /// The name to register it under, whatever the text calls itself.
     pub name: Option<String>,
     pub dialect: Option<String>,
@@ -17,34 +17,34 @@ pub struct Draft {
 }
 
 /// A definition that can run.
-pub struct Compiled {
+pub struct CompiledDraft {
     /// What it calls is pinned already.
     pub plan: Plan,
-    pub warnings: Vec<Report>,
+    pub warnings: Vec<DiagnosticReport>,
 }
 
 /// Compiles definitions. What they call or include comes from the catalog, never from a disk.
-pub trait Compiler: Send + Sync {
+pub trait DefinitionCompiler: Send + Sync {
     /// Every problem at once, if there is one.
-    fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>>;
+    fn compile(&self, draft: &DefinitionDraft, catalog: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>>;
 
     /// The dialects that definitions may be written in, and runs may have. None: any name may be one.
-    fn dialects(&self) -> &Registry {
-        static NONE: Registry = Registry::new();
+    fn dialects(&self) -> &DialectRegistry {
+        static NONE: DialectRegistry = DialectRegistry::new();
         &NONE
     }
 }
 
 /// What is registered, as far as a compiler may look.
-pub trait Catalog: Send + Sync {
-    fn newest(&self, name: &str) -> Option<Registered>;
+pub trait DefinitionCatalog: Send + Sync {
+    fn newest(&self, name: &str) -> Option<RegisteredVersion>;
     /// For hints.
     fn names(&self) -> Vec<String>;
 }
 
 /// One version of a definition.
 #[derive(Clone, Debug)]
-pub struct Registered {
+pub struct RegisteredVersion {
     pub name: Arc<str>,
     pub version: u64,
     pub dialect: Arc<str>,

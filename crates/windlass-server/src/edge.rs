@@ -17,19 +17,19 @@ use tracing::{Instrument, Span, debug, error, info_span};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
-use crate::audit::{BodyFacts, Line, Noted, Who};
-use crate::auth::gate::Passed;
-use crate::auth::{Declared, Peer, Scope, Seat};
+use crate::audit::{BodyFacts, AuditEntry, PendingEntry, AuditActor};
+use crate::auth::gate::AuthContext;
+use crate::auth::{AccessRule, Peer, TokenScope, TokenActivity};
 use crate::problem::codes;
-use crate::rate::too_many;
-use crate::{App, Problem, proxies};
-use bodies::{AtEnd, ClosableStreamBody, Watched};
+use crate::rate::rate_limited;
+use crate::{App, ApiProblem, proxies};
+use bodies::{OnBodyEnd, ClosableStreamBody, MeasuredBody};
 
 /// When a server that stops may be back.
 const RETRY_AFTER_S: u64 = 5;
 
 /// How long the stream of a token that was taken away may go on.
-const TOKENS_LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Path parameters in the audit log.
 const MAX_PARAMETER_CHARS: usize = 300;
@@ -44,13 +44,13 @@ const CLOSING_SSE: &[u8] = b"event: closing\ndata: {\"type\":\"closing\"}\n\n";
 const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 
 /// The outermost layer.
-pub(crate) async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn handle(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let asked = Arc::new(Asked::of(&app, &mut request).await);
+    let request_info = Arc::new(RequestInfo::from_request(&app, &mut request).await);
     // The route and never the path: what stands in its place may be anything.
-    let span = info_span!("request", method = asked.method.as_str(), route = asked.route(), status = Empty);
+    let span = info_span!("request", method = request_info.method.as_str(), route = request_info.route(), status = Empty);
     async move {
-        let answer = answered(&app, asked, request, next, began).await;
+        let answer = respond(&app, request_info, request, next, began).await;
         let (status, took_ms) = (answer.status().as_u16(), began.elapsed().as_millis() as u64);
         Span::current().record("status", status);
         debug!(status, took_ms, "request answered");
@@ -60,14 +60,14 @@ pub(crate) async fn edge(State(app): State<App>, mut request: Request, next: Nex
     .await
 }
 
-async fn answered(app: &App, asked: Arc<Asked>, request: Request, next: Next, began: Instant) -> Response {
+async fn respond(app: &App, request_info: Arc<RequestInfo>, request: Request, next: Next, began: Instant) -> Response {
     let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let answer = match admit(app, &request, &asked) {
-        Ok(()) => answer(app, &asked, request, next).await,
+    let answer = match admit(app, &request, &request_info) {
+        Ok(()) => run_handler(app, &request_info, request, next).await,
         Err(problem) => problem.into_response(),
     };
     let mut answer = as_problem(answer).await;
-    app.metrics.record_request(asked.route(), &asked.method, answer.status(), began.elapsed());
+    app.metrics.record_request(request_info.route(), &request_info.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
     if in_chunks {
         // A length beside the chunks is dropped before anybody here sees it. Whoever passes requests on may have gone by
@@ -78,7 +78,7 @@ async fn answered(app: &App, asked: Arc<Asked>, request: Request, next: Next, be
 }
 
 /// A request, as it is counted and noted.
-struct Asked {
+struct RequestInfo {
     at: Timestamp,
     method: Method,
     route: Option<MatchedPath>,
@@ -88,8 +88,8 @@ struct Asked {
     via: Option<Peer>,
 }
 
-impl Asked {
-    async fn of(app: &App, request: &mut Request) -> Asked {
+impl RequestInfo {
+    async fn from_request(app: &App, request: &mut Request) -> RequestInfo {
         let peer = request.extensions().get::<Peer>().copied();
         let client = peer.and_then(|peer| proxies::client(&app.options.proxies, peer.0.ip(), request.headers()));
         if let Some(client) = client {
@@ -103,7 +103,7 @@ impl Asked {
                 .collect(),
             Err(_) => Vec::new(),
         };
-        Asked {
+        RequestInfo {
             at: real_now(),
             method: request.method().clone(),
             route: request.extensions().get::<MatchedPath>().cloned(),
@@ -128,16 +128,16 @@ impl Asked {
     }
 
     /// What a worker has done, or gives back: that makes a stop shorter, not longer.
-    fn brings_back(&self) -> bool {
+    fn reports_job_result(&self) -> bool {
         matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/leave")
     }
 
-    fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
-        let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
-        let signed = passed.is_signed().then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
-        Line {
+    fn audit_entry(&self, auth: &AuthContext, status: Option<StatusCode>, body: Option<BodyFacts>) -> AuditEntry {
+        let actor = auth.identity().map(|identity| AuditActor { id: identity.id.clone(), name: identity.name.clone() });
+        let signed = auth.is_signed().then(|| AuditActor { id: "signature".to_owned(), name: "signature".to_owned() });
+        AuditEntry {
             at: self.at,
-            who: who.or(signed),
+            actor: actor.or(signed),
             from: self.from.map(|peer| peer.to_string()),
             via: self.via.map(|peer| peer.to_string()),
             method: self.method.to_string(),
@@ -150,190 +150,190 @@ impl Asked {
 }
 
 /// Before anything of the request is looked at.
-fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
+fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(), ApiProblem> {
     check_framing(request.headers())?;
     if request.version() == Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
-        return Err(Problem::bad_request("there is no `Host`").hint("say whom you ask: `Host: NAME`"));
+        return Err(ApiProblem::bad_request("there is no `Host`").hint("say whom you ask: `Host: NAME`"));
     }
-    app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
-    if app.is_draining() && asked.may_change() && !asked.brings_back() {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
+    app.controls().hosts.check(request.method(), request.uri(), request.headers())?;
+    if app.is_draining() && request_info.may_change() && !request_info.reports_job_result() {
+        return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
             .hint("nothing was done: ask again in a while")
             .retry_after(RETRY_AFTER_S));
     }
-    if app.audit.is_broken() && asked.may_change() {
+    if app.audit.is_broken() && request_info.may_change() {
         let detail = "the audit log cannot be written: nothing is changed until it can";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
+        return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
             .hint("look at the disk, then start the server again"));
     }
     Ok(())
 }
 
 /// Chunks and nothing around them: what else there may be is not undone here, but perhaps by somebody on the way.
-fn check_framing(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_framing(headers: &HeaderMap) -> Result<(), ApiProblem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(()) };
     match codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
         true => Ok(()),
-        false => Err(Problem::bad_request("the body comes in a coding other than chunks")
+        false => Err(ApiProblem::bad_request("the body comes in a coding other than chunks")
             .hint("send `Content-Length`, or `Transfer-Encoding: chunked` alone")),
     }
 }
 
-async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next) -> Response {
-    let passed = Passed::default();
-    request.extensions_mut().insert(passed.clone());
+async fn run_handler(app: &App, request_info: &Arc<RequestInfo>, mut request: Request, next: Next) -> Response {
+    let auth = AuthContext::default();
+    request.extensions_mut().insert(auth.clone());
     let (parts, body) = request.into_parts();
-    let (begun, limits) = (Begun::default(), &app.options.limits);
-    let (body, watched) = Watched::new(body, limits.max_request_time.to_std(), begun.at_end(app, asked, &passed));
-    let mut unheard = Unheard { app, asked, passed: &passed, body: &watched, begun: &begun, is_heard: false };
+    let (pending_entry, limits) = (PendingAuditEntry::default(), &app.options.limits);
+    let (body, digest) = MeasuredBody::new(body, limits.max_request_time.to_std(), pending_entry.on_body_end(app, request_info, &auth));
+    let mut guard = AbandonedCallGuard { app, request_info: asked: request_info, auth: &auth, body: &digest, pending_entry: &pending_entry, is_answered: false };
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(limits.max_response_time.to_std(), next.run(request)).await;
     let mut answer = answered
         .unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen", "max_answer_time"));
-    if watched.was_late() {
+    if digest.was_late() {
         answer = too_slow("the request did not arrive in time", "max_request_time");
     }
-    unheard.is_heard = true;
-    if asked.may_change() {
-        answer = noted(app, asked, &passed, (&watched, begun.take()), answer).await;
+    guard.is_answered = true;
+    if request_info.may_change() {
+        answer = write_audit_entry(app, request_info, &auth, (&digest, pending_entry.take()), answer).await;
     }
     match is_stream(&answer) {
-        true => stream(app, &passed, answer),
+        true => stream(app, &auth, answer),
         false => answer,
     }
 }
 
 /// A call whose line is on its way to the disk while the call itself is: both are waited for, one sync long.
 #[derive(Clone, Default)]
-struct Begun(Arc<Mutex<Option<Noted>>>);
+struct PendingAuditEntry(Arc<Mutex<Option<PendingEntry>>>);
 
-impl Begun {
+impl PendingAuditEntry {
     /// When all of the request has come, it is known who wants what. Whoever has only signed it is not looked at yet.
-    fn at_end(&self, app: &App, asked: &Arc<Asked>, passed: &Passed) -> AtEnd {
-        let (begun, app, asked, passed) = (self.clone(), app.clone(), asked.clone(), passed.clone());
+    fn on_body_end(&self, app: &App, request_info: &Arc<RequestInfo>, auth: &AuthContext) -> OnBodyEnd {
+        let (begun, app, asked, passed) = (self.clone(), app.clone(), request_info.clone(), auth.clone());
         Box::new(move |body| {
             let by_token =
-                matches!(passed.declared(), Some(Declared::Scope(Scope::Run | Scope::Control | Scope::Admin)));
-            if by_token && asked.may_change() && passed.who().is_some() {
-                let noted = app.audit.begin(&asked.line(&passed, None, body));
-                *begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(noted);
+                matches!(passed.declared(), Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin)));
+            if by_token && asked.may_change() && passed.identity().is_some() {
+                let entry = app.audit.begin_write(&asked.audit_entry(&passed, None, body));
+                *begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
             }
         })
     }
 
-    fn take(&self) -> Option<Noted> {
+    fn take(&self) -> Option<PendingEntry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// A call that is being done. Whoever hangs up before it is answered is noted all the same: what was asked may yet happen.
-struct Unheard<'a> {
+struct AbandonedCallGuard<'a> {
     app: &'a App,
-    asked: &'a Asked,
-    passed: &'a Passed,
-    body: &'a bodies::Seen,
-    begun: &'a Begun,
-    is_heard: bool,
+    request_info: &'a RequestInfo,
+    auth: &'a AuthContext,
+    body: &'a bodies::BodyDigest,
+    pending_entry: &'a PendingAuditEntry,
+    is_answered: bool,
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for AbandonedCallGuard<'_> {
     fn drop(&mut self) {
-        let may = |scope: Scope| self.passed.who().is_some_and(|who| who.may(scope));
-        let changes = match self.passed.declared() {
-            Some(Declared::Scope(scope @ (Scope::Run | Scope::Control | Scope::Admin))) => may(scope),
-            Some(Declared::Signed) => self.passed.is_admitted(),
+        let may = |scope: TokenScope| self.auth.identity().is_some_and(|who| who.may(scope));
+        let changes = match self.auth.declared() {
+            Some(AccessRule::Scope(scope @ (TokenScope::Run | TokenScope::Control | TokenScope::Admin))) => may(scope),
+            Some(AccessRule::Signed) => self.auth.is_admitted(),
             _ => false,
         };
-        if !self.is_heard && changes && self.asked.may_change() && self.begun.take().is_none() {
+        if !self.is_answered && changes && self.request_info.may_change() && self.pending_entry.take().is_none() {
             // Nobody is left to wait for it.
-            drop(self.app.audit.begin(&self.asked.line(self.passed, None, self.body.facts())));
+            drop(self.app.audit.begin_write(&self.request_info.audit_entry(self.auth, None, self.body.facts())));
         }
     }
 }
 
 /// The line in the audit log is written before whoever asked hears anything.
-async fn noted(
+async fn write_audit_entry(
     app: &App,
-    asked: &Asked,
-    passed: &Passed,
-    (body, begun): (&bodies::Seen, Option<Noted>),
+    request_info: &RequestInfo,
+    auth: &AuthContext,
+    (body, pending_entry): (&bodies::BodyDigest, Option<PendingEntry>),
     answer: Response,
 ) -> Response {
     let status = answer.status();
-    if let Some(begun) = begun {
-        let written = match begun.number().await {
+    if let Some(pending_entry) = pending_entry {
+        let written = match pending_entry.number().await {
             Some(_) if status.is_success() => true,
-            Some(number) => app.audit.note_outcome(number, status.as_u16()).await,
+            Some(number) => app.audit.write_outcome(number, status.as_u16()).await,
             None => false,
         };
-        return if written { answer } else { not_noted(status) };
+        return if written { answer } else { audit_write_failed(status) };
     }
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-    let changes = match passed.declared() {
+    let changes = match auth.declared() {
         // What workers say is in the journals of the runs; this log is about people and what acts for them.
-        Some(Declared::Scope(Scope::Work)) => refused,
-        Some(Declared::Public | Declared::Scope(Scope::Read)) => false,
-        Some(Declared::Scope(Scope::Run | Scope::Control | Scope::Admin) | Declared::Signed) => true,
+        Some(AccessRule::Scope(TokenScope::Work)) => refused,
+        Some(AccessRule::Public | AccessRule::Scope(TokenScope::Read)) => false,
+        Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin) | AccessRule::Signed) => true,
         // An authorisation type of another module says no more than that it was there.
-        None => passed.is_passed(),
+        None => auth.is_authorized(),
     };
     if !changes {
         return answer;
     }
-    let line = asked.line(passed, Some(status), body.facts());
+    let entry = request_info.audit_entry(auth, Some(status), body.facts());
     if refused {
-        if app.watch().refusals_noted.take(app.watch().rates.refusals).is_ok() {
-            app.audit.note_refused(&line);
+        if app.controls().refusal_log_bucket.take(app.controls().rates.refusals).is_ok() {
+            app.audit.write_refusal(&entry);
         }
         return answer;
     }
-    match app.audit.note(&line).await {
+    match app.audit.write(&entry).await {
         true => answer,
-        false => not_noted(status),
+        false => audit_write_failed(status),
     }
 }
 
-fn not_noted(status: StatusCode) -> Response {
+fn audit_write_failed(status: StatusCode) -> Response {
     let detail = format!("it was answered with {status}, and could not be noted in the audit log");
-    Problem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
+    ApiProblem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
 }
 
 fn too_slow(detail: &str, setting: &str) -> Response {
     let hint = format!("the operator can raise `server.{setting}` in windlass.toml");
-    Problem::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, detail).hint(hint).into_response()
+    ApiProblem::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, detail).hint(hint).into_response()
 }
 
-fn kind(answer: &Response) -> &str {
+fn content_type(answer: &Response) -> &str {
     answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
 fn is_stream(answer: &Response) -> bool {
-    let kind = kind(answer);
+    let kind = content_type(answer);
     kind.starts_with(SSE) || kind.starts_with("application/x-ndjson")
 }
 
 /// Streams are counted, and end when the server does.
-fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
-    let seat = passed.who().map_or_else(|| app.keys.anybody().seat.clone(), |who| who.seat.clone());
-    let Some(counted) = bodies::StreamSlot::new(&seat, app.options.limits.max_streams_per_token, &app.metrics) else {
-        return too_many("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
+fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
+    let usage = auth.identity().map_or_else(|| app.keys.anonymous().usage.clone(), |who| who.usage.clone());
+    let Some(counted) = bodies::StreamSlot::new(&usage, app.options.limits.max_streams_per_token, &app.metrics) else {
+        return rate_limited("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
     };
-    let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
-    let end_signal = Box::pin(until_stream_must_end(app.clone(), seat));
+    let notice = Bytes::from_static(if content_type(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
+    let end_signal = Box::pin(until_stream_must_end(app.clone(), usage));
     answer.map(|body| Body::new(ClosableStreamBody::new(body, notice, end_signal, counted)))
 }
 
 /// Until the server wants to stop, or the token is nobody's any more: a stream lives no longer than what opened it.
-async fn until_stream_must_end(app: App, seat: Arc<Seat>) {
+async fn until_stream_must_end(app: App, usage: Arc<TokenActivity>) {
     let mut draining = app.draining();
     loop {
         let drained = draining.wait_for(|draining| *draining);
-        if tokio::time::timeout(TOKENS_LOOKED_AT_EVERY, drained).await.is_ok() {
+        if tokio::time::timeout(TOKEN_CHECK_INTERVAL, drained).await.is_ok() {
             return;
         }
-        app.keys.look_again();
-        if !seat.is_taken(real_now()) {
+        app.keys.reload_if_due();
+        if !usage.is_valid(real_now()) {
             return;
         }
     }
@@ -343,7 +343,7 @@ async fn until_stream_must_end(app: App, seat: Arc<Seat>) {
 async fn as_problem(answer: Response) -> Response {
     let status = answer.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    if !is_error || kind(&answer).starts_with("application/problem+json") {
+    if !is_error || content_type(&answer).starts_with("application/problem+json") {
         return answer;
     }
     let (parts, body) = answer.into_parts();
@@ -358,7 +358,7 @@ async fn as_problem(answer: Response) -> Response {
         _ => codes::INTERNAL,
     };
     let reason = status.canonical_reason().unwrap_or("it did not work");
-    let mut problem = Problem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
+    let mut problem = ApiProblem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
     if let Some(allow) = parts.headers.get(header::ALLOW) {
         problem.headers_mut().insert(header::ALLOW, allow.clone());
     }
@@ -388,5 +388,5 @@ pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // The panic's own message may hold values: it is on stderr, where panics go.
     error!("request panicked");
     let detail = "the server has a defect and stopped in the middle of this request";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
+    ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
 }

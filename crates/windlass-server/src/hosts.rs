@@ -7,29 +7,29 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
 use crate::problem::codes;
-use crate::{Problem, ServerOptions};
+use crate::{ApiProblem, ServerOptions};
 
 /// Which names are this server's.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts {
+pub(crate) struct AllowedHosts {
     bind: IpAddr,
     names: Vec<String>,
 }
 
-impl Hosts {
-    pub(crate) fn of(options: &ServerOptions) -> Hosts {
-        let names = options.hosts.iter().map(|name| bare(name).to_ascii_lowercase()).collect();
-        Hosts { bind: options.bind.ip(), names }
+impl AllowedHosts {
+    pub(crate) fn from_options(options: &ServerOptions) -> AllowedHosts {
+        let names = options.hosts.iter().map(|name| strip_port(name).to_ascii_lowercase()).collect();
+        AllowedHosts { bind: options.bind.ip(), names }
     }
 
     /// Refuses what was sent to another name, and what another page wants to change.
-    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiProblem> {
         let mut given = headers.get_all(header::HOST).iter();
         let host = given.next();
         if given.next().is_some() {
-            return Err(Problem::bad_request("there is more than one `Host`"));
+            return Err(ApiProblem::bad_request("there is more than one `Host`"));
         }
-        let host = host.map(|host| host.to_str().map_err(|_| Problem::bad_request("`Host` is no name"))).transpose()?;
+        let host = host.map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is no name"))).transpose()?;
         // Browsers, which could be deceived, always send one.
         for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
             if !self.is_ours(name) {
@@ -38,12 +38,12 @@ impl Hosts {
         }
         match method.is_safe() {
             true => Ok(()),
-            false => same_origin(headers, host),
+            false => check_origin(headers, host),
         }
     }
 
     fn is_ours(&self, host: &str) -> bool {
-        let name = bare(host).to_ascii_lowercase();
+        let name = strip_port(host).to_ascii_lowercase();
         if self.names.contains(&name) {
             return true;
         }
@@ -60,7 +60,7 @@ impl Hosts {
 }
 
 /// Without its port.
-fn bare(host: &str) -> &str {
+fn strip_port(host: &str) -> &str {
     match host.rfind(':') {
         Some(colon) if host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(host) => {
             &host[..colon]
@@ -73,37 +73,37 @@ fn is_bare_v6(host: &str) -> bool {
     !host.starts_with('[') && host.matches(':').count() > 1
 }
 
-fn misdirected(name: &str) -> Problem {
+fn misdirected(name: &str) -> ApiProblem {
     let shown: String = name.chars().filter(|letter| !letter.is_control()).take(100).collect();
     let detail = format!("this server does not go by the name `{shown}`");
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, codes::HOST, detail)
+    ApiProblem::new(StatusCode::MISDIRECTED_REQUEST, codes::HOST, detail)
         .hint("start it with `windlass serve --host NAME` if it should")
 }
 
 /// There is no `Access-Control-Allow-…` anywhere, so other pages cannot read; this keeps them from changing as well.
-fn same_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
+fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProblem> {
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let origin = origin.to_str().unwrap_or_default();
     let there = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    let same = there.zip(host).is_some_and(|(there, host)| plain(there).eq_ignore_ascii_case(plain(host)));
+    let same = there.zip(host).is_some_and(|(there, host)| strip_default_port(there).eq_ignore_ascii_case(strip_default_port(host)));
     match same {
         true => Ok(()),
         false => {
             let detail = "another page may not change anything here";
-            Err(Problem::new(StatusCode::FORBIDDEN, codes::HOST, detail)
+            Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::HOST, detail)
                 .hint("programs send no `Origin`; pages of other sites cannot use this API"))
         }
     }
 }
 
 /// Without a port that is understood.
-fn plain(host: &str) -> &str {
+fn strip_default_port(host: &str) -> &str {
     host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
 }
 
 /// Whether a server may start with these options.
 pub(crate) fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
-    if !options.bind.ip().is_loopback() && options.open {
+    if !options.bind.ip().is_loopback() && options.no_auth {
         return Err(BindError::OpenToAll(options.bind));
     }
     match options.hosts.iter().find(|name| !is_name(name)) {
@@ -138,13 +138,13 @@ impl BindError {
 mod tests {
     use super::*;
 
-    fn hosts(bind: &str, names: &[&str]) -> Hosts {
+    fn hosts(bind: &str, names: &[&str]) -> AllowedHosts {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Hosts::of(&ServerOptions { bind: bind.parse().unwrap(), hosts: names, ..ServerOptions::default() })
+        AllowedHosts::from_options(&ServerOptions { bind: bind.parse().unwrap(), hosts: names, ..ServerOptions::default() })
     }
 
     #[test]
-    fn which_names_are_ours() {
+    fn host_names_are_matched_against_address_and_options() {
         let cases: &[(&str, &[&str], &str, bool)] = &[
             ("127.0.0.1:7117", &[], "localhost:7117", true),
             ("127.0.0.1:7117", &[], "LOCALHOST", true),
@@ -170,13 +170,13 @@ mod tests {
             ("[::]:80", &[], "[2001:db8::1]:80", true),
             ("[2001:db8::1]:80", &[], "[2001:db8::1]", true),
         ];
-        for (bind, names, host, ours) in cases {
-            assert_eq!(hosts(bind, names).is_ours(host), *ours, "{bind} {names:?} {host}");
+        for (bind, names, host, expected) in cases {
+            assert_eq!(hosts(bind, names).is_ours(host), *expected, "{bind} {names:?} {host}");
         }
     }
 
     #[test]
-    fn which_pages_may_change_something() {
+    fn only_same_origin_pages_may_change_state() {
         let cases: &[(&str, Option<&str>, bool)] = &[
             ("localhost:7117", None, true),
             ("localhost:7117", Some("http://localhost:7117"), true),
@@ -203,10 +203,10 @@ mod tests {
     }
 
     #[test]
-    fn no_open_server_for_everybody() {
+    fn an_unauthenticated_server_binds_only_to_loopback() {
         let options = |bind: &str, open: bool, hosts: &[&str]| {
             let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-            check_bind(&ServerOptions { bind: bind.parse().unwrap(), open, hosts, ..ServerOptions::default() })
+            check_bind(&ServerOptions { bind: bind.parse().unwrap(), no_auth: open, hosts, ..ServerOptions::default() })
         };
         assert!(matches!(options("0.0.0.0:1", true, &[]), Err(BindError::OpenToAll(_))));
         assert!(matches!(options("10.1.2.3:1", true, &[]), Err(BindError::OpenToAll(_))));

@@ -4,19 +4,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use windlass_core::ServerLimits;
-use windlass_tools::outbound::Range;
+use windlass_tools::outbound::AddressRange;
 
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub bind: SocketAddr,
     /// Nobody has to say who they are. Only on loopback.
-    pub open: bool,
+    pub no_auth: bool,
     /// Names under which the server is reached, besides its address: what else a `Host` header may say.
     pub hosts: Vec<String>,
     /// Requests of one token in a second; more than that are told to come back.
     pub rate_per_second: u32,
     /// Proxies in front of it: what they say of whom they ask for is believed.
-    pub proxies: Vec<Range>,
+    pub proxies: Vec<AddressRange>,
     /// Connections at once; those that say nothing make room for more, and if there are none, more are told to come back.
     pub max_connections: usize,
     /// The same of one address (IPv6: one /64), unless it is a proxy or this machine.
@@ -36,7 +36,7 @@ impl Default for ServerOptions {
     fn default() -> ServerOptions {
         ServerOptions {
             bind: SocketAddr::from(([127, 0, 0, 1], 7117)),
-            open: false,
+            no_auth: false,
             hosts: Vec::new(),
             proxies: Vec::new(),
             rate_per_second: 20_000,

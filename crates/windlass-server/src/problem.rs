@@ -32,12 +32,12 @@ pub(crate) mod codes {
 /// Small, because almost everything gives one back in the bad case.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
-pub struct Problem(Box<Said>);
+pub struct ApiProblem(Box<ProblemBody>);
 
 /// What is sent.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Problem)]
-pub struct Said {
+pub struct ProblemBody {
     /// `urn:windlass:CODE`
     pub r#type: String,
     pub title: String,
@@ -48,7 +48,7 @@ pub struct Said {
     pub hint: Option<String>,
     /// A path in a run, or a place in a definition.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
-    pub place: Option<String>,
+    pub location: Option<String>,
     /// Each thing that is wrong, when there may be several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
@@ -58,92 +58,92 @@ pub struct Said {
     pub retry_after: Option<u64>,
 }
 
-impl std::ops::Deref for Problem {
-    type Target = Said;
+impl std::ops::Deref for ApiProblem {
+    type Target = ProblemBody;
 
-    fn deref(&self) -> &Said {
+    fn deref(&self) -> &ProblemBody {
         &self.0
     }
 }
 
-impl std::ops::DerefMut for Problem {
-    fn deref_mut(&mut self) -> &mut Said {
+impl std::ops::DerefMut for ApiProblem {
+    fn deref_mut(&mut self) -> &mut ProblemBody {
         &mut self.0
     }
 }
 
-impl utoipa::PartialSchema for Problem {
+impl utoipa::PartialSchema for ApiProblem {
     fn schema() -> RefOr<Schema> {
-        Said::schema()
+        ProblemBody::schema()
     }
 }
 
-impl utoipa::ToSchema for Problem {
+impl utoipa::ToSchema for ApiProblem {
     fn name() -> std::borrow::Cow<'static, str> {
-        Said::name()
+        ProblemBody::name()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        Said::schemas(schemas);
+        ProblemBody::schemas(schemas);
     }
 }
 
-impl Problem {
-    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
-        Problem(Box::new(Said {
+impl ApiProblem {
+    pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> ApiProblem {
+        ApiProblem(Box::new(ProblemBody {
             r#type: format!("urn:windlass:{code}"),
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
             code: code.to_owned(),
             detail: detail.into(),
             hint: None,
-            place: None,
+            location: None,
             problems: Vec::new(),
             retry_after: None,
         }))
     }
 
-    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, detail)
+    pub(crate) fn bad_request(detail: impl Into<String>) -> ApiProblem {
+        ApiProblem::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, detail)
     }
 
-    pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, detail)
+    pub(crate) fn not_found(detail: impl Into<String>) -> ApiProblem {
+        ApiProblem::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, detail)
     }
 
-    pub(crate) fn unavailable(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
+    pub(crate) fn unavailable(detail: impl Into<String>) -> ApiProblem {
+        ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
     }
 
-    pub(crate) fn defect(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
+    pub(crate) fn defect(detail: impl Into<String>) -> ApiProblem {
+        ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
     }
 
-    pub(crate) fn conflict(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::CONFLICT, codes::CONFLICT, detail)
+    pub(crate) fn conflict(detail: impl Into<String>) -> ApiProblem {
+        ApiProblem::new(StatusCode::CONFLICT, codes::CONFLICT, detail)
     }
 
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> ApiProblem {
         self.hint = Some(hint.into());
         self
     }
 
     /// When to ask again.
     #[must_use]
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Problem {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> ApiProblem {
         self.retry_after = Some(seconds);
         self
     }
 
     #[must_use]
-    pub(crate) fn problems<T: Serialize>(mut self, problems: &[T]) -> Problem {
+    pub(crate) fn problems<T: Serialize>(mut self, problems: &[T]) -> ApiProblem {
         self.problems = problems.iter().filter_map(|problem| serde_json::to_value(problem).ok()).collect();
         self
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
@@ -156,14 +156,14 @@ impl IntoResponse for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Problem {
+impl From<StoreError> for ApiProblem {
+    fn from(error: StoreError) -> ApiProblem {
         RuntimeError::from(error).into()
     }
 }
 
-impl From<RuntimeError> for Problem {
-    fn from(error: RuntimeError) -> Problem {
+impl From<RuntimeError> for ApiProblem {
+    fn from(error: RuntimeError) -> ApiProblem {
         let (status, code) = match &error {
             RuntimeError::NoSuchRun(_) | RuntimeError::NoSuchTrigger { .. } => {
                 (StatusCode::NOT_FOUND, codes::NOT_FOUND)
@@ -203,7 +203,7 @@ impl From<RuntimeError> for Problem {
             RuntimeError::Store(store) => store.hint.clone(),
             _ => None,
         };
-        let mut problem = Problem::new(status, code, error.to_string());
+        let mut problem = ApiProblem::new(status, code, error.to_string());
         problem.hint = hint;
         problem
     }

@@ -4,42 +4,42 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::HeaderMap;
-use windlass_tools::outbound::Range;
+use windlass_tools::outbound::AddressRange;
 
-const LIST: &str = "x-forwarded-for";
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED: &str = "forwarded";
 
 /// Whether this peer is one of them.
-pub(crate) fn includes(proxies: &[Range], peer: IpAddr) -> bool {
+pub(crate) fn includes(proxies: &[AddressRange], peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     proxies.iter().any(|proxy| proxy.contains(peer))
 }
 
 /// Who has asked the proxy. None: the peer is no proxy, or does not say.
-pub(crate) fn client(proxies: &[Range], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
+pub(crate) fn client(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
     if !includes(proxies, peer) {
         return None;
     }
-    let list = all(headers, LIST).map(|text| text.split(',').map(|one| address(one.trim())).collect::<Vec<_>>());
-    let forwarded = all(headers, FORWARDED).map(|text| elements(&text).iter().map(|one| of_element(one)).collect());
+    let list = joined_header(headers, X_FORWARDED_FOR).map(|text| text.split(',').map(|one| parse_address(one.trim())).collect::<Vec<_>>());
+    let forwarded = joined_header(headers, FORWARDED).map(|text| split_elements(&text).iter().map(|one| parse_element(one)).collect());
     match (list, forwarded) {
         (None, None) => None,
-        (Some(seen), None) | (None, Some(seen)) => nearest_stranger(proxies, &seen),
+        (Some(seen), None) | (None, Some(seen)) => nearest_client(proxies, &seen),
         (Some(one), Some(other)) => {
             // A proxy writes one of them. If the other says something else, whoever asked has written it.
-            let (one, other) = (nearest_stranger(proxies, &one), nearest_stranger(proxies, &other));
+            let (one, other) = (nearest_client(proxies, &one), nearest_client(proxies, &other));
             one.filter(|one| other.is_some_and(|other| one.ip() == other.ip()))
         }
     }
 }
 
-fn all(headers: &HeaderMap, name: &str) -> Option<String> {
+fn joined_header(headers: &HeaderMap, name: &str) -> Option<String> {
     let lines: Vec<_> = headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     (!lines.is_empty()).then(|| lines.join(","))
 }
 
 /// From the end: the first who is no proxy of ours. What stands before that, anybody may have written.
-fn nearest_stranger(proxies: &[Range], seen: &[Option<SocketAddr>]) -> Option<SocketAddr> {
+fn nearest_client(proxies: &[AddressRange], seen: &[Option<SocketAddr>]) -> Option<SocketAddr> {
     let mut nearest = None;
     for one in seen.iter().rev() {
         // `unknown`, a name, or nonsense: nothing is known beyond the proxy that says so.
@@ -53,7 +53,7 @@ fn nearest_stranger(proxies: &[Range], seen: &[Option<SocketAddr>]) -> Option<So
 }
 
 /// `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:4711`.
-fn address(text: &str) -> Option<SocketAddr> {
+fn parse_address(text: &str) -> Option<SocketAddr> {
     let bare = |text: &str| text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 0));
     let found = bare(text).or_else(|| text.parse().ok());
     let found = found.or_else(|| bare(text.strip_prefix('[')?.strip_suffix(']')?));
@@ -61,7 +61,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 }
 
 /// The elements of `Forwarded`: commas inside of quotes separate nothing.
-fn elements(text: &str) -> Vec<&str> {
+fn split_elements(text: &str) -> Vec<&str> {
     split_outside_quotes(text, ',')
 }
 
@@ -83,10 +83,10 @@ fn split_outside_quotes(text: &str, separator: char) -> Vec<&str> {
 }
 
 /// `for="[2001:db8::1]:4711";proto=https;by=…`
-fn of_element(element: &str) -> Option<SocketAddr> {
+fn parse_element(element: &str) -> Option<SocketAddr> {
     let mut named = split_outside_quotes(element, ';').into_iter().filter_map(|pair| pair.split_once('='));
     let (_, value) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
-    address(value.trim().trim_matches('"'))
+    parse_address(value.trim().trim_matches('"'))
 }
 
 #[cfg(test)]
@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn who_really_asks() {
-        let proxies: Vec<Range> = ["10.0.0.0/8", "::1", "127.0.0.1"].map(|text| text.parse().unwrap()).to_vec();
+    fn the_client_address_comes_from_trusted_proxies_only() {
+        let proxies: Vec<AddressRange> = ["10.0.0.0/8", "::1", "127.0.0.1"].map(|text| text.parse().unwrap()).to_vec();
         let (xff, fwd) = ("x-forwarded-for", "forwarded");
         let table: &[(&str, &[Line<'_>], Option<&str>)] = &[
             // Nobody believes a stranger.
@@ -134,9 +134,9 @@ mod tests {
             ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=203.0.113.9")], None),
             ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=198.51.100.1")], Some("198.51.100.1:0")),
         ];
-        for (peer, lines, wanted) in table {
+        for (peer, lines, expected) in table {
             let found = client(&proxies, peer.parse().unwrap(), &headers(lines));
-            assert_eq!(found, wanted.map(|wanted| wanted.parse().unwrap()), "{peer} {lines:?}");
+            assert_eq!(found, expected.map(|wanted| wanted.parse().unwrap()), "{peer} {lines:?}");
         }
     }
 }

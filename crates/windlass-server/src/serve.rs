@@ -1,8 +1,8 @@
 //! The router with its layers, and a listener.
 
 mod connections;
-mod files;
-mod table;
+mod fd_limit;
+mod connection_table;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use tokio::task::JoinHandle;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_store::StoreError;
 
-use crate::api::take::MaxBodyBytes;
+use crate::api::extract::MaxBodyBytes;
 use crate::audit::AuditError;
 use crate::auth::Public;
-use crate::auth::gate::gate;
+use crate::auth::gate::require_authorization;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
-use crate::triggers::{Scheduler, hooks, queue};
+use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
-use crate::{App, Problem, api, edge, web_ui};
+use crate::{App, ApiProblem, api, edge, web_ui};
 
 /// What letting go of runs takes at most, if nothing is wrong.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
@@ -34,25 +34,25 @@ const EVICTION_RESERVE: Duration = Duration::from_secs(1);
 /// All routes, ready to be asked: tests ask it without a listener.
 pub fn router(app: App) -> Router {
     let (routes, _) = api::routes().split_for_parts();
-    layered(routes, app)
+    with_layers(routes, app)
 }
 
 /// What every route of a server is wrapped in.
-pub fn layered(routes: Router<App>, app: App) -> Router {
-    let not_so = |_: Public| async {
+pub fn with_layers(routes: Router<App>, app: App) -> Router {
+    let method_not_allowed = |_: Public| async {
         let detail = "this route has no such method";
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
+        ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
             .hint("GET /api/v1/openapi.json lists the routes")
     };
     let max_body_bytes = app.options.limits.max_body_bytes;
     routes
-        .method_not_allowed_fallback(not_so)
-        .layer(from_fn(gate))
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn(require_authorization))
         .fallback(web_ui::serve_web_ui)
         .layer(DefaultBodyLimit::max(max_body_bytes))
         .layer(Extension(MaxBodyBytes(max_body_bytes)))
         .layer(CatchPanicLayer::custom(edge::panicked))
-        .layer(from_fn_with_state(app.clone(), edge::edge))
+        .layer(from_fn_with_state(app.clone(), edge::handle))
         .with_state(app)
 }
 
@@ -81,25 +81,25 @@ impl StartError {
 }
 
 /// A server that listens.
-pub struct Running {
+pub struct RunningServer {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<()>,
+    server_task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningServer {
     /// Takes no more work, lets requests under way end within the drain time, and lets go of all runs. Until then whoever
     /// asks is told so.
     pub async fn stop(mut self) -> std::io::Result<()> {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
-        self.served.await.map_err(std::io::Error::other)
+        self.server_task.await.map_err(std::io::Error::other)
     }
 }
 
 /// Listens until it is stopped. Refuses what would let anybody in.
-pub async fn serve(app: App) -> Result<Running, StartError> {
+pub async fn serve(app: App) -> Result<RunningServer, StartError> {
     check_bind(&app.options)?;
     let bind = app.options.bind;
     let listen = |error| StartError::Listen { address: bind, error };
@@ -107,11 +107,11 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
     // What cannot be read now is told to whoever asks for it.
-    let _ = app.at_store(hooks::tell_without_secret).await;
-    tokio::spawn(Scheduler::new(app.clone()).run());
+    let _ = app.read_store(hooks::log_missing_secrets).await;
+    tokio::spawn(TriggerScheduler::new(app.clone()).run());
     tokio::spawn(queue::watch_run_changes(app.clone()));
-    tokio::spawn(presence::watch(Arc::downgrade(&app.dispatcher)));
-    let served = tokio::spawn(async move {
+    tokio::spawn(presence::watch_workers(Arc::downgrade(&app.dispatcher)));
+    let server_task = tokio::spawn(async move {
         let connections = connections::Connections::new(app.clone(), listener);
         let stopping = app.clone();
         let until_stopped = async move {
@@ -123,16 +123,16 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
         };
         let drain = app.options.drain;
         // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
-        let at_work = drain.saturating_sub(EVICTION_RESERVE).max(drain / 2);
+        let drain_time = drain.saturating_sub(EVICTION_RESERVE).max(drain / 2);
         let evict_runs = async move {
             let drain_engine = async {
                 // What was let in is made whole.
-                let _ = tokio::time::timeout(at_work, app.watch().making.write()).await;
-                app.engine.drain(at_work).await
+                let _ = tokio::time::timeout(drain_time, app.controls().delivery_lock.write()).await;
+                app.engine.drain(drain_time).await
             };
             let _ = tokio::time::timeout(drain, drain_engine).await;
         };
         connections.serve(until_stopped, evict_runs).await;
     });
-    Ok(Running { address, stop: Some(stop), served })
+    Ok(RunningServer { address, stop: Some(stop), server_task: served: server_task })
 }

@@ -12,7 +12,7 @@ const MAX_ENTRIES: usize = 5_000;
 
 /// One time that something began.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct TimelineEntry {
     pub path: Arc<str>,
     /// `running` until it has ended.
     pub status: Arc<str>,
@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
     /// What the dialect calls each step, by its name.
     labels: BTreeMap<Arc<str>, Arc<str>>,
     /// By the number of the event that told of the beginning.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, TimelineEntry>,
     /// The newest beginning at each path that has not ended.
     open: BTreeMap<Arc<str>, u64>,
     pub dropped: u64,
@@ -50,7 +50,7 @@ impl Timeline {
             | EventKind::StepSkipped { status, .. } => self.end(event, *status, false),
             EventKind::IterationDone { status, .. } => self.end(event, *status, true),
             EventKind::TaskStarted { attempt, .. } => {
-                if let Some(entry) = self.around(&event.path) {
+                if let Some(entry) = self.enclosing(&event.path) {
                     entry.attempts = entry.attempts.max(*attempt);
                 }
             }
@@ -59,7 +59,7 @@ impl Timeline {
     }
 
     fn begin(&mut self, event: &Event, is_iteration: bool) {
-        let entry = Entry {
+        let entry = TimelineEntry {
             path: event.path.clone(),
             status: "running".into(),
             started_at: event.at,
@@ -77,7 +77,7 @@ impl Timeline {
 
     /// What stands in a turn goes first, then whatever is oldest.
     fn drop_oldest(&mut self) {
-        let in_iteration = |entry: &Entry| entry.is_iteration || has_iteration(&entry.path);
+        let in_iteration = |entry: &TimelineEntry| entry.is_iteration || has_iteration(&entry.path);
         let oldest = self.entries.iter().find(|(_, entry)| in_iteration(entry)).map(|(seq, _)| *seq);
         let oldest = oldest.or_else(|| self.entries.keys().next().copied());
         if let Some(entry) = oldest.and_then(|seq| self.entries.remove(&seq)) {
@@ -89,7 +89,7 @@ impl Timeline {
     }
 
     fn end(&mut self, event: &Event, status: Status, is_iteration: bool) {
-        let status = known(status.as_str());
+        let status = interned(status.as_str());
         let error = event.kind.error().map(|error| (error.code.clone(), error.message.clone()));
         match self.open.remove(&event.path).and_then(|seq| self.entries.get_mut(&seq)) {
             Some(entry) => {
@@ -101,7 +101,7 @@ impl Timeline {
             None if matches!(event.kind, EventKind::StepSkipped { .. }) => {
                 let (path, at) = (event.path.clone(), event.at);
                 let (ended_at, attempts) = (Some(at), 0);
-                let entry = Entry { path, status, started_at: at, ended_at, attempts, error, is_iteration: is_turn: is_iteration };
+                let entry = TimelineEntry { path, status, started_at: at, ended_at, attempts, error, is_iteration: is_turn: is_iteration };
                 self.entries.insert(event.seq, entry);
             }
             None => {}
@@ -109,7 +109,7 @@ impl Timeline {
     }
 
     /// The open entry at a path, or of whatever is around it.
-    fn around(&mut self, path: &str) -> Option<&mut Entry> {
+    fn enclosing(&mut self, path: &str) -> Option<&mut TimelineEntry> {
         let mut path = path;
         loop {
             if let Some(seq) = self.open.get(path) {
@@ -120,7 +120,7 @@ impl Timeline {
     }
 
     /// What began inside of a path, after the beginning with this number; "" is the run itself.
-    pub(crate) fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a Entry)> {
+    pub(crate) fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a TimelineEntry)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = if after == 0 { Unbounded } else { Excluded(after) };
         self.entries
@@ -129,7 +129,7 @@ impl Timeline {
             .map(|(seq, entry)| (*seq, entry))
     }
 
-    pub(crate) fn kind(&self, entry: &Entry) -> &str {
+    pub(crate) fn kind(&self, entry: &TimelineEntry) -> &str {
         let name = name_of(&entry.path);
         if entry.is_iteration { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_and_ends_is_told_by_its_parent() {
+    fn entries_are_listed_by_their_parent() {
         let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
         add(&mut timeline, 1, "step.started", "sync", "{}");
         add(&mut timeline, 2, "loop.iteration.started", "sync[0]", "{}");

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-use crate::Problem;
+use crate::ApiProblem;
 
 #[derive(RustEmbed)]
 #[folder = "../../ui/dist"]
@@ -46,7 +46,7 @@ pub(crate) async fn serve_web_ui(method: Method, uri: Uri, headers: HeaderMap) -
 }
 
 fn not_found() -> Response {
-    Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes").into_response()
+    ApiProblem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes").into_response()
 }
 
 fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> Response {

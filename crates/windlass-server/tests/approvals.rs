@@ -17,7 +17,7 @@ const APPROVAL_FLOW: &str = r#"{"name": "asks", "actions": {
 async fn wait_for_approvals(world: &World, count: usize) -> Json {
     let begun = Instant::now();
     loop {
-        let seen = world.get("/api/v1/approvals").await.is(200);
+        let seen = world.get("/api/v1/approvals").await.expect_status(200);
         if seen["items"].as_array().is_some_and(|items| items.len() == count) {
             return seen;
         }
@@ -38,35 +38,38 @@ async fn an_approval_has_one_valid_answer() {
         (&json!("r1"), &json!("each[0].ask"), &json!("Go on with a?"))
     );
     assert!(first["deadline"].is_string() && first["schema"]["type"] == "object", "{first}");
-    let page = world.get("/api/v1/approvals?limit=1&run=r1").await.is(200);
-    let rest = world.get(&format!("/api/v1/approvals?limit=1&after={}", page["next"])).await.is(200);
+    let page = world.get("/api/v1/approvals?limit=1&run=r1").await.expect_status(200);
+    let rest = world.get(&format!("/api/v1/approvals?limit=1&after={}", page["next"])).await.expect_status(200);
     assert_eq!(rest["items"][0]["path"], "each[1].ask");
-    assert_eq!(world.get("/api/v1/approvals?run=nobody").await.is(200)["items"], json!([]));
+    assert_eq!(world.get("/api/v1/approvals?run=nobody").await.expect_status(200)["items"], json!([]));
 
     let path = "/api/v1/runs/r1/approvals/each%5B1%5D.ask";
-    let wrong = world.post(path, json!({"data": {"approved": "yes"}})).await.is(422);
+    let wrong = world.post(path, json!({"data": {"approved": "yes"}})).await.expect_status(422);
     assert_eq!(wrong["problems"][0]["pointer"], "/approved");
-    assert_eq!(world.post(path, json!({"data": {}})).await.is(422)["problems"][0]["pointer"], "");
+    assert_eq!(world.post(path, json!({"data": {}})).await.expect_status(422)["problems"][0]["pointer"], "");
     let signal = |data: Json| json!({"name": "each[1].ask", "data": data});
-    let wrong = world.post("/api/v1/runs/r1/signal", signal(json!({"approved": "yes"}))).await.is(422);
+    let wrong = world.post("/api/v1/runs/r1/signal", signal(json!({"approved": "yes"}))).await.expect_status(422);
     assert_eq!(wrong["problems"][0]["pointer"], "/approved");
     let to_place = json!({"name": "each[1].ask", "place": "each[1].ask"});
-    world.post("/api/v1/runs/r1/signal", to_place).await.is(422);
-    world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.is(404);
-    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.is(404);
+    world.post("/api/v1/runs/r1/signal", to_place).await.expect_status(422);
+    world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.expect_status(404);
+    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.expect_status(404);
     // Somebody looks now, and answers when the run has an answer.
     let late = approval::find(&*world.store, "r1", Some("each[1].ask")).expect("asked");
-    world.post(path, json!({"data": {"approved": true}})).await.is(202);
+    world.post(path, json!({"data": {"approved": true}})).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
     for approved in [false, true] {
         let data = windlass_value::Value::object([("approved", windlass_value::Value::from(approved))]);
         let refused = late.answer(&*world.store, data).await.expect_err("it is answered");
         assert!(refused.to_string().contains("is answered already"), "{refused}");
     }
-    world.post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}})).await.is(202);
+    world
+        .post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}}))
+        .await
+        .expect_status(202);
     let ended = world.until_status("r1", "succeeded").await;
     assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));
-    world.post(path, json!({"data": {"approved": true}})).await.is(409);
+    world.post(path, json!({"data": {"approved": true}})).await.expect_status(409);
     assert_eq!(wait_for_approvals(&world, 0).await["next"], Json::Null);
 }
 
@@ -84,23 +87,23 @@ async fn the_same_answer_under_the_same_key_is_an_idempotent_repeat() {
         world.send(request).await
     };
     let (first, second) = ("each%5B0%5D.ask", "each%5B1%5D.ask");
-    answer(first, "k1", true).await.is(202);
+    answer(first, "k1", true).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
-    assert_eq!(answer(first, "k1", true).await.is(202)["answer"], "repeated", "the run has taken it");
+    assert_eq!(answer(first, "k1", true).await.expect_status(202)["answer"], "repeated", "the run has taken it");
     // Another body, key or question is another call.
-    answer(first, "k1", false).await.is(404);
-    answer(first, "k2", true).await.is(404);
-    assert_ne!(answer(second, "k1", true).await.is(202)["answer"], "repeated");
+    answer(first, "k1", false).await.expect_status(404);
+    answer(first, "k2", true).await.expect_status(404);
+    assert_ne!(answer(second, "k1", true).await.expect_status(202)["answer"], "repeated");
     world.until_status("r1", "succeeded").await;
     for path in [first, second] {
-        assert_eq!(answer(path, "k1", true).await.is(202)["answer"], "repeated", "it has ended");
+        assert_eq!(answer(path, "k1", true).await.expect_status(202)["answer"], "repeated", "it has ended");
     }
-    answer(first, "k2", true).await.is(409);
+    answer(first, "k2", true).await.expect_status(409);
 }
 
 /// What is told before the question is asked was never held against its schema: it is no answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_answers_before_they_are_asked() {
+async fn a_signal_before_the_request_is_not_an_answer() {
     let world = World::new();
     let later = r#"{"name": "later", "actions": {
         "first": {"type": "wait", "inputs": {"signal": {"name": "go"}}},
@@ -109,11 +112,11 @@ async fn nobody_answers_before_they_are_asked() {
     world.register(later).await;
     world.start("later", "r1").await;
     world.until_status("r1", "waiting").await;
-    world.post("/api/v1/runs/r1/signal", json!({"name": "ask", "data": {"approved": "yes"}})).await.is(202);
-    world.post("/api/v1/runs/r1/signal", json!({"name": "go"})).await.is(202);
+    world.post("/api/v1/runs/r1/signal", json!({"name": "ask", "data": {"approved": "yes"}})).await.expect_status(202);
+    world.post("/api/v1/runs/r1/signal", json!({"name": "go"})).await.expect_status(202);
     wait_for_approvals(&world, 1).await;
-    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {"approved": true}})).await.is(202);
+    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {"approved": true}})).await.expect_status(202);
     world.until_status("r1", "succeeded").await;
-    let run = world.get("/api/v1/runs/r1").await.is(200).to_string();
+    let run = world.get("/api/v1/runs/r1").await.expect_status(200).to_string();
     assert!(!run.contains("yes"), "{run}");
 }

@@ -6,29 +6,30 @@ use common::{BROKEN, HELD, HELLO, World, counting, request};
 use serde_json::json;
 
 /// Waits for a signal.
-const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}}}"#;
+const SIGNAL_FLOW: &str =
+    r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}}}"#;
 
 #[tokio::test]
 async fn a_run_is_paused_resumed_and_cancelled() {
     let world = World::new();
     world.register(HELD).await;
     world.start("held", "r1").await;
-    let paused = world.post("/api/v1/runs/r1/pause", json!({})).await.is(202);
+    let paused = world.post("/api/v1/runs/r1/pause", json!({})).await.expect_status(202);
     assert_eq!(paused, json!({ "run": "r1", "answer": "delivered" }));
     world.until_status("r1", "paused").await;
-    world.post("/api/v1/runs/r1/resume", json!({})).await.is(202);
+    world.post("/api/v1/runs/r1/resume", json!({})).await.expect_status(202);
     world.until_status("r1", "running").await;
-    world.post("/api/v1/runs/r1/cancel", json!({ "reason": "no longer wanted" })).await.is(202);
+    world.post("/api/v1/runs/r1/cancel", json!({ "reason": "no longer wanted" })).await.expect_status(202);
     let ended = world.until_status("r1", "cancelled").await;
     assert_eq!(ended["current"], json!([]));
     for path in ["pause", "resume", "cancel"] {
-        let problem = world.post(&format!("/api/v1/runs/r1/{path}"), json!({})).await.is(409);
+        let problem = world.post(&format!("/api/v1/runs/r1/{path}"), json!({})).await.expect_status(409);
         assert_eq!(problem["code"], "WND-3009", "{path}");
-        world.post(&format!("/api/v1/runs/nobody/{path}"), json!({})).await.is(404);
+        world.post(&format!("/api/v1/runs/nobody/{path}"), json!({})).await.expect_status(404);
     }
     // A body may be left out.
     let bare = request(axum::http::Method::POST, "/api/v1/runs/r1/pause", None);
-    world.send(bare).await.is(409);
+    world.send(bare).await.expect_status(409);
 }
 
 #[tokio::test]
@@ -37,84 +38,84 @@ async fn the_same_request_twice_is_one() {
     world.register(HELD).await;
     world.start("held", "r1").await;
     let pause = || world.post("/api/v1/runs/r1/pause", json!({ "request_id": "one" }));
-    assert_eq!(pause().await.is(202)["answer"], "delivered");
-    assert_eq!(pause().await.is(202)["answer"], "repeated");
+    assert_eq!(pause().await.expect_status(202)["answer"], "delivered");
+    assert_eq!(pause().await.expect_status(202)["answer"], "repeated");
     // Another call under the same name is another request.
-    let other = world.post("/api/v1/runs/r1/resume", json!({ "request_id": "one" })).await.is(202);
+    let other = world.post("/api/v1/runs/r1/resume", json!({ "request_id": "one" })).await.expect_status(202);
     assert_eq!(other["answer"], "delivered");
-    world.post("/api/v1/runs/r1/pause", json!({ "requestid": "one" })).await.is(400);
+    world.post("/api/v1/runs/r1/pause", json!({ "requestid": "one" })).await.expect_status(400);
 }
 
 #[tokio::test]
-async fn a_run_is_told_what_it_waits_for() {
+async fn a_signal_reaches_the_wait_of_a_run() {
     let world = World::new();
-    world.register(ASKS).await;
+    world.register(SIGNAL_FLOW).await;
     world.start("asks", "r1").await;
     let waiting = world.until_status("r1", "waiting").await;
     assert_eq!(waiting["waits"][0]["name"], "go");
     let signal = |body: serde_json::Value| world.post("/api/v1/runs/r1/signal", body);
-    let early = signal(json!({ "name": "stop" })).await.is(202);
+    let early = signal(json!({ "name": "stop" })).await.expect_status(202);
     let note = "nothing waits for `stop` now: it is kept until something does";
     assert_eq!(early, json!({ "run": "r1", "answer": "kept", "note": note }));
-    let elsewhere = signal(json!({ "name": "go", "place": "other" })).await.is(202);
+    let elsewhere = signal(json!({ "name": "go", "place": "other" })).await.expect_status(202);
     assert_eq!(elsewhere["answer"], "dropped", "{elsewhere}");
-    let told = world.get("/api/v1/runs/r1").await.is(200);
-    assert_eq!(told["status"], "waiting", "neither has ended its wait");
-    let heard = signal(json!({ "name": "go", "data": { "n": 1 } })).await.is(202);
-    assert!(heard["note"].is_null() && heard["answer"] != "dropped", "{heard}");
+    let detail = world.get("/api/v1/runs/r1").await.expect_status(200);
+    assert_eq!(detail["status"], "waiting", "neither has ended its wait");
+    let response = signal(json!({ "name": "go", "data": { "n": 1 } })).await.expect_status(202);
+    assert!(response["note"].is_null() && response["answer"] != "dropped", "{response}");
     world.until_status("r1", "succeeded").await;
-    world.post("/api/v1/runs/r1/signal", json!({ "name": "go" })).await.is(409);
-    world.post("/api/v1/runs/r1/signal", json!({ "name": "" })).await.is(400);
+    world.post("/api/v1/runs/r1/signal", json!({ "name": "go" })).await.expect_status(409);
+    world.post("/api/v1/runs/r1/signal", json!({ "name": "" })).await.expect_status(400);
 }
 
 #[tokio::test]
-async fn what_failed_is_retried_and_a_step_restarted_as_new_runs() {
+async fn retry_and_restart_create_new_runs() {
     let world = World::new();
     world.register(BROKEN).await;
     world.register(HELLO).await;
     world.run("broken", "r1").await;
-    let retried = world.post("/api/v1/runs/r1/retry", json!({ "id": "r2" })).await.is(202);
+    let retried = world.post("/api/v1/runs/r1/retry", json!({ "id": "r2" })).await.expect_status(202);
     assert_eq!(retried, json!({ "run": "r2", "retries": "r1", "created": true }));
     let ended = world.until_status("r2", "failed").await;
     assert_eq!(ended["origin"], json!({ "retries": "r1", "from": "second" }));
-    let restarted = world.post("/api/v1/runs/r1/restart", json!({ "from": "first" })).await.is(202);
+    let restarted = world.post("/api/v1/runs/r1/restart", json!({ "from": "first" })).await.expect_status(202);
     assert_eq!((&restarted["restarts"], &restarted["from"]), (&json!("r1"), &json!("first")));
     let new = restarted["run"].as_str().expect("a run").to_owned();
     assert_eq!(world.until_status(&new, "failed").await["origin"]["restarts"], "r1");
     world.register(&counting("counts", 3)).await;
     world.run("counts", "turns").await;
-    let problem = world.post("/api/v1/runs/turns/restart", json!({ "from": "count[99]" })).await.is(422);
+    let problem = world.post("/api/v1/runs/turns/restart", json!({ "from": "count[99]" })).await.expect_status(422);
     assert!(problem["hint"].as_str().is_some_and(|hint| hint.contains("`count` has had 3 turns")), "{problem}");
-    let problem = world.post("/api/v1/runs/r1/restart", json!({ "from": "frist" })).await.is(422);
+    let problem = world.post("/api/v1/runs/r1/restart", json!({ "from": "frist" })).await.expect_status(422);
     assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("is `first` meant?")), "{problem}");
     world.run("hello", "r3").await;
-    world.post("/api/v1/runs/r3/retry", json!({})).await.is(409);
-    world.post("/api/v1/runs/nobody/retry", json!({})).await.is(404);
+    world.post("/api/v1/runs/r3/retry", json!({})).await.expect_status(409);
+    world.post("/api/v1/runs/nobody/retry", json!({})).await.expect_status(404);
 }
 
 /// Three waits for the same, side by side: whoever knows which is meant says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_for_one_place_reaches_the_wait_that_stands_there() {
+async fn a_signal_with_a_path_reaches_the_wait_at_that_path() {
     let world = World::new();
     let waits = r#"{"name": "waits", "actions": {"each": {"type": "foreach", "foreach": [1, 2, 3],
         "actions": {"w": {"type": "wait", "inputs": {"signal": {"name": "paid"}}}}}}}"#;
     world.register(waits).await;
     world.start("waits", "r1").await;
     world.until_status("r1", "waiting").await;
-    let tell = async |place: &str| {
-        let told = json!({"name": "paid", "data": place, "place": place});
-        world.post("/api/v1/runs/r1/signal", told).await.is(202)["answer"].clone()
+    let send_signal = async |path: &str| {
+        let body = json!({"name": "paid", "data": path, "place": path});
+        world.post("/api/v1/runs/r1/signal", body).await.expect_status(202)["answer"].clone()
     };
-    assert_eq!(tell("each[7].w").await, "dropped");
-    for place in ["each[1].w", "each[2].w", "each[0].w"] {
-        assert_eq!(tell(place).await, "delivered", "{place}");
+    assert_eq!(send_signal("each[7].w").await, "dropped");
+    for path in ["each[1].w", "each[2].w", "each[0].w"] {
+        assert_eq!(send_signal(path).await, "delivered", "{path}");
     }
     world.until_status("r1", "succeeded").await;
-    let turns = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
-    let heard: Vec<_> =
-        turns["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["result"]).collect();
+    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.expect_status(200);
+    let results: Vec<_> =
+        page["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["result"]).collect();
     assert!(
-        heard.iter().enumerate().all(|(at, result)| result.to_string().contains(&format!("each[{at}].w"))),
-        "{turns}"
+        results.iter().enumerate().all(|(at, result)| result.to_string().contains(&format!("each[{at}].w"))),
+        "{page}"
     );
 }

@@ -33,12 +33,12 @@ async fn the_examples_run() {
             .envs([("URL", format!("http://{address}")), ("TOKEN", TOKEN.to_owned()), ("RUN", "run-1".to_owned())])
             .output();
         let done = command.await.expect("a shell");
-        let (said, error) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success(), "{block}\n{said}\n{error}");
+        let (output, error) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{block}\n{output}\n{error}");
         // One of them shows what a slip is answered with.
         let slip = block.contains("defintion");
-        assert_eq!(said.contains("urn:windlass:"), slip, "{block}\n{said}");
-        assert!(!said.is_empty(), "{block}");
+        assert_eq!(output.contains("urn:windlass:"), slip, "{block}\n{output}");
+        assert!(!output.is_empty(), "{block}");
     }
     running.stop().await.expect("an end");
 }

@@ -15,9 +15,9 @@ use windlass_server::ServerOptions;
 use windlass_store::MemoryStore;
 
 const SSE: &str = "text/event-stream";
-const LINES: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 
-fn asking(path: &str, accept: &str) -> Request<Body> {
+fn stream_request(path: &str, accept: &str) -> Request<Body> {
     let mut request = request(Method::GET, path, None);
     request.headers_mut().insert(header::ACCEPT, accept.parse().expect("a type"));
     request
@@ -46,7 +46,7 @@ fn messages(text: &str) -> Vec<Message> {
 }
 
 /// The next piece of a body.
-async fn piece(body: &mut Body) -> Option<String> {
+async fn next_chunk(body: &mut Body) -> Option<String> {
     let frame = in_time(body.frame()).await?.expect("a frame");
     Some(String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"))
 }
@@ -56,7 +56,7 @@ async fn a_reader_of_an_ended_run_gets_all_events_from_any_sequence_number_and_t
     let world = World::new();
     world.register(&counting("count", 5)).await;
     world.run("count", "r1").await;
-    let all = messages(&world.send(asking("/api/v1/runs/r1/events", SSE)).await.text());
+    let all = messages(&world.send(stream_request("/api/v1/runs/r1/events", SSE)).await.text());
     let (end, events) = all.split_last().expect("messages");
     assert_eq!((end.event.as_str(), end.id, &end.data["status"]), ("end", None, &Json::from("succeeded")));
     let numbers: Vec<u64> = events.iter().filter_map(|message| message.id).collect();
@@ -70,22 +70,22 @@ async fn a_reader_of_an_ended_run_gets_all_events_from_any_sequence_number_and_t
     }
     for after in 0..=events.len() {
         let by_query = format!("/api/v1/runs/r1/events?after={after}");
-        let rest = messages(&world.send(asking(&by_query, SSE)).await.text());
+        let rest = messages(&world.send(stream_request(&by_query, SSE)).await.text());
         assert_eq!(rest[..rest.len() - 1], events[after..], "after {after}");
         // What a browser sends counts more than the address it has.
-        let mut again = asking("/api/v1/runs/r1/events?after=0", SSE);
+        let mut again = stream_request("/api/v1/runs/r1/events?after=0", SSE);
         again.headers_mut().insert("last-event-id", after.to_string().parse().expect("a number"));
         assert_eq!(messages(&world.send(again).await.text()), rest, "after {after}");
     }
-    let lines = world.send(asking("/api/v1/runs/r1/events", LINES)).await.text();
+    let lines = world.send(stream_request("/api/v1/runs/r1/events", NDJSON)).await.text();
     let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), all.len());
     assert!(lines.iter().zip(&all).all(|(line, message)| *line == message.data));
-    let page = world.get("/api/v1/runs/r1/events?after=2&limit=3").await.is(200);
+    let page = world.get("/api/v1/runs/r1/events?after=2&limit=3").await.expect_status(200);
     assert_eq!((page["items"].as_array().map(Vec::len), &page["next"]), (Some(3), &Json::from(5)));
     assert_eq!(page["items"][0], events[2].data);
-    world.get("/api/v1/runs/nobody/events").await.is(404);
-    world.send(asking("/api/v1/runs/nobody/events", SSE)).await.is(404);
+    world.get("/api/v1/runs/nobody/events").await.expect_status(404);
+    world.send(stream_request("/api/v1/runs/nobody/events", SSE)).await.expect_status(404);
 }
 
 #[tokio::test]
@@ -95,17 +95,17 @@ async fn readers_of_a_live_run_get_new_events() {
     world.start("held", "r1").await;
     let mut readers = Vec::new();
     for _ in 0..20 {
-        let (status, _, body) = world.stream(asking("/api/v1/runs/r1/events", SSE)).await;
+        let (status, _, body) = world.stream(stream_request("/api/v1/runs/r1/events", SSE)).await;
         assert_eq!(status, 200);
         readers.push(body);
     }
     let mut texts = vec![String::new(); readers.len()];
     for (body, text) in readers.iter_mut().zip(&mut texts) {
-        text.push_str(&piece(body).await.expect("what was told before"));
+        text.push_str(&next_chunk(body).await.expect("what was told before"));
     }
     world.open("gate");
     for (body, text) in readers.iter_mut().zip(&mut texts) {
-        while let Some(more) = piece(body).await {
+        while let Some(more) = next_chunk(body).await {
             text.push_str(&more);
         }
         let all = messages(text);
@@ -118,16 +118,17 @@ async fn readers_of_a_live_run_get_new_events() {
 }
 
 #[tokio::test]
-async fn whoever_connects_again_misses_nothing_and_sees_nothing_twice() {
+async fn a_reconnecting_reader_misses_nothing_and_gets_nothing_twice() {
     let world = Arc::new(World::new());
     world.register(&counting("count", 400)).await;
     world.start("count", "r1").await;
     let mut seen = Vec::new();
     loop {
         let after = seen.last().copied().unwrap_or(0u64);
-        let (_, _, mut body) = world.stream(asking(&format!("/api/v1/runs/r1/events?after={after}"), SSE)).await;
+        let (_, _, mut body) =
+            world.stream(stream_request(&format!("/api/v1/runs/r1/events?after={after}"), SSE)).await;
         // One piece of each connection, then it breaks.
-        let Some(text) = piece(&mut body).await else { continue };
+        let Some(text) = next_chunk(&mut body).await else { continue };
         let all = messages(&text);
         seen.extend(all.iter().filter_map(|message| message.id));
         if all.iter().any(|message| message.event == "end") {
@@ -143,44 +144,44 @@ async fn a_stream_without_follow_ends_at_the_newest_event() {
     let world = World::new();
     world.register(HELD).await;
     world.start("held", "r1").await;
-    let text = world.send(asking("/api/v1/runs/r1/events?follow=false", LINES)).await.text();
+    let text = world.send(stream_request("/api/v1/runs/r1/events?follow=false", NDJSON)).await.text();
     assert!(!text.is_empty() && !text.contains("\"end\""), "{text}");
 }
 
 #[tokio::test]
-async fn a_quiet_stream_says_that_it_is_alive() {
+async fn a_quiet_stream_sends_heartbeats() {
     let heartbeat = Duration::from_millis(20);
     let options = ServerOptions { heartbeat, ..ServerOptions::default() };
     let world = World::with(Arc::new(MemoryStore::new()), options);
     world.register(HELD).await;
     world.start("held", "r1").await;
-    for (accept, expected) in [(SSE, ": heartbeat\n\n"), (LINES, "{\"type\":\"heartbeat\"}\n")] {
-        let (_, _, mut body) = world.stream(asking("/api/v1/runs/r1/events?after=1000", accept)).await;
+    for (accept, expected) in [(SSE, ": heartbeat\n\n"), (NDJSON, "{\"type\":\"heartbeat\"}\n")] {
+        let (_, _, mut body) = world.stream(stream_request("/api/v1/runs/r1/events?after=1000", accept)).await;
         for _ in 0..3 {
-            assert_eq!(piece(&mut body).await.as_deref(), Some(expected));
+            assert_eq!(next_chunk(&mut body).await.as_deref(), Some(expected));
         }
     }
-    let (_, _, mut body) = world.stream(asking("/api/v1/runs/changes", SSE)).await;
-    assert_eq!(piece(&mut body).await.as_deref(), Some(": heartbeat\n\n"));
+    let (_, _, mut body) = world.stream(stream_request("/api/v1/runs/changes", SSE)).await;
+    assert_eq!(next_chunk(&mut body).await.as_deref(), Some(": heartbeat\n\n"));
 }
 
 #[tokio::test]
-async fn changes_of_runs_are_told_as_they_come() {
+async fn run_changes_are_streamed_as_they_happen() {
     let world = World::new();
     world.register(HELD).await;
-    let (_, headers, mut body) = world.stream(asking("/api/v1/runs/changes", SSE)).await;
+    let (_, headers, mut body) = world.stream(stream_request("/api/v1/runs/changes", SSE)).await;
     assert_eq!(headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()), Some(SSE));
-    let mut told = String::new();
+    let mut received = String::new();
     // The watch begins with its first reader: a run that starts later is told of.
     world.start("held", "r1").await;
-    while !told.contains("\"status\":\"running\"") {
-        told.push_str(&piece(&mut body).await.expect("a change"));
+    while !received.contains("\"status\":\"running\"") {
+        received.push_str(&next_chunk(&mut body).await.expect("a change"));
     }
     world.open("gate");
-    while !told.contains("\"status\":\"succeeded\"") {
-        told.push_str(&piece(&mut body).await.expect("a change"));
+    while !received.contains("\"status\":\"succeeded\"") {
+        received.push_str(&next_chunk(&mut body).await.expect("a change"));
     }
-    let last = messages(&told).pop().expect("a message");
+    let last = messages(&received).pop().expect("a message");
     assert_eq!(
         (last.event.as_str(), &last.data["run"], &last.data["version"]),
         ("run", &Json::from("r1"), &Json::from(1))
@@ -188,32 +189,32 @@ async fn changes_of_runs_are_told_as_they_come() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so_in_every_stream() {
+async fn a_stopping_server_announces_it_in_every_stream() {
     let world = World::new();
     world.register(HELD).await;
     world.start("held", "r1").await;
     let table = [
         ("/api/v1/runs/r1/events?after=1000", SSE, "event: closing\ndata: {\"type\":\"closing\"}\n\n"),
-        ("/api/v1/runs/r1/events?after=1000", LINES, "{\"type\":\"closing\"}\n"),
+        ("/api/v1/runs/r1/events?after=1000", NDJSON, "{\"type\":\"closing\"}\n"),
         ("/api/v1/runs/changes", SSE, "event: closing\ndata: {\"type\":\"closing\"}\n\n"),
     ];
     let mut bodies = Vec::new();
     for (path, accept, _) in table {
-        bodies.push(world.stream(asking(path, accept)).await.2);
+        bodies.push(world.stream(stream_request(path, accept)).await.2);
     }
     world.app.drain();
     world.app.engine.close().await;
     for (mut body, (path, _, expected)) in bodies.into_iter().zip(table) {
-        let mut told = String::new();
-        while let Some(more) = piece(&mut body).await {
-            told.push_str(&more);
+        let mut received = String::new();
+        while let Some(more) = next_chunk(&mut body).await {
+            received.push_str(&more);
         }
-        assert!(told.ends_with(expected), "{path}: {told}");
+        assert!(received.ends_with(expected), "{path}: {received}");
     }
 }
 
 #[tokio::test]
-async fn what_can_never_be_is_a_slip_and_no_empty_answer() {
+async fn an_impossible_filter_is_an_error_and_not_an_empty_result() {
     let world = World::new();
     world.register(&counting("count", 3)).await;
     world.run("count", "r1").await;
@@ -242,7 +243,7 @@ async fn what_can_never_be_is_a_slip_and_no_empty_answer() {
         ("r2/events?type=", 200, ""),
     ];
     for (path, status, hint) in table {
-        let answer = world.get(&format!("/api/v1/runs/{path}")).await.is(status);
+        let answer = world.get(&format!("/api/v1/runs/{path}")).await.expect_status(status);
         let given = answer["hint"].as_str().unwrap_or_default();
         assert!(given.contains(hint) && given.is_empty() == hint.is_empty(), "{path}: {answer}");
     }

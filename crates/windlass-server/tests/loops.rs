@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use windlass_core::{IterationRecord, Limits, Status};
 use windlass_runtime::codec::{IterationPack, encode};
 use windlass_server::ServerOptions;
-use windlass_server::views::Views;
+use windlass_server::views::ReaderViews;
 use windlass_store::{IterationRow, MemoryStore, NewRun, RunBatch, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
@@ -20,23 +20,23 @@ async fn loops_are_listed_with_their_iterations() {
     let world = World::new();
     world.register(&counting("count", 25)).await;
     world.run("count", "r1").await;
-    let loops = world.get("/api/v1/runs/r1/loops").await.is(200);
+    let loops = world.get("/api/v1/runs/r1/loops").await.expect_status(200);
     let expected =
         json!({ "loop": "count", "kind": "until", "turns": 25, "kept": 25, "failed": 0, "reason": "condition" });
     assert_eq!(loops["items"], json!([expected]));
-    let page = world.get("/api/v1/runs/r1/turns?loop=count&from=10&limit=5").await.is(200);
+    let page = world.get("/api/v1/runs/r1/turns?loop=count&from=10&limit=5").await.expect_status(200);
     let iterations: Vec<&Json> =
         page["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
     assert_eq!(iterations, [10, 11, 12, 13, 14].map(Json::from).iter().collect::<Vec<_>>());
     assert_eq!((&page["next"], &page["total"], &page["failed"]), (&json!(15), &json!(25), &json!(0)));
-    let none = world.get("/api/v1/runs/r1/turns?loop=count&failed=true").await.is(200);
+    let none = world.get("/api/v1/runs/r1/turns?loop=count&failed=true").await.expect_status(200);
     assert_eq!((&none["turns"], &none["total"]), (&json!([]), &json!(25)));
-    let strip = world.get("/api/v1/runs/r1/strip?loop=count&cells=4").await.is(200);
+    let strip = world.get("/api/v1/runs/r1/strip?loop=count&cells=4").await.expect_status(200);
     assert_eq!(strip["turns"], 25);
     assert_eq!(strip["cells"][3], json!({ "from": 21, "to": 24, "succeeded": 4, "failed": 0, "other": 0 }));
-    assert_eq!(world.get("/api/v1/runs/r1/turns?loop=cuont").await.is(404)["hint"], "did you mean `count`?");
-    world.get("/api/v1/runs/r1/strip?loop=count&cells=0").await.is(400);
-    world.get("/api/v1/runs/r1/turns").await.is(400);
+    assert_eq!(world.get("/api/v1/runs/r1/turns?loop=cuont").await.expect_status(404)["hint"], "did you mean `count`?");
+    world.get("/api/v1/runs/r1/strip?loop=count&cells=0").await.expect_status(400);
+    world.get("/api/v1/runs/r1/turns").await.expect_status(400);
 }
 
 const SOME_FAIL: &str = r#"{
@@ -56,14 +56,14 @@ async fn a_failed_iteration_has_its_item_path_and_location() {
     let world = World::new();
     world.register(SOME_FAIL).await;
     world.run("some", "r1").await;
-    let page = world.get("/api/v1/runs/r1/turns?loop=each&failed=true").await.is(200);
+    let page = world.get("/api/v1/runs/r1/turns?loop=each&failed=true").await.expect_status(200);
     let iteration = &page["turns"][0];
     assert_eq!((&iteration["item"], &iteration["path"]), (&json!({ "id": "b", "n": "x" }), &json!("each[1]")));
     assert_eq!(
         (&iteration["error"]["path"], &iteration["error"]["position"]["line"]),
         (&json!("each[1].read1"), &json!(7))
     );
-    let good = world.get("/api/v1/runs/r1/turns?loop=each&limit=1").await.is(200);
+    let good = world.get("/api/v1/runs/r1/turns?loop=each&limit=1").await.expect_status(200);
     assert_eq!((&good["turns"][0]["item"]["id"], &good["turns"][0]["error"]), (&json!("a"), &json!(null)));
 }
 
@@ -74,7 +74,7 @@ async fn no_items_are_retained_where_values_are_redacted() {
     let secure = r#""runtimeConfiguration": { "secureData": { "properties": ["inputs"] } }, "inputs""#;
     world.register(&SOME_FAIL.replace(r#""inputs""#, secure)).await;
     world.run("some", "r1").await;
-    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
+    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.expect_status(200);
     assert_eq!(page["turns"].as_array().map(Vec::len), Some(3));
     assert!(page["turns"].as_array().expect("turns").iter().all(|iteration| iteration.get("item").is_none()), "{page}");
 }
@@ -139,15 +139,16 @@ async fn a_hundred_thousand_iterations_are_paged_and_drawn_quickly() {
         write_run_with_iterations(store.as_ref(), 100_000);
         let world = World::on(store);
         let begun = Instant::now();
-        let page = world.get("/api/v1/runs/big/turns?loop=sync&from=99950&limit=100").await.is(200);
+        let page = world.get("/api/v1/runs/big/turns?loop=sync&from=99950&limit=100").await.expect_status(200);
         assert_eq!((page["turns"].as_array().map(Vec::len), &page["next"]), (Some(50), &json!(null)));
         assert_eq!((&page["total"], &page["failed"]), (&json!(100_000), &json!(100)));
-        let failed = world.get("/api/v1/runs/big/turns?loop=sync&from=50000&limit=3&failed=true").await.is(200);
+        let failed =
+            world.get("/api/v1/runs/big/turns?loop=sync&from=50000&limit=3&failed=true").await.expect_status(200);
         let iterations: Vec<&Json> =
             failed["turns"].as_array().expect("turns").iter().map(|iteration| &iteration["iteration"]).collect();
         assert_eq!(iterations, [50_007, 51_007, 52_007].map(Json::from).iter().collect::<Vec<_>>());
         assert_eq!(failed["next"], 52_008);
-        let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.is(200);
+        let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.expect_status(200);
         let cells = strip["cells"].as_array().expect("cells");
         assert!(cells.iter().all(|cell| cell["succeeded"] == 999 && cell["failed"] == 1 && cell["other"] == 0));
         // Far less, when nothing else runs: the machine may be slow, and busy.
@@ -156,7 +157,7 @@ async fn a_hundred_thousand_iterations_are_paged_and_drawn_quickly() {
 }
 
 #[tokio::test]
-async fn a_run_is_drawn_as_it_goes_on() {
+async fn a_run_is_drawn_while_it_runs() {
     let world = World::new();
     for definition in [HELD, BROKEN, counting("count", 12).as_str()] {
         world.register(definition).await;
@@ -166,41 +167,42 @@ async fn a_run_is_drawn_as_it_goes_on() {
         let nodes = graph["nodes"].as_array().expect("nodes");
         nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
     };
-    let begun = world.get("/api/v1/runs/r1/graph").await.is(200);
+    let begun = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
     assert_eq!(node(&begun, "wait")["run"]["status"], "running");
     world.open("gate");
     world.until_status("r1", "succeeded").await;
-    let ended = world.get("/api/v1/runs/r1/graph").await.is(200);
+    let ended = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
     assert_eq!(
         (&node(&ended, "wait")["run"]["status"], &node(&ended, "wait")["path"]),
         (&json!("succeeded"), &json!("wait"))
     );
     world.run("count", "r2").await;
-    let count = node(&world.get("/api/v1/runs/r2/graph").await.is(200), "count");
+    let count = node(&world.get("/api/v1/runs/r2/graph").await.expect_status(200), "count");
     assert_eq!((&count["loop"], &count["run"]["turns"]["ended"]), (&json!(true), &json!(12)));
 
     world.run("broken", "r3").await;
-    let steps = world.get("/api/v1/runs/r3/steps").await.is(200);
-    let told: Vec<(&Json, &Json)> =
+    let steps = world.get("/api/v1/runs/r3/steps").await.expect_status(200);
+    let listed: Vec<(&Json, &Json)> =
         steps["items"].as_array().expect("items").iter().map(|step| (&step["path"], &step["status"])).collect();
-    assert_eq!(told, [(&json!("first"), &json!("succeeded")), (&json!("second"), &json!("failed"))]);
+    assert_eq!(listed, [(&json!("first"), &json!("succeeded")), (&json!("second"), &json!("failed"))]);
     assert_eq!(steps["items"][1]["error"]["position"]["line"], 5);
-    let iterations = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.is(200);
+    let iterations = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.expect_status(200);
     assert_eq!(
         (&iterations["items"][4]["path"], &iterations["items"][4]["kind"]),
         (&json!("count[4]"), &json!("turn"))
     );
-    let rest = world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", iterations["next"])).await.is(200);
+    let rest =
+        world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", iterations["next"])).await.expect_status(200);
     assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(7), &json!(null)));
-    let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.is(200);
+    let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.expect_status(200);
     assert_eq!(inner["items"][0]["path"], "count[4].add");
 }
 
 /// Whoever asks does not wait at all: what the state tells is drawn first, what the events tell as soon as they are read.
 #[tokio::test]
 async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
-    let mut views = Views::default();
-    views.painters.patience = std::time::Duration::ZERO;
+    let mut views = ReaderViews::default();
+    views.painters.read_timeout = std::time::Duration::ZERO;
     let store = Arc::new(MemoryStore::new());
     let world = World::with_views(store, ServerOptions::default(), Limits::default(), views);
     world.register(&counting("count", 50)).await;
@@ -209,12 +211,12 @@ async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
         let nodes = graph["nodes"].as_array().expect("nodes");
         nodes.iter().find(|node| node["name"] == "count").map(|node| node["run"]["turns"].clone()).unwrap_or_default()
     };
-    let first = world.get("/api/v1/runs/r1/graph").await.is(200);
+    let first = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
     assert!(first["notes"].to_string().contains("more than could be read yet"), "{first}");
     assert_eq!((&iterations(&first)["ended"], &iterations(&first)["reason"]), (&json!(50), &json!("condition")));
     let begun = Instant::now();
     loop {
-        let later = world.get("/api/v1/runs/r1/graph").await.is(200);
+        let later = world.get("/api/v1/runs/r1/graph").await.expect_status(200);
         if !later["notes"].to_string().contains("more than could be read yet") {
             assert_eq!(iterations(&later)["ended"], 50);
             break;
@@ -228,19 +230,19 @@ async fn the_journal_is_paged_tick_by_tick() {
     let world = World::new();
     world.register(BROKEN).await;
     let run = world.run("broken", "r1").await;
-    let all = world.get("/api/v1/runs/r1/journal").await.is(200);
+    let all = world.get("/api/v1/runs/r1/journal").await.expect_status(200);
     let ticks: Vec<&Json> = all["items"].as_array().expect("items").iter().map(|tick| &tick["tick"]).collect();
     let count = run["ticks"].as_u64().expect("ticks");
     assert_eq!(ticks.len() as u64, count);
     assert_eq!((&all["items"][0]["tick"], &all["items"][0]["events"][0]), (&json!(0), &json!(1)));
-    let page = world.get("/api/v1/runs/r1/journal?from=0&limit=1").await.is(200);
+    let page = world.get("/api/v1/runs/r1/journal?from=0&limit=1").await.expect_status(200);
     assert_eq!((&page["items"][0], &page["next"]), (&all["items"][0], &json!(1)));
-    let rest = world.get("/api/v1/runs/r1/journal?from=1").await.is(200);
+    let rest = world.get("/api/v1/runs/r1/journal?from=1").await.expect_status(200);
     assert_eq!((&rest["items"][0], &rest["next"]), (&all["items"][1], &json!(null)));
 }
 
 #[tokio::test]
-async fn large_values_are_given_to_whoever_may_see_the_run_that_wrote_them() {
+async fn large_values_are_served_to_readers_of_the_run_that_wrote_them() {
     let limits = Limits::default();
     let world = World::with_limits(Arc::new(MemoryStore::new()), ServerOptions::default(), limits);
     let text = "x".repeat(200_000);
@@ -255,10 +257,10 @@ async fn large_values_are_given_to_whoever_may_see_the_run_that_wrote_them() {
     assert!(page.len() < 200_000, "events have references");
     let at = page.find("\"key\":\"").expect("a reference") + 7;
     let hash = &page[at..at + 64];
-    let value = world.get(&format!("/api/v1/runs/r1/values/{hash}")).await.is(200);
+    let value = world.get(&format!("/api/v1/runs/r1/values/{hash}")).await.expect_status(200);
     assert!(value.to_string().contains(&text));
-    world.get(&format!("/api/v1/runs/other/values/{hash}")).await.is(404);
-    world.get("/api/v1/runs/r1/values/zz").await.is(404);
+    world.get(&format!("/api/v1/runs/other/values/{hash}")).await.expect_status(404);
+    world.get("/api/v1/runs/r1/values/zz").await.expect_status(404);
 }
 
 /// Its first turn never ends: the loop's time is up first.
@@ -270,10 +272,10 @@ async fn an_iteration_cancelled_by_the_time_limit_has_not_failed() {
     let world = World::new();
     world.register(CUT_OFF).await;
     world.run("cut", "r1").await;
-    let all = world.get("/api/v1/runs/r1/turns?loop=poll").await.is(200);
+    let all = world.get("/api/v1/runs/r1/turns?loop=poll").await.expect_status(200);
     assert_eq!((&all["turns"][0]["status"], &all["failed"]), (&"cancelled".into(), &0.into()), "{all}");
-    let failed = world.get("/api/v1/runs/r1/turns?loop=poll&failed=true").await.is(200);
+    let failed = world.get("/api/v1/runs/r1/turns?loop=poll&failed=true").await.expect_status(200);
     assert_eq!(failed["turns"].as_array().map(Vec::len), Some(0), "{failed}");
-    let cell = &world.get("/api/v1/runs/r1/strip?loop=poll").await.is(200)["cells"][0];
+    let cell = &world.get("/api/v1/runs/r1/strip?loop=poll").await.expect_status(200)["cells"][0];
     assert_eq!((&cell["failed"], &cell["other"]), (&0.into(), &1.into()), "{cell}");
 }

@@ -17,7 +17,7 @@ fn document() -> Json {
 
 /// `UPDATE=1 cargo test -p windlass-server openapi` writes it.
 #[test]
-fn the_document_is_the_one_that_is_kept() {
+fn the_document_matches_the_committed_file() {
     let now = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(FILE, &now).expect("the file");
@@ -50,7 +50,7 @@ fn every_operation_is_described_in_full() {
             must(responses.is_some_and(|all| all.keys().any(|status| status.starts_with('2'))), "a good answer");
             for (status, response) in responses.into_iter().flatten() {
                 let response = match response["$ref"].as_str() {
-                    Some(_) => &document["components"]["responses"][last_of(response)],
+                    Some(_) => &document["components"]["responses"][reference_name(response)],
                     None => response,
                 };
                 let described = response["description"].as_str().is_some_and(|text| !text.is_empty());
@@ -78,7 +78,7 @@ fn every_operation_is_described_in_full() {
 }
 
 /// The name at the end of a reference.
-fn last_of(reference: &Json) -> &str {
+fn reference_name(reference: &Json) -> &str {
     reference["$ref"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default()
 }
 
@@ -94,7 +94,7 @@ fn references(value: &Json) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_server_gives_its_document_to_anybody() {
+async fn the_document_is_served_without_a_token() {
     let world = World::new();
     let request = axum::http::Request::get("/api/v1/openapi.json").header("host", "127.0.0.1:7117");
     let reply = world.send(request.body(axum::body::Body::empty()).expect("a request")).await;

@@ -8,7 +8,7 @@ use axum::http::Method;
 use common::{Reply, World, in_time};
 use serde_json::{Value as Json, json};
 use windlass_runtime::{TriggerOptions, real_now};
-use windlass_server::triggers::{Scheduler, prefix, queue};
+use windlass_server::triggers::{TriggerScheduler, delivery_prefix, queue};
 use windlass_store::{MemoryStore, RunFilter, Store, StoreRead};
 use windlass_value::{Timestamp, Value};
 
@@ -29,15 +29,15 @@ async fn deliver(world: &World, gate: &str) -> Reply {
 }
 
 async fn run_of(world: &World, gate: &str) -> String {
-    deliver(world, gate).await.is(202)["runs"][0].as_str().expect("a run").to_owned()
+    deliver(world, gate).await.expect_status(202)["runs"][0].as_str().expect("a run").to_owned()
 }
 
 async fn status(world: &World, run: &str) -> Json {
-    world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"].clone()
+    world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["status"].clone()
 }
 
 async fn trigger(world: &World) -> Json {
-    world.get("/api/v1/triggers").await.is(200)["items"][0].clone()
+    world.get("/api/v1/triggers").await.expect_status(200)["items"][0].clone()
 }
 
 fn runs(store: &Arc<dyn Store>) -> usize {
@@ -61,7 +61,7 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     }
     let queue_position = |run: String| {
         let world = &world;
-        async move { world.get(&format!("/api/v1/runs/{run}")).await.is(200)["waits_for_turn"].clone() }
+        async move { world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["waits_for_turn"].clone() }
     };
     assert_eq!(queue_position(made[0].clone()).await, Json::Null);
     let note = "waits for its turn: 2 runs of the trigger `new` are under way (at most 2 at once), place 2";
@@ -69,25 +69,25 @@ async fn runs_beyond_the_limit_queue_in_order_and_are_then_rejected() {
     assert_eq!(queue_position(made[3].clone()).await, expected);
     assert_eq!(queue_position(made[2].clone()).await["place"], 1);
     // Its turn would set it going all the same: nobody is promised otherwise.
-    world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.is(409);
+    world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.expect_status(409);
     let facts = trigger(&world).await;
     assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
     let refused = deliver(&world, "e").await;
-    assert_eq!(refused.is(429)["code"], "WND-3006");
+    assert_eq!(refused.expect_status(429)["code"], "WND-3006");
     assert!(refused.headers.contains_key("retry-after"));
     assert_eq!(runs(&world.store), 4, "nothing was made of it");
     // The same delivery again is the same run, full or not.
-    let again = deliver(&world, "c").await.is(202);
+    let again = deliver(&world, "c").await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(made[2]), &json!(true)));
 
     world.open("b");
     world.until_status(&made[1], "succeeded").await;
     world.until_status(&made[2], "running").await;
     assert_eq!(status(&world, &made[3]).await, "pending", "the first that came is the first that goes");
-    let fifth = deliver(&world, "e").await.is(202);
+    let fifth = deliver(&world, "e").await.expect_status(202);
     assert_eq!(fifth["waiting"], 1, "there is room again");
     // Whoever waits can be called off, and gives up the place.
-    world.post(&format!("/api/v1/runs/{}/cancel", made[3]), json!({})).await.is(202);
+    world.post(&format!("/api/v1/runs/{}/cancel", made[3]), json!({})).await.expect_status(202);
     world.until_status(&made[3], "cancelled").await;
     made.push(fifth["runs"][0].as_str().expect("a run").to_owned());
     for gate in ["a", "c", "e"] {
@@ -111,17 +111,17 @@ async fn queued_runs_survive_the_server() {
     let left: Arc<dyn Store> = Arc::new(store.crash());
     drop(world);
     let world = World::adopting(left);
-    let scheduler = Scheduler::new(world.app.clone());
-    scheduler.step(real_now()).await;
+    let scheduler = TriggerScheduler::new(world.app.clone());
+    scheduler.fire_due(real_now()).await;
     world.until_status(&made[0], "running").await;
     assert_eq!(status(&world, &made[1]).await, "pending");
-    deliver(&world, "d").await.is(429);
-    assert_eq!(deliver(&world, "b").await.is(202)["repeated"], true);
+    deliver(&world, "d").await.expect_status(429);
+    assert_eq!(deliver(&world, "b").await.expect_status(202)["repeated"], true);
     // Nobody watches: the next look finds that there is room.
     for at in 0..3 {
         world.open(["a", "b", "c"][at]);
         world.until_status(&made[at], "succeeded").await;
-        scheduler.step(real_now()).await;
+        scheduler.fire_due(real_now()).await;
         if let Some(next) = made.get(at + 1) {
             world.until_status(next, "running").await;
         }
@@ -146,7 +146,7 @@ async fn a_crash_at_any_commit_loses_and_repeats_nothing() {
         drop(world);
         let world = World::adopting(left);
         world.open("a");
-        Scheduler::new(world.app.clone()).step(real_now()).await;
+        TriggerScheduler::new(world.app.clone()).fire_due(real_now()).await;
         let run = run_of(&world, "a").await;
         world.until_status(&run, "succeeded").await;
         assert_eq!(runs(&world.store), 1, "crash {at}");
@@ -166,9 +166,9 @@ async fn the_items_of_a_delivery_queue_in_order() {
     let split = |gates: Json| common::request(Method::POST, "/hooks/orders/new", Some(gates));
     // They are made side by side, so enough of them are not made in their order.
     let gates: Vec<String> = (0..24).map(|item| format!("gate {item}")).collect();
-    let made = world.send(split(json!(gates))).await.is(202);
+    let made = world.send(split(json!(gates))).await.expect_status(202);
     assert_eq!(made["waiting"], 22, "a delivery is let in whole: {made}");
-    world.send(split(json!(["x"]))).await.is(429);
+    world.send(split(json!(["x"]))).await.expect_status(429);
     let run = |at: usize| made["runs"][at].as_str().expect("a run").to_owned();
     for (at, gate) in gates.iter().enumerate() {
         world.until_status(&run(at), "running").await;
@@ -188,7 +188,7 @@ async fn a_run_of_a_disconnected_caller_is_still_admitted() {
     tokio::spawn(queue::watch_run_changes(world.app.clone()));
     assert_eq!(trigger(&world).await["waiting"], 0);
     let plan = world.app.definitions.get("orders").expect("registered").current.plan();
-    let delivery = Some(format!("{}gone", prefix("orders", "new")));
+    let delivery = Some(format!("{}gone", delivery_prefix("orders", "new")));
     let options = TriggerOptions { delivery, held: true, ..TriggerOptions::default() };
     let made = in_time(world.app.engine.trigger(plan, "new", Value::from("a"), options)).await.expect("made");
     world.open("a");
@@ -201,7 +201,7 @@ async fn a_single_instance_trigger_has_no_queue() {
     world.register(&orders(r#""operationOptions": "SingleInstance""#)).await;
     let run = run_of(&world, "a").await;
     world.until_status(&run, "running").await;
-    deliver(&world, "b").await.is(429);
+    deliver(&world, "b").await.expect_status(429);
     world.open("a");
     world.until_status(&run, "succeeded").await;
     world.open("b");
@@ -211,21 +211,21 @@ async fn a_single_instance_trigger_has_no_queue() {
 
 /// Other bounds hold at once; without any, nobody waits on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bounds_are_those_of_the_newest_version() {
+async fn limits_are_those_of_the_newest_version() {
     let world = World::new();
     world.register(&orders(&TWO.replace("\"runs\": 2", "\"runs\": 1"))).await;
-    let scheduler = Scheduler::new(world.app.clone());
+    let scheduler = TriggerScheduler::new(world.app.clone());
     let mut made = Vec::new();
     for gate in ["a", "b", "c"] {
         made.push(run_of(&world, gate).await);
     }
     world.until_status(&made[0], "running").await;
     world.register(&orders(TWO)).await;
-    scheduler.step(real_now()).await;
+    scheduler.fire_due(real_now()).await;
     world.until_status(&made[1], "running").await;
     assert_eq!(status(&world, &made[2]).await, "pending");
     world.register(&orders(r#""description": "any number""#)).await;
-    scheduler.step(real_now()).await;
+    scheduler.fire_due(real_now()).await;
     world.until_status(&made[2], "running").await;
 }
 
@@ -236,7 +236,7 @@ fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
 
 /// A schedule skips what is too much, and says so: in the log, in the list of triggers, in the figures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_queues_then_skips_and_says_so() {
+async fn a_schedule_queues_then_skips_and_reports_it() {
     let world = World::new();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let noted = lines.clone();
@@ -254,9 +254,9 @@ async fn a_schedule_queues_then_skips_and_says_so() {
         ))
         .await;
     let now = real_now();
-    let scheduler = Scheduler::new(world.app.clone());
+    let scheduler = TriggerScheduler::new(world.app.clone());
     for hour in [1, 2, 3, 7] {
-        scheduler.step(hours_from(now, hour)).await;
+        scheduler.fire_due(hours_from(now, hour)).await;
     }
     assert_eq!(runs(&world.store), 2);
     let full = "as many runs of this trigger as may are under way (1) and wait (1)";

@@ -18,10 +18,10 @@ async fn a_start_is_durable_and_can_be_waited_for() {
     let world = World::new();
     world.register(HELLO).await;
     let reply = world.post("/api/v1/runs", json!({ "definition": "hello" })).await;
-    let started = reply.is(202);
-    let place = reply.headers.get(header::LOCATION).and_then(|place| place.to_str().ok()).expect("a place");
-    assert_eq!(world.get(place).await.is(200)["run"], started["run"]);
-    world.post("/api/v1/runs", json!({ "definition": "hello", "wait_ms": 60_001 })).await.is(400);
+    let started = reply.expect_status(202);
+    let location = reply.headers.get(header::LOCATION).and_then(|location| location.to_str().ok()).expect("a place");
+    assert_eq!(world.get(location).await.expect_status(200)["run"], started["run"]);
+    world.post("/api/v1/runs", json!({ "definition": "hello", "wait_ms": 60_001 })).await.expect_status(400);
     assert_eq!(
         (&started["definition"], &started["version"], &started["created"]),
         (&json!("hello"), &json!(1), &json!(true))
@@ -33,33 +33,33 @@ async fn a_start_is_durable_and_can_be_waited_for() {
     assert_eq!(ended["steps"]["greet"]["output"], "hi");
     assert_eq!(ended["current"], json!([]));
     world.register(HELD).await;
-    let open = world.post("/api/v1/runs", json!({ "definition": "held", "wait_ms": 20 })).await.is(202);
+    let open = world.post("/api/v1/runs", json!({ "definition": "held", "wait_ms": 20 })).await.expect_status(202);
     assert_eq!(open["status"], "running");
 }
 
 #[tokio::test]
-async fn the_same_key_is_the_same_run_whatever_is_registered_meanwhile() {
+async fn the_same_key_is_the_same_run_although_another_version_is_registered() {
     let world = World::new();
     world.register(HELLO).await;
     let body = json!({ "definition": "hello", "input": { "b": 1, "a": [2] } });
-    let first = world.send(with_key("k1", body.clone())).await.is(202);
+    let first = world.send(with_key("k1", body.clone())).await.expect_status(202);
     assert_eq!(first["created"], true);
     world.register(&HELLO.replace("hi", "ho")).await;
     // The same values in another order are the same body.
     let again = json!({ "input": { "a": [2], "b": 1 }, "definition": "hello" });
-    let again = world.send(with_key("k1", again)).await.is(202);
+    let again = world.send(with_key("k1", again)).await.expect_status(202);
     assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
     for other in [
         json!({ "definition": "hello", "input": { "a": 3 } }),
         json!({ "definition": "hello", "version": 2, "input": { "b": 1, "a": [2] } }),
     ] {
-        assert_eq!(world.send(with_key("k1", other)).await.is(409)["code"], "WND-3004");
+        assert_eq!(world.send(with_key("k1", other)).await.expect_status(409)["code"], "WND-3004");
     }
-    let another = world.send(with_key("k2", body)).await.is(202);
+    let another = world.send(with_key("k2", body)).await.expect_status(202);
     assert_ne!(another["run"], first["run"]);
     assert_eq!((&another["created"], &another["version"]), (&json!(true), &json!(2)));
     let both = with_key("k1", json!({ "definition": "hello", "id": "x" }));
-    world.send(both).await.is(400);
+    world.send(both).await.expect_status(400);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn concurrent_starts_with_one_key_make_one_run() {
     let mut made = 0;
     let mut runs = std::collections::BTreeSet::new();
     for start in starts.collect::<Vec<_>>() {
-        let started = start.await.is(202);
+        let started = start.await.expect_status(202);
         made += u32::from(started["created"] == true);
         runs.insert(started["run"].as_str().expect("a run").to_owned());
     }
@@ -78,7 +78,7 @@ async fn concurrent_starts_with_one_key_make_one_run() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_refused() {
+async fn invalid_starts_are_rejected() {
     let world = World::new();
     world.register(r#"{"name": "asks", "parameters": {"n": {"type": "int"}}, "actions": {"a": {"type": "compose", "inputs": "@parameters('n')"}}}"#).await;
     let table = [
@@ -90,21 +90,22 @@ async fn what_cannot_be_started_is_refused() {
         (json!({ "definition": "asks", "inputs": {} }), 400, "did you mean `input`?"),
     ];
     for (body, status, hint) in table {
-        let problem = world.post("/api/v1/runs", body.clone()).await.is(status);
+        let problem = world.post("/api/v1/runs", body.clone()).await.expect_status(status);
         assert!(problem["hint"].as_str().is_some_and(|given| given.contains(hint)), "{body}: {problem}");
     }
     let mut plain = request(Method::POST, "/api/v1/runs", Some(json!({ "definition": "asks" })));
     plain.headers_mut().insert(header::CONTENT_TYPE, "text/plain".parse().expect("a type"));
-    assert_eq!(world.send(plain).await.is(415)["code"], "WND-3014");
-    let nobody = axum::http::Request::post("/api/v1/runs").header(header::CONTENT_TYPE, "application/json");
-    let nobody = nobody.header(header::HOST, "127.0.0.1:7117").body(Body::from("{}")).expect("a request");
-    assert_eq!(world.send(nobody).await.is(401)["code"], "WND-3001");
+    assert_eq!(world.send(plain).await.expect_status(415)["code"], "WND-3014");
+    let unauthenticated = axum::http::Request::post("/api/v1/runs").header(header::CONTENT_TYPE, "application/json");
+    let unauthenticated =
+        unauthenticated.header(header::HOST, "127.0.0.1:7117").body(Body::from("{}")).expect("a request");
+    assert_eq!(world.send(unauthenticated).await.expect_status(401)["code"], "WND-3001");
     assert!(!TOKEN.is_empty());
 }
 
 /// Two readers of one text must not see two things.
 #[tokio::test]
-async fn bodies_that_could_mean_two_things_are_refused() {
+async fn ambiguous_bodies_are_rejected() {
     let world = World::new();
     world.register(HELLO).await;
     let table = [
@@ -162,14 +163,14 @@ async fn bodies_that_could_mean_two_things_are_refused() {
         ("/api/v1/runs/x/approvals/y", r#"{"data": [{"a": 1, "a": 1}]}"#, "the key `a` is given twice", "/data/0/a"),
         ("/api/v1/runs/x/cancel", r#"{"reason": "x", "reason": "y"}"#, "duplicate field `reason`", "column"),
     ];
-    for (path, body, detail, place) in table {
+    for (path, body, detail, location) in table {
         let mut sent = request(Method::POST, path, Some(json!({})));
         *sent.body_mut() = Body::from(body);
-        let problem = world.send(sent).await.is(400);
+        let problem = world.send(sent).await.expect_status(400);
         assert!(problem["detail"].as_str().is_some_and(|given| given.contains(detail)), "{body}: {problem}");
-        assert!(problem["where"].as_str().is_some_and(|given| given.contains(place)), "{body}: {problem}");
+        assert!(problem["where"].as_str().is_some_and(|given| given.contains(location)), "{body}: {problem}");
     }
-    assert_eq!(world.get("/api/v1/runs").await.is(200)["items"], json!([]));
+    assert_eq!(world.get("/api/v1/runs").await.expect_status(200)["items"], json!([]));
     // Large whole numbers are data like any other.
     let body =
         r#"{"definition": "hello", "id": "large", "input": {"n": 123456789012345678901234567890}, "wait_ms": 9000}"#;
@@ -179,7 +180,7 @@ async fn bodies_that_could_mean_two_things_are_refused() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_with_its_place_in_the_definition() {
+async fn an_error_has_its_location_in_the_definition() {
     let world = World::new();
     world.register(BROKEN).await;
     let ended = world.run("broken", "r1").await;
@@ -188,7 +189,7 @@ async fn an_error_is_told_with_its_place_in_the_definition() {
     assert_eq!(position["line"], 5);
     let excerpt = position["excerpt"].as_str().expect("an excerpt");
     assert!(excerpt.contains("\"second\"") && excerpt.contains('^'), "{excerpt}");
-    let listed = world.get("/api/v1/runs").await.is(200);
+    let listed = world.get("/api/v1/runs").await.expect_status(200);
     assert_eq!(listed["items"][0]["error"]["message"], "not now");
     assert_eq!(ended["error"]["hint"], "look at `windlass events r1`");
     assert_eq!(ended["steps"]["second"]["error"]["position"]["line"], 5);
@@ -218,27 +219,27 @@ async fn runs_are_listed_newest_first_with_filters() {
         ("?parent=one", &[]),
     ];
     for (query, expected) in table {
-        assert_eq!(ids(world.get(&format!("/api/v1/runs{query}")).await.is(200)), expected, "{query}");
+        assert_eq!(ids(world.get(&format!("/api/v1/runs{query}")).await.expect_status(200)), expected, "{query}");
     }
-    let page = world.get("/api/v1/runs?limit=2").await.is(200);
+    let page = world.get("/api/v1/runs?limit=2").await.expect_status(200);
     let next = page["next"].as_i64().expect("a mark");
-    assert_eq!(ids(world.get(&format!("/api/v1/runs?limit=2&before={next}")).await.is(200)), ["one"]);
-    assert_eq!(world.get("/api/v1/runs?status=faild").await.is(400)["hint"], "did you mean `failed`?");
-    world.get("/api/v1/runs?since=yesterday").await.is(400);
-    assert_eq!(world.get("/api/v1/runs?dialect=lom").await.is(400)["hint"], "did you mean `loom`?");
-    world.get("/api/v1/runs?dialect=foo").await.is(400);
-    assert_eq!(world.get("/api/v1/runs/three").await.is(200)["current"][0]["name"], "wait");
-    world.get("/api/v1/runs/nobody").await.is(404);
-    world.get("/api/v1/runs/no%20body").await.is(404);
+    assert_eq!(ids(world.get(&format!("/api/v1/runs?limit=2&before={next}")).await.expect_status(200)), ["one"]);
+    assert_eq!(world.get("/api/v1/runs?status=faild").await.expect_status(400)["hint"], "did you mean `failed`?");
+    world.get("/api/v1/runs?since=yesterday").await.expect_status(400);
+    assert_eq!(world.get("/api/v1/runs?dialect=lom").await.expect_status(400)["hint"], "did you mean `loom`?");
+    world.get("/api/v1/runs?dialect=foo").await.expect_status(400);
+    assert_eq!(world.get("/api/v1/runs/three").await.expect_status(200)["current"][0]["name"], "wait");
+    world.get("/api/v1/runs/nobody").await.expect_status(404);
+    world.get("/api/v1/runs/no%20body").await.expect_status(404);
 }
 
 /// A start that is repeated tells how the run stands, whatever became of it since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repeated_start_tells_how_the_run_stands() {
+async fn a_repeated_start_returns_the_run_status() {
     let world = World::new();
     world.register(HELD).await;
     assert_eq!(world.start("held", "one").await["status"], "running");
-    world.post("/api/v1/runs/one/pause", json!({})).await.is(202);
+    world.post("/api/v1/runs/one/pause", json!({})).await.expect_status(202);
     world.until_status("one", "paused").await;
     let again = world.start("held", "one").await;
     assert_eq!((&again["status"], &again["created"]), (&json!("paused"), &json!(false)));

@@ -47,24 +47,24 @@ async fn everything(world: &World, run: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_secured_is_used_and_never_shown() {
+async fn secured_values_are_used_and_never_shown() {
     let world = World::new();
     world.register(FLOW).await;
     let run = world.run("secured", "r").await;
     assert_eq!(run["status"], "succeeded", "{run}");
     assert_eq!(run["steps"]["plain"]["output"], "seen by all");
     assert!(run.to_string().contains("(not shown)"), "{run}");
-    for (place, text) in everything(&world, "r").await {
-        assert!(!text.contains(SECRET), "{place}: {text}");
+    for (origin, text) in everything(&world, "r").await {
+        assert!(!text.contains(SECRET), "{origin}: {text}");
     }
     // The journal says what happened, without values; and a value is not given by its name either.
-    let journal = world.get("/api/v1/runs/r/journal").await.is(200);
+    let journal = world.get("/api/v1/runs/r/journal").await.expect_status(200);
     assert!(
         journal["items"]
             .as_array()
             .is_some_and(|items| items.len() >= 2 && items.iter().all(|tick| tick.get("body").is_none()))
     );
-    world.get(&format!("/api/v1/runs/r/values/{}", "0".repeat(64))).await.is(404);
+    world.get(&format!("/api/v1/runs/r/values/{}", "0".repeat(64))).await.expect_status(404);
     // Without it, all of that is there.
     let open = FLOW.replace(
         r#""runtimeConfiguration": {"secureData": {"properties": ["inputs", "outputs"]}}"#,
@@ -77,7 +77,7 @@ async fn what_is_secured_is_used_and_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_secured_trigger_brings_is_not_shown() {
+async fn values_of_a_secured_trigger_are_not_shown() {
     let source = r#"{"name": "secured", "triggers": {"new": {"type": "request",
             "runtimeConfiguration": {"secureData": {"properties": ["outputs"]}, "concurrency": {"runs": 1}}}},
         "actions": {"copy": {"type": "compose", "inputs": "@triggerBody()?['password']"},
@@ -86,18 +86,21 @@ async fn what_a_secured_trigger_brings_is_not_shown() {
             "each": {"type": "foreach", "foreach": [1], "actions": {"one": {"type": "compose", "inputs": 1}}}}}"#;
     let world = World::new();
     world.register(source).await;
-    let made = world.send(request(Method::POST, "/hooks/secured/new", Some(json!({"password": SECRET})))).await.is(202);
+    let made = world
+        .send(request(Method::POST, "/hooks/secured/new", Some(json!({"password": SECRET}))))
+        .await
+        .expect_status(202);
     let run = made["runs"][0].as_str().expect("a run").to_owned();
     let ended: Json = world.until_status(&run, "succeeded").await;
     assert_eq!((&ended["input"], &ended["steps"]["plain"]["output"]), (&json!("(not shown)"), &json!(7)), "{ended}");
-    for (place, text) in everything(&world, &run).await {
-        assert!(!text.contains(SECRET), "{place}: {text}");
+    for (origin, text) in everything(&world, &run).await {
+        assert!(!text.contains(SECRET), "{origin}: {text}");
     }
 }
 
 /// An error says what kind it is, and nothing of what was sent or answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_of_a_secured_action_tells_no_values() {
+async fn an_error_of_a_secured_action_contains_no_values() {
     let source = r#"{"name": "secured", "actions": {
         "get": {"type": "activity", "inputs": {"activityName": "fail", "input": 1},
             "runtimeConfiguration": {"secureData": {"properties": ["inputs"]}}},
@@ -106,7 +109,7 @@ async fn an_error_of_a_secured_action_tells_no_values() {
     world.register(source).await;
     let run = world.run("secured", "r").await;
     assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("503")), "{run}");
-    for (place, text) in everything(&world, "r").await {
-        assert!(!text.contains("not now"), "{place}: {text}");
+    for (origin, text) in everything(&world, "r").await {
+        assert!(!text.contains("not now"), "{origin}: {text}");
     }
 }

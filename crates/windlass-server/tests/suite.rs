@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod approvals;
+mod client_disconnects;
 mod common;
 mod control;
 mod definitions;
 mod docs;
 mod events;
-mod held_up;
-mod hung_up;
 mod limits_page;
 mod loops;
 mod openapi;
@@ -17,6 +16,7 @@ mod queues;
 mod removal;
 mod runs;
 mod secured;
+mod store_locked;
 mod traces;
+mod trigger_timing;
 mod triggers;
-mod triggers_in_time;

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use windlass_core::ServerLimits;
 use windlass_server::ServerOptions;
-use windlass_server::trace::{EngineSpans, Traces};
+use windlass_server::trace::{EngineSpans, RunTraces};
 use windlass_store::MemoryStore;
 
 /// Takes what is sent to it.
@@ -85,7 +85,7 @@ fn tree(spans: &[Json]) -> Vec<String> {
 async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
     let mut collector = Collector::new().await;
     let world = World::new();
-    let traces = Traces::start(&world.app, &collector.endpoint).unwrap();
+    let traces = RunTraces::start(&world.app, &collector.endpoint).unwrap();
     world.register(&counting("counting", 2)).await;
     world.run("counting", "one").await;
     let spans = collector.run().await;
@@ -109,28 +109,28 @@ async fn a_run_is_a_trace_with_steps_iterations_and_tasks() {
 
     // The same run is the same trace, whoever tells of it.
     let other = World::new();
-    let again = Traces::start(&other.app, &collector.endpoint).unwrap();
+    let again = RunTraces::start(&other.app, &collector.endpoint).unwrap();
     other.register(&counting("counting", 2)).await;
     other.run("counting", "one").await;
-    let mut told = collector.run().await;
+    let mut exported = collector.run().await;
     let ids = |spans: &[Json]| {
         let mut ids: Vec<String> = spans.iter().map(|span| span["spanId"].to_string()).collect();
         ids.sort();
         ids
     };
-    assert_eq!(ids(&told), ids(&spans));
-    assert_eq!(told.pop().unwrap()["traceId"], root["traceId"]);
+    assert_eq!(ids(&exported), ids(&spans));
+    assert_eq!(exported.pop().unwrap()["traceId"], root["traceId"]);
     again.stop(Duration::from_secs(1)).await;
 }
 
 /// Steps and tasks beyond the limit are counted, not sent.
 #[tokio::test]
-async fn a_trace_has_as_many_spans_as_it_may() {
+async fn the_spans_of_a_trace_are_limited() {
     let mut collector = Collector::new().await;
     let limits = ServerLimits { max_trace_spans: 2, ..ServerLimits::default() };
     let options = ServerOptions { limits, ..ServerOptions::default() };
     let world = World::with(Arc::new(MemoryStore::new()), options);
-    let traces = Traces::start(&world.app, &collector.endpoint).unwrap();
+    let traces = RunTraces::start(&world.app, &collector.endpoint).unwrap();
     world.register(&counting("counting", 2)).await;
     world.run("counting", "one").await;
     assert_eq!(collector.run().await.len(), 3, "the run itself, and two of its steps");
@@ -141,7 +141,7 @@ async fn a_trace_has_as_many_spans_as_it_may() {
 async fn failures_have_codes_and_no_messages_and_retries_link_back() {
     let mut collector = Collector::new().await;
     let world = World::new();
-    let traces = Traces::start(&world.app, &collector.endpoint).unwrap();
+    let traces = RunTraces::start(&world.app, &collector.endpoint).unwrap();
     world.register(BROKEN).await;
     world.run("broken", "bad").await;
     let spans = collector.run().await;
@@ -159,9 +159,9 @@ async fn failures_have_codes_and_no_messages_and_retries_link_back() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_holds_nobody_up() {
+async fn an_unreachable_collector_delays_no_run() {
     let world = World::new();
-    let traces = Traces::start(&world.app, "http://127.0.0.1:1").unwrap();
+    let traces = RunTraces::start(&world.app, "http://127.0.0.1:1").unwrap();
     world.register(&counting("counting", 1)).await;
     world.run("counting", "one").await;
     let lost = async {
@@ -170,12 +170,12 @@ async fn a_collector_that_is_away_holds_nobody_up() {
         }
     };
     in_time(lost).await;
-    assert!(Traces::start(&world.app, "no address").is_err());
+    assert!(RunTraces::start(&world.app, "no address").is_err());
     traces.stop(Duration::from_secs(1)).await;
 }
 
 #[tokio::test]
-async fn spans_of_the_engine_are_sent_when_they_end_and_before_it_stops() {
+async fn engine_spans_are_exported_when_they_end_and_before_shutdown() {
     let mut collector = Collector::new().await;
     let (tracer, spans) = EngineSpans::new();
     // Before anybody sends them, after that, and just before the end.

@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value as Json, json};
 use sha2::Sha256;
 use windlass_runtime::real_now;
-use windlass_server::triggers::{Scheduler, hooks};
+use windlass_server::triggers::{TriggerScheduler, hooks};
 use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
 use windlass_value::Timestamp;
 
@@ -46,13 +46,13 @@ fn github(path: &str, delivery: &str, body: &str) -> Request<Body> {
 }
 
 async fn put(world: &World, path: &str, body: Json) -> Reply {
-    world.ask(Method::PUT, path, Some(body)).await
+    world.request(Method::PUT, path, Some(body)).await
 }
 
 async fn secured(source: &str) -> World {
     let world = World::new();
     world.register(source).await;
-    put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}"), "scheme": "github"})).await.is(200);
+    put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}"), "scheme": "github"})).await.expect_status(200);
     world
 }
 
@@ -62,109 +62,112 @@ fn runs(store: &Arc<dyn Store>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_trigger_without_a_secret_is_closed() {
+async fn a_trigger_without_a_secret_rejects_deliveries() {
     let world = World::new();
     world.register(ORDERS).await;
-    let refused = world.send(bare(HOOK, &[], r#"{"n": 1}"#)).await.is(401);
+    let refused = world.send(bare(HOOK, &[], r#"{"n": 1}"#)).await.expect_status(401);
     assert_eq!(refused["code"], "WND-3011");
     assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("shop%2Forders/triggers/new")), "{refused}");
-    world.send(bare("/hooks/shop%2Forders/other", &[], "{}")).await.is(404);
-    world.send(bare("/hooks/nothing/new", &[], "{}")).await.is(404);
-    world.send(bare(HOOK, &[("authorization", "Bearer wl_wrong")], r#"{"n": 1}"#)).await.is(401);
+    world.send(bare("/hooks/shop%2Forders/other", &[], "{}")).await.expect_status(404);
+    world.send(bare("/hooks/nothing/new", &[], "{}")).await.expect_status(404);
+    world.send(bare(HOOK, &[("authorization", "Bearer wl_wrong")], r#"{"n": 1}"#)).await.expect_status(401);
     assert!(runs(&world.store).is_empty());
     let bearer = format!("Bearer {TOKEN}");
-    world.send(bare(HOOK, &[("authorization", &bearer)], r#"{"n": 1}"#)).await.is(202);
-    put(&world, SETTINGS, json!({"insecure": true})).await.is(200);
-    world.send(bare(HOOK, &[], r#"{"n": 2}"#)).await.is(202);
+    world.send(bare(HOOK, &[("authorization", &bearer)], r#"{"n": 1}"#)).await.expect_status(202);
+    put(&world, SETTINGS, json!({"insecure": true})).await.expect_status(200);
+    world.send(bare(HOOK, &[], r#"{"n": 2}"#)).await.expect_status(202);
     assert_eq!(runs(&world.store).len(), 2);
 }
 
 #[tokio::test]
-async fn whoever_knows_the_secret_starts_each_delivery_once() {
+async fn each_authenticated_delivery_starts_one_run() {
     let world = secured(ORDERS).await;
     let body = r#"{"n": 7}"#;
     let reply = world.send(github(HOOK, "d-1", body)).await;
-    let started = reply.is(202);
+    let started = reply.expect_status(202);
     let run = started["runs"][0].as_str().expect("a run").to_owned();
     assert!(run.len() <= 42, "short enough to be read: {run}");
     assert_eq!(reply.headers["location"], format!("/api/v1/runs/{run}"));
     assert_eq!(world.until_status(&run, "succeeded").await["steps"]["greet"]["output"], 7);
-    let again = world.send(github(HOOK, "d-1", body)).await.is(202);
+    let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
     // Also when a crash or another version lies in between, and with another body under the same name.
     world.register(&ORDERS.replace("\"greet\"", "\"welcome\"")).await;
-    let again = world.send(github(HOOK, "d-1", body)).await.is(202);
+    let again = world.send(github(HOOK, "d-1", body)).await.expect_status(202);
     assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
     assert_eq!(runs(&world.store), [run]);
-    world.send(github(HOOK, "d-2", body)).await.is(202);
+    world.send(github(HOOK, "d-2", body)).await.expect_status(202);
     assert_eq!(runs(&world.store).len(), 2);
 
     for signature in ["sha256=00".to_owned(), format!("sha256={}", mac(&["other"]))] {
-        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", &signature)], body)).await.is(401);
+        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", &signature)], body)).await.expect_status(401);
         assert_eq!(refused["code"], "WND-3011");
     }
-    world.send(bare(HOOK, &[], body)).await.is(401);
+    world.send(bare(HOOK, &[], body)).await.expect_status(401);
     assert_eq!(runs(&world.store).len(), 2);
 }
 
 /// Whoever has seen one delivery can make it again, and that is all.
 #[tokio::test]
-async fn what_is_not_signed_makes_no_other_delivery() {
+async fn unsigned_parts_make_no_other_delivery() {
     let world = secured(ORDERS).await;
-    let facts = put(&world, SETTINGS, json!({"scheme": "windlass"})).await.is(200);
+    let facts = put(&world, SETTINGS, json!({"scheme": "windlass"})).await.expect_status(200);
     assert_eq!((&facts["proof"], &facts["scheme"]), (&json!("signature"), &json!("windlass")));
     let (body, time) = (r#"{"n": 7}"#, (real_now().0 / 1_000_000).to_string());
     let hex = mac(&[&time, ".", body]);
     let own = format!("t={time},v1={hex}");
-    let started = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(202);
+    let started = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.expect_status(202);
     for (name, value) in [("x-windlass-delivery", "a"), ("x-windlass-delivery", "b"), ("idempotency-key", "c")] {
-        let again = world.send(bare(HOOK, &[("x-windlass-signature", &own), (name, value)], body)).await.is(202);
+        let again =
+            world.send(bare(HOOK, &[("x-windlass-signature", &own), (name, value)], body)).await.expect_status(202);
         assert_eq!((&again["runs"], &again["repeated"]), (&started["runs"], &json!(true)), "{name}: {value}");
     }
     let upper = hex.to_uppercase();
     for odd in [format!("t={time}, v1={hex}"), format!("t={time},v1={upper}"), format!("{own},zz=1")] {
-        world.send(bare(HOOK, &[("x-windlass-signature", &odd)], body)).await.is(401);
+        world.send(bare(HOOK, &[("x-windlass-signature", &odd)], body)).await.expect_status(401);
     }
-    world.send(bare(HOOK, &[("x-windlass-signature", &own)], &body.replace('7', "8"))).await.is(401);
+    world.send(bare(HOOK, &[("x-windlass-signature", &own)], &body.replace('7', "8"))).await.expect_status(401);
     // The same bytes are not signed in another way as well.
     let (as_body, as_github) = (format!("{time}.{body}"), format!("sha256={hex}"));
-    world.send(bare(HOOK, &[("x-hub-signature-256", &as_github)], &as_body)).await.is(401);
-    put(&world, SETTINGS, json!({"scheme": "standard"})).await.is(200);
-    let refused = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(401);
+    world.send(bare(HOOK, &[("x-hub-signature-256", &as_github)], &as_body)).await.expect_status(401);
+    put(&world, SETTINGS, json!({"scheme": "standard"})).await.expect_status(200);
+    let refused = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.expect_status(401);
     assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("webhook-signature")), "{refused}");
     assert_eq!(runs(&world.store).len(), 1);
-    put(&world, SETTINGS, json!({"scheme": "all"})).await.is(400);
+    put(&world, SETTINGS, json!({"scheme": "all"})).await.expect_status(400);
 }
 
 /// A proof says who has sent it, not that it means one thing.
 #[tokio::test]
-async fn a_delivery_that_could_mean_two_things_starts_nothing() {
+async fn an_ambiguous_delivery_starts_no_run() {
     let world = secured(ORDERS).await;
-    for (body, place) in [(r#"{"n": 1, "n": 2}"#, "at `/n`"), (r#"{"n": 1e999}"#, "at `/n`"), (r#"{"n": "#, "line 1")] {
-        let problem = world.send(github(HOOK, "d-1", body)).await.is(400);
-        assert!(problem["where"].as_str().is_some_and(|given| given.contains(place)), "{body}: {problem}");
+    for (body, location) in
+        [(r#"{"n": 1, "n": 2}"#, "at `/n`"), (r#"{"n": 1e999}"#, "at `/n`"), (r#"{"n": "#, "line 1")]
+    {
+        let problem = world.send(github(HOOK, "d-1", body)).await.expect_status(400);
+        assert!(problem["where"].as_str().is_some_and(|given| given.contains(location)), "{body}: {problem}");
     }
     let mut packed = github(HOOK, "d-1", r#"{"n": 1}"#);
     packed.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().expect("a coding"));
-    world.send(packed).await.is(415);
+    world.send(packed).await.expect_status(415);
     assert!(runs(&world.store).is_empty());
     // What was refused has not used up the name of the delivery.
-    world.send(github(HOOK, "d-1", r#"{"n": 1}"#)).await.is(202);
+    world.send(github(HOOK, "d-1", r#"{"n": 1}"#)).await.expect_status(202);
 }
 
 #[tokio::test]
-async fn a_delivery_is_what_the_trigger_says() {
+async fn a_delivery_is_checked_against_the_trigger() {
     let world = secured(ORDERS).await;
-    let unmet = world.send(github(HOOK, "d-1", r#"{"n": 0}"#)).await.is(202);
+    let unmet = world.send(github(HOOK, "d-1", r#"{"n": 0}"#)).await.expect_status(202);
     assert_eq!(unmet["runs"], json!([]));
     assert!(unmet["unmet"].to_string().contains("triggerBody"), "{unmet}");
-    let broken = world.send(github(HOOK, "d-2", "{")).await.is(400);
-    assert!(broken["where"].as_str().is_some_and(|place| place.starts_with("line 1")), "{broken}");
-    put(&world, SETTINGS, json!({"enabled": false})).await.is(200);
-    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.is(503);
-    put(&world, SETTINGS, json!({"enabled": true})).await.is(200);
-    world.ask(Method::POST, "/api/v1/definitions/shop%2Forders/disable", None).await.is(200);
-    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.is(503);
+    let broken = world.send(github(HOOK, "d-2", "{")).await.expect_status(400);
+    assert!(broken["where"].as_str().is_some_and(|location| location.starts_with("line 1")), "{broken}");
+    put(&world, SETTINGS, json!({"enabled": false})).await.expect_status(200);
+    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.expect_status(503);
+    put(&world, SETTINGS, json!({"enabled": true})).await.expect_status(200);
+    world.request(Method::POST, "/api/v1/definitions/shop%2Forders/disable", None).await.expect_status(200);
+    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.expect_status(503);
     assert!(runs(&world.store).is_empty());
 }
 
@@ -173,39 +176,40 @@ async fn settings_name_secrets_and_never_hold_them() {
     let world = World::new();
     world.register(ORDERS).await;
     for secret in ["whsec_c2VjcmV0", "a secret with blanks", &"x".repeat(65), "hunter2", "env:NO_SUCH_VARIABLE"] {
-        let refused = put(&world, SETTINGS, json!({"secret": secret})).await.is(422);
+        let refused = put(&world, SETTINGS, json!({"secret": secret})).await.expect_status(422);
         assert!(!refused.to_string().contains(secret) && refused["hint"].is_string(), "it is not repeated: {refused}");
     }
-    put(&world, SETTINGS, json!({"sceret": "env:X"})).await.is(400);
-    put(&world, "/api/v1/definitions/shop%2Forders/triggers/old", json!({"enabled": true})).await.is(404);
-    let unknown = put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.is(404);
+    put(&world, SETTINGS, json!({"sceret": "env:X"})).await.expect_status(400);
+    put(&world, "/api/v1/definitions/shop%2Forders/triggers/old", json!({"enabled": true})).await.expect_status(404);
+    let unknown =
+        put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.expect_status(404);
     assert!(unknown["hint"].as_str().is_some_and(|hint| hint.contains("GET /api/v1/definitions lists")), "{unknown}");
-    let facts = put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.is(200);
+    let facts = put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.expect_status(200);
     assert_eq!((&facts["proof"], &facts["url"]), (&json!("signature"), &json!(HOOK)));
-    assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let listener = told.clone();
+    assert!(!world.get("/api/v1/triggers").await.expect_status(200).to_string().contains(SECRET));
+    let log_lines = Arc::new(Mutex::new(Vec::new()));
+    let listener = log_lines.clone();
     let _guard = windlass_testing::log::on_line(move |line| {
         if line.starts_with("trigger ") {
             listener.lock().expect("nobody panics").push(line.to_owned());
         }
     });
-    hooks::tell_without_secret(&world.app).expect("readable");
-    assert_eq!(told.lock().expect("nobody panics").len(), 0, "nothing is missing yet");
+    hooks::log_missing_secrets(&world.app).expect("readable");
+    assert_eq!(log_lines.lock().expect("nobody panics").len(), 0, "nothing is missing yet");
     // The server was started without it: whoever calls hears neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
         let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
         let change = RecordChange::put("trigger", "shop/orders\0new", body, real_now());
         assert!(world.store.change_records(vec![change]).expect("writable"));
-        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
+        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.expect_status(503);
         assert!(!refused.to_string().to_lowercase().contains("no_such"), "{refused}");
         assert!(!refused.to_string().contains(gone), "{refused}");
-        world.send(bare(HOOK, &[], "{}")).await.is(401);
+        world.send(bare(HOOK, &[], "{}")).await.expect_status(401);
         // Whoever looks after it is told, when it starts and whenever they ask.
-        hooks::tell_without_secret(&world.app).expect("readable");
-        let said = told.lock().expect("nobody panics").pop().expect("a line");
-        assert!(said.contains("shop/orders") && said.contains("secret is not at hand"), "{said}");
-        let listed = world.get("/api/v1/triggers").await.is(200);
+        hooks::log_missing_secrets(&world.app).expect("readable");
+        let line = log_lines.lock().expect("nobody panics").pop().expect("a line");
+        assert!(line.contains("shop/orders") && line.contains("secret is not at hand"), "{line}");
+        let listed = world.get("/api/v1/triggers").await.expect_status(200);
         let error = listed["items"][0]["last_error"].as_str().unwrap_or_default();
         assert!(error.contains("secret is not at hand") && !listed.to_string().contains(gone), "{listed}");
     }
@@ -224,10 +228,12 @@ async fn a_run_sees_how_its_trigger_was_called() {
         )
         .await;
     for trigger in ["new", "look"] {
-        put(&world, &format!("/api/v1/definitions/seen/triggers/{trigger}"), json!({"insecure": true})).await.is(200);
+        put(&world, &format!("/api/v1/definitions/seen/triggers/{trigger}"), json!({"insecure": true}))
+            .await
+            .expect_status(200);
     }
     let seen = async |reply: Reply| {
-        let run = reply.is(202)["runs"][0].as_str().expect("a run").to_owned();
+        let run = reply.expect_status(202)["runs"][0].as_str().expect("a run").to_owned();
         world.until_status(&run, "succeeded").await["steps"]["all"]["output"].clone()
     };
     let bearer = format!("Bearer {TOKEN}");
@@ -239,7 +245,7 @@ async fn a_run_sees_how_its_trigger_was_called() {
         json!({"headers": {"host": "127.0.0.1:7117", "x-event": "push", "content-type": "application/json"},
             "queries": {"q": "a b", "t": "1,2"}, "body": {"n": 1}})
     );
-    let unmet = world.send(bare("/hooks/seen/new", &[("x-event", "pull")], "{}")).await.is(202);
+    let unmet = world.send(bare("/hooks/seen/new", &[("x-event", "pull")], "{}")).await.expect_status(202);
     assert_eq!(unmet["runs"], json!([]), "conditions see it as well");
 
     let by = |method: Method, path: &str| {
@@ -259,14 +265,14 @@ async fn a_run_sees_how_its_trigger_was_called() {
         (Method::GET, "/hooks/seen/look", 404),
         (Method::POST, "/hooks/seen/new/more", 404),
     ] {
-        let refused = world.send(by(method.clone(), path)).await.is(status);
+        let refused = world.send(by(method.clone(), path)).await.expect_status(status);
         assert!(refused["hint"].is_string(), "{method} {path}: {refused}");
     }
     assert_eq!(runs(&world.store).len(), before);
 }
 
 #[tokio::test]
-async fn a_run_answers_its_caller() {
+async fn a_run_replies_to_its_caller() {
     let world = World::new();
     world
         .register(
@@ -278,7 +284,7 @@ async fn a_run_answers_its_caller() {
             "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}"#,
         )
         .await;
-    put(&world, "/api/v1/definitions/asked/triggers/manual", json!({"insecure": true})).await.is(200);
+    put(&world, "/api/v1/definitions/asked/triggers/manual", json!({"insecure": true})).await.expect_status(200);
     let reply = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((reply.status.as_u16(), reply.json()), (201, json!({"twice": 42})));
     assert_eq!((&reply.headers["x-shop"], reply.headers.get("connection")), (&"open".parse().expect("a value"), None));
@@ -295,7 +301,11 @@ async fn a_run_answers_its_caller() {
         assert_eq!(reply.headers.get(name).map(|value| value.to_str().expect("text")), value, "{name}");
     }
     let run = reply.headers["x-windlass-run"].to_str().expect("text").to_owned();
-    assert_eq!(world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"], "running", "the run goes on");
+    assert_eq!(
+        world.get(&format!("/api/v1/runs/{run}")).await.expect_status(200)["status"],
+        "running",
+        "the run goes on"
+    );
     // The same delivery gets the same answer.
     let again = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((again.json(), runs(&world.store).len()), (json!({"twice": 42}), 1));
@@ -317,54 +327,56 @@ fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
 }
 
 #[tokio::test]
-async fn a_schedule_fires_once_at_each_time_whoever_looks() {
+async fn a_schedule_fires_once_at_each_time_regardless_of_the_scheduler() {
     let world = World::new();
     world.register(&hourly("")).await;
-    let (one, other) = (Scheduler::new(world.app.clone()), Scheduler::new(world.app.clone()));
+    let (one, other) = (TriggerScheduler::new(world.app.clone()), TriggerScheduler::new(world.app.clone()));
     let now = real_now();
     let first = hours_from(now, 1);
-    assert_eq!(one.step(now).await, Some(first), "nothing is due yet");
+    assert_eq!(one.fire_due(now).await, Some(first), "nothing is due yet");
     assert!(runs(&world.store).is_empty());
-    assert_eq!(world.get("/api/v1/triggers").await.is(200)["items"][0]["next_at"], first.to_string());
-    let (next, _) = tokio::join!(one.step(first), other.step(first));
+    assert_eq!(world.get("/api/v1/triggers").await.expect_status(200)["items"][0]["next_at"], first.to_string());
+    let (next, _) = tokio::join!(one.fire_due(first), other.fire_due(first));
     assert_eq!(next, Some(hours_from(now, 2)));
     assert_eq!(runs(&world.store).len(), 1, "two servers, one run");
-    one.step(Timestamp(first.0 + 1)).await;
+    one.fire_due(Timestamp(first.0 + 1)).await;
     assert_eq!(runs(&world.store).len(), 1);
-    let seen = world.get("/api/v1/triggers").await.is(200);
+    let seen = world.get("/api/v1/triggers").await.expect_status(200);
     let tick = &seen["items"][0];
     assert_eq!((&tick["kind"], &tick["last_at"]), (&json!("recurrence"), &json!(first.to_string())));
 
     // Down for five hours: the newest is made up for, and the others are not.
-    one.step(hours_from(now, 6)).await;
+    one.fire_due(hours_from(now, 6)).await;
     assert_eq!(runs(&world.store).len(), 2);
-    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all"})).await.is(200);
-    one.step(hours_from(now, 9)).await;
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all"})).await.expect_status(200);
+    one.fire_due(hours_from(now, 9)).await;
     assert_eq!(runs(&world.store).len(), 5);
-    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "none"})).await.is(200);
-    one.step(Timestamp(hours_from(now, 12).0 - 1)).await;
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "none"})).await.expect_status(200);
+    one.fire_due(Timestamp(hours_from(now, 12).0 - 1)).await;
     assert_eq!(runs(&world.store).len(), 5);
     // Turned off, it misses nothing that would be made up for.
-    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all", "enabled": false})).await.is(200);
-    assert_eq!(one.step(hours_from(now, 20)).await, None);
-    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"enabled": true})).await.is(200);
-    assert_eq!(one.step(hours_from(now, 20)).await, Some(hours_from(now, 21)));
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all", "enabled": false}))
+        .await
+        .expect_status(200);
+    assert_eq!(one.fire_due(hours_from(now, 20)).await, None);
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"enabled": true})).await.expect_status(200);
+    assert_eq!(one.fire_due(hours_from(now, 20)).await, Some(hours_from(now, 21)));
     assert_eq!(runs(&world.store).len(), 5);
 }
 
 #[tokio::test]
-async fn a_crash_between_the_start_and_its_note_fires_nothing_twice() {
+async fn a_crash_between_start_and_progress_record_fires_nothing_twice() {
     let store = Arc::new(MemoryStore::new());
     let world = World::on(store.clone());
     world.register(&hourly("")).await;
     let first = hours_from(real_now(), 1);
     // The start is one write, the note another: the process dies before the second is synced.
     store.crash_before_sync(2);
-    Scheduler::new(world.app.clone()).step(first).await;
+    TriggerScheduler::new(world.app.clone()).fire_due(first).await;
     let left: Arc<dyn Store> = Arc::new(store.crash());
     let before = runs(&left);
     let after = World::on(left.clone());
-    let next = Scheduler::new(after.app.clone()).step(first).await;
+    let next = TriggerScheduler::new(after.app.clone()).fire_due(first).await;
     assert_eq!(next, Some(Timestamp(first.0 + 3_600_000_000)));
     assert_eq!(runs(&left).len(), 1, "before: {before:?}");
 }
@@ -374,38 +386,40 @@ async fn a_definition_limits_the_concurrent_runs() {
     let world = World::new();
     world.register(&hourly(r#""operationOptions": "SingleInstance","#)).await;
     let now = real_now();
-    let scheduler = Scheduler::new(world.app.clone());
-    scheduler.step(hours_from(now, 1)).await;
-    scheduler.step(hours_from(now, 2)).await;
+    let scheduler = TriggerScheduler::new(world.app.clone());
+    scheduler.fire_due(hours_from(now, 1)).await;
+    scheduler.fire_due(hours_from(now, 2)).await;
     let only = runs(&world.store);
     assert_eq!(only.len(), 1, "the first is still under way");
     world.open("gate");
     world.until_status(&only[0], "succeeded").await;
-    scheduler.step(hours_from(now, 3)).await;
+    scheduler.fire_due(hours_from(now, 3)).await;
     assert_eq!(runs(&world.store).len(), 2);
 }
 
 #[tokio::test]
-async fn any_definition_can_have_a_schedule_of_its_own() {
+async fn any_definition_can_have_its_own_schedule() {
     let world = World::new();
     world.register(common::HELLO).await;
     let path = "/api/v1/definitions/hello/triggers/nightly";
-    let refused = put(&world, path, json!({"schedule": {"cron": "61 * * * *"}})).await.is(422);
+    let refused = put(&world, path, json!({"schedule": {"cron": "61 * * * *"}})).await.expect_status(422);
     assert!(refused["hint"].is_string(), "{refused}");
     for (zone, hint) in [
         ("Mars/Phobos", "a name such as `Europe/Berlin` or `UTC`"),
         ("Europe/Berln", "did you mean `Europe/Berlin`?"),
         ("America/New York", "did you mean `America/New_York`?"),
     ] {
-        let refused = put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": zone}})).await.is(422);
+        let refused =
+            put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": zone}})).await.expect_status(422);
         assert_eq!(refused["hint"], hint, "{refused}");
     }
-    let facts =
-        put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Europe/Berlin"}})).await.is(200);
+    let facts = put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Europe/Berlin"}}))
+        .await
+        .expect_status(200);
     let now = real_now();
     assert_eq!((&facts["kind"], &facts["next_at"]), (&json!("schedule"), &json!(hours_from(now, 1).to_string())));
-    Scheduler::new(world.app.clone()).step(hours_from(now, 1)).await;
-    Scheduler::new(world.app.clone()).step(hours_from(now, 1)).await;
+    TriggerScheduler::new(world.app.clone()).fire_due(hours_from(now, 1)).await;
+    TriggerScheduler::new(world.app.clone()).fire_due(hours_from(now, 1)).await;
     let runs = runs(&world.store);
     assert_eq!(runs.len(), 1);
     world.until_status(&runs[0], "succeeded").await;
@@ -427,10 +441,10 @@ async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
     assert!(first.store.change_records(vec![long_ago("version", &key, &version)]).expect("writable"));
     let world = World::on(first.store.clone());
     let path = "/api/v1/definitions/hello/triggers/hourly";
-    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.is(200);
+    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.expect_status(200);
     let now = real_now();
-    let scheduler = Scheduler::new(world.app.clone());
-    assert_eq!(scheduler.step(now).await, Some(hours_from(now, 1)));
+    let scheduler = TriggerScheduler::new(world.app.clone());
+    assert_eq!(scheduler.fire_due(now).await, Some(hours_from(now, 1)));
     for (off, on) in [
         ((Method::PUT, path, Some(json!({"enabled": false}))), (Method::PUT, path, Some(json!({"enabled": true})))),
         (
@@ -438,25 +452,25 @@ async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
             (Method::POST, "/api/v1/definitions/hello/enable", None),
         ),
     ] {
-        world.ask(off.0, off.1, off.2).await.is(200);
+        world.request(off.0, off.1, off.2).await.expect_status(200);
         // Nobody has looked while it was off.
         let firing = json!({"due": hours_from(now, -99).0});
         assert!(world.store.change_records(vec![long_ago("firing", "hello\0hourly", &firing)]).expect("writable"));
-        world.ask(on.0, on.1, on.2).await.is(200);
-        assert_eq!(scheduler.step(now).await, Some(hours_from(now, 1)));
+        world.request(on.0, on.1, on.2).await.expect_status(200);
+        assert_eq!(scheduler.fire_due(now).await, Some(hours_from(now, 1)));
     }
     assert_eq!(runs(&world.store), [""; 0]);
 
     assert_eq!(put(&world, path, json!({"schedule": null})).await.status, 204);
-    assert_eq!(world.get("/api/v1/triggers").await.is(200)["items"], json!([]));
-    assert_eq!(scheduler.step(hours_from(now, 1)).await, None);
-    put(&world, path, json!({"schedule": null})).await.is(404);
+    assert_eq!(world.get("/api/v1/triggers").await.expect_status(200)["items"], json!([]));
+    assert_eq!(scheduler.fire_due(hours_from(now, 1)).await, None);
+    put(&world, path, json!({"schedule": null})).await.expect_status(404);
     world.register(&hourly("")).await;
-    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"schedule": null})).await.is(422);
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"schedule": null})).await.expect_status(422);
 }
 
 #[tokio::test]
-async fn whoever_is_slow_to_answer_keeps_no_schedule_waiting() {
+async fn a_slow_poll_delays_no_schedule() {
     let world = World::new();
     let asks = hourly("").replace("tidy", "asks").replace(
         r#""type": "recurrence","#,
@@ -464,23 +478,23 @@ async fn whoever_is_slow_to_answer_keeps_no_schedule_waiting() {
     );
     world.register(&asks).await;
     world.register(&hourly("")).await;
-    let scheduler = Scheduler::new(world.app.clone());
+    let scheduler = TriggerScheduler::new(world.app.clone());
     for hour in 1..4 {
-        in_time(scheduler.step(hours_from(real_now(), hour))).await;
+        in_time(scheduler.fire_due(hours_from(real_now(), hour))).await;
     }
     assert_eq!(runs(&world.store).len(), 3);
 }
 
 #[tokio::test]
-async fn what_never_comes_is_refused() {
+async fn a_schedule_that_never_fires_is_rejected() {
     let world = World::new();
     world.register(common::HELLO).await;
     let path = "/api/v1/definitions/hello/triggers/never";
     for cron in ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
-        let refused = put(&world, path, json!({"schedule": {"cron": cron}})).await.is(422);
+        let refused = put(&world, path, json!({"schedule": {"cron": cron}})).await.expect_status(422);
         assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("never")), "{cron}: {refused}");
     }
-    put(&world, path, json!({"schedule": {"cron": "0 0 29 2 *"}})).await.is(200);
+    put(&world, path, json!({"schedule": {"cron": "0 0 29 2 *"}})).await.expect_status(200);
     let every = r#""frequency": "Hour", "interval": 1"#;
     for never in [
         r#""frequency": "Day", "interval": 9223372036854775807"#,
@@ -488,35 +502,41 @@ async fn what_never_comes_is_refused() {
     ] {
         let source = hourly("").replace(every, never);
         assert_ne!(source, hourly(""));
-        let refused = world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+        let refused = world
+            .request(Method::POST, "/api/v1/definitions", Some(json!({"source": source})))
+            .await
+            .expect_status(422);
         assert!(refused.to_string().contains("tick"), "{refused}");
     }
 }
 
 #[tokio::test]
-async fn names_are_such_as_addresses_and_keys_can_hold() {
+async fn names_are_limited_to_characters_of_addresses_and_keys() {
     let world = World::new();
     let long = "x".repeat(257);
     for name in ["a\u{0}b", "a\nb", &long, ".", "..", "check"] {
         let source = ORDERS.replace(r#""shop/orders""#, &json!(name).to_string());
-        let refused = world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+        let refused = world
+            .request(Method::POST, "/api/v1/definitions", Some(json!({"source": source})))
+            .await
+            .expect_status(422);
         assert!(refused["problems"][0]["hint"].is_string() || refused["hint"].is_string(), "{name:?}: {refused}");
     }
     let source = ORDERS.replace(r#""new""#, r#""pub\u0000hook""#);
-    world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+    world.request(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.expect_status(422);
     world.register(ORDERS).await;
     let path = "/api/v1/definitions/shop%2Forders/triggers/a%00b";
-    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.is(422);
+    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.expect_status(422);
     for id in ["changes", ".", ".."] {
         let body = json!({"definition": "shop/orders", "id": id});
-        let reply = world.ask(Method::POST, "/api/v1/runs", Some(body)).await;
+        let reply = world.request(Method::POST, "/api/v1/runs", Some(body)).await;
         assert!(reply.status.is_client_error(), "{id}");
     }
 }
 
 /// Whoever proves nothing uses up what their own address may ask for, and nothing of the webhook's.
 #[tokio::test]
-async fn strangers_close_no_webhook() {
+async fn unauthenticated_clients_cannot_exhaust_a_webhook() {
     let world = secured(ORDERS).await;
     let from = |mut request: Request<Body>, address: &str| {
         let peer = std::net::SocketAddr::new(address.parse().expect("an address"), 4_000);
@@ -525,8 +545,8 @@ async fn strangers_close_no_webhook() {
     };
     let wrong = |at: &str, address: &str| from(bare(at, &[("x-hub-signature-256", "sha256=00")], "{}"), address);
     let mut seen = std::collections::BTreeSet::new();
-    for turn in 0..400 {
-        let at = if turn % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
+    for attempt in 0..400 {
+        let at = if attempt % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
         seen.insert(world.send(wrong(at, "10.0.0.1")).await.status.as_u16());
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [401, 429]);
@@ -537,12 +557,15 @@ async fn strangers_close_no_webhook() {
             other = Some(address);
         }
     }
-    world.send(from(github(HOOK, "d-1", r#"{"n": 1}"#), other.expect("an address of its own"))).await.is(202);
+    world
+        .send(from(github(HOOK, "d-1", r#"{"n": 1}"#), other.expect("an address of its own")))
+        .await
+        .expect_status(202);
     // Those who may call it share what it takes, however they write its address. All of them come at once: it is not
     // about how fast they are done.
     let (world, mut all) = (Arc::new(world), tokio::task::JoinSet::new());
-    for turn in 0..1_000 {
-        let at = if turn % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
+    for attempt in 0..1_000 {
+        let at = if attempt % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
         let (world, delivery) = (world.clone(), github(at, "d-2", r#"{"n": 0}"#));
         all.spawn(async move { world.send(delivery).await.status.as_u16() });
     }

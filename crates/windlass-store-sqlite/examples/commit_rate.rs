@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use windlass_store::{GroupWriter, NewRun, Record, Reply, RunBatch, StoreWrite, Verdict};
+use windlass_store::{BatchVerdict, CommitReply, GroupWriter, JournalRecord, NewRun, RunBatch, StoreWrite};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore, SyncMode};
 use windlass_value::{BlobHash, Timestamp};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type BenchResult<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 const RECORD_BYTES: usize = 300;
 const BARE_BYTES: usize = 256;
 
-fn main() -> Outcome<()> {
+fn main() -> BenchResult<()> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().map_or_else(|| PathBuf::from("commit-rate.tmp"), PathBuf::from);
     let seconds: f64 = arguments.next().map_or(Ok(1.5), |text| text.parse())?;
@@ -36,7 +36,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn measure_opening(directory: &Path) -> Outcome<()> {
+fn measure_opening(directory: &Path) -> BenchResult<()> {
     let path = directory.join("opening");
     let start = Instant::now();
     let store = SqliteStore::open(&path, SqliteOptions::default())?;
@@ -49,19 +49,19 @@ fn measure_opening(directory: &Path) -> Outcome<()> {
 }
 
 /// Alternates between the ways to commit, so that a busy neighbour disturbs all of them.
-fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> Outcome<()> {
+fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> BenchResult<()> {
     let synced = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
-    let mut direct = Lone::new(directory, "lone", synced.clone())?;
-    let mut grouped = Lone::new(directory, "grouped", synced.clone())?;
-    let mut unsynced = Lone::new(directory, "unsynced", SqliteOptions { durability: SyncMode::Off, ..synced })?;
+    let mut direct = LoneRun::new(directory, "lone", synced.clone())?;
+    let mut grouped = LoneRun::new(directory, "grouped", synced.clone())?;
+    let mut unsynced = LoneRun::new(directory, "unsynced", SqliteOptions { durability: SyncMode::Off, ..synced })?;
     let writer = GroupWriter::new(grouped.store.clone())?;
-    let mut best = [Best::default(); 5];
+    let mut best = [BestRound::default(); 5];
     for _ in 0..ROUNDS {
-        best[0].take(bare_rate(directory, round)?);
-        best[1].take(timed(round, || direct.commit())?);
-        best[2].take(timed(round, || grouped.commit_through(&writer, GroupWriter::submit_here))?);
-        best[3].take(timed(round, || grouped.commit_through(&writer, GroupWriter::submit))?);
-        best[4].take(timed(round, || unsynced.commit())?);
+        best[0].keep_better(bare_rate(directory, round)?);
+        best[1].keep_better(timed(round, || direct.commit())?);
+        best[2].keep_better(timed(round, || grouped.commit_through(&writer, GroupWriter::submit_inline))?);
+        best[3].keep_better(timed(round, || grouped.commit_through(&writer, GroupWriter::submit))?);
+        best[4].keep_better(timed(round, || unsynced.commit())?);
     }
     let names =
         ["bare append and sync", "store, one batch", "writer, submit_here", "writer, submit", "store, not synced"];
@@ -78,22 +78,22 @@ fn measure_lone(directory: &Path, round: Duration, checkpoint_pages: u32) -> Out
 
 /// The fastest round counts: what slowed the others down was somebody else.
 #[derive(Clone, Copy, Default)]
-struct Best {
+struct BestRound {
     rate: f64,
     p50: f64,
     p99: f64,
     max: f64,
 }
 
-impl Best {
-    fn take(&mut self, other: Best) {
+impl BestRound {
+    fn keep_better(&mut self, other: BestRound) {
         if other.rate > self.rate {
             *self = other;
         }
     }
 }
 
-fn timed(round: Duration, mut commit: impl FnMut() -> Outcome<()>) -> Outcome<Best> {
+fn timed(round: Duration, mut commit: impl FnMut() -> BenchResult<()>) -> BenchResult<BestRound> {
     let mut micros = Vec::new();
     let start = Instant::now();
     while start.elapsed() < round {
@@ -104,10 +104,10 @@ fn timed(round: Duration, mut commit: impl FnMut() -> Outcome<()>) -> Outcome<Be
     let rate = micros.len() as f64 / start.elapsed().as_secs_f64();
     micros.sort_by(f64::total_cmp);
     let at = |share: f64| micros[((micros.len() - 1) as f64 * share) as usize];
-    Ok(Best { rate, p50: at(0.5), p99: at(0.99), max: at(1.0) })
+    Ok(BestRound { rate, p50: at(0.5), p99: at(0.99), max: at(1.0) })
 }
 
-fn bare_rate(directory: &Path, round: Duration) -> Outcome<Best> {
+fn bare_rate(directory: &Path, round: Duration) -> BenchResult<BestRound> {
     let mut file = OpenOptions::new().create(true).append(true).open(directory.join("bare.log"))?;
     let record = [7_u8; BARE_BYTES];
     timed(round, || {
@@ -131,53 +131,57 @@ fn new_run(run: Arc<str>) -> RunBatch {
 }
 
 fn next_batch(run: &Arc<str>, tick: u64) -> RunBatch {
-    let record = Record { ticks: 1, first_event: tick, events: 1, body: vec![tick as u8; RECORD_BYTES] };
-    RunBatch { run: run.clone(), epoch: 1, expected: tick, record: Some(record), ..RunBatch::default() }
+    let record = JournalRecord { ticks: 1, first_event: tick, events: 1, body: vec![tick as u8; RECORD_BYTES] };
+    RunBatch { run: run.clone(), epoch: 1, expected_ticks: tick, record: Some(record), ..RunBatch::default() }
 }
 
 /// One run that does one commit for each of its turns.
-struct Lone {
+struct LoneRun {
     store: Arc<SqliteStore>,
     run: Arc<str>,
     ticks: u64,
 }
 
-impl Lone {
-    fn new(directory: &Path, name: &str, options: SqliteOptions) -> Outcome<Lone> {
+impl LoneRun {
+    fn new(directory: &Path, name: &str, options: SqliteOptions) -> BenchResult<LoneRun> {
         let store = Arc::new(SqliteStore::open(&directory.join(name), options)?);
         let run: Arc<str> = "lone".into();
         store.append(vec![new_run(run.clone())])?;
-        Ok(Lone { store, run, ticks: 0 })
+        Ok(LoneRun { store, run, ticks: 0 })
     }
 
-    fn commit(&mut self) -> Outcome<()> {
+    fn commit(&mut self) -> BenchResult<()> {
         let verdicts = self.store.append(vec![next_batch(&self.run, self.ticks)])?;
-        assert_eq!(verdicts, [Verdict::Committed]);
+        assert_eq!(verdicts, [BatchVerdict::Committed]);
         self.ticks += 1;
         Ok(())
     }
 
-    fn commit_through(&mut self, writer: &GroupWriter, submit: fn(&GroupWriter, RunBatch, Reply)) -> Outcome<()> {
+    fn commit_through(
+        &mut self,
+        writer: &GroupWriter,
+        submit: fn(&GroupWriter, RunBatch, CommitReply),
+    ) -> BenchResult<()> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));
         submit(writer, next_batch(&self.run, self.ticks), reply);
-        assert_eq!(receiver.recv()??, Verdict::Committed);
+        assert_eq!(receiver.recv()??, BatchVerdict::Committed);
         self.ticks += 1;
         Ok(())
     }
 }
 
-fn measure_group(directory: &Path, group: usize, round: Duration, checkpoint_pages: u32) -> Outcome<()> {
+fn measure_group(directory: &Path, group: usize, round: Duration, checkpoint_pages: u32) -> BenchResult<()> {
     let options = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
     let store = SqliteStore::open(&directory.join(format!("group-{group}")), options)?;
     let runs: Vec<Arc<str>> = (0..group).map(|number| format!("run-{number}").into()).collect();
     store.append(runs.iter().cloned().map(new_run).collect())?;
     let mut tick = 0;
-    let mut best = Best::default();
+    let mut best = BestRound::default();
     for _ in 0..ROUNDS {
-        best.take(timed(round, || {
+        best.keep_better(timed(round, || {
             let verdicts = store.append(runs.iter().map(|run| next_batch(run, tick)).collect())?;
-            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Committed));
+            assert!(verdicts.iter().all(|verdict| *verdict == BatchVerdict::Committed));
             tick += 1;
             Ok(())
         })?);

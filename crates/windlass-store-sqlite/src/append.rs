@@ -5,71 +5,71 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    InboxRow, IterationRow, IterationTrim, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, Record, RunBatch, RunStatus,
-    StatusChange, Verdict, WaitRow,
+    InboxRow, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, JournalRecord, RunBatch, RunStatus, StatusChange, IterationRow,
+    IterationTrim, BatchVerdict, WaitRow,
 };
 use windlass_value::BlobHash;
 
 use crate::rows::{
-    blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
-    snapshot_checksum, wait_checksum,
+    blob_checksum, inbox_checksum, journal_checksum, options_checksum, result_checksum, snapshot_checksum,
+    iteration_checksum, wait_checksum,
 };
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 
-pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
-    let (number, is_new) = match judge(transaction, &batch)? {
-        Standing::Refused(verdict) => return Ok(verdict),
-        Standing::Known(number) => (number, false),
-        Standing::New(new) => (create(transaction, &batch, new)?, true),
+pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
+    let (number, is_new) = match check_batch(transaction, &batch)? {
+        BatchCheck::Refused(verdict) => return Ok(verdict),
+        BatchCheck::Existing(number) => (number, false),
+        BatchCheck::New(new) => (create(transaction, &batch, new)?, true),
     };
-    write(Part { transaction, number, is_new }, batch)?;
-    Ok(Verdict::Committed)
+    write(RunWriter { transaction, number, is_new }, batch)?;
+    Ok(BatchVerdict::Committed)
 }
 
-enum Standing<'b> {
-    Refused(Verdict),
-    Known(i64),
+enum BatchCheck<'b> {
+    Refused(BatchVerdict),
+    Existing(i64),
     New(&'b NewRun),
 }
 
 /// Looks at the tables, never at what this process remembers: another one may have written since.
-fn judge<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Outcome<Standing<'b>> {
+fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> SqliteResult<BatchCheck<'b>> {
     if !batch.is_sound() {
-        return Ok(Standing::Refused(Verdict::Conflict));
+        return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
     }
-    let (standing, head) = match (find(transaction, &batch.run)?, &batch.create) {
-        (Some(_), Some(_)) | (None, None) => return Ok(Standing::Refused(Verdict::Conflict)),
-        (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(Standing::Refused(Verdict::Fenced)),
-        (Some((number, _)), None) => (Standing::Known(number), head(transaction, number)?),
+    let (check, head) = match (find(transaction, &batch.run)?, &batch.create) {
+        (Some(_), Some(_)) | (None, None) => return Ok(BatchCheck::Refused(BatchVerdict::Conflict)),
+        (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(BatchCheck::Refused(BatchVerdict::Fenced)),
+        (Some((number, _)), None) => (BatchCheck::Existing(number), head(transaction, number)?),
         (None, Some(new)) if was_cancelled(transaction, &batch.run, new)? => {
-            return Ok(Standing::Refused(Verdict::Conflict));
+            return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
         }
-        (None, Some(new)) => (Standing::New(new), 0),
+        (None, Some(new)) => (BatchCheck::New(new), 0),
     };
-    if head != batch.expected || was_consumed(transaction, batch)? {
-        return Ok(Standing::Refused(Verdict::Conflict));
+    if head != batch.expected_ticks || was_consumed(transaction, batch)? {
+        return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
     }
-    Ok(standing)
+    Ok(check)
 }
 
-fn find(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<(i64, u64)>> {
+fn find(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<(i64, u64)>> {
     let mut select = transaction.prepare_cached("SELECT number, epoch FROM runs WHERE id = ?1")?;
     Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-fn head(transaction: &Transaction<'_>, number: i64) -> Outcome<u64> {
+fn head(transaction: &Transaction<'_>, number: i64) -> SqliteResult<u64> {
     let mut select = transaction
         .prepare_cached("SELECT first_tick + ticks FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1")?;
     Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-fn was_cancelled(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> Outcome<bool> {
+fn was_cancelled(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> SqliteResult<bool> {
     let Some(request_id) = &new.cancel_request_id else { return Ok(false) };
     let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
     Ok(select.exists([run, request_id])?)
 }
 
-fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool> {
+fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> SqliteResult<bool> {
     for request_id in &batch.consumed {
         let mut select =
             transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2 AND consumed = 1")?;
@@ -82,7 +82,7 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool
 
 /// A run that begins with a status has it from the beginning: most small runs end in the batch that makes them, and a row
 /// that is written once is in each index once.
-fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Outcome<i64> {
+fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> SqliteResult<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
                            options, options_checksum, result, result_checksum, format)
@@ -112,46 +112,46 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Outc
 
 /// A run in a transaction.
 #[derive(Clone, Copy)]
-struct Part<'t> {
+struct RunWriter<'t> {
     transaction: &'t Transaction<'t>,
     number: i64,
     /// Its row was made in this transaction, and has its status.
     is_new: bool,
 }
 
-fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
+fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
     if let Some(record) = batch.record {
-        part.record(batch.expected, record)?;
+        writer.record(batch.expected_ticks, record)?;
     }
     if let Some(snapshot) = &batch.snapshot {
-        part.snapshot(snapshot)?;
+        writer.snapshot(snapshot)?;
     }
-    part.iterations(&batch.iterations, &batch.iteration_trims)?;
+    writer.iterations(&batch.iterations, &batch.iteration_trims)?;
     if let Some(before) = batch.trim_before {
-        part.trim(before)?;
+        writer.trim(before)?;
     }
     if batch.release {
-        part.release()?;
+        writer.release()?;
     }
-    part.blobs(&batch.blobs)?;
-    consume(part.transaction, &batch.run, &batch.consumed)?;
+    writer.blobs(&batch.blobs)?;
+    consume(writer.transaction, &batch.run, &batch.consumed)?;
     if let Some(timer) = batch.timer {
-        let mut update = part.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
-        update.execute(params![part.number, timer.map(|timer| timer.0)])?;
+        let mut update = writer.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
+        update.execute(params![writer.number, timer.map(|timer| timer.0)])?;
     }
     if let Some(waits) = &batch.waits {
-        part.waits(waits)?;
+        writer.waits(waits)?;
     }
     if let Some(change) = &batch.status {
-        part.status(&batch.run, change)?;
+        writer.status(&batch.run, change)?;
     }
-    batch.send.iter().try_for_each(|message| send(part.transaction, message))?;
-    batch.call_off.iter().try_for_each(|message| cancel(part.transaction, message))
+    batch.send.iter().try_for_each(|message| send(writer.transaction, message))?;
+    batch.call_off.iter().try_for_each(|message| cancel(writer.transaction, message))
 }
 
-impl Part<'_> {
-    fn record(self, first_tick: u64, record: Record) -> Outcome<()> {
-        let Record { ticks, first_event, events, body } = record;
+impl RunWriter<'_> {
+    fn record(self, first_tick: u64, record: JournalRecord) -> SqliteResult<()> {
+        let JournalRecord { ticks, first_event, events, body } = record;
         let row = JournalRow { first_tick, ticks, first_event, events, body };
         let mut insert = self.transaction.prepare_cached(
             "INSERT INTO journal (run, first_tick, ticks, first_event, events, checksum, body)
@@ -162,7 +162,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    fn snapshot(self, new: &NewSnapshot) -> Outcome<()> {
+    fn snapshot(self, new: &NewSnapshot) -> SqliteResult<()> {
         let mut insert = self.transaction.prepare_cached(
             "INSERT OR REPLACE INTO snapshots (run, tick, event, state_hash, checksum, body)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -173,7 +173,7 @@ impl Part<'_> {
     }
 
     /// Whoever writes a blob needs it, whoever wrote it before.
-    fn blobs(self, blobs: &[(BlobHash, Vec<u8>)]) -> Outcome<()> {
+    fn blobs(self, blobs: &[(BlobHash, Vec<u8>)]) -> SqliteResult<()> {
         for (hash, body) in blobs {
             let mut insert = self
                 .transaction
@@ -186,7 +186,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> Outcome<()> {
+    fn iterations(self, iterations: &[IterationRow], trims: &[IterationTrim]) -> SqliteResult<()> {
         for iteration in iterations {
             let mut insert = self.transaction.prepare_cached(
                 "INSERT OR REPLACE INTO turns (run, loop_path, first, last, failed, checksum, body)
@@ -207,7 +207,7 @@ impl Part<'_> {
     }
 
     /// A wait that goes on keeps its position.
-    fn waits(self, waits: &[WaitRow]) -> Outcome<()> {
+    fn waits(self, waits: &[WaitRow]) -> SqliteResult<()> {
         let mut select = self.transaction.prepare_cached("SELECT path FROM waits WHERE run = ?1")?;
         let known = select.query_map([self.number], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
         let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1 AND path = ?2")?;
@@ -231,7 +231,7 @@ impl Part<'_> {
     }
 
     /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
-    fn trim(self, before: u64) -> Outcome<()> {
+    fn trim(self, before: u64) -> SqliteResult<()> {
         let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
         let Some(newest) = newest.query_row([self.number], |row| row.get::<_, Option<u64>>(0))? else { return Ok(()) };
         let before = before.min(newest);
@@ -246,13 +246,13 @@ impl Part<'_> {
         Ok(())
     }
 
-    fn release(self) -> Outcome<()> {
+    fn release(self) -> SqliteResult<()> {
         let mut update = self.transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE number = ?1")?;
         update.execute([self.number])?;
         Ok(())
     }
 
-    fn status(self, run: &Arc<str>, change: &StatusChange) -> Outcome<()> {
+    fn status(self, run: &Arc<str>, change: &StatusChange) -> SqliteResult<()> {
         if !self.is_new {
             let mut update = self.transaction.prepare_cached(
                 "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
@@ -268,7 +268,7 @@ impl Part<'_> {
 
     /// A run that has ended waits for nothing and wants nothing. Messages may have come before the run was made; what else
     /// there is of a new one came with its batch.
-    fn end(self, run: &Arc<str>) -> Outcome<()> {
+    fn end(self, run: &Arc<str>) -> SqliteResult<()> {
         let mut update =
             self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
         update.execute([self.number])?;
@@ -283,7 +283,7 @@ impl Part<'_> {
 
 /// The row stays, without its body, so that the same request is recognised for ever. One that came without a message
 /// (from inside the owner's process) is remembered all the same.
-pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> Outcome<()> {
+pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> SqliteResult<()> {
     for request_id in consumed {
         let mut upsert = transaction.prepare_cached(
             "INSERT INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, 0, 1, ?3, x'')
@@ -295,7 +295,7 @@ pub(crate) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &
 }
 
 /// For a run that does not exist yet the message waits; for one that has ended it is dropped.
-fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+fn send(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     let mut select = transaction.prepare_cached("SELECT status FROM runs WHERE id = ?1")?;
     let status: Option<String> = select.query_row([&message.run], |row| row.get(0)).optional()?;
     let ended = status.and_then(|word| RunStatus::parse(&word)).is_some_and(RunStatus::is_final);
@@ -306,7 +306,7 @@ fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
 }
 
 /// For a run that does not exist yet the request alone is remembered, as if it had been consumed: it has nobody to wake.
-fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<()> {
     match find(transaction, &message.run)? {
         Some(_) => send(transaction, message),
         None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
@@ -314,7 +314,7 @@ fn cancel(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
 }
 
 /// False if the request is known already.
-pub(crate) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<bool> {
+pub(crate) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> SqliteResult<bool> {
     let InboxRow { run, request_id, body, at } = message;
     let mut insert = transaction.prepare_cached(
         "INSERT OR IGNORE INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, ?3, 0, ?4, ?5)",

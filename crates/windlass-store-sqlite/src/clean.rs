@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
 use windlass_store::backend::MAX_REMOVED_PER_CALL;
-use windlass_store::{BatchRemoval, RUN_FORMAT, RemovableTree, StoreClean, StoreError, Swept, TreeRemoval};
+use windlass_store::{RUN_FORMAT, RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, SweepResult};
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::SqliteStore;
 use crate::schema::unfinished;
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 
 /// Rows, and roughly bytes, that one call of `sweep` frees.
 const MAX_ROWS_PER_SWEEP: u32 = 256;
@@ -119,9 +119,9 @@ impl StoreClean for SqliteStore {
         })
     }
 
-    fn sweep(&self) -> Result<Swept, StoreError> {
+    fn sweep(&self) -> Result<SweepResult, StoreError> {
         self.write(|transaction| {
-            let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: Swept::default() };
+            let mut sweeper = Sweeper { transaction, rows: MAX_ROWS_PER_SWEEP, swept: SweepResult::default() };
             sweeper.sweep()?;
             Ok(sweeper.swept)
         })
@@ -129,7 +129,7 @@ impl StoreClean for SqliteStore {
 }
 
 /// As much of a tree as so many rows are.
-fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> Outcome<TreeRemoval> {
+fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> SqliteResult<TreeRemoval> {
     let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
     let root: Option<i64> = select.query_row(params![run, before.0, RUN_FORMAT], |row| row.get(0)).optional()?;
     let Some(root) = root else { return Ok(TreeRemoval::default()) };
@@ -143,14 +143,14 @@ fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mu
             removed.more = true;
             break;
         }
-        *rows = rows.saturating_sub(leave(transaction, *number, id)?);
+        *rows = rows.saturating_sub(detach_run(transaction, *number, id)?);
         removed.runs += 1;
     }
     Ok(removed)
 }
 
 /// Gives how many rows that was.
-fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<usize> {
+fn detach_run(transaction: &Transaction<'_>, number: i64, id: &str) -> SqliteResult<usize> {
     let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
@@ -162,13 +162,13 @@ fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<usize>
 struct Sweeper<'t> {
     transaction: &'t Transaction<'t>,
     rows: u32,
-    swept: Swept,
+    swept: SweepResult,
 }
 
 impl Sweeper<'_> {
-    fn sweep(&mut self) -> Outcome<()> {
+    fn sweep(&mut self) -> SqliteResult<()> {
         while let Some(number) = self.next()? {
-            self.rows_of(number)?;
+            self.free_rows(number)?;
             if self.is_full() {
                 self.swept.more = true;
                 return Ok(());
@@ -183,13 +183,13 @@ impl Sweeper<'_> {
     }
 
     /// A run that has left.
-    fn next(&self) -> Outcome<Option<i64>> {
+    fn next(&self) -> SqliteResult<Option<i64>> {
         let mut select = self.transaction.prepare_cached("SELECT min(number) FROM leaving")?;
         Ok(select.query_row([], |row| row.get(0))?)
     }
 
     /// A long row may lie on thousands of pages: the bytes are looked at after each.
-    fn rows_of(&mut self, number: i64) -> Outcome<()> {
+    fn free_rows(&mut self, number: i64) -> SqliteResult<()> {
         const TABLES: [(&str, &str); 3] = [
             (
                 "SELECT position FROM journal WHERE run = ?1 LIMIT 1",
@@ -210,7 +210,7 @@ impl Sweeper<'_> {
             {
                 let bytes = self.first::<u64>(delete, [row])?.unwrap_or(0);
                 self.rows -= 1;
-                self.swept.row(bytes);
+                self.swept.add_row(bytes);
             }
         }
         while !self.is_full()
@@ -222,18 +222,18 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    fn free_blob(&mut self, hash: &BlobHash, number: i64) -> Outcome<()> {
+    fn free_blob(&mut self, hash: &BlobHash, number: i64) -> SqliteResult<()> {
         let mut delete = self.transaction.prepare_cached("DELETE FROM blob_runs WHERE hash = ?1 AND run = ?2")?;
         delete.execute(params![hash.0, number])?;
         let unused = "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_runs WHERE hash = ?1)
                       RETURNING length(body)";
         if let Some(bytes) = self.first::<u64>(unused, [hash.0])? {
-            self.swept.blob(bytes);
+            self.swept.add_blob(bytes);
         }
         Ok(())
     }
 
-    fn first<T: rusqlite::types::FromSql>(&self, sql: &str, parameters: impl Params) -> Outcome<Option<T>> {
+    fn first<T: rusqlite::types::FromSql>(&self, sql: &str, parameters: impl Params) -> SqliteResult<Option<T>> {
         let mut statement = self.transaction.prepare_cached(sql)?;
         Ok(statement.query_row(parameters, |row| row.get(0)).optional()?)
     }

@@ -9,8 +9,8 @@ mod records;
 mod rows;
 mod scan;
 mod schema;
-mod trouble;
-mod turnstile;
+mod error;
+mod write_lock;
 mod verify;
 mod write;
 
@@ -20,9 +20,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
 
-pub use crate::open::{SqliteOptions, SyncMode};
-use crate::trouble::Outcome;
-use crate::turnstile::Turnstile;
+pub use crate::open::{SyncMode, SqliteOptions};
+use crate::error::SqliteResult;
+use crate::write_lock::FairLock;
 
 /// How many idle connections for reading are kept.
 const MAX_IDLE_READERS: usize = 4;
@@ -31,7 +31,7 @@ pub struct SqliteStore {
     file: PathBuf,
     owners: PathBuf,
     options: SqliteOptions,
-    writer: Turnstile<Connection>,
+    writer: FairLock<Connection>,
     readers: Mutex<Vec<Connection>>,
     /// Asked for one thing only, because the mark it gives is its own.
     watcher: Mutex<Option<Connection>>,
@@ -53,11 +53,11 @@ impl SqliteStore {
         let file = directory.join("windlass.db");
         let owners = directory.join("owners");
         let connection = open::open_writer(directory, &file, &options)?;
-        if !owners::bury(&owners) {
-            open::settle(&connection, &file)?;
+        if !owners::remove_dead_owners(&owners) {
+            open::checkpoint(&connection, &file)?;
         }
         Ok(SqliteStore {
-            writer: Turnstile::new(directory, options.patience, connection),
+            writer: FairLock::new(directory, options.lock_timeout, connection),
             readers: Mutex::default(),
             watcher: Mutex::default(),
             stopped: OnceLock::new(),
@@ -74,7 +74,7 @@ impl SqliteStore {
     pub fn settings(&self) -> Result<SqliteSettings, StoreError> {
         let connection = self.writer.enter()?;
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let read = || -> Outcome<SqliteSettings> {
+        let read = || -> SqliteResult<SqliteSettings> {
             Ok(SqliteSettings {
                 journal_mode: connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?,
                 synchronous: number("synchronous")?,
@@ -85,16 +85,16 @@ impl SqliteStore {
     }
 
     /// One write transaction: durable when it returns, without a trace when it fails.
-    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T, StoreError> {
+    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.transact(|transaction| Ok((work(transaction)?, true)))
     }
 
     /// The same, but what gives `false` leaves no trace either.
-    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<bool>) -> Result<bool, StoreError> {
+    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<bool>) -> Result<bool, StoreError> {
         self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
     }
 
-    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<(T, bool)>) -> Result<T, StoreError> {
+    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<(T, bool)>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // It may have been stopped by the one we waited for.
@@ -108,11 +108,11 @@ impl SqliteStore {
             }
             Ok(outcome)
         };
-        self.account(attempt(&mut connection))
+        self.stop_on_io_error(attempt(&mut connection))
     }
 
     /// One short read transaction on a connection of its own.
-    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T, StoreError> {
+    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> SqliteResult<T>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let idle = locked(&self.readers).pop();
         let attempt = || {
@@ -144,7 +144,7 @@ impl SqliteStore {
     }
 
     /// After a failed write or sync the cache and the disk may differ, and a second sync would claim success: stop.
-    fn account<T>(&self, outcome: Outcome<T>) -> Result<T, StoreError> {
+    fn stop_on_io_error<T>(&self, outcome: SqliteResult<T>) -> Result<T, StoreError> {
         outcome.map_err(|trouble| {
             let error = trouble.into_error(&self.file);
             if error.kind == StoreErrorKind::Io {
@@ -181,7 +181,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("windlass-failed-write-{}", std::process::id()));
         let store = SqliteStore::open(&directory, SqliteOptions::default()).expect("a store");
         let plan = PlanRow { hash: windlass_value::BlobHash([1; 32]), dialect: "loom".to_owned(), body: vec![1] };
-        let failed = |kind| store.account::<()>(Err(StoreError::new(kind, "the disk has failed").into()));
+        let failed = |kind| store.stop_on_io_error::<()>(Err(StoreError::new(kind, "the disk has failed").into()));
         assert!(failed(StoreErrorKind::Full).is_err() && store.put_plan(&plan).is_ok());
         assert!(failed(StoreErrorKind::Io).is_err());
         for error in [store.put_plan(&plan).err(), store.run("r").err()] {

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use windlass_store::{StoreError, StoreErrorKind};
 
 use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
-use crate::trouble::{Outcome, Trouble, damaged, from_io};
-use crate::turnstile::LockFile;
+use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
+use crate::write_lock::LockFile;
 
 /// When a commit counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,7 +26,7 @@ pub enum SyncMode {
 pub struct SqliteOptions {
     pub durability: SyncMode,
     /// How long to wait for other processes before giving up with `Busy`.
-    pub patience: Duration,
+    pub lock_timeout: Duration,
     /// How many pages of write-ahead log before they are copied into the database.
     pub checkpoint_pages: u32,
     /// A ceiling for the size of the file, in pages of 4 KiB. Tests use it to fill the disk.
@@ -37,7 +37,7 @@ impl Default for SqliteOptions {
     fn default() -> SqliteOptions {
         SqliteOptions {
             durability: SyncMode::Full,
-            patience: Duration::from_secs(10),
+            lock_timeout: Duration::from_secs(10),
             // A log that is used again does not grow, and then a sync need not write its new size: small is fast.
             checkpoint_pages: 1_000,
             max_pages: None,
@@ -51,32 +51,32 @@ const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_CACHED_STATEMENTS: usize = 64;
 
 pub(crate) fn open_writer(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    make_if_missing(directory, file, options)?;
+    create_if_missing(directory, file, options)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     connect(file, flags, options)
         .and_then(|connection| check_and_set(connection, file, options))
         .map_err(|trouble| trouble.into_error(file))
 }
 
-pub(crate) fn open_reader(file: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+pub(crate) fn open_reader(file: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, options)
 }
 
 /// Copies what a process that died has left in the log into the database, and syncs that. If it died of a failed sync,
 /// part of its log may be in the system's memory only, although it can be read: nothing must be built on it.
-pub(crate) fn settle(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+pub(crate) fn checkpoint(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    copied.map_err(|error| Trouble::from(error).into_error(file))
+    copied.map_err(|error| SqliteStoreError::from(error).into_error(file))
 }
 
-fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> Outcome<Connection> {
+fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResult<Connection> {
     let connection = Connection::open_with_flags(file, flags)?;
-    connection.busy_timeout(options.patience)?;
+    connection.busy_timeout(options.lock_timeout)?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     Ok(connection)
 }
 
-fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     check_format(&connection, file)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
@@ -98,46 +98,46 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     Ok(connection)
 }
 
-fn check_format(connection: &Connection, file: &Path) -> Outcome<()> {
+fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version, shown) = (pragma("application_id")?, pragma("user_version")?, file.display());
     if application != APPLICATION_ID {
         let message = format!("{shown} is a SQLite database, but not one that Windlass has made.");
         let hint = "Give another directory, or move that file away.";
-        return Err(StoreError::new(StoreErrorKind::Version, message).hint(hint).file(file).into());
+        return Err(StoreError::new(StoreErrorKind::Version, message).with_hint(hint).with_file(file).into());
     }
     match version {
         FORMAT_VERSION => Ok(()),
         newer if newer > FORMAT_VERSION => {
             let what = format!("the store {shown}");
             Err(StoreError::needs_newer(&what, "store format", newer.unsigned_abs(), FORMAT_VERSION.unsigned_abs())
-                .file(file)
+                .with_file(file)
                 .into())
         }
         other => {
             let message = format!("{shown} says that its format is {other}, which no version of Windlass has made.");
-            Err(StoreError::new(StoreErrorKind::Version, message).hint("Give another directory.").file(file).into())
+            Err(StoreError::new(StoreErrorKind::Version, message).with_hint("Give another directory.").with_file(file).into())
         }
     }
 }
 
 /// A store is made under another name and then renamed, so that a crash leaves a whole store or none; and that needs
 /// one sync of the file and one of the directory, where letting SQLite do it takes about ten.
-fn make_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+fn create_if_missing(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
     if file.exists() {
         return Ok(());
     }
-    make_directory(directory)?;
+    create_directory(directory)?;
     let mut lock = LockFile::new(directory.join("writer.lock"));
-    lock.lock(options.patience)?;
+    lock.lock(options.lock_timeout)?;
     if !file.exists() {
-        make(directory, file, options)?;
+        create_store(directory, file, options)?;
     }
     lock.unlock();
     Ok(())
 }
 
-fn make_directory(directory: &Path) -> Result<(), StoreError> {
+fn create_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -150,27 +150,27 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn make(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
-    let unborn = directory.join("windlass.db.new");
+fn create_store(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+    let temporary = directory.join("windlass.db.new");
     for leftover in ["", "-wal", "-shm", "-journal"] {
         // What an interrupted try has left behind; usually nothing.
         let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
     }
-    write_tables(&unborn, options).map_err(|trouble| trouble.into_error(&unborn))?;
+    write_tables(&temporary, options).map_err(|trouble| trouble.into_error(&temporary))?;
     // The log and its index get the same mode from SQLite.
-    let private = fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600));
-    private.map_err(|error| from_io(&error, "make private", &unborn))?;
+    let private = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600));
+    private.map_err(|error| from_io(&error, "make private", &temporary))?;
     if options.durability == SyncMode::Full {
-        let made = File::open(&unborn).and_then(|made| made.sync_all());
-        made.map_err(|error| from_io(&error, "sync", &unborn))?;
+        let made = File::open(&temporary).and_then(|made| made.sync_all());
+        made.map_err(|error| from_io(&error, "sync", &temporary))?;
     }
-    fs::rename(&unborn, file).map_err(|error| from_io(&error, "rename", &unborn))?;
+    fs::rename(&temporary, file).map_err(|error| from_io(&error, "rename", &temporary))?;
     sync_directory(directory)
 }
 
-fn write_tables(unborn: &Path, options: &SqliteOptions) -> Outcome<()> {
+fn write_tables(temporary: &Path, options: &SqliteOptions) -> SqliteResult<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = connect(unborn, flags, options)?;
+    let mut connection = connect(temporary, flags, options)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -181,7 +181,7 @@ fn write_tables(unborn: &Path, options: &SqliteOptions) -> Outcome<()> {
         .execute("INSERT INTO meta VALUES ('made_by', ?1)", [concat!("windlass ", env!("CARGO_PKG_VERSION"))])?;
     transaction.commit()?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    connection.close().map_err(|(_, error)| Trouble::from(error))
+    connection.close().map_err(|(_, error)| SqliteStoreError::from(error))
 }
 
 /// A new name is durable only once its directory is.

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_store::{Owner, StoreError};
 
-use crate::trouble::from_io;
+use crate::error::from_io;
 
 const SUFFIX: &str = "lock";
 
@@ -16,13 +16,13 @@ const SUFFIX: &str = "lock";
 pub(crate) fn open(directory: &Path) -> Result<Owner, StoreError> {
     fs::create_dir_all(directory).map_err(|error| from_io(&error, "make", directory))?;
     let name = fresh_name();
-    let unborn = directory.join(format!("{name}.new"));
-    let failed = |error: std::io::Error| from_io(&error, "make the owner's lock", &unborn);
-    let file = OpenOptions::new().create_new(true).write(true).open(&unborn).map_err(failed)?;
+    let temporary = directory.join(format!("{name}.new"));
+    let failed = |error: std::io::Error| from_io(&error, "make the owner's lock", &temporary);
+    let file = OpenOptions::new().create_new(true).write(true).open(&temporary).map_err(failed)?;
     file.lock().map_err(failed)?;
     let path = path_of(directory, &name);
-    fs::rename(&unborn, &path).map_err(failed)?;
-    Ok(Owner::new(name, Life { _file: file, path }))
+    fs::rename(&temporary, &path).map_err(failed)?;
+    Ok(Owner::new(name, OwnerLock { _file: file, path }))
 }
 
 /// Shared probes do not disturb each other, and a name never comes to life again.
@@ -35,8 +35,8 @@ pub(crate) fn is_alive(directory: &Path, owner: &str) -> Result<bool, StoreError
 }
 
 /// Removes the files of the dead, and tells whether somebody lives. What cannot be looked at is left alone.
-pub(crate) fn bury(directory: &Path) -> bool {
-    let mut somebody_lives = false;
+pub(crate) fn remove_dead_owners(directory: &Path) -> bool {
+    let mut any_alive = false;
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let is_owner = path.extension().is_some_and(|extension| extension == SUFFIX);
@@ -44,10 +44,10 @@ pub(crate) fn bury(directory: &Path) -> bool {
             // Whoever else removes it at the same time does the same thing.
             let _ = fs::remove_file(&path);
         } else {
-            somebody_lives = true;
+            any_alive = true;
         }
     }
-    somebody_lives
+    any_alive
 }
 
 fn is_locked(path: &Path) -> Result<bool, StoreError> {
@@ -74,12 +74,12 @@ fn fresh_name() -> String {
     format!("{now:x}-{}-{random:016x}", std::process::id())
 }
 
-struct Life {
+struct OwnerLock {
     _file: File,
     path: PathBuf,
 }
 
-impl Drop for Life {
+impl Drop for OwnerLock {
     fn drop(&mut self) {
         // A file that stays behind is buried by the next process that opens the store.
         let _ = fs::remove_file(&self.path);

@@ -2,17 +2,16 @@
 
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 use windlass_store::{
-    InboxRow, IterationHeader, IterationRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead,
-    check_run_format,
+    InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, IterationHeader, IterationRow, check_run_format,
 };
 use windlass_value::BlobHash;
 
 use crate::SqliteStore;
 use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
-    blob_body, inbox_row, iteration_row, journal_row, plan_row, run_row, snapshot_row,
+    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, ITERATION_COLUMNS, blob_body,
+    inbox_row, journal_row, plan_row, run_row, snapshot_row, iteration_row,
 };
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 use crate::write::is_known_request;
 
 impl SqliteStore {
@@ -20,7 +19,7 @@ impl SqliteStore {
         &self,
         sql: &str,
         parameters: impl Params,
-        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> SqliteResult<T>,
     ) -> Result<Vec<T>, StoreError> {
         self.read(|transaction| self.all_in(transaction, sql, parameters, decode))
     }
@@ -30,8 +29,8 @@ impl SqliteStore {
         transaction: &Transaction<'_>,
         sql: &str,
         parameters: impl Params,
-        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
-    ) -> Outcome<Vec<T>> {
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> SqliteResult<T>,
+    ) -> SqliteResult<Vec<T>> {
         let mut select = transaction.prepare_cached(sql)?;
         select.query_and_then(parameters, |row| decode(row, self.file()))?.collect()
     }
@@ -40,7 +39,7 @@ impl SqliteStore {
         &self,
         sql: &str,
         parameters: impl Params,
-        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> SqliteResult<T>,
     ) -> Result<Option<T>, StoreError> {
         Ok(self.all(sql, parameters, decode)?.pop())
     }
@@ -48,10 +47,10 @@ impl SqliteStore {
 
 impl SqliteStore {
     /// Reads what is kept of a run, by its number. There is nothing of a run that does not exist.
-    fn of_run<T: Default>(
+    fn read_run<T: Default>(
         &self,
         run: &str,
-        read: impl FnOnce(&Transaction<'_>, i64) -> Outcome<T>,
+        read: impl FnOnce(&Transaction<'_>, i64) -> SqliteResult<T>,
     ) -> Result<T, StoreError> {
         self.read(|transaction| match number_of(transaction, run)? {
             Some(number) => read(transaction, number),
@@ -87,14 +86,14 @@ impl StoreRead for SqliteStore {
             "SELECT {SNAPSHOT_COLUMNS} FROM snapshots
              WHERE run = ?1 AND tick <= ?2 ORDER BY tick DESC LIMIT 1"
         );
-        self.of_run(run, |transaction, number| {
+        self.read_run(run, |transaction, number| {
             Ok(self.all_in(transaction, &sql, params![number, max_tick], snapshot_row)?.pop())
         })
     }
 
     fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError> {
         let sql = format!("SELECT {SNAPSHOT_COLUMNS} FROM snapshots WHERE run = ?1 ORDER BY tick LIMIT 1");
-        self.of_run(run, |transaction, number| Ok(self.all_in(transaction, &sql, [number], snapshot_row)?.pop()))
+        self.read_run(run, |transaction, number| Ok(self.all_in(transaction, &sql, [number], snapshot_row)?.pop()))
     }
 
     fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
@@ -105,7 +104,7 @@ impl StoreRead for SqliteStore {
                  (SELECT first_tick FROM journal WHERE run = ?1 AND first_tick <= ?2 ORDER BY first_tick DESC LIMIT 1), 0)
              ORDER BY first_tick LIMIT ?3"
         );
-        self.of_run(run, |transaction, number| {
+        self.read_run(run, |transaction, number| {
             self.all_in(transaction, &sql, params![number, saturated(from), limit], journal_row)
         })
     }
@@ -115,7 +114,7 @@ impl StoreRead for SqliteStore {
             "SELECT {JOURNAL_COLUMNS} FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
              ORDER BY first_tick LIMIT ?3"
         );
-        self.of_run(run, |transaction, number| {
+        self.read_run(run, |transaction, number| {
             let tick = tick_of_event(transaction, number, from)?;
             self.all_in(transaction, &sql, params![number, tick, limit], journal_row)
         })
@@ -139,7 +138,7 @@ impl StoreRead for SqliteStore {
                   ORDER BY first DESC LIMIT 1), 0)
              ORDER BY first LIMIT ?4"
         );
-        self.of_run(run, |transaction, number| {
+        self.read_run(run, |transaction, number| {
             self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], iteration_row)
         })
     }
@@ -161,7 +160,7 @@ impl StoreRead for SqliteStore {
                   ORDER BY first DESC LIMIT 1), 0) {failed}
              ORDER BY first LIMIT ?4"
         );
-        self.of_run(run, |transaction, number| {
+        self.read_run(run, |transaction, number| {
             let head = |row: &Row<'_>, _: &std::path::Path| {
                 Ok(IterationHeader { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
             };
@@ -178,7 +177,7 @@ impl StoreRead for SqliteStore {
                  SELECT (SELECT min(loop_path) FROM turns WHERE run = ?1 AND loop_path > path)
                  FROM found WHERE path IS NOT NULL)
              SELECT path FROM found WHERE path IS NOT NULL";
-        self.of_run(run, |transaction, number| self.all_in(transaction, sql, [number], |row, _| Ok(row.get(0)?)))
+        self.read_run(run, |transaction, number| self.all_in(transaction, sql, [number], |row, _| Ok(row.get(0)?)))
     }
 }
 
@@ -188,7 +187,7 @@ fn saturated(number: u64) -> i64 {
 }
 
 /// The number under which the run's rows are kept. A run of a newer format is refused.
-fn number_of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<i64>> {
+fn number_of(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<i64>> {
     let mut select = transaction.prepare_cached("SELECT number, format FROM runs WHERE id = ?1")?;
     let found: Option<(i64, u32)> = select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let Some((number, format)) = found else { return Ok(None) };
@@ -198,7 +197,7 @@ fn number_of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<i64>> {
 
 /// The first tick at or after which all rows with events hold `event` or later ones. Events rise with ticks, so it is
 /// found by halving; an index on events would cost a page in every commit.
-fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> Outcome<u64> {
+fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> SqliteResult<u64> {
     let mut probe = transaction.prepare_cached(
         "SELECT first_tick, first_event + events FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
          ORDER BY first_tick LIMIT 1",

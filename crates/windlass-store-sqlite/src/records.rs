@@ -6,7 +6,7 @@ use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
 
 use crate::SqliteStore;
 use crate::rows::{RECORD_COLUMNS, record_row};
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 
 impl StoreRecords for SqliteStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
@@ -32,8 +32,8 @@ impl StoreRecords for SqliteStore {
     }
 }
 
-fn change_record(transaction: &Transaction<'_>, change: RecordChange) -> Outcome<bool> {
-    let RecordChange { kind, key, expected, body, at } = change;
+fn change_record(transaction: &Transaction<'_>, change: RecordChange) -> SqliteResult<bool> {
+    let RecordChange { kind, key, expected_revision: expected, body, at } = change;
     let mut select = transaction.prepare_cached("SELECT revision FROM records WHERE kind = ?1 AND key = ?2")?;
     let revision: Option<u64> = select.query_row([&kind, &key], |row| row.get(0)).optional()?;
     if expected.is_some_and(|expected| expected != revision.unwrap_or(0)) {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Row;
-use windlass_store::backend::{checksum, damaged_blob, record_checksum};
+use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
 use windlass_store::{
-    InboxRow, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, WaitRow,
+    InboxRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, IterationRow, WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::trouble::{Outcome, damaged, damaged_row};
+use crate::error::{SqliteResult, damaged, damaged_row};
 
 /// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
 pub(crate) const RUN_COLUMNS: &str =
@@ -27,7 +27,7 @@ pub(crate) const WAIT_COLUMNS: &str =
     "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
 pub(crate) const RECORD_COLUMNS: &str = "kind, key, at, checksum, body, revision";
 
-pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> Outcome<RunRow> {
+pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> SqliteResult<RunRow> {
     let number: i64 = row.get(0)?;
     let (id, options, result): (Arc<str>, Vec<u8>, Option<Vec<u8>>) = (row.get(1)?, row.get(12)?, row.get(14)?);
     let (options_sum, result_sum): (u32, Option<u32>) = (row.get(13)?, row.get(15)?);
@@ -57,7 +57,7 @@ pub(crate) fn run_row(row: &Row<'_>, file: &Path) -> Outcome<RunRow> {
     })
 }
 
-pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> Outcome<JournalRow> {
+pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> SqliteResult<JournalRow> {
     let run: i64 = row.get(0)?;
     let found = JournalRow {
         first_tick: row.get(1)?,
@@ -70,7 +70,7 @@ pub(crate) fn journal_row(row: &Row<'_>, file: &Path) -> Outcome<JournalRow> {
     Ok(found)
 }
 
-pub(crate) fn snapshot_row(row: &Row<'_>, file: &Path) -> Outcome<SnapshotRow> {
+pub(crate) fn snapshot_row(row: &Row<'_>, file: &Path) -> SqliteResult<SnapshotRow> {
     let run: i64 = row.get(0)?;
     let found = SnapshotRow { tick: row.get(1)?, event: row.get(2)?, state_hash: row.get(3)?, body: row.get(5)? };
     let expected = snapshot_checksum(run, found.tick, found.event, &found.state_hash, &found.body);
@@ -78,21 +78,21 @@ pub(crate) fn snapshot_row(row: &Row<'_>, file: &Path) -> Outcome<SnapshotRow> {
     Ok(found)
 }
 
-pub(crate) fn plan_row(row: &Row<'_>, file: &Path) -> Outcome<PlanRow> {
+pub(crate) fn plan_row(row: &Row<'_>, file: &Path) -> SqliteResult<PlanRow> {
     let found = PlanRow { hash: BlobHash(row.get(0)?), dialect: row.get(1)?, body: row.get(3)? };
     check(row, 2, plan_checksum(&found), "plans", file)?;
     Ok(found)
 }
 
-pub(crate) fn blob_body(row: &Row<'_>, file: &Path) -> Outcome<Vec<u8>> {
+pub(crate) fn blob_body(row: &Row<'_>, file: &Path) -> SqliteResult<Vec<u8>> {
     let (hash, body): (BlobHash, Vec<u8>) = (BlobHash(row.get(0)?), row.get(2)?);
     match row.get::<_, u32>(1)? == blob_checksum(&hash, &body) {
         true => Ok(body),
-        false => Err(damaged(damaged_blob(&hash), file).into()),
+        false => Err(damaged(damaged_blob_message(&hash), file).into()),
     }
 }
 
-pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> Outcome<IterationRow> {
+pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> SqliteResult<IterationRow> {
     let run: i64 = row.get(0)?;
     let found = IterationRow {
         loop_path: row.get(1)?,
@@ -105,13 +105,13 @@ pub(crate) fn iteration_row(row: &Row<'_>, file: &Path) -> Outcome<IterationRow>
     Ok(found)
 }
 
-pub(crate) fn inbox_row(row: &Row<'_>, file: &Path) -> Outcome<InboxRow> {
+pub(crate) fn inbox_row(row: &Row<'_>, file: &Path) -> SqliteResult<InboxRow> {
     let found = InboxRow { run: row.get(0)?, request_id: row.get(1)?, at: Timestamp(row.get(2)?), body: row.get(4)? };
     check(row, 3, inbox_checksum(&found.run, &found.request_id, &found.body), "inbox", file)?;
     Ok(found)
 }
 
-pub(crate) fn open_wait(row: &Row<'_>, file: &Path) -> Outcome<OpenWait> {
+pub(crate) fn open_wait(row: &Row<'_>, file: &Path) -> SqliteResult<OpenWait> {
     let run: i64 = row.get(0)?;
     let wait = WaitRow {
         name: row.get(3)?,
@@ -124,7 +124,7 @@ pub(crate) fn open_wait(row: &Row<'_>, file: &Path) -> Outcome<OpenWait> {
     Ok(OpenWait { position: row.get(9)?, run: row.get(1)?, definition: row.get(2)?, wait })
 }
 
-pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> Outcome<RecordRow> {
+pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> SqliteResult<RecordRow> {
     let found = RecordRow {
         kind: row.get(0)?,
         key: row.get(1)?,
@@ -137,7 +137,7 @@ pub(crate) fn record_row(row: &Row<'_>, file: &Path) -> Outcome<RecordRow> {
 }
 
 /// In every list of columns the checksum is followed by the body, and that by the number of the row.
-fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> Outcome<()> {
+fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> SqliteResult<()> {
     match row.get::<_, u32>(column)? == expected {
         true => Ok(()),
         false => Err(damaged_row(table, row.get::<_, i64>(column + 2)?, file).into()),

@@ -2,13 +2,13 @@
 
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
-use windlass_store::backend::COUNTED_OF_ONE;
-use windlass_store::{OpenWait, Parent, RunFilter, RunRow, RunStatus, StatusCount, StoreError, StoreScan};
+use windlass_store::backend::NARROW_COUNT_FACTOR;
+use windlass_store::{OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, StatusCount, StoreError, StoreScan};
 use windlass_value::Timestamp;
 
 use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use crate::schema::unfinished;
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 use crate::{SqliteStore, locked, open};
 
 impl StoreScan for SqliteStore {
@@ -17,7 +17,7 @@ impl StoreScan for SqliteStore {
             let mut page = Vec::new();
             // One status at a time: each page comes in order from an index, where any of several would have to be sorted.
             for status in statuses(filter) {
-                let query = Query::of(filter, status);
+                let query = RunQuery::from_filter(filter, status);
                 let mut select = transaction.prepare_cached(&query.sql())?;
                 let numbers = [Value::from(before.unwrap_or(i64::MAX)), Value::from(i64::from(limit))];
                 let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
@@ -36,26 +36,26 @@ impl StoreScan for SqliteStore {
     }
 
     fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Result<Vec<StatusCount>, StoreError> {
-        let wanted: Vec<RunStatus> = match statuses(filter)[..] {
+        let requested: Vec<RunStatus> = match statuses(filter)[..] {
             [None] => RunStatus::ALL.into(),
             ref some => some.iter().copied().flatten().collect(),
         };
         let (passes, max_runs) = match filter.is_narrow() {
-            true => (vec![None], max_per_status.saturating_mul(COUNTED_OF_ONE)),
-            false => (wanted.iter().copied().map(Some).collect(), max_per_status),
+            true => (vec![None], max_per_status.saturating_mul(NARROW_COUNT_FACTOR)),
+            false => (requested.iter().copied().map(Some).collect(), max_per_status),
         };
         self.read(|transaction| {
             let mut counts = Vec::new();
             for status in passes {
-                let query = Query::of(filter, status);
-                let mut select = transaction.prepare_cached(&query.sql_of_counts())?;
+                let query = RunQuery::from_filter(filter, status);
+                let mut select = transaction.prepare_cached(&query.count_sql())?;
                 let numbers = [Value::from(i64::MAX), Value::from(i64::from(max_runs))];
                 let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
                 let rows = select.query_map(parameters, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
                 let rows = rows.collect::<rusqlite::Result<Vec<(String, u64, u64)>>>()?;
                 let more = rows.iter().map(|(_, looked, _)| looked).sum::<u64>() >= u64::from(max_runs);
                 let counted = rows.into_iter().filter_map(|(word, _, runs)| Some((RunStatus::parse(&word)?, runs)));
-                let counted = counted.filter(|(status, runs)| *runs > 0 && wanted.contains(status));
+                let counted = counted.filter(|(status, runs)| *runs > 0 && requested.contains(status));
                 counts.extend(counted.map(|(status, runs)| StatusCount { status, runs, more }));
             }
             counts.sort_by_key(|count| RunStatus::ALL.iter().position(|status| *status == count.status));
@@ -97,7 +97,7 @@ impl StoreScan for SqliteStore {
     fn change_mark(&self) -> Result<u64, StoreError> {
         self.refuse_if_stopped()?;
         let mut watcher = locked(&self.watcher);
-        let mut look = || -> Outcome<u64> {
+        let mut look = || -> SqliteResult<u64> {
             let connection = match watcher.take() {
                 Some(connection) => connection,
                 None => open::open_reader(self.file(), &self.options)?,
@@ -110,7 +110,7 @@ impl StoreScan for SqliteStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|transaction| Ok(super::verify::findings(transaction, self.file())))
+        self.read(|transaction| Ok(super::verify::verify(transaction, self.file())))
     }
 }
 
@@ -125,24 +125,24 @@ fn statuses(filter: &RunFilter) -> Vec<Option<RunStatus>> {
 }
 
 /// The numbers of a page of runs. `?1` is the number before which it begins, `?2` how many it may hold.
-struct Query {
+struct RunQuery {
     conditions: Vec<String>,
     parameters: Vec<Value>,
     /// The index whose order is that of the page, and which has the fewest rows that do not fit.
     index: &'static str,
 }
 
-impl Query {
-    fn of(filter: &RunFilter, status: Option<RunStatus>) -> Query {
+impl RunQuery {
+    fn from_filter(filter: &RunFilter, status: Option<RunStatus>) -> RunQuery {
         let index = match filter {
-            RunFilter { parent: Some(Parent::Run(_)), .. } => "runs_parent",
+            RunFilter { parent: Some(ParentFilter::Run(_)), .. } => "runs_parent",
             RunFilter { unfinished: true, .. } => "runs_unfinished",
             RunFilter { definition: Some(_), .. } => "runs_definition",
             _ if status.is_some() => "runs_status",
             RunFilter { search: None, dialect: None, since: None, until: None, parent: Some(_), .. } => "runs_top",
             _ => "runs_scan",
         };
-        let mut query = Query { conditions: vec!["number < ?1".to_owned()], parameters: Vec::new(), index };
+        let mut query = RunQuery { conditions: vec!["number < ?1".to_owned()], parameters: Vec::new(), index };
         if let Some(status) = status {
             query.and("status = ?", status.as_str().to_owned());
         }
@@ -160,8 +160,8 @@ impl Query {
         }
         match &filter.parent {
             None => {}
-            Some(Parent::Nobody) => query.conditions.push("parent IS NULL".to_owned()),
-            Some(Parent::Run(parent)) => query.and("parent IS NOT NULL AND parent = ?", parent.to_string()),
+            Some(ParentFilter::TopLevel) => query.conditions.push("parent IS NULL".to_owned()),
+            Some(ParentFilter::Run(parent)) => query.and("parent IS NOT NULL AND parent = ?", parent.to_string()),
         }
         if let Some(since) = filter.since {
             query.and("created_at >= ?", since.0);
@@ -175,20 +175,20 @@ impl Query {
     /// Each question mark of the condition stands for the value.
     fn and(&mut self, condition: &str, value: impl Into<Value>) {
         self.parameters.push(value.into());
-        let place = format!("?{}", 2 + self.parameters.len());
-        self.conditions.push(condition.replace('?', &place));
+        let placeholder = format!("?{}", 2 + self.parameters.len());
+        self.conditions.push(condition.replace('?', &placeholder));
     }
 
     /// For each status how many were looked at, and how many of those fit. What is looked at comes from one index, by one
     /// condition; the others are only counted.
-    fn sql_of_counts(&self) -> String {
+    fn count_sql(&self) -> String {
         let indexes = [
             ("runs_parent", "parent IS NOT NULL AND"),
             ("runs_definition", "definition ="),
             ("runs_status", "status ="),
         ];
-        let of = |leading: &str| self.conditions.iter().find(|condition| condition.starts_with(leading));
-        let found = indexes.into_iter().find_map(|(index, leading)| Some((index, of(leading)?.as_str())));
+        let condition_with = |leading: &str| self.conditions.iter().find(|condition| condition.starts_with(leading));
+        let found = indexes.into_iter().find_map(|(index, leading)| Some((index, condition_with(leading)?.as_str())));
         let (index, leading) = found.unwrap_or(("runs_scan", "TRUE"));
         let all = self.conditions.join(" AND ");
         format!(

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError, StoreWrite, Verdict,
+    ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError, StoreWrite, BatchVerdict,
     check_run_format,
 };
 
 use crate::append::{append, consume, put_message};
 use crate::rows::plan_checksum;
-use crate::trouble::Outcome;
+use crate::error::SqliteResult;
 use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
-    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
         self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
     }
 
@@ -28,11 +28,11 @@ impl StoreWrite for SqliteStore {
         })
     }
 
-    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+    fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
         self.write(|transaction| self.claim_in(transaction, run, owner))
     }
 
-    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
         self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
     }
 
@@ -49,7 +49,7 @@ impl StoreWrite for SqliteStore {
             if is_known_request(transaction, &message.run, &message.request_id)? {
                 return Ok(InboxVerdict::Duplicate);
             }
-            let Some(standing) = Standing::of(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
+            let Some(standing) = RunHead::read(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
             check_run_format(&message.run, standing.format)?;
             if standing.ended {
                 return Ok(InboxVerdict::Ended);
@@ -65,7 +65,7 @@ impl StoreWrite for SqliteStore {
 
     fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
         self.write(|transaction| {
-            if Standing::of(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
+            if RunHead::read(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
                 return Ok(());
             }
             consume(transaction, &run.into(), &[request_id.into()])
@@ -74,34 +74,34 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
-    fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> Outcome<Claim> {
-        let Some(standing) = Standing::of(transaction, run)? else { return Ok(Claim::NoSuchRun) };
+    fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> SqliteResult<ClaimResult> {
+        let Some(standing) = RunHead::read(transaction, run)? else { return Ok(ClaimResult::NoSuchRun) };
         if standing.format > RUN_FORMAT {
-            return Ok(Claim::NeedsNewer { format: standing.format });
+            return Ok(ClaimResult::NeedsNewer { format: standing.format });
         }
         if standing.ended {
-            return Ok(Claim::Ended);
+            return Ok(ClaimResult::Ended);
         }
         match standing.owner {
-            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(Claim::HeldBy(holder)),
+            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(ClaimResult::HeldBy(holder)),
             _ => {
                 let owner_epoch = standing.owner_epoch + 1;
                 let mut update = transaction
                     .prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3, format = ?4 WHERE number = ?1")?;
                 update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
-                Ok(Claim::Owned { epoch: owner_epoch })
+                Ok(ClaimResult::Owned { epoch: owner_epoch })
             }
         }
     }
 }
 
-pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> Outcome<bool> {
+pub(crate) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> SqliteResult<bool> {
     let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
     Ok(select.exists([run, request_id])?)
 }
 
 /// What a writer that is not the owner needs to know about a run.
-struct Standing {
+struct RunHead {
     number: i64,
     owner: Option<String>,
     owner_epoch: u64,
@@ -109,20 +109,14 @@ struct Standing {
     ended: bool,
 }
 
-impl Standing {
-    fn of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<Standing>> {
+impl RunHead {
+    fn read(transaction: &Transaction<'_>, run: &str) -> SqliteResult<Option<RunHead>> {
         let mut select =
             transaction.prepare_cached("SELECT number, owner, epoch, status, format FROM runs WHERE id = ?1")?;
         let found = select.query_row([run], |row| {
             let status: String = row.get(3)?;
             let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
-            Ok(Standing {
-                number: row.get(0)?,
-                owner: row.get(1)?,
-                owner_epoch: row.get(2)?,
-                format: row.get(4)?,
-                ended,
-            })
+            Ok(RunHead { number: row.get(0)?, owner: row.get(1)?, owner_epoch: row.get(2)?, format: row.get(4)?, ended })
         });
         Ok(found.optional()?)
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use common::{Scratch, open};
 use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
-    RunBatch, RunFilter, RunStatus, StatusChange, StoreClean, StoreRead, StoreScan, StoreWrite, Verdict,
+    BatchVerdict, RunBatch, RunFilter, RunStatus, StatusChange, StoreClean, StoreRead, StoreScan, StoreWrite,
 };
 use windlass_store_sqlite::SqliteStore;
 use windlass_value::{BlobHash, Timestamp};
@@ -26,7 +26,7 @@ fn blob(number: u64) -> (BlobHash, Vec<u8>) {
 }
 
 fn append(store: &SqliteStore, batch: RunBatch) {
-    assert_eq!(store.append(vec![batch]).expect("append"), [Verdict::Committed]);
+    assert_eq!(store.append(vec![batch]).expect("append"), [BatchVerdict::Committed]);
 }
 
 /// A run with a few rows and these blobs.
@@ -74,20 +74,20 @@ fn other_process() {
 }
 
 /// Starts another process that cleans, and kills it after so many steps. False if it was done before.
-fn cleaned_until_killed(directory: &Path, steps: usize) -> bool {
+fn clean_until_killed(directory: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "other_process", "--nocapture", "--test-threads=1"]);
     command.env(DIRECTORY, directory).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut process = command.spawn().expect("the other process starts");
     let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-    let heard = lines.map_while(Result::ok).filter(|line| line == "step").take(steps).count();
+    let completed = lines.map_while(Result::ok).filter(|line| line == "step").take(steps).count();
     process.kill().expect("killed");
     process.wait().expect("waited for");
-    heard == steps
+    completed == steps
 }
 
 #[test]
-fn kill_9_in_the_middle_of_it_loses_nothing_that_is_needed() {
+fn kill_9_in_the_middle_of_cleaning_loses_nothing_that_is_needed() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     // Every third blob of an old run is also that of a run that stays.
@@ -100,7 +100,7 @@ fn kill_9_in_the_middle_of_it_loses_nothing_that_is_needed() {
     let mut kills = 0;
     for life in 0.. {
         let directory = scratch.path().to_owned();
-        let cleaning = std::thread::spawn(move || cleaned_until_killed(&directory, 2 + life % 7));
+        let cleaning = std::thread::spawn(move || clean_until_killed(&directory, 2 + life % 7));
         // Meanwhile somebody writes, the bytes of an old run among them.
         let run = format!("busy-{life}");
         make(&store, &run, &[life as u64 * 2 % 120, 2_000 + life as u64]);

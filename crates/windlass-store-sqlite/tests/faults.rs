@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Scratch, open};
 use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
-    Claim, NewSnapshot, RunBatch, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict,
+    BatchVerdict, ClaimResult, NewSnapshot, RunBatch, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite,
 };
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::BlobHash;
@@ -48,7 +48,7 @@ fn a_full_disk_loses_nothing_and_space_that_is_freed_is_used() {
     let error = loop {
         let batch = RunBatch { snapshot: Some(snapshot(ticks + 1)), ..tick("r", ticks, vec![ticks as u8; BODY]) };
         match store.append(vec![batch]) {
-            Ok(verdicts) => assert_eq!(verdicts, [Verdict::Committed]),
+            Ok(verdicts) => assert_eq!(verdicts, [BatchVerdict::Committed]),
             Err(error) => break error,
         }
         ticks += 1;
@@ -61,11 +61,11 @@ fn a_full_disk_loses_nothing_and_space_that_is_freed_is_used() {
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
     let small = store.append(vec![tick("other", 0, b"small".to_vec())]).expect("what needs no new page still goes");
-    assert_eq!(small, [Verdict::Committed]);
+    assert_eq!(small, [BatchVerdict::Committed]);
     let trim = RunBatch { record: None, trim_before: Some(ticks), ..tick("r", ticks, Vec::new()) };
-    assert_eq!(store.append(vec![trim]).expect("append"), [Verdict::Committed]);
+    assert_eq!(store.append(vec![trim]).expect("append"), [BatchVerdict::Committed]);
     let retried = store.append(vec![tick("r", ticks, vec![7; BODY])]).expect("the same store, the same batch");
-    assert_eq!(retried, [Verdict::Committed]);
+    assert_eq!(retried, [BatchVerdict::Committed]);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 
@@ -103,7 +103,7 @@ fn flip_after(file: &Path, marker: &[u8]) {
 }
 
 #[test]
-fn a_cut_file_is_refused() {
+fn a_truncated_file_is_refused() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     store.append(vec![creation("r")]).expect("append");
@@ -121,7 +121,7 @@ fn a_cut_file_is_refused() {
 }
 
 #[test]
-fn what_is_not_our_file_is_refused_and_left_alone() {
+fn a_foreign_file_is_refused_and_left_unchanged() {
     let text = b"Dear diary, today I did not become a database. ".repeat(50);
     type Make<'m> = &'m dyn Fn(&Path);
     let cases: [(&str, Make<'_>, StoreErrorKind); 4] = [
@@ -159,9 +159,9 @@ fn an_interrupted_creation_is_started_over() {
 }
 
 #[test]
-fn a_neighbour_that_hangs_is_reported_and_does_not_spoil_the_store() {
+fn a_hanging_process_is_reported_and_does_not_damage_the_store() {
     let scratch = Scratch::new();
-    let options = SqliteOptions { patience: Duration::from_millis(30), ..SqliteOptions::default() };
+    let options = SqliteOptions { lock_timeout: Duration::from_millis(30), ..SqliteOptions::default() };
     let store = SqliteStore::open(scratch.path(), options).expect("the store opens");
     store.append(vec![creation("r")]).expect("append");
     for name in ["turnstile.lock", "writer.lock"] {
@@ -176,7 +176,7 @@ fn a_neighbour_that_hangs_is_reported_and_does_not_spoil_the_store() {
     shell.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
     assert_eq!(store.append(vec![tick("r", 0, vec![1])]).expect_err("locked").kind, StoreErrorKind::Busy);
     drop(shell);
-    assert_eq!(store.append(vec![tick("r", 0, vec![1])]).expect("append"), [Verdict::Committed]);
+    assert_eq!(store.append(vec![tick("r", 0, vec![1])]).expect("append"), [BatchVerdict::Committed]);
 }
 
 #[test]
@@ -186,18 +186,18 @@ fn two_stores_on_one_directory_see_each_other() {
     one.append(vec![creation("r")]).expect("append");
     let mark = two.change_mark().expect("a mark");
     let owner = one.open_owner().expect("an owner");
-    assert_eq!(one.claim("r", &owner.name).expect("claim"), Claim::Owned { epoch: 2 });
+    assert_eq!(one.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
     assert_ne!(two.change_mark().expect("a mark"), mark);
     assert!(two.owner_alive(&owner.name).expect("alive"));
-    assert_eq!(two.claim("r", "me").expect("claim"), Claim::HeldBy(owner.name.clone()));
+    assert_eq!(two.claim("r", "me").expect("claim"), ClaimResult::HeldBy(owner.name.clone()));
     let fenced = two.append(vec![tick("r", 0, vec![1])]).expect("append");
-    assert_eq!(fenced, [Verdict::Fenced], "what counts is in the tables, not in the process");
+    assert_eq!(fenced, [BatchVerdict::Fenced], "what counts is in the tables, not in the process");
     drop(open(scratch.path()));
     assert!(two.owner_alive(&owner.name).expect("alive"), "opening a store buries only the dead");
 }
 
 #[test]
-fn the_dead_are_buried_when_a_store_is_opened() {
+fn files_of_dead_owners_are_removed_when_a_store_is_opened() {
     let scratch = Scratch::new();
     drop(open(scratch.path()));
     let owners = scratch.join("owners");

@@ -5,7 +5,7 @@ mod common;
 use common::{Scratch, open};
 use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, RUN_FORMAT, RunFilter, RunStatus, StatusChange, StoreClean, StoreErrorKind,
+    ClaimResult, InboxRow, InboxVerdict, RUN_FORMAT, RunFilter, RunStatus, StatusChange, StoreClean, StoreErrorKind,
     StoreRead, StoreScan, StoreWrite,
 };
 use windlass_store_sqlite::SqliteStore;
@@ -22,7 +22,7 @@ fn message(run: &str) -> InboxRow {
 }
 
 #[test]
-fn a_run_of_a_newer_format_is_refused_and_left_as_it_is() {
+fn a_run_of_a_newer_format_is_refused_and_left_unchanged() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     for run in ["ours", "theirs"] {
@@ -52,13 +52,13 @@ fn a_run_of_a_newer_format_is_refused_and_left_as_it_is() {
         assert!(error.hint.is_some());
     }
     let claims = store.claim_all(&["theirs".into(), "ours".into()], "me").expect("claims");
-    assert_eq!(claims, [Claim::NeedsNewer { format: RUN_FORMAT + 1 }, Claim::Owned { epoch: 2 }]);
+    assert_eq!(claims, [ClaimResult::NeedsNewer { format: RUN_FORMAT + 1 }, ClaimResult::Owned { epoch: 2 }]);
     assert_eq!(store.run("theirs").expect("read"), Some(before), "a refused claim changes nothing");
     assert_eq!(store.runs(&RunFilter::default(), None, 9).expect("a listing").len(), 2);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new(), "nothing is wrong with it");
 
     stamp(&store, "theirs", RUN_FORMAT);
-    assert_eq!(store.claim("theirs", "me").expect("claim"), Claim::Owned { epoch: 2 });
+    assert_eq!(store.claim("theirs", "me").expect("claim"), ClaimResult::Owned { epoch: 2 });
     assert_eq!(store.journal("theirs", 0, 9).expect("read").len(), 1);
     assert!(matches!(store.inbox_put(&message("theirs")).expect("put"), InboxVerdict::Accepted { .. }));
 }
@@ -70,12 +70,12 @@ fn a_claim_stamps_the_run_with_the_format_of_its_owner() {
     let store = open(scratch.path());
     store.append(vec![creation("r")]).expect("append");
     stamp(&store, "r", 0);
-    assert_eq!(store.claim("r", "me").expect("claim"), Claim::Owned { epoch: 2 });
+    assert_eq!(store.claim("r", "me").expect("claim"), ClaimResult::Owned { epoch: 2 });
     assert_eq!(store.run("r").expect("read").expect("a run").format, RUN_FORMAT);
 }
 
 #[test]
-fn what_a_newer_program_has_ended_is_not_removed() {
+fn a_run_that_a_newer_program_has_ended_is_not_removed() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     let later = Timestamp(i64::MAX);

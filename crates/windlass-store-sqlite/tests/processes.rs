@@ -10,7 +10,7 @@ use common::{Scratch, open};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite,
 };
 use windlass_value::Timestamp;
 
@@ -38,7 +38,7 @@ fn print_line(line: &str) {
 fn write_until_killed(directory: &Path) {
     let store = open(directory);
     let owner = store.open_owner().expect("an owner");
-    let Claim::Owned { epoch: owner_epoch } = store.claim("r", &owner.name).expect("claim") else {
+    let ClaimResult::Owned { epoch: owner_epoch } = store.claim("r", &owner.name).expect("claim") else {
         panic!("the run is free")
     };
     print_line(&format!("owner {}", owner.name));
@@ -46,7 +46,7 @@ fn write_until_killed(directory: &Path) {
     loop {
         let mut batch = tick("r", next, body(next));
         batch.epoch = owner_epoch;
-        assert_eq!(store.append(vec![batch]).expect("append"), [Verdict::Committed]);
+        assert_eq!(store.append(vec![batch]).expect("append"), [BatchVerdict::Committed]);
         next += 1;
         print_line(&format!("acked {next}"));
     }
@@ -70,7 +70,10 @@ fn write_until_full(directory: &Path) {
     assert_eq!(store.run("r").expect("whoever only reads needs no room").expect("a run").ticks, next);
     let unlimited = Rlimit { current: None, ..getrlimit(Resource::Fsize) };
     setrlimit(Resource::Fsize, unlimited).expect("the limit is raised");
-    assert_eq!(store.append(vec![tick("r", next, body(next))]).expect("there is room again"), [Verdict::Committed]);
+    assert_eq!(
+        store.append(vec![tick("r", next, body(next))]).expect("there is room again"),
+        [BatchVerdict::Committed]
+    );
     print_line("goes on");
 }
 
@@ -78,13 +81,13 @@ fn body(number: u64) -> Vec<u8> {
     format!("tick {number} ").repeat(30).into_bytes()
 }
 
-struct Other {
+struct OtherProcess {
     process: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Other {
-    fn start(role: &str, directory: &Path, wrapper: Option<&str>) -> Other {
+impl OtherProcess {
+    fn start(role: &str, directory: &Path, wrapper: Option<&str>) -> OtherProcess {
         let this = std::env::current_exe().expect("this program");
         let mut command = match wrapper {
             None => Command::new(&this),
@@ -98,7 +101,7 @@ impl Other {
         command.env(ROLE, role).env(DIRECTORY, directory).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the other process starts");
         let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        Other { process, lines }
+        OtherProcess { process, lines }
     }
 
     /// Reads until a line that begins with the word, and gives what follows it.
@@ -129,16 +132,16 @@ fn kill_9_in_the_middle_of_appends_loses_nothing_acknowledged() {
     open(scratch.path()).append(vec![creation("r")]).expect("append");
     let mut held = 0;
     for life in 1..=6 {
-        let mut other = Other::start("busy writer", scratch.path(), None);
+        let mut other = OtherProcess::start("busy writer", scratch.path(), None);
         let owner = other.read_line("owner");
-        let heard = held + 23 * life;
-        other.read_acked(heard);
+        let acked = held + 23 * life;
+        other.read_acked(acked);
         let acknowledged = other.kill();
 
         let store = open(scratch.path());
         assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
         held = store.run("r").expect("read").expect("a run").ticks;
-        assert!(held >= acknowledged.max(heard), "{heard} and {acknowledged} acknowledged, {held} held");
+        assert!(held >= acknowledged.max(acked), "{acked} and {acknowledged} acknowledged, {held} held");
         let rows = store.journal("r", 0, u32::MAX).expect("read");
         assert_eq!(rows.len() as u64, held);
         assert!(rows.iter().zip(0..).all(|(row, number)| row.body == body(number)), "byte for byte");
@@ -147,12 +150,12 @@ fn kill_9_in_the_middle_of_appends_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_second_process_gets_in_beside_a_busy_writer() {
+fn a_busy_writer_does_not_starve_a_second_process() {
     const MESSAGES: usize = 200;
     let scratch = Scratch::new();
     let store = open(scratch.path());
     store.append(vec![creation("r")]).expect("append");
-    let mut other = Other::start("busy writer", scratch.path(), None);
+    let mut other = OtherProcess::start("busy writer", scratch.path(), None);
     let owner = other.read_line("owner");
     other.read_acked(20);
     // Its lines must be read meanwhile, or it waits for us instead of being busy.
@@ -190,7 +193,7 @@ fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {
     let scratch = Scratch::new();
     open(scratch.path()).append(vec![creation("r")]).expect("append");
     let script = r#"trap "" XFSZ; ulimit -S -f 1000; exec "$0" "$@""#;
-    let mut other = Other::start("writer with a small disk", scratch.path(), Some(script));
+    let mut other = OtherProcess::start("writer with a small disk", scratch.path(), Some(script));
     let acknowledged: u64 = other.read_line("acked").parse().expect("a number");
     other.read_line("goes on");
     assert!(other.process.wait().expect("it ends by itself").success());
@@ -199,5 +202,5 @@ fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {
     let (store, next) = (open(scratch.path()), acknowledged + 1);
     assert_eq!(store.run("r").expect("read").expect("a run").ticks, next);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
-    assert_eq!(store.append(vec![tick("r", next, vec![1])]).expect("append"), [Verdict::Committed]);
+    assert_eq!(store.append(vec![tick("r", next, vec![1])]).expect("append"), [BatchVerdict::Committed]);
 }

@@ -5,7 +5,7 @@ use windlass_value::BlobHash;
 use crate::RecordRow;
 
 /// What is said of a blob that is not what was written.
-pub fn damaged_blob(hash: &BlobHash) -> String {
+pub fn damaged_blob_message(hash: &BlobHash) -> String {
     format!("The stored value {hash} (table blobs) is damaged: its checksum does not match.")
 }
 

@@ -35,12 +35,12 @@ impl StoreError {
         StoreError { kind, message: message.into(), file: None, hint: None }
     }
 
-    pub fn file(mut self, file: impl Into<PathBuf>) -> StoreError {
+    pub fn with_file(mut self, file: impl Into<PathBuf>) -> StoreError {
         self.file = Some(file.into());
         self
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> StoreError {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> StoreError {
         self.hint = Some(hint.into());
         self
     }
@@ -52,7 +52,7 @@ impl StoreError {
              {known}"
         );
         let hint = "use the newer version of windlass; this one has changed nothing";
-        StoreError::new(StoreErrorKind::NeedsNewer, message).hint(hint)
+        StoreError::new(StoreErrorKind::NeedsNewer, message).with_hint(hint)
     }
 
     /// What every call after the first failed write or sync gets.

@@ -16,7 +16,7 @@ mod writer;
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
-pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
+pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, CommitReply, WriterLimits};
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use windlass_value::{BlobHash, Timestamp};
 pub trait StoreWrite: Send + Sync {
     /// Many runs in one transaction, one verdict each, in the order given. A batch that is not committed leaves no
     /// trace; the others are committed all the same.
-    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError>;
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError>;
 
     /// Keeps a plan under its hash; the same hash twice is the same plan.
     fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError>;
 
     /// Makes `owner` the run's only writer, if nobody alive is. The epoch goes up with every claim.
-    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError>;
+    fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError>;
 
     /// The same for many runs, in one transaction; the answers in the order given.
-    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError>;
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError>;
 
     /// Gives a run back, if the epoch still is the caller's. Giving back twice is harmless.
     fn release(&self, run: &str, owner_epoch: u64) -> Result<(), StoreError>;
@@ -123,7 +123,7 @@ pub trait StoreClean: Send + Sync {
 
     /// Frees a part of what removed runs have left: journals, snapshots, turns, and blobs that no remaining run has
     /// written too.
-    fn sweep(&self) -> Result<Swept, StoreError>;
+    fn sweep(&self) -> Result<SweepResult, StoreError>;
 }
 
 /// Small things that are not part of any run: what a server has registered, its tokens, its settings. Each has a kind and

@@ -71,11 +71,11 @@ pub struct RunBatch {
     /// The epoch of the writer's claim. Any other than the store's is refused.
     pub epoch: u64,
     /// How many ticks the journal holds before this batch.
-    pub expected: u64,
+    pub expected_ticks: u64,
     /// Only in a run's first batch: makes the run, owned by the given owner at epoch `epoch`.
     pub create: Option<NewRun>,
     /// The ticks and the events they published: one row.
-    pub record: Option<Record>,
+    pub record: Option<JournalRecord>,
     pub snapshot: Option<NewSnapshot>,
     pub status: Option<StatusChange>,
     /// `Some(None)` clears the run's timer.
@@ -106,12 +106,12 @@ impl RunBatch {
     pub fn is_sound(&self) -> bool {
         let ticks = self.record.as_ref().map_or(0, |record| u64::from(record.ticks));
         let has_ticks = self.record.is_none() || ticks > 0;
-        let snapshot_fits = self.snapshot.as_ref().is_none_or(|snapshot| snapshot.tick <= self.expected + ticks);
+        let snapshot_fits = self.snapshot.as_ref().is_none_or(|snapshot| snapshot.tick <= self.expected_ticks + ticks);
         has_ticks && snapshot_fits
     }
 
     /// Roughly how many bytes the batch writes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.body.len());
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
         let iterations: usize = self.iterations.iter().map(|turn| turn.body.len()).sum();
@@ -138,7 +138,7 @@ pub struct NewRun {
 
 /// Consecutive ticks and the events they published, encoded by the caller.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct JournalRecord {
     pub ticks: u32,
     /// Number of the first event in it; meaningless when `events` is 0.
     pub first_event: u64,
@@ -214,7 +214,7 @@ pub struct IterationTrim {
 
 /// What became of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum BatchVerdict {
     Committed,
     /// Another owner has claimed the run since.
     Fenced,
@@ -225,7 +225,7 @@ pub enum Verdict {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Claim {
+pub enum ClaimResult {
     Owned {
         epoch: u64,
     },
@@ -344,7 +344,7 @@ pub struct RunFilter {
     pub unfinished: bool,
     /// A part of the run's id or of its definition's name. Letters from A to Z count as those from a to z.
     pub search: Option<String>,
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentFilter>,
     /// Made at this time or later.
     pub since: Option<Timestamp>,
     /// Made before this time.
@@ -363,15 +363,15 @@ pub struct StatusCount {
 impl RunFilter {
     /// It names whose runs are meant: there are seldom very many of them, of all statuses together.
     pub fn is_narrow(&self) -> bool {
-        self.definition.is_some() || matches!(self.parent, Some(Parent::Run(_)))
+        self.definition.is_some() || matches!(self.parent, Some(ParentFilter::Run(_)))
     }
 }
 
 /// Whose children a listing gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Parent {
+pub enum ParentFilter {
     /// Runs that no run has called.
-    Nobody,
+    TopLevel,
     /// Runs that this one has called.
     Run(Arc<str>),
 }
@@ -393,7 +393,7 @@ pub struct RecordChange {
     pub kind: String,
     pub key: String,
     /// The revision that the record must have; 0 if it must not be there. None: whatever is there.
-    pub expected: Option<u64>,
+    pub expected_revision: Option<u64>,
     /// None removes it.
     pub body: Option<Vec<u8>>,
     pub at: Timestamp,
@@ -401,17 +401,17 @@ pub struct RecordChange {
 
 impl RecordChange {
     pub fn put(kind: &str, key: &str, body: Vec<u8>, at: Timestamp) -> RecordChange {
-        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected: None, body: Some(body), at }
+        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected_revision: None, body: Some(body), at }
     }
 
     pub fn remove(kind: &str, key: &str, at: Timestamp) -> RecordChange {
-        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected: None, body: None, at }
+        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected_revision: None, body: None, at }
     }
 
     /// Only if the record still has this revision; 0 if it is not there.
     #[must_use]
-    pub fn expecting(self, revision: u64) -> RecordChange {
-        RecordChange { expected: Some(revision), ..self }
+    pub fn with_expected_revision(self, revision: u64) -> RecordChange {
+        RecordChange { expected_revision: Some(revision), ..self }
     }
 }
 
@@ -441,21 +441,21 @@ pub struct BatchRemoval {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Swept {
+pub struct SweepResult {
     pub blobs: u64,
     pub bytes: u64,
     /// There is more: call again.
     pub more: bool,
 }
 
-impl Swept {
+impl SweepResult {
     /// Counts a removed row of so many bytes.
-    pub fn row(&mut self, bytes: u64) {
+    pub fn add_row(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
     /// Counts a removed blob of so many bytes.
-    pub fn blob(&mut self, bytes: u64) {
+    pub fn add_blob(&mut self, bytes: u64) {
         self.blobs += 1;
         self.bytes += bytes;
     }

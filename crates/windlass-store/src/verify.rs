@@ -18,7 +18,7 @@ impl JournalCheck {
     }
 
     /// Checks the next row.
-    pub fn row(&mut self, row: &JournalRow) {
+    pub fn check_row(&mut self, row: &JournalRow) {
         self.check_tick(row.first_tick);
         self.next_tick = Some(row.first_tick + u64::from(row.ticks));
         if row.events > 0 {
@@ -30,10 +30,10 @@ impl JournalCheck {
     fn check_tick(&mut self, first_tick: u64) {
         match self.next_tick {
             Some(expected) if expected != first_tick => {
-                self.find(format!("the journal jumps from tick {expected} to {first_tick}."));
+                self.report(format!("the journal jumps from tick {expected} to {first_tick}."));
             }
             None if first_tick > self.newest_snapshot.unwrap_or(0) => {
-                self.find(format!("the journal begins at tick {first_tick}, and no snapshot covers what came before."));
+                self.report(format!("the journal begins at tick {first_tick}, and no snapshot covers what came before."));
             }
             Some(_) | None => {}
         }
@@ -42,7 +42,7 @@ impl JournalCheck {
     fn check_event(&mut self, row: &JournalRow) {
         if let Some(expected) = self.next_event.filter(|expected| *expected != row.first_event) {
             let (tick, found) = (row.first_tick, row.first_event);
-            self.find(format!("the events jump from {expected} to {found} at tick {tick}."));
+            self.report(format!("the events jump from {expected} to {found} at tick {tick}."));
         }
     }
 
@@ -50,12 +50,12 @@ impl JournalCheck {
     pub fn finish(mut self) -> Vec<String> {
         let head = self.next_tick.unwrap_or(0);
         if let Some(snapshot) = self.newest_snapshot.filter(|snapshot| *snapshot > head) {
-            self.find(format!("the newest snapshot is of tick {snapshot}, but the journal ends at {head}."));
+            self.report(format!("the newest snapshot is of tick {snapshot}, but the journal ends at {head}."));
         }
         self.findings
     }
 
-    fn find(&mut self, what: String) {
-        self.findings.push(format!("Run {}: {what}", self.run));
+    fn report(&mut self, finding: String) {
+        self.findings.push(format!("Run {}: {finding}", self.run));
     }
 }

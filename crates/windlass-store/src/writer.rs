@@ -11,10 +11,10 @@ use std::thread::{JoinHandle, ThreadId};
 
 use tracing::{error, trace_span, warn};
 
-use crate::{RunBatch, StoreError, StoreErrorKind, StoreWrite, Verdict};
+use crate::{RunBatch, StoreError, StoreErrorKind, StoreWrite, BatchVerdict};
 
 /// Gets the answer, on the thread that has committed: it must not take long, and need not.
-pub type Reply = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
+pub type CommitReply = Box<dyn FnOnce(Result<BatchVerdict, StoreError>) + Send>;
 
 /// Called around every commit, on the thread that commits.
 pub type CommitHook = Box<dyn FnMut(CommitPoint) + Send>;
@@ -55,17 +55,17 @@ impl Default for WriterLimits {
 }
 
 pub struct GroupWriter {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     thread: Option<JoinHandle<()>>,
     thread_id: ThreadId,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct WriterShared {
+    queue: Mutex<BatchQueue>,
     /// Something has arrived, or nothing more will.
     arrived: Condvar,
     /// There is room again.
-    taken: Condvar,
+    room_available: Condvar,
     limits: WriterLimits,
     committer: Mutex<Committer>,
     commits: AtomicU64,
@@ -102,8 +102,8 @@ impl LatencyCounts {
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct BatchQueue {
+    waiting: VecDeque<PendingBatch>,
     bytes: usize,
     /// Who has taken a group and is not done with it, replies included: so replies come in the order of commits.
     committing: Option<ThreadId>,
@@ -112,26 +112,26 @@ struct Queue {
     stopped: Option<StoreError>,
 }
 
-struct Waiting {
+struct PendingBatch {
     batch: RunBatch,
-    reply: Reply,
+    reply: CommitReply,
     bytes: usize,
 }
 
 impl GroupWriter {
     pub fn new(store: Arc<dyn StoreWrite>) -> Result<GroupWriter, StoreError> {
-        GroupWriter::with(store, WriterLimits::default(), None)
+        GroupWriter::with_limits(store, WriterLimits::default(), None)
     }
 
-    pub fn with(
+    pub fn with_limits(
         store: Arc<dyn StoreWrite>,
         limits: WriterLimits,
         hook: Option<CommitHook>,
     ) -> Result<GroupWriter, StoreError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterShared {
             queue: Mutex::default(),
             arrived: Condvar::new(),
-            taken: Condvar::new(),
+            room_available: Condvar::new(),
             limits,
             committer: Mutex::new(Committer { store, hook, number: 0 }),
             commits: AtomicU64::new(0),
@@ -139,7 +139,7 @@ impl GroupWriter {
             latency: LatencyCounts::default(),
         });
         let working = shared.clone();
-        let thread = std::thread::Builder::new().name("windlass-writer".to_owned()).spawn(move || working.work());
+        let thread = std::thread::Builder::new().name("windlass-writer".to_owned()).spawn(move || working.run_thread());
         let thread = thread.map_err(|error| {
             StoreError::new(StoreErrorKind::Stopped, format!("Could not start the thread that writes: {error}."))
         })?;
@@ -148,23 +148,23 @@ impl GroupWriter {
 
     /// Hands a batch over; batches are committed in the order of their arrival. Blocks while the queue is full: what
     /// cannot be written must not be computed either. A reply may submit again and is never blocked.
-    pub fn submit(&self, batch: RunBatch, reply: Reply) {
+    pub fn submit(&self, batch: RunBatch, reply: CommitReply) {
         self.submit_many(vec![(batch, reply)]);
     }
 
     /// The same for several: they arrive together, nothing in between.
-    pub fn submit_many(&self, batches: Vec<(RunBatch, Reply)>) {
+    pub fn submit_many(&self, batches: Vec<(RunBatch, CommitReply)>) {
         let mut queue = self.shared.queue();
         let is_in_reply = queue.committing == Some(std::thread::current().id());
         while !is_in_reply && self.shared.is_full(&queue) && queue.stopped.is_none() {
-            queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.shared.room_available.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         self.shared.hand_over(queue, batches);
     }
 
     /// Commits the batch on this very thread if nothing else waits or is being committed, and otherwise hands it over.
     /// For a lone run this takes as long as the commit and no longer; the caller must be allowed to block for a sync.
-    pub fn submit_here(&self, batch: RunBatch, reply: Reply) {
+    pub fn submit_inline(&self, batch: RunBatch, reply: CommitReply) {
         let mut queue = self.shared.queue();
         let idle = queue.waiting.is_empty() && queue.committing.is_none() && queue.stopped.is_none();
         if !idle {
@@ -173,11 +173,11 @@ impl GroupWriter {
         }
         queue.committing = Some(std::thread::current().id());
         drop(queue);
-        self.shared.commit(vec![Waiting { bytes: 0, batch, reply }]);
+        self.shared.commit(vec![PendingBatch { bytes: 0, batch, reply }]);
     }
 
     /// Gives the batch back instead of blocking.
-    pub fn try_submit(&self, batch: RunBatch, reply: Reply) -> Result<(), Box<(RunBatch, Reply)>> {
+    pub fn try_submit(&self, batch: RunBatch, reply: CommitReply) -> Result<(), Box<(RunBatch, CommitReply)>> {
         let queue = self.shared.queue();
         if self.shared.is_full(&queue) && queue.stopped.is_none() {
             return Err(Box::new((batch, reply)));
@@ -219,19 +219,19 @@ impl Drop for GroupWriter {
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl WriterShared {
+    fn queue(&self) -> MutexGuard<'_, BatchQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_full(&self, queue: &Queue) -> bool {
+    fn is_full(&self, queue: &BatchQueue) -> bool {
         queue.waiting.len() >= self.limits.max_queue_batches || queue.bytes >= self.limits.max_queue_bytes
     }
 
-    fn hand_over(&self, mut queue: MutexGuard<'_, Queue>, batches: Vec<(RunBatch, Reply)>) {
+    fn hand_over(&self, mut queue: MutexGuard<'_, BatchQueue>, batches: Vec<(RunBatch, CommitReply)>) {
         if let Some(stopped) = queue.stopped.clone() {
             drop(queue);
-            batches.into_iter().for_each(|(_, reply)| answer(reply, Err(StoreError::stopped_by(&stopped))));
+            batches.into_iter().for_each(|(_, reply)| send_reply(reply, Err(StoreError::stopped_by(&stopped))));
             return;
         }
         queue.push(batches);
@@ -239,14 +239,14 @@ impl Shared {
         self.arrived.notify_one();
     }
 
-    fn work(&self) {
+    fn run_thread(&self) {
         while let Some(group) = self.next_group() {
             self.commit(group);
         }
     }
 
     /// Waits for work. None when there will be no more.
-    fn next_group(&self) -> Option<Vec<Waiting>> {
+    fn next_group(&self) -> Option<Vec<PendingBatch>> {
         let mut queue = self.queue();
         while queue.committing.is_some() || (queue.waiting.is_empty() && !queue.closed && queue.stopped.is_none()) {
             queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -254,12 +254,12 @@ impl Shared {
         let group = queue.take_group(&self.limits);
         queue.committing = (!group.is_empty()).then(|| std::thread::current().id());
         drop(queue);
-        self.taken.notify_all();
+        self.room_available.notify_all();
         (!group.is_empty()).then_some(group)
     }
 
     /// To be called by whoever has set `committing`.
-    fn commit(&self, group: Vec<Waiting>) {
+    fn commit(&self, group: Vec<PendingBatch>) {
         let (batches, replies): (Vec<_>, Vec<_>) =
             group.into_iter().map(|waiting| (waiting.batch, waiting.reply)).unzip();
         let count = batches.len() as u64;
@@ -278,15 +278,15 @@ impl Shared {
             Ok(Err(failed)) => warn!(batches = count, why = %failed, "commit failed"),
             Err(_) => error!(batches = count, "commit panicked"),
         }
-        answer_all(replies, outcome.unwrap_or_else(|_| Err(panicked())));
+        send_replies(replies, outcome.unwrap_or_else(|_| Err(panic_error())));
         if has_panicked {
-            self.stop(&panicked());
+            self.stop(&panic_error());
         }
-        self.is_done();
+        self.finish_commit();
     }
 
     /// Wakes the thread only if there is something to do: for a lone run that would cost more than the rest.
-    fn is_done(&self) {
+    fn finish_commit(&self) {
         let mut queue = self.queue();
         queue.committing = None;
         let is_work_left = !queue.waiting.is_empty() || queue.closed || queue.stopped.is_some();
@@ -301,26 +301,26 @@ impl Shared {
         let mut queue = self.queue();
         queue.stopped = Some(error.clone());
         queue.bytes = 0;
-        let left: Vec<Waiting> = queue.waiting.drain(..).collect();
+        let left: Vec<PendingBatch> = queue.waiting.drain(..).collect();
         drop(queue);
-        self.taken.notify_all();
+        self.room_available.notify_all();
         for waiting in left {
-            answer(waiting.reply, Err(StoreError::stopped_by(error)));
+            send_reply(waiting.reply, Err(StoreError::stopped_by(error)));
         }
     }
 }
 
-impl Queue {
-    fn push(&mut self, batches: Vec<(RunBatch, Reply)>) {
+impl BatchQueue {
+    fn push(&mut self, batches: Vec<(RunBatch, CommitReply)>) {
         for (batch, reply) in batches {
-            let bytes = batch.bytes();
+            let bytes = batch.size_bytes();
             self.bytes += bytes;
-            self.waiting.push_back(Waiting { batch, reply, bytes });
+            self.waiting.push_back(PendingBatch { batch, reply, bytes });
         }
     }
 
     /// At least one, however large it is.
-    fn take_group(&mut self, limits: &WriterLimits) -> Vec<Waiting> {
+    fn take_group(&mut self, limits: &WriterLimits) -> Vec<PendingBatch> {
         let (mut count, mut bytes) = (0, 0);
         for waiting in self.waiting.iter().take(limits.max_group_batches) {
             if count > 0 && bytes + waiting.bytes > limits.max_group_bytes {
@@ -341,12 +341,12 @@ struct Committer {
 }
 
 impl Committer {
-    fn commit(&mut self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+    fn commit(&mut self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
         let count = batches.len();
         self.number += 1;
-        self.reach(CommitMoment::Before);
+        self.call_hook(CommitMoment::Before);
         let outcome = self.store.append(batches);
-        self.reach(CommitMoment::After);
+        self.call_hook(CommitMoment::After);
         outcome.and_then(|verdicts| match verdicts.len() == count {
             true => Ok(verdicts),
             false => {
@@ -356,26 +356,26 @@ impl Committer {
         })
     }
 
-    fn reach(&mut self, when: CommitMoment) {
+    fn call_hook(&mut self, when: CommitMoment) {
         if let Some(hook) = &mut self.hook {
             hook(CommitPoint { number: self.number, when });
         }
     }
 }
 
-fn panicked() -> StoreError {
+fn panic_error() -> StoreError {
     let message = "The thread that writes has panicked in a commit.";
-    StoreError::new(StoreErrorKind::Stopped, message).hint("Start again; this is a bug to report.")
+    StoreError::new(StoreErrorKind::Stopped, message).with_hint("Start again; this is a bug to report.")
 }
 
-fn answer_all(replies: Vec<Reply>, outcome: Result<Vec<Verdict>, StoreError>) {
+fn send_replies(replies: Vec<CommitReply>, outcome: Result<Vec<BatchVerdict>, StoreError>) {
     match outcome {
-        Ok(verdicts) => replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| answer(reply, Ok(verdict))),
-        Err(error) => replies.into_iter().for_each(|reply| answer(reply, Err(error.clone()))),
+        Ok(verdicts) => replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| send_reply(reply, Ok(verdict))),
+        Err(error) => replies.into_iter().for_each(|reply| send_reply(reply, Err(error.clone()))),
     }
 }
 
 /// A caller whose reply panics harms only itself.
-fn answer(reply: Reply, outcome: Result<Verdict, StoreError>) {
+fn send_reply(reply: CommitReply, outcome: Result<BatchVerdict, StoreError>) {
     let _ = catch_unwind(AssertUnwindSafe(|| reply(outcome)));
 }

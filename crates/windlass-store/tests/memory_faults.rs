@@ -1,14 +1,14 @@
 //! The memory store models the faults of a disk.
 
 use windlass_store::conformance::batches::{creation, tick};
-use windlass_store::{Fault, MemoryStore, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict};
+use windlass_store::{BatchVerdict, Fault, MemoryStore, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite};
 
 fn ticks_of(store: &MemoryStore, run: &str) -> u64 {
     store.run(run).expect("readable").map_or(0, |run| run.ticks)
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on() {
+fn a_full_disk_refuses_the_write_and_keeps_the_store_usable() {
     for fault in [Fault::Full, Fault::Busy] {
         let store = MemoryStore::new();
         store.append(vec![creation("r")]).expect("append");
@@ -18,7 +18,7 @@ fn a_full_disk_refuses_and_goes_on() {
         assert_eq!(ticks_of(&store, "r"), 0, "nothing was written");
         assert_eq!(store.syncs(), 1);
         let retried = store.append(vec![tick("r", 0, vec![1])]).expect("space was freed");
-        assert_eq!(retried, [Verdict::Committed]);
+        assert_eq!(retried, [BatchVerdict::Committed]);
         assert_eq!(ticks_of(&store.crash(), "r"), 1);
     }
 }
@@ -69,7 +69,7 @@ fn a_crash_at_every_write_keeps_what_was_acknowledged() {
             assert_eq!(next.verify().expect("verify"), Vec::<String>::new());
             assert_eq!(
                 next.append(vec![tick("r", acknowledged + surplus, vec![8])]).expect("append"),
-                [Verdict::Committed]
+                [BatchVerdict::Committed]
             );
         }
     }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use common::flawed::{Flaw, FlawedStore};
-use windlass_store::conformance::{PROMISES, Subject};
+use windlass_store::conformance::{ConformanceSubject, STORE_GUARANTEES};
 use windlass_store::{MemoryStore, Store};
 use windlass_value::BlobHash;
 
@@ -45,13 +45,13 @@ const BROKEN: &[(Flaw, &str)] = &[
 ];
 
 #[test]
-fn every_promise_can_be_broken() {
+fn every_guarantee_has_a_store_that_breaks_it() {
     // The panics are what we want to see; their traces are not.
     std::panic::set_hook(Box::new(|_| {}));
     let mut covered = BTreeSet::new();
     let mut missed = Vec::new();
     for (flaw, word) in BROKEN {
-        let mut fitting = PROMISES.iter().filter(|promise| promise.name.contains(word));
+        let mut fitting = STORE_GUARANTEES.iter().filter(|promise| promise.name.contains(word));
         let (Some(promise), None) = (fitting.next(), fitting.next()) else { panic!("{word:?} names one promise") };
         covered.insert(promise.name);
         let mut subject = FlawedSubject::new(*flaw);
@@ -61,12 +61,12 @@ fn every_promise_can_be_broken() {
     }
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "flaws that nobody noticed: {missed:?}");
-    assert_eq!(covered.len(), PROMISES.len(), "every promise has a store that breaks it");
+    assert_eq!(covered.len(), STORE_GUARANTEES.len(), "every promise has a store that breaks it");
 }
 
 #[test]
-fn without_a_flaw_every_promise_is_kept() {
-    for promise in PROMISES {
+fn a_store_without_a_flaw_keeps_every_guarantee() {
+    for promise in STORE_GUARANTEES {
         (promise.check)(&mut FlawedSubject::new(Flaw::None));
     }
 }
@@ -82,7 +82,7 @@ impl FlawedSubject {
     }
 }
 
-impl Subject for FlawedSubject {
+impl ConformanceSubject for FlawedSubject {
     fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }

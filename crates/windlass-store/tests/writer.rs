@@ -7,33 +7,33 @@ use std::time::Duration;
 
 use windlass_store::conformance::batches::{creation, tick};
 use windlass_store::{
-    Claim, CommitMoment, Fault, GroupWriter, InboxRow, InboxVerdict, MemoryStore, PlanRow, Reply, RunBatch, StoreError,
-    StoreErrorKind, StoreRead, StoreWrite, Verdict, WriterLimits,
+    BatchVerdict, ClaimResult, CommitMoment, CommitReply, Fault, GroupWriter, InboxRow, InboxVerdict, MemoryStore,
+    PlanRow, RunBatch, StoreError, StoreErrorKind, StoreRead, StoreWrite, WriterLimits,
 };
 
-type Answer = (u64, Result<Verdict, StoreError>);
+type CommitResult = (u64, Result<BatchVerdict, StoreError>);
 
 const LONG: Duration = Duration::from_secs(120);
 
-fn reply(number: u64, answers: &Sender<Answer>) -> Reply {
+fn reply(number: u64, answers: &Sender<CommitResult>) -> CommitReply {
     let answers = answers.clone();
     Box::new(move |answer| drop(answers.send((number, answer))))
 }
 
-fn collect(answers: &Receiver<Answer>, count: usize) -> Vec<Answer> {
+fn collect(answers: &Receiver<CommitResult>, count: usize) -> Vec<CommitResult> {
     (0..count).map(|_| answers.recv_timeout(LONG).expect("everybody is answered")).collect()
 }
 
 /// Lets one append through for each permission, tells how many batches it holds, and panics on request.
-struct Gated {
+struct GatedStore {
     inner: MemoryStore,
     arrived: Sender<usize>,
     permission: Mutex<Receiver<()>>,
     panics: AtomicBool,
 }
 
-impl StoreWrite for Gated {
-    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+impl StoreWrite for GatedStore {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
         self.arrived.send(batches.len()).expect("the test listens");
         self.permission.lock().expect("not poisoned").recv_timeout(LONG).expect("permission");
         assert!(!self.panics.load(Ordering::Relaxed), "a panic on request");
@@ -44,11 +44,11 @@ impl StoreWrite for Gated {
         self.inner.put_plan(plan)
     }
 
-    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+    fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
         self.inner.claim(run, owner)
     }
 
-    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
         self.inner.claim_all(runs, owner)
     }
 
@@ -66,7 +66,7 @@ impl StoreWrite for Gated {
 }
 
 struct Gate {
-    store: Arc<Gated>,
+    store: Arc<GatedStore>,
     arrived: Receiver<usize>,
     permit: Sender<()>,
 }
@@ -78,7 +78,7 @@ impl Gate {
         let inner = MemoryStore::new();
         inner.append(vec![creation("r")]).expect("append");
         let permission = Mutex::new(permission);
-        let store = Arc::new(Gated { inner, arrived: arrived_sender, permission, panics: AtomicBool::new(false) });
+        let store = Arc::new(GatedStore { inner, arrived: arrived_sender, permission, panics: AtomicBool::new(false) });
         Gate { store, arrived, permit }
     }
 
@@ -92,7 +92,7 @@ impl Gate {
 }
 
 #[test]
-fn what_arrives_during_a_commit_is_the_next_group() {
+fn batches_that_arrive_during_a_commit_form_the_next_group() {
     let gate = Gate::new();
     let writer = GroupWriter::new(gate.store.clone()).expect("a writer");
     let (sender, answers) = mpsc::channel();
@@ -105,7 +105,7 @@ fn what_arrives_during_a_commit_is_the_next_group() {
     assert_eq!(gate.group(), 9, "all that was waiting, in one commit");
     gate.open();
     let answered = collect(&answers, 10);
-    assert!(answered.iter().all(|(_, answer)| matches!(answer, Ok(Verdict::Committed))), "{answered:?}");
+    assert!(answered.iter().all(|(_, answer)| matches!(answer, Ok(BatchVerdict::Committed))), "{answered:?}");
     assert!(answered.iter().map(|(number, _)| *number).eq(0..10), "in the order of arrival");
     assert_eq!((writer.commits(), writer.batches()), (2, 10));
 }
@@ -114,7 +114,7 @@ fn what_arrives_during_a_commit_is_the_next_group() {
 fn a_group_has_limits() {
     let gate = Gate::new();
     let limits = WriterLimits { max_group_batches: 3, max_group_bytes: 1_000, ..WriterLimits::default() };
-    let writer = GroupWriter::with(gate.store.clone(), limits, None).expect("a writer");
+    let writer = GroupWriter::with_limits(gate.store.clone(), limits, None).expect("a writer");
     let (sender, answers) = mpsc::channel();
     let sizes = [1, 1, 1, 1, 1, 600, 600, 5_000, 1];
     let batches =
@@ -131,7 +131,7 @@ fn a_group_has_limits() {
 fn a_full_queue_gives_the_batch_back_or_blocks() {
     let gate = Gate::new();
     let limits = WriterLimits { max_queue_batches: 2, ..WriterLimits::default() };
-    let writer = GroupWriter::with(gate.store.clone(), limits, None).expect("a writer");
+    let writer = GroupWriter::with_limits(gate.store.clone(), limits, None).expect("a writer");
     let (sender, answers) = mpsc::channel();
     writer.submit(tick("r", 0, vec![0]), reply(0, &sender));
     assert_eq!(gate.group(), 1);
@@ -153,24 +153,24 @@ fn a_full_queue_gives_the_batch_back_or_blocks() {
 }
 
 #[test]
-fn submit_here_commits_on_the_callers_thread_when_nobody_else_does() {
+fn submit_inline_commits_on_the_callers_thread_when_the_writer_is_idle() {
     let gate = Gate::new();
     let writer = GroupWriter::new(gate.store.clone()).expect("a writer");
     gate.open();
     let (sender, answers) = mpsc::channel();
     let caller = std::thread::current().id();
     let result_sender = sender.clone();
-    let answer: Reply = Box::new(move |answer| {
+    let answer: CommitReply = Box::new(move |answer| {
         assert_eq!(std::thread::current().id(), caller);
         drop(result_sender.send((0, answer)));
     });
-    writer.submit_here(tick("r", 0, vec![0]), answer);
-    assert!(matches!(answers.try_recv(), Ok((0, Ok(Verdict::Committed)))), "answered before it returns");
+    writer.submit_inline(tick("r", 0, vec![0]), answer);
+    assert!(matches!(answers.try_recv(), Ok((0, Ok(BatchVerdict::Committed)))), "answered before it returns");
     assert_eq!(gate.group(), 1);
 
     writer.submit(tick("r", 1, vec![0]), reply(1, &sender));
     assert_eq!(gate.group(), 1);
-    writer.submit_here(tick("r", 2, vec![0]), reply(2, &sender));
+    writer.submit_inline(tick("r", 2, vec![0]), reply(2, &sender));
     assert!(answers.try_recv().is_err(), "somebody else is committing: handed over, not blocked");
     gate.open();
     gate.open();
@@ -183,16 +183,16 @@ fn a_reply_may_submit_again() {
     let store = Arc::new(MemoryStore::new());
     store.append(vec![creation("r")]).expect("append");
     let limits = WriterLimits { max_queue_batches: 1, ..WriterLimits::default() };
-    let writer = Arc::new(GroupWriter::with(store.clone(), limits, None).expect("a writer"));
+    let writer = Arc::new(GroupWriter::with_limits(store.clone(), limits, None).expect("a writer"));
     let (sender, answers) = mpsc::channel();
     let (again, result_sender) = (writer.clone(), sender.clone());
-    let chain: Reply = Box::new(move |_| {
+    let chain: CommitReply = Box::new(move |_| {
         for number in [1, 2, 3] {
             again.submit(tick("r", number, vec![0]), reply(number, &result_sender));
         }
     });
-    writer.submit_here(tick("r", 0, vec![0]), chain);
-    assert!(collect(&answers, 3).iter().all(|(_, answer)| matches!(answer, Ok(Verdict::Committed))));
+    writer.submit_inline(tick("r", 0, vec![0]), chain);
+    assert!(collect(&answers, 3).iter().all(|(_, answer)| matches!(answer, Ok(BatchVerdict::Committed))));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn dropping_the_writer_commits_what_was_submitted() {
 }
 
 #[test]
-fn a_panic_in_the_store_answers_everybody() {
+fn a_panic_in_the_store_answers_every_caller() {
     let gate = Gate::new();
     let writer = GroupWriter::new(gate.store.clone()).expect("a writer");
     let (sender, answers) = mpsc::channel();
@@ -221,14 +221,14 @@ fn a_panic_in_the_store_answers_everybody() {
     gate.open();
     let answered = collect(&answers, 2);
     writer.submit(tick("r", 2, vec![0]), reply(2, &sender));
-    writer.submit_here(tick("r", 3, vec![0]), reply(3, &sender));
+    writer.submit_inline(tick("r", 3, vec![0]), reply(3, &sender));
     for (number, answer) in answered.into_iter().chain(collect(&answers, 2)) {
         assert_eq!(answer.expect_err("nobody knows what became of it").kind, StoreErrorKind::Stopped, "{number}");
     }
 }
 
 #[test]
-fn an_error_is_everybodys_error_and_a_panicking_reply_nobody_elses() {
+fn an_error_reaches_the_whole_group_and_a_panicking_reply_affects_no_other() {
     let store = Arc::new(MemoryStore::new());
     store.append(vec![creation("r")]).expect("append");
     store.fail_next(Fault::Full);
@@ -239,9 +239,9 @@ fn an_error_is_everybodys_error_and_a_panicking_reply_nobody_elses() {
     for (_, answer) in collect(&answers, 2) {
         assert_eq!(answer.expect_err("full").kind, StoreErrorKind::Full);
     }
-    let rude: Reply = Box::new(|_| panic!("a reply that panics"));
+    let rude: CommitReply = Box::new(|_| panic!("a reply that panics"));
     writer.submit_many(vec![(tick("r", 0, vec![0]), rude), (tick("r", 1, vec![0]), reply(1, &sender))]);
-    assert!(matches!(collect(&answers, 1)[0], (1, Ok(Verdict::Committed))));
+    assert!(matches!(collect(&answers, 1)[0], (1, Ok(BatchVerdict::Committed))));
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn the_hook_sees_every_commit_before_and_after() {
     let (seen, points) = mpsc::channel();
     let looking = store.clone();
     let hook = Box::new(move |point| seen.send((point, looking.syncs())).expect("the test listens"));
-    let writer = GroupWriter::with(store, WriterLimits::default(), Some(hook)).expect("a writer");
+    let writer = GroupWriter::with_limits(store, WriterLimits::default(), Some(hook)).expect("a writer");
     let (sender, answers) = mpsc::channel();
     for number in 0..3 {
-        writer.submit_here(tick("r", number, vec![0]), reply(number, &sender));
+        writer.submit_inline(tick("r", number, vec![0]), reply(number, &sender));
     }
     assert_eq!(collect(&answers, 3).len(), 3);
     let seen: Vec<_> = points.try_iter().map(|(point, syncs)| (point.number, point.when, syncs)).collect();

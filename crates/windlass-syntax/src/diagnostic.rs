@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::render::{self, Colour};
-use crate::{Source, Span};
+use crate::{SourceText, Span};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,27 +50,27 @@ impl Diagnostic {
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
     #[must_use]
-    pub fn maybe_hint(mut self, hint: Option<impl Into<String>>) -> Diagnostic {
+    pub fn with_optional_hint(mut self, hint: Option<impl Into<String>>) -> Diagnostic {
         self.hint = hint.map(Into::into).or(self.hint);
         self
     }
 
     #[must_use]
-    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+    pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.labels.push(Label { span, text: text.into() });
         self
     }
 
     /// The form for programs.
-    pub(crate) fn report(&self, source: &Source) -> Report {
+    pub(crate) fn report(&self, source: &SourceText) -> DiagnosticReport {
         let (start, end) = (source.position(self.span.start), source.position(self.span.end));
-        Report {
+        DiagnosticReport {
             code: self.code,
             severity: self.severity,
             message: self.message.clone(),
@@ -86,7 +86,7 @@ impl Diagnostic {
 
 /// A problem as a program reads it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct DiagnosticReport {
     pub code: &'static str,
     pub severity: Severity,
     pub message: String,
@@ -138,7 +138,7 @@ impl Diagnostics {
     }
 
     /// How many were too many to keep.
-    pub fn left_out(&self) -> usize {
+    pub fn omitted(&self) -> usize {
         self.errors.saturating_sub(MAX_KEPT) + self.warnings.saturating_sub(MAX_KEPT)
     }
 
@@ -158,16 +158,16 @@ impl Diagnostics {
         self
     }
 
-    pub fn reports(&self, source: &Source) -> Vec<Report> {
+    pub fn reports(&self, source: &SourceText) -> Vec<DiagnosticReport> {
         self.kept.iter().map(|diagnostic| diagnostic.report(source)).collect()
     }
 
     /// Text for people: each problem with its line and a caret.
-    pub fn render(&self, source: &Source, colour: Colour) -> String {
+    pub fn render(&self, source: &SourceText, colour: Colour) -> String {
         let mut parts: Vec<String> =
             self.kept.iter().map(|diagnostic| render::render(diagnostic, source, colour)).collect();
-        if self.left_out() > 0 {
-            parts.push(format!("and {} more", self.left_out()));
+        if self.omitted() > 0 {
+            parts.push(format!("and {} more", self.omitted()));
         }
         parts.join("\n\n")
     }

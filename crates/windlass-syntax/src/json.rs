@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use windlass_value::Value;
 
-use crate::{Diagnostic, Diagnostics, Key, Kind, Node, Source, Span, Text};
+use crate::{Diagnostic, Diagnostics, SourceText, Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind};
 
 pub(crate) const MALFORMED: &str = "WND-1001";
 pub(crate) const DUPLICATE_KEY: &str = "WND-1002";
@@ -22,7 +22,7 @@ pub struct ParseLimits {
 pub(crate) const DEPTH_CEILING: usize = 512;
 
 /// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
-pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagnostics) -> Option<Node> {
+pub fn parse_json(source: &SourceText, limits: ParseLimits, diagnostics: &mut Diagnostics) -> Option<SyntaxNode> {
     let text = &*source.text;
     if let Some(problem) = too_large(source, limits) {
         diagnostics.push(problem);
@@ -30,7 +30,7 @@ pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagno
     }
     // Editors on Windows begin a file with a byte order mark; it says nothing in UTF-8.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at: start, max_depth: limits.depth.min(DEPTH_CEILING), diagnostics };
+    let mut parser = SpannedJsonParser { text, at: start, max_depth: limits.depth.min(DEPTH_CEILING), diagnostics };
     match parser.document() {
         Ok(node) => Some(node),
         Err(problem) => {
@@ -40,28 +40,28 @@ pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagno
     }
 }
 
-pub(crate) fn too_large(source: &Source, limits: ParseLimits) -> Option<Diagnostic> {
+pub(crate) fn too_large(source: &SourceText, limits: ParseLimits) -> Option<Diagnostic> {
     // How many there are is not known here: whoever read the file may have stopped when it was too much.
     let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
     let hint = "raise `limits.definition_bytes_max` in windlass.toml if this is meant";
-    (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).hint(hint))
+    (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).with_hint(hint))
 }
 
-type Parsed<T> = Result<T, Box<Diagnostic>>;
+type JsonParseResult<T> = Result<T, Box<Diagnostic>>;
 
-struct Parser<'a> {
+struct SpannedJsonParser<'a> {
     text: &'a str,
     at: usize,
     max_depth: usize,
     diagnostics: &'a mut Diagnostics,
 }
 
-impl Parser<'_> {
-    fn document(&mut self) -> Parsed<Node> {
+impl SpannedJsonParser<'_> {
+    fn document(&mut self) -> JsonParseResult<SyntaxNode> {
         self.skip_space();
         if self.at == self.text.len() {
             let problem = Diagnostic::error(EMPTY, Span::at(self.at), "the file is empty");
-            return Err(Box::new(problem.hint("a definition begins with `{`")));
+            return Err(Box::new(problem.with_hint("a definition begins with `{`")));
         }
         let node = self.value(1)?;
         self.skip_space();
@@ -74,29 +74,29 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
+    fn value(&mut self, depth: usize) -> JsonParseResult<SyntaxNode> {
         if depth > self.max_depth {
             let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(self.at, self.at + 1), message);
             return Err(Box::new(
-                problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
             ));
         }
         let start = self.at;
         let kind = match self.peek() {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.array(depth)?,
-            Some(b'"') => Kind::Str(self.string()?),
-            Some(b'-' | b'0'..=b'9') => Kind::Number(self.number()?),
+            Some(b'"') => SyntaxNodeKind::Str(self.string()?),
+            Some(b'-' | b'0'..=b'9') => SyntaxNodeKind::Number(self.number()?),
             _ => self.word()?,
         };
-        Ok(Node::new(Span::new(start, self.at), kind))
+        Ok(SyntaxNode::new(Span::new(start, self.at), kind))
     }
 
-    fn object(&mut self, depth: usize) -> Parsed<Kind> {
+    fn object(&mut self, depth: usize) -> JsonParseResult<SyntaxNodeKind> {
         let opening = self.at;
         self.at += 1;
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         let mut seen: HashMap<String, Span> = HashMap::new();
         loop {
             self.skip_space();
@@ -114,31 +114,32 @@ impl Parser<'_> {
             self.skip_space();
             let node = self.value(depth + 1)?;
             entries.push((key, node));
-            if self.closes(b'}', opening)? {
-                return Ok(Kind::Map(entries));
+            if self.at_closing_bracket(b'}', opening)? {
+                return Ok(SyntaxNodeKind::Map(entries));
             }
         }
         self.at += 1;
-        Ok(Kind::Map(entries))
+        Ok(SyntaxNodeKind::Map(entries))
     }
 
-    fn key(&mut self, seen: &mut HashMap<String, Span>) -> Parsed<Key> {
+    fn key(&mut self, seen: &mut HashMap<String, Span>) -> JsonParseResult<SpannedKey> {
         let start = self.at;
         let text = self.string()?.text;
         let span = Span::new(start, self.at);
         match seen.get(&text) {
             Some(first) => {
                 let problem = Diagnostic::error(DUPLICATE_KEY, span, format!("the key {text:?} is given twice"));
-                self.diagnostics.push(problem.label(*first, "first here").hint("rename or remove one of them"));
+                self.diagnostics
+                    .push(problem.with_label(*first, "first here").with_hint("rename or remove one of them"));
             }
             None => {
                 seen.insert(text.clone(), span);
             }
         }
-        Ok(Key { text, span })
+        Ok(SpannedKey { text, span })
     }
 
-    fn array(&mut self, depth: usize) -> Parsed<Kind> {
+    fn array(&mut self, depth: usize) -> JsonParseResult<SyntaxNodeKind> {
         let opening = self.at;
         self.at += 1;
         let mut items = Vec::new();
@@ -147,36 +148,36 @@ impl Parser<'_> {
             match self.peek() {
                 Some(b']') if items.is_empty() => {
                     self.at += 1;
-                    return Ok(Kind::List(items));
+                    return Ok(SyntaxNodeKind::List(items));
                 }
                 Some(b']') => return Err(self.trailing_comma()),
                 None => return Err(self.unclosed(opening)),
                 Some(_) => items.push(self.value(depth + 1)?),
             }
-            if self.closes(b']', opening)? {
-                return Ok(Kind::List(items));
+            if self.at_closing_bracket(b']', opening)? {
+                return Ok(SyntaxNodeKind::List(items));
             }
         }
     }
 
     /// After an item: a comma goes on, the bracket ends.
-    fn closes(&mut self, bracket: u8, opening: usize) -> Parsed<bool> {
+    fn at_closing_bracket(&mut self, bracket: u8, opening: usize) -> JsonParseResult<bool> {
         self.skip_space();
         let next = self.peek();
         if next == Some(b',') || next == Some(bracket) {
             self.at += 1;
             return Ok(next == Some(bracket));
         }
-        let wanted = format!("`,` or `{}`", char::from(bracket));
+        let expected = format!("`,` or `{}`", char::from(bracket));
         let hint = match next {
             Some(b'"' | b'{' | b'[') => "a comma is missing before this",
             Some(b'}' | b']') => "this bracket does not match the one that is open",
             _ => "items are separated by commas",
         };
-        Err(self.expected(&wanted, opening, hint))
+        Err(self.expected(&expected, opening, hint))
     }
 
-    fn string(&mut self) -> Parsed<Text> {
+    fn string(&mut self) -> JsonParseResult<SpannedText> {
         let opening = self.at;
         self.at += 1;
         let (mut text, mut anchors) = (String::new(), vec![(0, self.at)]);
@@ -188,7 +189,7 @@ impl Parser<'_> {
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(Text::anchored(text, anchors));
+                    return Ok(SpannedText::anchored(text, anchors));
                 }
                 Some(b'\\') => {
                     text.push(self.escape()?);
@@ -198,7 +199,7 @@ impl Parser<'_> {
                     let span = Span::new(opening, self.at);
                     return Err(Box::new(
                         Diagnostic::error(MALFORMED, span, "the text is not closed")
-                            .hint("a `\"` is missing; a line break inside a text is written `\\n`"),
+                            .with_hint("a `\"` is missing; a line break inside a text is written `\\n`"),
                     ));
                 }
                 Some(_) => {
@@ -208,7 +209,7 @@ impl Parser<'_> {
         }
     }
 
-    fn escape(&mut self) -> Parsed<char> {
+    fn escape(&mut self) -> JsonParseResult<char> {
         let start = self.at;
         let letter = self.text[start + 1..].chars().next();
         self.at += 1 + letter.map_or(0, char::len_utf8);
@@ -226,13 +227,13 @@ impl Parser<'_> {
                 let shown = &self.text[start..self.at];
                 let problem =
                     Diagnostic::error(MALFORMED, Span::new(start, self.at), format!("`{shown}` is no escape"));
-                return Err(Box::new(problem.hint("a backslash itself is written `\\\\`")));
+                return Err(Box::new(problem.with_hint("a backslash itself is written `\\\\`")));
             }
         })
     }
 
     /// `\uXXXX`, or two of them for a character beyond the first 65,536.
-    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+    fn unicode_escape(&mut self, start: usize) -> JsonParseResult<char> {
         let first = self.hex4();
         let code = match first {
             Some(high @ 0xD800..=0xDBFF) if self.text[self.at..].starts_with("\\u") => {
@@ -244,7 +245,7 @@ impl Parser<'_> {
         };
         code.and_then(char::from_u32).ok_or_else(|| {
             let problem = Diagnostic::error(MALFORMED, Span::new(start, self.at), "this is not a Unicode character");
-            Box::new(problem.hint("`\\u` takes four hexadecimal digits; surrogates come in pairs"))
+            Box::new(problem.with_hint("`\\u` takes four hexadecimal digits; surrogates come in pairs"))
         })
     }
 
@@ -257,7 +258,7 @@ impl Parser<'_> {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    fn number(&mut self) -> Parsed<Value> {
+    fn number(&mut self) -> JsonParseResult<Value> {
         let start = self.at;
         let length = self.text[start..].find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c)));
         self.at = start + length.unwrap_or(self.text.len() - start);
@@ -272,19 +273,19 @@ impl Parser<'_> {
         } else {
             "a number is written like 12, -3.5 or 1e9; anything else goes in double quotes"
         };
-        Err(Box::new(problem.hint(hint)))
+        Err(Box::new(problem.with_hint(hint)))
     }
 
-    fn word(&mut self) -> Parsed<Kind> {
+    fn word(&mut self) -> JsonParseResult<SyntaxNodeKind> {
         let start = self.at;
         let rest = &self.text[start..];
         let length = rest.find(|c: char| !(c.is_alphanumeric() || "_$@-".contains(c))).unwrap_or(rest.len());
         let word = &rest[..length];
         self.at += length;
         match word {
-            "null" => return Ok(Kind::Null),
-            "true" => return Ok(Kind::Bool(true)),
-            "false" => return Ok(Kind::Bool(false)),
+            "null" => return Ok(SyntaxNodeKind::Null),
+            "true" => return Ok(SyntaxNodeKind::Bool(true)),
+            "false" => return Ok(SyntaxNodeKind::Bool(false)),
             _ => {}
         }
         if self.at == self.text.len() && word.is_empty() {
@@ -294,7 +295,7 @@ impl Parser<'_> {
         self.at = start;
         let (message, hint) = not_a_value(rest, word);
         let end = start + word.len().max(rest.chars().next().map_or(0, char::len_utf8));
-        Err(Box::new(Diagnostic::error(MALFORMED, Span::new(start, end), message).hint(hint)))
+        Err(Box::new(Diagnostic::error(MALFORMED, Span::new(start, end), message).with_hint(hint)))
     }
 
     fn skip_space(&mut self) {
@@ -312,19 +313,19 @@ impl Parser<'_> {
     }
 
     fn malformed(&self, message: &str, hint: &str) -> Box<Diagnostic> {
-        Box::new(Diagnostic::error(MALFORMED, self.here(), message).hint(hint))
+        Box::new(Diagnostic::error(MALFORMED, self.here(), message).with_hint(hint))
     }
 
-    fn found(&self) -> String {
+    fn found_text(&self) -> String {
         self.text[self.at..].chars().next().map_or_else(|| "the end of the file".to_owned(), |c| format!("`{c}`"))
     }
 
-    fn expected(&self, wanted: &str, opening: usize, hint: &str) -> Box<Diagnostic> {
+    fn expected(&self, expected: &str, opening: usize, hint: &str) -> Box<Diagnostic> {
         if self.at == self.text.len() {
             return self.unclosed(opening);
         }
         let hint = comment_hint(&self.text[self.at..]).unwrap_or(hint);
-        self.malformed(&format!("expected {wanted}, found {}", self.found()), hint)
+        self.malformed(&format!("expected {expected}, found {}", self.found_text()), hint)
     }
 
     fn unclosed(&self, opening: usize) -> Box<Diagnostic> {
@@ -332,8 +333,8 @@ impl Parser<'_> {
         let closing = if bracket == "{" { "}" } else { "]" };
         Box::new(
             Diagnostic::error(MALFORMED, Span::at(self.text.len()), format!("the file ends inside `{bracket}`"))
-                .label(Span::new(opening, opening + 1), "opened here")
-                .hint(format!("add the missing `{closing}`")),
+                .with_label(Span::new(opening, opening + 1), "opened here")
+                .with_hint(format!("add the missing `{closing}`")),
         )
     }
 
@@ -341,7 +342,7 @@ impl Parser<'_> {
         let comma = self.text[..self.at].rfind(',').unwrap_or(self.at);
         Box::new(
             Diagnostic::error(MALFORMED, Span::new(comma, comma + 1), "a comma with nothing after it")
-                .hint("remove the comma after the last item"),
+                .with_hint("remove the comma after the last item"),
         )
     }
 
@@ -354,7 +355,7 @@ impl Parser<'_> {
                 let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(rest.len());
                 let (word, span) = (&rest[..length], Span::new(self.at, self.at + length));
                 let problem = Diagnostic::error(MALFORMED, span, "a key must be in double quotes");
-                Box::new(problem.hint(format!("write \"{word}\"")))
+                Box::new(problem.with_hint(format!("write \"{word}\"")))
             }
             _ => self.expected("a key in double quotes", opening, "an object holds `\"key\": value` pairs"),
         }

@@ -11,11 +11,11 @@ mod source;
 mod tree;
 mod yaml;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Label, Report, Severity};
+pub use diagnostic::{Diagnostic, DiagnosticReport, Diagnostics, Label, Severity};
 pub use json::{ParseLimits, parse_json};
-pub use object::{Object, did_you_mean, expect_bool, expect_list, expect_text, list_of};
-pub use render::{Colour, excerpt_of};
-pub use source::{Position, Source, Span};
-pub use tree::{Key, Kind, Node, Text, locate, to_value};
+pub use object::{ObjectReader, did_you_mean, expect_bool, expect_list, expect_text, format_names};
+pub use render::{Colour, render_excerpt};
+pub use source::{LineColumn, SourceText, Span};
+pub use tree::{SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind, span_at_pointer, to_value};
 pub use windlass_value::nearest;
-pub use yaml::{Scalars, Yaml, parse_yaml};
+pub use yaml::{ScalarRules, YamlRules, parse_yaml};

@@ -2,31 +2,31 @@
 
 use std::collections::HashSet;
 
-use crate::{Diagnostic, Diagnostics, Key, Kind, Node, Span, Text, nearest};
+use crate::{Diagnostic, Diagnostics, Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind, nearest};
 
 /// An object that is being read. Keys match in any letter case, unless they must be exact; what was asked for counts as
 /// known.
-pub struct Object<'a> {
+pub struct ObjectReader<'a> {
     span: Span,
     exact: bool,
-    entries: Vec<(&'a Key, &'a Node, bool)>,
+    entries: Vec<(&'a SpannedKey, &'a SyntaxNode, bool)>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectReader<'a> {
     /// None, and a problem, if the node is no object. `what` names it: "an action", "`limit`".
-    pub fn read(node: &'a Node, what: &str, diagnostics: &mut Diagnostics) -> Option<Object<'a>> {
+    pub fn read(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<ObjectReader<'a>> {
         let Some(entries) = node.as_map() else {
             diagnostics.push(wrong_kind(node, what, "an object"));
             return None;
         };
         let entries = entries.iter().map(|(key, node)| (key, node, false)).collect();
-        Some(Object { span: node.span, exact: false, entries, known: Vec::new() })
+        Some(ObjectReader { span: node.span, exact: false, entries, known: Vec::new() })
     }
 
     /// As [`Object::read`], for dialects in which letter case matters.
-    pub fn read_exact(node: &'a Node, what: &str, diagnostics: &mut Diagnostics) -> Option<Object<'a>> {
-        Object::read(node, what, diagnostics).map(|object| Object { exact: true, ..object })
+    pub fn read_exact(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<ObjectReader<'a>> {
+        ObjectReader::read(node, what, diagnostics).map(|object| ObjectReader { exact: true, ..object })
     }
 
     pub fn span(&self) -> Span {
@@ -34,11 +34,11 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a key, which is thereby read. A null counts as present.
-    pub fn take(&mut self, name: &'static str) -> Option<&'a Node> {
+    pub fn take(&mut self, name: &'static str) -> Option<&'a SyntaxNode> {
         self.take_entry(name).map(|(_, node)| node)
     }
 
-    pub fn take_entry(&mut self, name: &'static str) -> Option<(&'a Key, &'a Node)> {
+    pub fn take_entry(&mut self, name: &'static str) -> Option<(&'a SpannedKey, &'a SyntaxNode)> {
         self.known.push(name);
         let index = self.find(name)?;
         let (key, node, taken) = &mut self.entries[index];
@@ -47,7 +47,7 @@ impl<'a> Object<'a> {
     }
 
     /// Looks without reading.
-    pub fn peek(&self, name: &str) -> Option<(&'a Key, &'a Node)> {
+    pub fn peek(&self, name: &str) -> Option<(&'a SpannedKey, &'a SyntaxNode)> {
         self.find(name).map(|index| (self.entries[index].0, self.entries[index].1))
     }
 
@@ -59,7 +59,7 @@ impl<'a> Object<'a> {
     }
 
     /// Keys that are known without being read, for better suggestions.
-    pub fn also_known(&mut self, names: &[&'static str]) {
+    pub fn add_known(&mut self, names: &[&'static str]) {
         self.known.extend(names);
     }
 
@@ -71,7 +71,7 @@ impl<'a> Object<'a> {
     }
 
     /// The keys that nobody has asked for.
-    pub fn rest(&self) -> impl Iterator<Item = (&'a Key, &'a Node)> {
+    pub fn unread_entries(&self) -> impl Iterator<Item = (&'a SpannedKey, &'a SyntaxNode)> {
         self.entries.iter().filter(|(_, _, taken)| !taken).map(|(key, node, _)| (*key, *node))
     }
 
@@ -80,7 +80,7 @@ impl<'a> Object<'a> {
         // What is given twice in the same letters is said already, where the text was read.
         let taken: HashSet<&str> =
             self.entries.iter().filter(|(_, _, taken)| *taken).map(|(key, _, _)| key.text.as_str()).collect();
-        for (key, _) in self.rest().filter(|(key, _)| !taken.contains(key.text.as_str())) {
+        for (key, _) in self.unread_entries().filter(|(key, _)| !taken.contains(key.text.as_str())) {
             let twice = !self.exact && self.known.iter().any(|name| name.eq_ignore_ascii_case(&key.text));
             let message = match twice {
                 true => format!("`{}` is given twice in {what}, in different letter case", key.text),
@@ -89,9 +89,9 @@ impl<'a> Object<'a> {
             let hint = match twice {
                 true => "keep one of the two".to_owned(),
                 false => did_you_mean(&key.text, self.known.iter().copied())
-                    .unwrap_or_else(|| format!("known here: {}", list_of(self.known.iter().copied()))),
+                    .unwrap_or_else(|| format!("known here: {}", format_names(self.known.iter().copied()))),
             };
-            diagnostics.push(Diagnostic::error(code, key.span, message).hint(hint));
+            diagnostics.push(Diagnostic::error(code, key.span, message).with_hint(hint));
         }
     }
 
@@ -112,7 +112,7 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
 const MAX_NAMES_SHOWN: usize = 24;
 
 /// Names for a sentence, each once, in order.
-pub fn list_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn format_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable_by_key(|name| name.to_lowercase());
     names.dedup();
@@ -125,20 +125,20 @@ pub fn list_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 
 pub(crate) const WRONG_KIND: &str = "WND-1021";
 
-fn wrong_kind(node: &Node, what: &str, wanted: &str) -> Diagnostic {
-    let hint = match wanted {
+fn wrong_kind(node: &SyntaxNode, what: &str, expected: &str) -> Diagnostic {
+    let hint = match expected {
         "an object" => "an object is written {\"key\": value}",
         "an array" => "an array is written [item, item]",
         "a text" => "a text is written in double quotes",
         _ => "without quotes",
     };
-    let message = format!("{what} must be {wanted}, found {}", node.describe());
-    Diagnostic::error(WRONG_KIND, node.span, message).hint(hint)
+    let message = format!("{what} must be {expected}, found {}", node.describe());
+    Diagnostic::error(WRONG_KIND, node.span, message).with_hint(hint)
 }
 
-pub fn expect_text<'a>(node: &'a Node, what: &str, diagnostics: &mut Diagnostics) -> Option<&'a Text> {
+pub fn expect_text<'a>(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<&'a SpannedText> {
     match &node.kind {
-        Kind::Str(text) => Some(text),
+        SyntaxNodeKind::Str(text) => Some(text),
         _ => {
             diagnostics.push(wrong_kind(node, what, "a text"));
             None
@@ -146,16 +146,16 @@ pub fn expect_text<'a>(node: &'a Node, what: &str, diagnostics: &mut Diagnostics
     }
 }
 
-pub fn expect_list<'a>(node: &'a Node, what: &str, diagnostics: &mut Diagnostics) -> Option<&'a [Node]> {
+pub fn expect_list<'a>(node: &'a SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<&'a [SyntaxNode]> {
     node.as_list().or_else(|| {
         diagnostics.push(wrong_kind(node, what, "an array"));
         None
     })
 }
 
-pub fn expect_bool(node: &Node, what: &str, diagnostics: &mut Diagnostics) -> Option<bool> {
+pub fn expect_bool(node: &SyntaxNode, what: &str, diagnostics: &mut Diagnostics) -> Option<bool> {
     match &node.kind {
-        Kind::Bool(flag) => Some(*flag),
+        SyntaxNodeKind::Bool(flag) => Some(*flag),
         _ => {
             diagnostics.push(wrong_kind(node, what, "true or false"));
             None

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, Title};
 
-use crate::{Diagnostic, Severity, Source, Span};
+use crate::{Diagnostic, Severity, SourceText, Span};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colour {
@@ -18,7 +18,7 @@ const MAX_EXCERPT_DISTANCE_LINES: usize = 40;
 /// Lines of more bytes than this are shown in part.
 const MAX_LINE_BYTES: usize = 1_000;
 
-pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -> String {
+pub(crate) fn render(diagnostic: &Diagnostic, source: &SourceText, colour: Colour) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -26,9 +26,9 @@ pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -
     let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code);
     let group = match line_of(source, diagnostic.span) {
         line if line.end - line.start > MAX_LINE_BYTES => {
-            title.element(origin(source, diagnostic.span)).element(part(source, diagnostic.span, line))
+            title.element(origin(source, diagnostic.span)).element(partial_line(source, diagnostic.span, line))
         }
-        _ => whole(title, diagnostic, source),
+        _ => full_excerpt(title, diagnostic, source),
     };
     let group = footer(group, diagnostic);
     let renderer = match colour {
@@ -39,12 +39,12 @@ pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -
 }
 
 /// The problem's lines, and those of its labels.
-fn whole<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a Source) -> Group<'a> {
+fn full_excerpt<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a SourceText) -> Group<'a> {
     let short = |label: &&crate::Label| {
         let line = line_of(source, label.span);
         line.end - line.start <= MAX_LINE_BYTES
     };
-    let near = |label: &&crate::Label| near(source, diagnostic.span, label.span);
+    let near = |label: &&crate::Label| is_near(source, diagnostic.span, label.span);
     let labels = || diagnostic.labels.iter().filter(short);
     let mut group = title.element(excerpt(source, diagnostic.span, None, labels().filter(near)));
     for label in labels().filter(|label| !near(label)) {
@@ -53,13 +53,13 @@ fn whole<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a Source) -
     group
 }
 
-fn origin(source: &Source, span: Span) -> Origin<'_> {
-    let place = source.position(span.start);
-    Origin::path(source.name.as_ref()).line(place.line).char_column(place.column)
+fn origin(source: &SourceText, span: Span) -> Origin<'_> {
+    let position = source.position(span.start);
+    Origin::path(source.name.as_ref()).line(position.line).char_column(position.column)
 }
 
 /// What is around a place in a very long line.
-fn part(source: &Source, span: Span, line: Span) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+fn partial_line(source: &SourceText, span: Span, line: Span) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
     let start = source.clamp(span.start.saturating_sub(60).max(line.start));
     let end = source.clamp(span.start.saturating_add(100).min(line.end)).max(start);
     let caret = source.clamp(span.start.clamp(start, end)) - start..source.clamp(span.end.clamp(start, end)) - start;
@@ -69,7 +69,7 @@ fn part(source: &Source, span: Span, line: Span) -> Snippet<'_, annotate_snippet
         .annotation(AnnotationKind::Primary.span(caret))
 }
 
-fn line_of(source: &Source, span: Span) -> Span {
+fn line_of(source: &SourceText, span: Span) -> Span {
     let line = source.position(span.start).line;
     source.line_span(line, line)
 }
@@ -84,13 +84,13 @@ fn footer<'a>(mut group: Group<'a>, diagnostic: &'a Diagnostic) -> Group<'a> {
     }
 }
 
-fn near(source: &Source, a: Span, b: Span) -> bool {
+fn is_near(source: &SourceText, a: Span, b: Span) -> bool {
     source.position(a.start).line.abs_diff(source.position(b.start).line) <= MAX_EXCERPT_DISTANCE_LINES
 }
 
 /// Only the lines in question are handed on, so that a large file costs nothing.
 fn excerpt<'a>(
-    source: &'a Source,
+    source: &'a SourceText,
     span: Span,
     text: Option<&'a str>,
     labels: impl IntoIterator<Item = &'a crate::Label>,
@@ -113,7 +113,7 @@ fn excerpt<'a>(
 }
 
 /// A span relative to the excerpt, cut at the end of its first line: a caret under the beginning says enough.
-fn on_first_line(source: &Source, span: Span, lines: Span) -> Range<usize> {
+fn on_first_line(source: &SourceText, span: Span, lines: Span) -> Range<usize> {
     let line_number = source.position(span.start).line;
     let line = source.line_span(line_number, line_number);
     let start = source.clamp(span.start).clamp(lines.start, lines.end);
@@ -122,10 +122,10 @@ fn on_first_line(source: &Source, span: Span, lines: Span) -> Range<usize> {
 }
 
 /// The line of a place with a caret under it, and nothing else.
-pub fn excerpt_of(source: &Source, span: Span) -> String {
+pub fn render_excerpt(source: &SourceText, span: Span) -> String {
     let line = line_of(source, span);
     let snippet = match line.end - line.start > MAX_LINE_BYTES {
-        true => part(source, span, line),
+        true => partial_line(source, span, line),
         false => excerpt(source, span, None, []),
     };
     Renderer::plain().render(&[Group::with_level(Level::ERROR).element(snippet)])

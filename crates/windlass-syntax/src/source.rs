@@ -21,36 +21,36 @@ impl Span {
 
 /// Line and column as people count them: from 1, columns in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Position {
+pub struct LineColumn {
     pub line: usize,
     pub column: usize,
 }
 
 /// A definition file: what it is called, and its text.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceText {
     pub name: Arc<str>,
     pub text: Arc<str>,
     /// Where each line begins.
     lines: Vec<usize>,
 }
 
-impl Source {
-    pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Source {
+impl SourceText {
+    pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceText {
         let text: Arc<str> = text.into();
         let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         // A byte order mark is no part of the first line.
         let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let lines = std::iter::once(first).chain(after_newlines).collect();
-        Source { name: name.into(), text, lines }
+        SourceText { name: name.into(), text, lines }
     }
 
     /// Where an offset is; beyond the end counts as the end.
-    pub fn position(&self, offset: usize) -> Position {
+    pub fn position(&self, offset: usize) -> LineColumn {
         let offset = self.clamp(offset);
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         let column = self.text.get(self.lines[line - 1]..offset).map_or(0, |before| before.chars().count()) + 1;
-        Position { line, column }
+        LineColumn { line, column }
     }
 
     /// The bytes of some lines, counted from 1, both included, without the last line's break.

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use windlass_syntax::{Colour, Diagnostics, Kind, Node, ParseLimits, Source, parse_json, to_value};
+use windlass_syntax::{Colour, Diagnostics, ParseLimits, SourceText, SyntaxNode, SyntaxNodeKind, parse_json, to_value};
 use windlass_value::to_json;
 
 const LIMITS: ParseLimits = ParseLimits { bytes: 1 << 20, depth: 64 };
 
-fn parse(text: &str) -> Result<Node, (usize, usize, String, String)> {
-    let source = Source::new("test.json", text);
+fn parse(text: &str) -> Result<SyntaxNode, (usize, usize, String, String)> {
+    let source = SourceText::new("test.json", text);
     let mut diagnostics = Diagnostics::new();
     let node = parse_json(&source, LIMITS, &mut diagnostics);
     match (node, diagnostics.iter().next()) {
@@ -39,7 +39,7 @@ fn valid_json_reads_as_it_stands() {
 }
 
 #[test]
-fn slips_are_named_at_their_place() {
+fn typos_are_reported_at_their_position() {
     let table = [
         ("", 1, 1, "the file is empty", "begins with"),
         ("  \n ", 2, 2, "the file is empty", "begins with"),
@@ -72,8 +72,8 @@ fn slips_are_named_at_their_place() {
         ("{\"é\": é}", 1, 7, "`é` is not a value", "double quotes"),
     ];
     for (text, line, column, message, hint) in table {
-        let (at_line, at_column, said, hinted) = parse(text).expect_err(text);
-        assert_eq!((at_line, at_column, said.as_str()), (line, column, message), "{text}");
+        let (at_line, at_column, actual_message, hinted) = parse(text).expect_err(text);
+        assert_eq!((at_line, at_column, actual_message.as_str()), (line, column, message), "{text}");
         assert!(hinted.contains(hint), "{text}: {hinted}");
     }
 }
@@ -90,11 +90,11 @@ fn depth_and_size_have_limits() {
 }
 
 #[test]
-fn a_caret_finds_its_place_through_escapes() {
+fn spans_account_for_escapes() {
     let text = r#"{"a": "\"\u00e9\n@add(1, x)"}"#;
     let node = parse(text).unwrap();
     let inner = node.get("a").unwrap();
-    let Kind::Str(decoded) = &inner.kind else { panic!("not a text") };
+    let SyntaxNodeKind::Str(decoded) = &inner.kind else { panic!("not a text") };
     let start = decoded.text.find('x').unwrap();
     let span = decoded.span_of(start..start + 1, inner.span);
     assert_eq!(&text[span.start..span.end], "x");
@@ -103,7 +103,7 @@ fn a_caret_finds_its_place_through_escapes() {
 }
 
 #[test]
-fn every_cut_of_a_file_is_refused_without_a_panic() {
+fn every_truncation_of_a_file_is_refused_without_a_panic() {
     let text = r#"{"a": ["\u00e9", {"b": -1.5e3, "c": [true, null]}], "d": "x\\y"}"#;
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
         assert!(parse(&text[..end]).is_err(), "{}", &text[..end]);
@@ -112,7 +112,7 @@ fn every_cut_of_a_file_is_refused_without_a_panic() {
 
 #[test]
 fn problems_render_with_an_excerpt() {
-    let source = Source::new("test.json", "{\n  \"a\": 1,\n  \"a\": 2\n}");
+    let source = SourceText::new("test.json", "{\n  \"a\": 1,\n  \"a\": 2\n}");
     let mut diagnostics = Diagnostics::new();
     parse_json(&source, LIMITS, &mut diagnostics);
     let text = diagnostics.render(&source, Colour::Never);

@@ -9,31 +9,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_syntax::{
-    Colour, Diagnostics, Kind, Node, ParseLimits, Scalars, Source, Span, Text, Yaml, parse_json, parse_yaml, to_value,
+    Colour, Diagnostics, ParseLimits, ScalarRules, SourceText, Span, SpannedText, SyntaxNode, SyntaxNodeKind,
+    YamlRules, parse_json, parse_yaml, to_value,
 };
 use windlass_value::to_json;
 
 const LIMITS: ParseLimits = ParseLimits { bytes: 1 << 20, depth: 64 };
 
-fn cases(folder: &str) -> Vec<(PathBuf, Source)> {
+fn cases(folder: &str) -> Vec<(PathBuf, SourceText)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/yaml").join(folder);
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     paths.sort();
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let source = Source::new(name, fs::read_to_string(&path).unwrap());
+        let source = SourceText::new(name, fs::read_to_string(&path).unwrap());
         (path, source)
     };
     paths.into_iter().map(read).collect()
 }
 
-fn rules(path: &Path) -> Yaml {
+fn rules(path: &Path) -> YamlRules {
     let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
     match stem.rsplit('_').next() {
-        Some("core") => Scalars::Core.into(),
-        Some("go") => Yaml::GO,
-        _ => Scalars::Yaml11.into(),
+        Some("core") => ScalarRules::Core.into(),
+        Some("go") => YamlRules::GO,
+        _ => ScalarRules::Yaml11.into(),
     }
 }
 
@@ -48,47 +49,47 @@ fn check(path: &Path, actual: &str, failures: &mut Vec<String>) {
     }
 }
 
-fn parse(source: &Source, rules: impl Into<Yaml>) -> (Option<Node>, Diagnostics) {
+fn parse(source: &SourceText, rules: impl Into<YamlRules>) -> (Option<SyntaxNode>, Diagnostics) {
     let mut diagnostics = Diagnostics::new();
     let node = parse_yaml(source, LIMITS, rules, &mut diagnostics);
     (node, diagnostics)
 }
 
-fn place(source: &Source, span: Span) -> String {
+fn format_position(source: &SourceText, span: Span) -> String {
     let (start, end) = (source.position(span.start), source.position(span.end));
     format!("{}:{}-{}:{}", start.line, start.column, end.line, end.column)
 }
 
-fn show(node: &Node, source: &Source, name: &str, depth: usize, out: &mut String) {
+fn show(node: &SyntaxNode, source: &SourceText, name: &str, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     let what = match &node.kind {
-        Kind::List(items) => format!("list of {}", items.len()),
-        Kind::Map(entries) => format!("object of {}", entries.len()),
+        SyntaxNodeKind::List(items) => format!("list of {}", items.len()),
+        SyntaxNodeKind::Map(entries) => format!("object of {}", entries.len()),
         _ => to_json(&to_value(node)),
     };
-    writeln!(out, "{indent}{name}{what}  {}", place(source, node.span)).unwrap();
+    writeln!(out, "{indent}{name}{what}  {}", format_position(source, node.span)).unwrap();
     match &node.kind {
-        Kind::List(items) => items.iter().for_each(|item| show(item, source, "- ", depth + 1, out)),
-        Kind::Map(entries) => {
+        SyntaxNodeKind::List(items) => items.iter().for_each(|item| show(item, source, "- ", depth + 1, out)),
+        SyntaxNodeKind::Map(entries) => {
             for (key, item) in entries {
-                show(item, source, &format!("{} ({}): ", key.text, place(source, key.span)), depth + 1, out);
+                show(item, source, &format!("{} ({}): ", key.text, format_position(source, key.span)), depth + 1, out);
             }
         }
         _ => {}
     }
 }
 
-fn texts<'a>(node: &'a Node, found: &mut Vec<(&'a Text, Span)>) {
+fn texts<'a>(node: &'a SyntaxNode, found: &mut Vec<(&'a SpannedText, Span)>) {
     match &node.kind {
-        Kind::Str(text) => found.push((text, node.span)),
-        Kind::List(items) => items.iter().for_each(|item| texts(item, found)),
-        Kind::Map(entries) => entries.iter().for_each(|(_, item)| texts(item, found)),
+        SyntaxNodeKind::Str(text) => found.push((text, node.span)),
+        SyntaxNodeKind::List(items) => items.iter().for_each(|item| texts(item, found)),
+        SyntaxNodeKind::Map(entries) => entries.iter().for_each(|(_, item)| texts(item, found)),
         _ => {}
     }
 }
 
 #[test]
-fn good_files_give_their_trees() {
+fn valid_files_parse_to_their_trees() {
     let mut failures = Vec::new();
     for (path, source) in cases("ok") {
         let (node, diagnostics) = parse(&source, rules(&path));
@@ -103,7 +104,7 @@ fn good_files_give_their_trees() {
 }
 
 #[test]
-fn bad_files_are_refused_with_their_reasons() {
+fn invalid_files_are_refused_with_their_diagnostics() {
     let mut failures = Vec::new();
     for (path, source) in cases("bad") {
         let (_, diagnostics) = parse(&source, rules(&path));
@@ -119,16 +120,16 @@ fn bad_files_are_refused_with_their_reasons() {
 
 /// Every letter and digit of a text is found in the file, however the text was written.
 #[test]
-fn only_the_first_document_is_read_where_that_is_the_rule() {
-    let source = Source::new("two.yaml", "name: first\n---\nname: second\n: [ this is not even read\n");
-    let (node, diagnostics) = parse(&source, Yaml::GO);
+fn go_rules_read_only_the_first_document() {
+    let source = SourceText::new("two.yaml", "name: first\n---\nname: second\n: [ this is not even read\n");
+    let (node, diagnostics) = parse(&source, YamlRules::GO);
     assert_eq!(to_json(&to_value(&node.unwrap())), r#"{"name":"first"}"#);
     assert!(!diagnostics.has_errors());
     assert_eq!(diagnostics.reports(&source)[0].line, 2);
 }
 
 #[test]
-fn texts_know_where_they_were_written() {
+fn texts_map_back_to_their_file_positions() {
     let mut letters = 0;
     for (path, source) in cases("ok") {
         let (node, _) = parse(&source, rules(&path));
@@ -154,9 +155,9 @@ fn texts_know_where_they_were_written() {
 #[test]
 fn json_is_yaml() {
     let text = r#"{"a": [1, -2.5, "x\ny", null, true], "b": {"c": {}, "d": []}, "e": 12345678901234567890}"#;
-    let source = Source::new("a.json", text);
+    let source = SourceText::new("a.json", text);
     let json = parse_json(&source, LIMITS, &mut Diagnostics::new()).unwrap();
-    let yaml = parse(&source, Scalars::Core).0.unwrap();
+    let yaml = parse(&source, ScalarRules::Core).0.unwrap();
     let (mut a, mut b) = (String::new(), String::new());
     show(&json, &source, "", 0, &mut a);
     show(&yaml, &source, "", 0, &mut b);
@@ -166,9 +167,9 @@ fn json_is_yaml() {
 #[test]
 fn limits_hold() {
     let render = |text: String, limits: ParseLimits| {
-        let source = Source::new("a.yaml", text);
+        let source = SourceText::new("a.yaml", text);
         let mut diagnostics = Diagnostics::new();
-        assert!(parse_yaml(&source, limits, Scalars::Yaml11, &mut diagnostics).is_none());
+        assert!(parse_yaml(&source, limits, ScalarRules::Yaml11, &mut diagnostics).is_none());
         diagnostics.render(&source, Colour::Never)
     };
     assert!(render("[".repeat(65) + &"]".repeat(65), LIMITS).contains("nests deeper than 64"));
@@ -253,33 +254,33 @@ fn nothing_panics_on_any_text() {
             }
         }
         let text: String = text.into_iter().collect();
-        let source = Source::new("any.yaml", text);
-        let rules: Yaml = [Scalars::Yaml11.into(), Scalars::Core.into(), Yaml::GO][round % 3];
+        let source = SourceText::new("any.yaml", text);
+        let rules: YamlRules = [ScalarRules::Yaml11.into(), ScalarRules::Core.into(), YamlRules::GO][round % 3];
         let (node, diagnostics) = parse(&source, rules);
         assert!(node.is_some() || diagnostics.has_errors());
         diagnostics.render(&source, Colour::Never);
         if let Some(node) = node {
             read += 1;
-            inside(&node, &source);
+            assert_spans_inside(&node, &source);
         }
     }
     assert!(read > 2_000, "{read}");
 }
 
-fn inside(node: &Node, source: &Source) {
+fn assert_spans_inside(node: &SyntaxNode, source: &SourceText) {
     assert!(source.text.get(node.span.start..node.span.end).is_some(), "{:?}", node.span);
     match &node.kind {
-        Kind::Str(text) => {
+        SyntaxNodeKind::Str(text) => {
             for (at, letter) in text.text.char_indices() {
                 let span = text.span_of(at..at + letter.len_utf8(), node.span);
                 assert!(span.start >= node.span.start && span.end <= node.span.end);
             }
         }
-        Kind::List(items) => items.iter().for_each(|item| inside(item, source)),
-        Kind::Map(entries) => {
+        SyntaxNodeKind::List(items) => items.iter().for_each(|item| assert_spans_inside(item, source)),
+        SyntaxNodeKind::Map(entries) => {
             for (key, item) in entries {
                 assert!(source.text.get(key.span.start..key.span.end).is_some());
-                inside(item, source);
+                assert_spans_inside(item, source);
             }
         }
         _ => {}

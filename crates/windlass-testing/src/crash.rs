@@ -75,23 +75,23 @@ impl<'a> Trial<'a> {
     }
 
     /// Resumes until the run has ended; the start itself is repeated if it was never acknowledged.
-    pub fn to_the_end(&self) -> Value {
-        let output = finished(self.resume(&[]));
-        let output = if output.status.code() == Some(3) { finished(self.run(&[])) } else { output };
-        result(&output)
+    pub fn run_to_end(&self) -> Value {
+        let output = run_command(self.resume(&[]));
+        let output = if output.status.code() == Some(3) { run_command(self.run(&[])) } else { output };
+        parse_result(&output)
     }
 }
 
-pub fn finished(mut command: Command) -> Output {
+pub fn run_command(mut command: Command) -> Output {
     command.output().expect("the program can be started")
 }
 
-pub fn started(mut command: Command) -> Child {
+pub fn spawn_command(mut command: Command) -> Child {
     command.spawn().expect("the program can be started")
 }
 
 /// The object on stdout, without what may differ between runs.
-pub fn result(output: &Output) -> Value {
+pub fn parse_result(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut value: Value = serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("not a result: {error}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)));
@@ -113,9 +113,9 @@ fn strip_times(value: &mut Value) {
 }
 
 /// A small generator, so that a failing trial can be repeated by its number.
-pub struct Seeded(pub u64);
+pub struct SeededRng(pub u64);
 
-impl Seeded {
+impl SeededRng {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

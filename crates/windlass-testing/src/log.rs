@@ -29,17 +29,17 @@ thread_local! {
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        let subscriber = Registry::default().with(LevelFilter::INFO).with(ToThread);
+        let subscriber = Registry::default().with(LevelFilter::INFO).with(ThreadLayer);
         tracing::subscriber::set_global_default(subscriber).expect("no other global subscriber");
     });
 }
 
-struct ToThread;
+struct ThreadLayer;
 
-impl<S: Subscriber> Layer<S> for ToThread {
+impl<S: Subscriber> Layer<S> for ThreadLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(listener) = LISTENER.with_borrow(Option::clone) else { return };
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         listener(&(line.message + &line.fields));
     }
@@ -47,12 +47,12 @@ impl<S: Subscriber> Layer<S> for ToThread {
 
 /// An event as one line: `trigger fired definition=tidy runs=1`.
 #[derive(Default)]
-struct Line {
+struct LogLine {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
@@ -66,44 +66,44 @@ impl Visit for Line {
 }
 
 /// Ends listening on the thread that began it.
-pub struct Listening(PhantomData<*const ()>);
+pub struct LogGuard(PhantomData<*const ()>);
 
-impl Drop for Listening {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         LISTENER.set(None);
     }
 }
 
 /// Calls `listener` with every line of level `info` and above that this thread writes, until the guard is dropped.
-pub fn on_line(listener: impl Fn(&str) + Send + Sync + 'static) -> Listening {
+pub fn on_line(listener: impl Fn(&str) + Send + Sync + 'static) -> LogGuard {
     listen(Arc::new(listener))
 }
 
-fn listen(listener: Listener) -> Listening {
+fn listen(listener: Listener) -> LogGuard {
     install();
     LISTENER.set(Some(listener));
-    Listening(PhantomData)
+    LogGuard(PhantomData)
 }
 
 /// The lines of a test, in the order in which they were written.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
+pub struct TestLog(Arc<Mutex<Vec<String>>>);
 
 /// The part of a log that begins at some moment.
 pub struct LogTail {
-    log: Log,
+    log: TestLog,
     from: usize,
 }
 
-impl Log {
+impl TestLog {
     /// A log of this thread.
-    pub fn of_this_thread() -> (Log, Listening) {
-        let log = Log::default();
+    pub fn for_this_thread() -> (TestLog, LogGuard) {
+        let log = TestLog::default();
         let listening = listen(log.listener());
         (log, listening)
     }
 
-    pub fn since_now(&self) -> LogTail {
+    pub fn tail(&self) -> LogTail {
         LogTail { log: self.clone(), from: self.lines().len() }
     }
 
@@ -122,15 +122,15 @@ impl LogTail {
         self.log.lines().split_off(self.from)
     }
 
-    pub fn any(&self, begins: &str) -> bool {
-        self.lines().iter().any(|line| line.starts_with(begins))
+    pub fn has_line_starting(&self, prefix: &str) -> bool {
+        self.lines().iter().any(|line| line.starts_with(prefix))
     }
 }
 
 /// Runs a test on a runtime of its own, whose threads all write to one log.
-pub fn on_threads(test: impl AsyncFnOnce(Log)) {
+pub fn run_on_threads(test: impl AsyncFnOnce(TestLog)) {
     install();
-    let log = Log::default();
+    let log = TestLog::default();
     let listener = log.listener();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -28,8 +28,8 @@
 //!   `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`. `replies` has one for
 //!   each turn; one that is a list has one for each attempt.
 
-mod answer;
-pub(crate) mod asked;
+mod respond;
+pub(crate) mod received;
 mod body;
 pub(crate) mod listener;
 mod log;
@@ -47,19 +47,19 @@ use std::sync::atomic::Ordering;
 
 pub use script::Script;
 
-use answer::Answering;
-use listener::Listener;
-use log::Log;
+use respond::ScriptState;
+use listener::HttpListener;
+use log::ModelLog;
 
 /// A running script. Dropping it closes its connections and its port.
 pub struct MockService {
-    listener: Listener,
-    answering: Arc<Answering>,
+    listener: HttpListener,
+    state: Arc<ScriptState>,
 }
 
 /// One request and what it got, for whoever watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedRequest {
     pub method: String,
     /// With the query.
     pub path: String,
@@ -88,30 +88,30 @@ pub struct MockOptions {
 impl MockService {
     /// Listens on this port of 127.0.0.1, or on a free one if it is 0.
     pub fn start(script: Script, port: u16) -> io::Result<MockService> {
-        MockService::watched(script, port, |_| {})
+        MockService::with_observer(script, port, |_| {})
     }
 
     /// The same, telling of every request that was answered.
-    pub fn watched(
+    pub fn with_observer(
         script: Script,
         port: u16,
-        watch: impl Fn(&Served) + Send + Sync + 'static,
+        on_request: impl Fn(&ServedRequest) + Send + Sync + 'static,
     ) -> io::Result<MockService> {
-        MockService::with(script, &MockOptions { port, log: None }, watch)
+        MockService::with_options(script, &MockOptions { port, log: None }, on_request)
     }
 
     /// The same, with a log.
-    pub fn with(
+    pub fn with_options(
         script: Script,
         options: &MockOptions,
-        watch: impl Fn(&Served) + Send + Sync + 'static,
+        on_request: impl Fn(&ServedRequest) + Send + Sync + 'static,
     ) -> io::Result<MockService> {
-        let log = Log::open(options.log.as_deref())?;
-        let answering = Arc::new(Answering::new(script, log, Box::new(watch)));
-        let shared = answering.clone();
-        let answer = move |request| answer::answer(request, shared.clone());
-        let listener = Listener::start("mock-service", options.port, answer)?;
-        Ok(MockService { listener, answering })
+        let log = ModelLog::open(options.log.as_deref())?;
+        let state = Arc::new(ScriptState::new(script, log, Box::new(on_request)));
+        let shared = state.clone();
+        let answer = move |request| respond::handle(request, shared.clone());
+        let listener = HttpListener::start("mock-service", options.port, answer)?;
+        Ok(MockService { listener, state: answering: state })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -135,11 +135,11 @@ impl MockService {
 
     /// Those to the model.
     pub fn model_requests(&self) -> u64 {
-        self.answering.model_requests.load(Ordering::Relaxed)
+        self.state.model_requests.load(Ordering::Relaxed)
     }
 
     /// How often the model was asked for each turn.
-    pub fn model_times(&self) -> BTreeMap<ModelRequest, u64> {
-        self.answering.log.times()
+    pub fn model_request_counts(&self) -> BTreeMap<ModelRequest, u64> {
+        self.state.log.request_counts()
     }
 }

@@ -14,7 +14,7 @@ use programs::{INSTALL, programs};
 
 /// Runs the server until the other end of its input is closed, by a drop or by the death of the tests, however they die.
 /// Then the server ends at once, and its folder goes.
-const WATCH: &str =
+const WATCH_SCRIPT: &str =
     r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
 const MAX_START_TIME: Duration = Duration::from_secs(120);
 const MAX_START_ATTEMPTS: usize = 3;
@@ -44,10 +44,10 @@ impl PostgresServer {
     }
 
     fn start_in(programs: &Path, folder: &Path) -> Result<PostgresServer, String> {
-        let told = |what: &str, error: String| format!("{what} failed: {error}");
-        make_cluster(programs, folder).map_err(|error| told("initdb", error))?;
-        let port = free_port().map_err(|error| told("finding a free port", error.to_string()))?;
-        let log = fs::File::create(folder.join("log")).map_err(|error| told("making the log", error.to_string()))?;
+        let describe = |what: &str, error: String| format!("{what} failed: {error}");
+        make_cluster(programs, folder).map_err(|error| describe("initdb", error))?;
+        let port = free_port().map_err(|error| describe("finding a free port", error.to_string()))?;
+        let log = fs::File::create(folder.join("log")).map_err(|error| describe("making the log", error.to_string()))?;
         let socket = format!("unix_socket_directories={}", folder.display());
         let mut postgres = as_other_user(programs.join("postgres"));
         postgres.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
@@ -56,16 +56,16 @@ impl PostgresServer {
             postgres.args(["-c", setting]);
         }
         let mut command = Command::new("sh");
-        command.args(["-c", WATCH]).arg(folder).arg(postgres.get_program()).args(postgres.get_args());
+        command.args(["-c", WATCH_SCRIPT]).arg(folder).arg(postgres.get_program()).args(postgres.get_args());
         command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
-        let server = command.spawn().map_err(|error| told("starting postgres", error.to_string()))?;
+        let server = command.spawn().map_err(|error| describe("starting postgres", error.to_string()))?;
         let mut server = PostgresServer { folder: folder.to_owned(), port, server };
-        server.wait(programs)?;
+        server.wait_until_ready(programs)?;
         Ok(server)
     }
 
     /// Polls until it answers: there is nothing to listen to before it does.
-    fn wait(&mut self, programs: &Path) -> Result<(), String> {
+    fn wait_until_ready(&mut self, programs: &Path) -> Result<(), String> {
         let begin = Instant::now();
         while begin.elapsed() < MAX_START_TIME {
             let mut ready = Command::new(programs.join("pg_isready"));

@@ -21,7 +21,7 @@
 
 mod body;
 mod routes;
-mod wire;
+mod proxy;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,28 +29,28 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 
-use crate::mock::listener::Listener;
+use crate::mock::listener::HttpListener;
 use crate::mock::{MockService, Script};
-pub use wire::Wire;
+pub use proxy::RecordingProxy;
 
 /// The running service. Dropping it closes its connections and its port.
 pub struct TestService {
-    listener: Listener,
-    state: Arc<State>,
+    listener: HttpListener,
+    state: Arc<ServiceState>,
 }
 
 /// One counted effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
+pub struct CountedEffect {
     pub key: String,
     pub path: String,
     pub times: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct ServiceState {
     bytes_sent: Arc<AtomicU64>,
     counters: Mutex<HashMap<String, u64>>,
     effects: Mutex<BTreeMap<(String, String), u64>>,
@@ -59,15 +59,15 @@ struct State {
 impl TestService {
     /// Listens on a free port of 127.0.0.1.
     pub fn start() -> io::Result<TestService> {
-        let state = Arc::new(State::default());
+        let state = Arc::new(ServiceState::default());
         let served = state.clone();
-        let listener = Listener::start("test-service", 0, move |request| routes::answer(request, served.clone()))?;
+        let listener = HttpListener::start("test-service", 0, move |request| routes::handle(request, served.clone()))?;
         Ok(TestService { listener, state })
     }
 
     /// A service that answers as a script says, and nothing else.
     pub fn from_script(text: &str) -> io::Result<MockService> {
-        let source = Source::new("script", text);
+        let source = SourceText::new("script", text);
         let script = Script::parse(&source)
             .map_err(|problems| io::Error::new(io::ErrorKind::InvalidInput, problems.render(&source, Colour::Never)))?;
         MockService::start(script, 0)
@@ -83,7 +83,7 @@ impl TestService {
     }
 
     /// What `/count` has counted, by key, without another request.
-    pub fn effects(&self) -> Vec<Effect> {
+    pub fn effects(&self) -> Vec<CountedEffect> {
         self.state.effects()
     }
 
@@ -103,7 +103,7 @@ impl TestService {
     }
 }
 
-impl State {
+impl ServiceState {
     /// How often this was called with the same name, this time included.
     fn count(&self, name: String) -> u64 {
         let mut counters = lock(&self.counters);
@@ -119,8 +119,8 @@ impl State {
         *times
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        let effect = |((key, path), times): (&(String, String), &u64)| Effect {
+    fn effects(&self) -> Vec<CountedEffect> {
+        let effect = |((key, path), times): (&(String, String), &u64)| CountedEffect {
             key: key.clone(),
             path: path.clone(),
             times: *times,

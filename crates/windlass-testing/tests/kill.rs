@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_testing::crash::{Seeded, Trial, finished, result, started};
+use windlass_testing::crash::{SeededRng, Trial, parse_result, run_command, spawn_command};
 use windlass_testing::test_service::TestService;
 
 const DEFINITIONS: [&str; 4] = ["until.json", "foreach.json", "nested.json", "retry.json"];
 
 /// Kills that must have happened by the end: a test that kills nobody proves nothing.
-const KILLS_MIN: u64 = 200;
+const MIN_KILLS: u64 = 200;
 
 struct Reference {
     result: Value,
@@ -18,15 +18,15 @@ struct Reference {
 
 fn reference(service: &TestService, definition: &str, number: u64) -> Reference {
     let trial = Trial::new(service, definition, number);
-    let output = finished(trial.run(&[]));
-    let result = result(&output);
+    let output = run_command(trial.run(&[]));
+    let result = parse_result(&output);
     assert_eq!(result["status"], "succeeded", "{definition}: {result:#}");
     let effects = trial.effects();
     assert!(
         effects.values().all(|times| *times == 1),
         "{definition}: an effect ran twice without a crash: {effects:?}"
     );
-    Reference { result, effects }
+    Reference { parse_result, effects }
 }
 
 /// Same result, no effect lost, none under another key, none more often than it was interrupted.
@@ -45,34 +45,34 @@ fn was_killed(output: &std::process::Output) -> bool {
 }
 
 #[test]
-fn at_every_commit_and_at_random_moments() {
+fn runs_survive_kills_at_every_commit_and_at_random_moments() {
     let service = TestService::start().expect("the service starts");
     let (mut number, mut kills) = (0, 0);
     for definition in DEFINITIONS {
         let reference = reference(&service, definition, number);
         number += 1;
-        kills += at_every_commit(&service, definition, &reference, &mut number);
-        kills += at_random_moments(&service, definition, &reference, &mut number);
+        kills += kill_at_every_commit(&service, definition, &reference, &mut number);
+        kills += kill_at_random_moments(&service, definition, &reference, &mut number);
     }
     println!("{kills} kills survived");
-    assert!(kills >= KILLS_MIN, "only {kills} kills");
+    assert!(kills >= MIN_KILLS, "only {kills} kills");
 }
 
 /// Before and after each commit of the run, and once more during the resume.
-fn at_every_commit(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
+fn kill_at_every_commit(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
     let mut kills = 0;
     for moment in ["before", "after"] {
         for commit in 1.. {
             let trial = Trial::new(service, definition, *number);
             *number += 1;
             let point = format!("{moment}:{commit}");
-            if !was_killed(&finished(trial.run(&["--crash-at", &point]))) {
+            if !was_killed(&run_command(trial.run(&["--crash-at", &point]))) {
                 break;
             }
-            let again = finished(trial.resume(&["--crash-at", &format!("{moment}:2")]));
+            let again = run_command(trial.resume(&["--crash-at", &format!("{moment}:2")]));
             let killed = 1 + u64::from(was_killed(&again));
-            let result = trial.to_the_end();
-            check(&format!("{definition} killed {point}"), reference, &trial, &result, killed);
+            let result = trial.run_to_end();
+            check(&format!("{definition} killed {point}"), reference, &trial, &parse_result, killed);
             kills += killed;
         }
     }
@@ -85,25 +85,25 @@ fn factor() -> u64 {
 }
 
 /// When the service has seen a random number of requests, and a random moment later.
-fn at_random_moments(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
+fn kill_at_random_moments(service: &TestService, definition: &str, reference: &Reference, number: &mut u64) -> u64 {
     let mut kills = 0;
     for seed in 0..12 * factor() {
-        let mut random = Seeded(seed ^ *number << 8);
+        let mut random = SeededRng(seed ^ *number << 8);
         let trial = Trial::new(service, definition, *number);
         *number += 1;
-        let mut killed = kill_somewhere(service, started(trial.run(&[])), &mut random);
+        let mut killed = kill_at_random_request(service, spawn_command(trial.run(&[])), &mut random);
         if killed > 0 {
-            killed += kill_somewhere(service, started(trial.resume(&[])), &mut random);
+            killed += kill_at_random_request(service, spawn_command(trial.resume(&[])), &mut random);
         }
-        let result = trial.to_the_end();
-        check(&format!("{definition} at random, seed {seed}"), reference, &trial, &result, killed);
+        let result = trial.run_to_end();
+        check(&format!("{definition} at random, seed {seed}"), reference, &trial, &parse_result, killed);
         kills += killed;
     }
     kills
 }
 
 /// 1 if it was killed, 0 if it came to its end first.
-fn kill_somewhere(service: &TestService, mut child: std::process::Child, random: &mut Seeded) -> u64 {
+fn kill_at_random_request(service: &TestService, mut child: std::process::Child, random: &mut SeededRng) -> u64 {
     let target = service.requests() + random.below(12);
     let mut more = random.below(60_000);
     loop {

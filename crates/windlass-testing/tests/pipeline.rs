@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use windlass_testing::crash::{finished, program};
+use windlass_testing::crash::{program, run_command};
 
 struct Trial {
     folder: tempfile::TempDir,
@@ -19,11 +19,11 @@ impl Trial {
         Trial { folder: tempfile::tempdir().expect("a folder can be made") }
     }
 
-    fn command(&self, verb: &str, words: &[&str]) -> Output {
+    fn command(&self, verb: &str, args: &[&str]) -> Output {
         let mut command = Command::new(program());
         command.arg(verb).arg("--json").arg("--store").arg(self.folder.path().join("store"));
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        finished(command)
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        run_command(command)
     }
 
     fn run(&self, extra: &[&str]) -> Output {
@@ -50,7 +50,7 @@ impl Trial {
     }
 
     /// The tasks whose end is in the journal.
-    fn reported(&self) -> Vec<Line> {
+    fn journaled_tasks(&self) -> Vec<Line> {
         let output = self.command("events", &["crash"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -70,7 +70,7 @@ fn was_killed(output: &Output) -> bool {
     output.status.signal() == Some(9)
 }
 
-fn end_of(output: &Output) -> Value {
+fn final_output(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let value: Value = serde_json::from_str(&text)
         .unwrap_or_else(|error| panic!("not a result: {error}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)));
@@ -79,9 +79,9 @@ fn end_of(output: &Output) -> Value {
 }
 
 #[test]
-fn what_was_reported_is_not_run_again() {
+fn a_reported_task_is_not_run_again() {
     let whole = Trial::new();
-    let end = end_of(&whole.run(&[]));
+    let end = final_output(&whole.run(&[]));
     assert_eq!(end["results"], serde_json::json!(["a 2", "b 2"]), "{end:#}");
     let expected = whole.lines();
     assert!(expected.len() == 8 && expected.values().all(|times| *times == 1), "{expected:?}");
@@ -93,16 +93,16 @@ fn what_was_reported_is_not_run_again() {
             if !was_killed(&trial.run(&["--crash-at", &point])) {
                 break;
             }
-            let mut reported = trial.reported();
+            let mut reported = trial.journaled_tasks();
             let mut lives = 2;
             if was_killed(&trial.resume(&["--crash-at", &format!("{moment}:2")])) {
-                reported = trial.reported();
+                reported = trial.journaled_tasks();
                 lives += 1;
             }
             between += usize::from(reported.len() % 4 == 3);
             let last = trial.resume(&[]);
             let last = if last.status.code() == Some(3) { trial.run(&[]) } else { last };
-            assert_eq!(end_of(&last), end, "killed {point}");
+            assert_eq!(final_output(&last), end, "killed {point}");
             let lines = trial.lines();
             assert_eq!(lines.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "killed {point}");
             for line in &reported {
@@ -129,8 +129,8 @@ fn a_kill_between_two_tasks_repeats_neither() {
         if !was_killed(&trial.run(&["--crash-at", &format!("after:{commit}")])) {
             break;
         }
-        let (reported, before) = (trial.reported(), trial.lines());
-        end_of(&trial.resume(&[]));
+        let (reported, before) = (trial.journaled_tasks(), trial.lines());
+        final_output(&trial.resume(&[]));
         let after = trial.lines();
         for line in &reported {
             assert_eq!((before[line], after[line]), (1, 1), "killed after commit {commit}: {line:?}");

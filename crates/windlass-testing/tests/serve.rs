@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_testing::crash::Seeded;
-use windlass_testing::crash::server::{Server, log_of, until};
+use windlass_testing::crash::SeededRng;
+use windlass_testing::crash::server::{ServerProcess, read_log, wait_until};
 use windlass_testing::test_service::TestService;
 
 /// What is in the middle of something when the server dies: calls, waits, retries, loops, children. `SERVICE` is where the
@@ -73,7 +73,7 @@ fn expected(definition: &str, me: &str) -> Vec<String> {
     }
 }
 
-fn register(server: &Server, service: &TestService) {
+fn register(server: &ServerProcess, service: &TestService) {
     let base = service.url("");
     let mut client = server.client();
     for (name, source) in DEFINITIONS {
@@ -85,7 +85,7 @@ fn register(server: &Server, service: &TestService) {
 type Accepted = BTreeMap<String, String>;
 
 /// Starts runs over several connections until the server is gone or so many were accepted.
-fn load(server: &Server, round: usize, max_runs: usize, accepted: &mut Accepted) {
+fn load(server: &ServerProcess, round: usize, max_runs: usize, accepted: &mut Accepted) {
     let done = AtomicBool::new(false);
     let from_all = std::thread::scope(|scope| {
         let one = |line: usize| {
@@ -129,15 +129,15 @@ fn check_effects(service: &TestService, accepted: &Accepted, deaths: u64) {
 }
 
 #[test]
-fn killed_at_random_moments_under_load() {
+fn accepted_runs_survive_random_kills_under_load() {
     const DEATHS: u64 = 4;
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
-    let mut random = Seeded(7);
+    let mut random = SeededRng(7);
     let mut accepted = Accepted::new();
     for round in 0..DEATHS as usize {
-        let server = Server::start(folder.path(), &[]);
-        server.until_ready();
+        let server = ServerProcess::start(folder.path(), &[]);
+        server.wait_until_ready();
         if round == 0 {
             register(&server, &service);
         }
@@ -148,36 +148,36 @@ fn killed_at_random_moments_under_load() {
                 load(&server, round, 160, &mut mine);
                 mine
             });
-            until(|| service.requests() >= target || loading.is_finished());
+            wait_until(|| service.requests() >= target || loading.is_finished());
             accepted.extend(loading.join().expect("no panic"));
         });
         server.kill();
     }
-    let server = Server::start(folder.path(), &[]);
-    server.until_ready();
+    let server = ServerProcess::start(folder.path(), &[]);
+    server.wait_until_ready();
     let mut client = server.client();
-    until(|| {
+    wait_until(|| {
         client.statuses().values().all(|status| status != "running" && status != "waiting" && status != "pending")
     });
     let statuses = client.statuses();
     for run in accepted.keys() {
-        assert_eq!(statuses.get(run).map(String::as_str), Some("succeeded"), "{run}: {:?}", log_of(folder.path()));
+        assert_eq!(statuses.get(run).map(String::as_str), Some("succeeded"), "{run}: {:?}", read_log(folder.path()));
     }
     check_effects(&service, &accepted, DEATHS);
     assert!(accepted.len() > 100, "{} accepted", accepted.len());
     println!("{} runs accepted, {DEATHS} deaths", accepted.len());
     server.terminate();
-    let status = server.ends();
+    let status = server.wait_for_exit();
     assert!(status.success(), "{status}");
 }
 
 /// A thousand runs in the middle of something, some of them paused: all are there again, soon.
 #[test]
-fn a_thousand_active_runs_come_back() {
+fn a_thousand_active_runs_are_resumed() {
     const RUNS: usize = 1_000;
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     register(&server, &service);
     let base = service.url("");
     server.client().register(
@@ -197,39 +197,39 @@ fn a_thousand_active_runs_come_back() {
         assert_eq!(status, 202, "{body}");
     }
     for number in (1..RUNS).step_by(20) {
-        let (status, body) = client.ask("POST", &format!("/api/v1/runs/a{number}/pause"), None).expect("an answer");
+        let (status, body) = client.request("POST", &format!("/api/v1/runs/a{number}/pause"), None).expect("an answer");
         assert_eq!(status, 202, "{body}");
     }
     let paused = (1..RUNS).step_by(20).count();
-    until(|| client.statuses().values().filter(|status| *status == "paused").count() == paused);
-    until(|| service.requests() >= RUNS as u64 / 2);
+    wait_until(|| client.statuses().values().filter(|status| *status == "paused").count() == paused);
+    wait_until(|| service.requests() >= RUNS as u64 / 2);
     server.kill();
     let before = service.requests();
-    let server = Server::start(folder.path(), &[]);
-    let took = server.until_ready();
+    let server = ServerProcess::start(folder.path(), &[]);
+    let took = server.wait_until_ready();
     println!("{RUNS} active runs: ready after {took:?}");
     // The machine may be a slow one, and busy.
     assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 5 }), "ready after {took:?}");
-    until(|| service.requests() >= before + RUNS as u64 / 2);
+    wait_until(|| service.requests() >= before + RUNS as u64 / 2);
     let statuses = server.client().statuses();
     assert_eq!(statuses.len(), RUNS, "none lost, none doubled");
     assert!(statuses.values().all(|status| ["running", "waiting", "paused"].contains(&status.as_str())));
     let still = statuses.values().filter(|status| *status == "paused").count();
     assert_eq!(still, paused, "what was paused stays so");
     let recovered: Vec<String> =
-        log_of(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
+        read_log(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
     assert!(recovered.iter().any(|line| line.contains("\"set_aside\":0")), "{recovered:?}");
 }
 
 /// What is at work may end when the server is asked to stop; the next one does not do it again.
 #[test]
-fn a_polite_stop_cuts_nothing_that_could_have_ended() {
+fn a_graceful_stop_drains_running_calls() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
     // Whoever calls this one waits until the test answers.
     let slow = TcpListener::bind("127.0.0.1:0").expect("a port");
     // Longer than a test may take: it does not wait for that.
-    let server = Server::start(folder.path(), &["--drain", "3600"]);
+    let server = ServerProcess::start(folder.path(), &["--drain", "3600"]);
     let source = r#"{"actions": {
         "slow": {"type": "http", "inputs": {"method": "POST", "uri": "http://SLOW/"}},
         "call": {"type": "http", "runAfter": {"slow": ["Succeeded"]}, "inputs": {"method": "POST", "uri": "SERVICE/count/after"}}}}"#;
@@ -241,15 +241,15 @@ fn a_polite_stop_cuts_nothing_that_could_have_ended() {
     let mut head = BufReader::new(&called).lines().map_while(Result::ok);
     assert!(head.any(|line| line.is_empty()), "a request");
     server.terminate();
-    until(|| server.client().ask("GET", "/readyz", None).is_ok_and(|(status, _)| status == 503));
+    wait_until(|| server.client().request("GET", "/readyz", None).is_ok_and(|(status, _)| status == 503));
     (&called).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").expect("it listens");
     drop(called);
-    let status = server.ends();
+    let status = server.wait_for_exit();
     assert!(status.success(), "{status}");
     assert_eq!(service.requests(), 0, "nothing new was begun");
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     let mut client = server.client();
-    until(|| client.statuses()["r"] == "succeeded");
+    wait_until(|| client.statuses()["r"] == "succeeded");
     assert_eq!(service.requests(), 1);
     slow.set_nonblocking(true).expect("a setting");
     assert!(slow.accept().is_err(), "the call that had ended was not made again");
@@ -260,23 +260,23 @@ fn a_polite_stop_cuts_nothing_that_could_have_ended() {
 fn a_damaged_run_is_quarantined_and_the_others_continue() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
-    let server = Server::start(folder.path(), &[]);
+    let server = ServerProcess::start(folder.path(), &[]);
     register(&server, &service);
     for id in ["bad", "good"] {
         let (status, body) = server.client().start("waits", id, &json!({ "me": id })).expect("an answer");
         assert_eq!(status, 202, "{body}");
     }
-    until(|| service.requests() >= 2);
+    wait_until(|| service.requests() >= 2);
     server.kill();
-    spoil(&folder.path().join("store"), "bad");
-    let server = Server::start(folder.path(), &[]);
-    server.until_ready();
+    corrupt_journal(&folder.path().join("store"), "bad");
+    let server = ServerProcess::start(folder.path(), &[]);
+    server.wait_until_ready();
     let mut client = server.client();
-    until(|| client.statuses()["good"] == "succeeded");
+    wait_until(|| client.statuses()["good"] == "succeeded");
     assert_eq!(client.statuses()["bad"], "quarantined");
     let detail = client.get("/api/v1/runs?status=quarantined");
     assert!(detail["items"][0]["error"]["message"].as_str().is_some_and(|why| !why.is_empty()), "{detail:#}");
-    assert!(log_of(folder.path()).iter().any(|line| line.contains("\"quarantined\"") && line.contains("\"bad\"")));
+    assert!(read_log(folder.path()).iter().any(|line| line.contains("\"quarantined\"") && line.contains("\"bad\"")));
     drop(server);
     let doctor = Command::new(windlass_testing::crash::program())
         .args(["doctor", "--json", "--store"])
@@ -288,7 +288,7 @@ fn a_damaged_run_is_quarantined_and_the_others_continue() {
 }
 
 /// Turns a bit in a row of the run's journal, as a bad disk would.
-fn spoil(store: &Path, run: &str) {
+fn corrupt_journal(store: &Path, run: &str) {
     let connection = rusqlite::Connection::open(store.join("windlass.db")).expect("the store's file");
     let changed = connection.execute(
         "UPDATE journal SET checksum = checksum + 1 WHERE run = (SELECT number FROM runs WHERE id = ?1)",

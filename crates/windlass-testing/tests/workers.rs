@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_testing::crash::Seeded;
-use windlass_testing::crash::server::{Client, Server, Serving, log_of, own_port, until};
-use windlass_testing::crash::worker::Worker;
-use windlass_testing::test_service::{TestService, Wire};
+use windlass_testing::crash::SeededRng;
+use windlass_testing::crash::server::{TestClient, ServerProcess, ServerProcessOptions, read_log, fixed_port, wait_until};
+use windlass_testing::crash::worker::WorkerProcess;
+use windlass_testing::test_service::{TestService, RecordingProxy};
 
 const ITERATIONS: usize = 50;
 
@@ -29,16 +29,16 @@ const LINES: &str = "metadata: {name: lines}\nworkflow:\n- step: turns\n  \
     loop: {in: '{{ range(50) | list }}', iterator: n, spec: {mode: parallel, max_in_flight: 6}}\n  \
     tool:\n    kind: shell\n    cmds: |\n      echo \"$WINDLASS_KEY {{ n }}\" >> FILE; sleep 0.05\n";
 
-struct World {
+struct TestSetup {
     folder: tempfile::TempDir,
     service: TestService,
     lease_seconds: u64,
 }
 
-impl World {
-    fn new(lease_seconds: u64) -> World {
+impl TestSetup {
+    fn new(lease_seconds: u64) -> TestSetup {
         let folder = tempfile::tempdir().expect("a folder");
-        World { folder, service: TestService::start().expect("the service starts"), lease_seconds }
+        TestSetup { folder, service: TestService::start().expect("the service starts"), lease_seconds }
     }
 
     fn path(&self) -> &Path {
@@ -46,15 +46,15 @@ impl World {
     }
 
     /// On the port of another that was there before, if it had one.
-    fn server(&self, port: u16) -> Server {
-        Server::start_as(self.path(), Serving { port, lease_seconds: Some(self.lease_seconds) }, &[])
+    fn server(&self, port: u16) -> ServerProcess {
+        ServerProcess::start_with(self.path(), ServerProcessOptions { port, lease_seconds: Some(self.lease_seconds) }, &[])
     }
 
-    fn worker(&self, server: &Server, name: &str) -> Worker {
-        server.worker(self.path(), name, WORDS)
+    fn worker(&self, server: &ServerProcess, name: &str) -> WorkerProcess {
+        server.worker(self.path(), name, WORKER_ARGS)
     }
 
-    fn register(&self, client: &mut Client) {
+    fn register(&self, client: &mut TestClient) {
         let base = self.service.url("");
         let calls = CALLS.replace("SERVICE", base.trim_end_matches('/'));
         client.register_for("calls", &calls, &json!({ "at": "plant" }));
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Starts both loops; they are called after their definitions.
-    fn begin(&self, client: &mut Client) {
+    fn begin(&self, client: &mut TestClient) {
         for definition in ["calls", "lines"] {
             let (status, body) = client.start(definition, definition, &json!({ "me": "r" })).expect("an answer");
             assert_eq!(status, 202, "{body}");
@@ -88,8 +88,7 @@ impl World {
             *times.entry(effect).or_default() += count;
         }
         let lines = (0..ITERATIONS).map(|iteration| format!("line {iteration}"));
-        let expected: BTreeSet<String> =
-            (0..ITERATIONS).map(|iteration| format!("/count/r-{iteration}")).chain(lines).collect();
+        let expected: BTreeSet<String> = (0..ITERATIONS).map(|iteration| format!("/count/r-{iteration}")).chain(lines).collect();
         assert_eq!(times.keys().cloned().collect::<BTreeSet<_>>(), expected);
         for (effect, keys) in &keys {
             assert_eq!(keys.len(), 1, "{effect} was made under {} keys", keys.len());
@@ -100,20 +99,19 @@ impl World {
     }
 
     /// Waits for both runs, and looks at every turn of them.
-    fn finish(&self, client: &mut Client, workers: &[&Worker]) -> BTreeMap<String, u64> {
+    fn finish(&self, client: &mut TestClient, workers: &[&WorkerProcess]) -> BTreeMap<String, u64> {
         let ended = |status: &String| !["running", "waiting", "pending"].contains(&status.as_str());
-        until(|| client.statuses().values().all(ended));
+        wait_until(|| client.statuses().values().all(ended));
         let logs = || {
             let workers: Vec<String> = workers.iter().map(|worker| worker.log()).collect();
-            format!("{:#?}\n{}", log_of(self.path()), workers.join("\n"))
+            format!("{:#?}\n{}", read_log(self.path()), workers.join("\n"))
         };
         for run in ["calls", "lines"] {
             let detail = client.get(&format!("/api/v1/runs/{run}"));
             assert_eq!(detail["status"], "succeeded", "{run}: {}\n{}", detail["error"], logs());
             let page = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
             assert_eq!(page["total"], ITERATIONS, "{run}");
-            let numbers: BTreeSet<u64> =
-                items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
+            let numbers: BTreeSet<u64> = items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
             let good = items(&page["turns"]).filter(|iteration| iteration["status"] == "succeeded").count();
             assert_eq!((numbers.len(), good), (ITERATIONS, ITERATIONS), "{run}: every turn once: {page}");
         }
@@ -122,7 +120,7 @@ impl World {
 }
 
 /// Of the tasks that are here for workers, all; and of those that the server could do, the ones with the label.
-const WORDS: &[&str] = &["--tools", "http,shell", "--label", "at=plant", "--slots", "4"];
+const WORKER_ARGS: &[&str] = &["--tools", "http,shell", "--label", "at=plant", "--slots", "4"];
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
@@ -133,25 +131,25 @@ fn number(value: &Value) -> u64 {
 }
 
 /// The worker's jobs, as the server sees them.
-fn leased_jobs(client: &mut Client, worker: &str) -> Vec<Value> {
+fn leased_jobs(client: &mut TestClient, worker: &str) -> Vec<Value> {
     let workers = client.get("/api/v1/workers");
     let named = items(&workers["items"]).find(|item| item["name"] == worker);
     named.into_iter().flat_map(|item| items(&item["held"])).cloned().collect()
 }
 
 #[test]
-fn a_server_that_is_killed_comes_back_on_its_port_and_finds_its_workers() {
+fn workers_reconnect_to_a_server_restarted_on_its_port() {
     const DEATHS: u64 = 3;
-    let world = World::new(SHORT_LEASE_SECONDS);
-    let port = own_port();
+    let world = TestSetup::new(SHORT_LEASE_SECONDS);
+    let port = fixed_port();
     let mut server = world.server(port);
     world.register(&mut server.client());
     let workers = ["one", "two"].map(|name| world.worker(&server, name));
     world.begin(&mut server.client());
-    let mut random = Seeded(11);
+    let mut random = SeededRng(11);
     for _ in 0..DEATHS {
         let target = world.service.requests() + 5 + random.below(15);
-        until(|| world.service.requests() >= target);
+        wait_until(|| world.service.requests() >= target);
         server.kill();
         server = world.server(port);
         assert_eq!(server.port(), port);
@@ -162,23 +160,23 @@ fn a_server_that_is_killed_comes_back_on_its_port_and_finds_its_workers() {
     println!("{} effects, {again} of them more than once after {DEATHS} deaths of the server", times.len());
     for worker in workers {
         worker.signal("TERM");
-        let (status, said) = worker.ends();
-        assert!(status.success(), "{status}: {said}");
+        let (status, log) = worker.wait_for_exit();
+        assert!(status.success(), "{status}: {log}");
         // One that had no slot free has perhaps asked for nothing meanwhile.
-        assert_eq!(said.contains("the server is away"), said.contains("the server is back"), "{said}");
+        assert_eq!(log.contains("the server is away"), log.contains("the server is back"), "{log}");
     }
 }
 
 #[test]
 fn jobs_of_a_killed_worker_are_done_by_another() {
-    let world = World::new(SHORT_LEASE_SECONDS);
+    let world = TestSetup::new(SHORT_LEASE_SECONDS);
     let server = world.server(0);
     let mut client = server.client();
     world.register(&mut client);
     let (first, second) = (world.worker(&server, "first"), world.worker(&server, "second"));
     world.begin(&mut client);
     let mut lost = 0;
-    until(|| {
+    wait_until(|| {
         lost = leased_jobs(&mut client, "first").len();
         lost > 0 && world.service.requests() >= 10
     });
@@ -193,17 +191,17 @@ fn jobs_of_a_killed_worker_are_done_by_another() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_stop_finishes_what_it_has() {
-    let world = World::new(LONG_LEASE_SECONDS);
+fn a_worker_asked_to_stop_finishes_its_jobs() {
+    let world = TestSetup::new(LONG_LEASE_SECONDS);
     let server = world.server(0);
     let mut client = server.client();
     world.register(&mut client);
     let (first, second) = (world.worker(&server, "first"), world.worker(&server, "second"));
     world.begin(&mut client);
-    until(|| !leased_jobs(&mut client, "first").is_empty() && world.service.requests() >= 10);
+    wait_until(|| !leased_jobs(&mut client, "first").is_empty() && world.service.requests() >= 10);
     first.signal("TERM");
-    let (status, said) = first.ends();
-    assert!(status.success() && said.contains("drained"), "{status}: {said}");
+    let (status, log) = first.wait_for_exit();
+    assert!(status.success() && log.contains("drained"), "{status}: {log}");
     let workers = client.get("/api/v1/workers");
     assert!(items(&workers["items"]).all(|worker| worker["name"] != "first"), "it has left: {workers}");
     let times = world.finish(&mut client, &[&second]);
@@ -217,26 +215,26 @@ const WAITS: &str = "metadata: {name: waits}\nworkflow:\n- step: start\n  tool:\
 
 /// One job that is begun twice, and how far each of the two gets.
 struct TwiceStartedJob {
-    world: World,
-    server: Server,
-    client: Client,
+    world: TestSetup,
+    server: ServerProcess,
+    client: TestClient,
     /// All that the first one says goes over it.
-    wire: Wire,
+    proxy: RecordingProxy,
 }
 
 impl TwiceStartedJob {
     /// With a first worker, which has begun.
-    fn begin() -> (TwiceStartedJob, Worker) {
-        let world = World::new(SHORT_LEASE_SECONDS);
+    fn start() -> (TwiceStartedJob, WorkerProcess) {
+        let world = TestSetup::new(SHORT_LEASE_SECONDS);
         let server = world.server(0);
         let mut client = server.client();
         client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
-        let wire = Wire::to(([127, 0, 0, 1], server.port()).into()).expect("a wire");
-        let first = Worker::start(world.path(), "first", &wire.url(), &server.token(), WORDS);
+        let proxy = RecordingProxy::start(([127, 0, 0, 1], server.port()).into()).expect("a wire");
+        let first = WorkerProcess::start(world.path(), "first", &proxy.url(), &server.token(), WORKER_ARGS);
         let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
-        let twice = TwiceStartedJob { world, server, client, wire };
-        until(|| twice.keys().len() == 1);
+        let twice = TwiceStartedJob { world, server, client, proxy: wire: proxy };
+        wait_until(|| twice.keys().len() == 1);
         (twice, first)
     }
 
@@ -254,9 +252,9 @@ impl TwiceStartedJob {
     }
 
     /// A second worker, which has begun as well: under the next epoch.
-    fn second(&mut self) -> Worker {
+    fn start_second_worker(&mut self) -> WorkerProcess {
         let second = self.world.worker(&self.server, "second");
-        until(|| self.keys().len() == 2);
+        wait_until(|| self.keys().len() == 2);
         let given = leased_jobs(&mut self.client, "second");
         assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "{given:?}");
         second
@@ -266,7 +264,7 @@ impl TwiceStartedJob {
     fn assert_second_result_wins(&mut self) {
         assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
         self.go(2);
-        until(|| self.client.statuses()["r"] == "succeeded");
+        wait_until(|| self.client.statuses()["r"] == "succeeded");
         let detail = self.client.get("/api/v1/runs/r").to_string();
         assert!(detail.contains("number 2") && !detail.contains("number 1"), "{detail}");
         let keys = self.keys();
@@ -276,22 +274,22 @@ impl TwiceStartedJob {
     }
 
     /// It is no worse for that: the first takes the next job.
-    fn the_first_goes_on(&mut self, second: Worker) {
+    fn assert_first_worker_takes_next_job(&mut self, second: WorkerProcess) {
         drop(second);
         let (status, body) = self.client.start("waits", "again", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
-        until(|| !leased_jobs(&mut self.client, "first").is_empty());
+        wait_until(|| !leased_jobs(&mut self.client, "first").is_empty());
         self.go(3);
-        until(|| self.client.statuses()["again"] == "succeeded");
+        wait_until(|| self.client.statuses()["again"] == "succeeded");
     }
 }
 
 /// Killed with -9, it leaves nothing behind that still works.
 #[test]
-fn what_a_killed_worker_has_started_ends_with_it() {
-    let (mut twice, first) = TwiceStartedJob::begin();
+fn processes_of_a_killed_worker_end_with_it() {
+    let (mut twice, first) = TwiceStartedJob::start();
     first.kill();
-    let _second = twice.second();
+    let _second = twice.start_second_worker();
     twice.go(1);
     twice.assert_second_result_wins();
     assert!(!twice.is_done(1), "it was killed, too");
@@ -299,32 +297,32 @@ fn what_a_killed_worker_has_started_ends_with_it() {
 
 #[test]
 fn a_stale_report_of_a_paused_worker_is_rejected() {
-    let (mut twice, first) = TwiceStartedJob::begin();
+    let (mut twice, first) = TwiceStartedJob::start();
     first.signal("STOP");
-    let second = twice.second();
+    let second = twice.start_second_worker();
     // What the first has started ends meanwhile.
     twice.go(1);
-    until(|| twice.is_done(1));
+    wait_until(|| twice.is_done(1));
     first.signal("CONT");
     // The server has told it so while it slept, or refuses its result.
-    until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
-    until(|| leased_jobs(&mut twice.client, "first").is_empty());
+    wait_until(|| twice.proxy.count("WND-3010") + twice.proxy.count("\"lost\":[{") > 0);
+    wait_until(|| leased_jobs(&mut twice.client, "first").is_empty());
     twice.assert_second_result_wins();
-    twice.the_first_goes_on(second);
+    twice.assert_first_worker_takes_next_job(second);
 }
 
 #[test]
 fn a_stale_report_of_a_disconnected_worker_is_rejected() {
-    let (mut twice, _first) = TwiceStartedJob::begin();
-    twice.wire.hold();
-    let second = twice.second();
+    let (mut twice, _first) = TwiceStartedJob::start();
+    twice.proxy.pause();
+    let second = twice.start_second_worker();
     // It ends its work and reports it, and does not know that nobody hears.
     twice.go(1);
-    until(|| twice.wire.count("/worker/complete") > 0);
-    assert_eq!(twice.wire.count("WND-3010"), 0);
-    twice.wire.let_go();
+    wait_until(|| twice.proxy.count("/worker/complete") > 0);
+    assert_eq!(twice.proxy.count("WND-3010"), 0);
+    twice.proxy.resume();
     // Its report is refused, or the reply to its heartbeat comes first and it drops the report.
-    until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
+    wait_until(|| twice.proxy.count("WND-3010") + twice.proxy.count("\"lost\":[{") > 0);
     twice.assert_second_result_wins();
-    twice.the_first_goes_on(second);
+    twice.assert_first_worker_takes_next_job(second);
 }

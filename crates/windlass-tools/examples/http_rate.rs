@@ -38,5 +38,5 @@ async fn repeat(tool: HttpTool, uri: String, started: Instant) -> u32 {
 }
 
 fn call(input: Value) -> ToolCall {
-    ToolCall::alone(input)
+    ToolCall::for_test(input)
 }

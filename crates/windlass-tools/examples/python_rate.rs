@@ -14,19 +14,19 @@ async fn main() -> std::io::Result<()> {
     let callers: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(16);
     let tool = PythonTool::new(PythonOptions::with_environment(|name| std::env::var(name).ok()));
     // Both interpreters are up before the clock starts.
-    all_of(2, &tool, Instant::now(), Duration::from_millis(500)).await?;
+    call_all(2, &tool, Instant::now(), Duration::from_millis(500)).await?;
     let alone = Instant::now();
     for _ in 0..1000 {
         let _ = tool.call(call()).await;
     }
     println!("one after the other: {:.0} µs a call", alone.elapsed().as_secs_f64() * 1e3);
     let started = Instant::now();
-    let calls = all_of(callers, &tool, started, MEASURED).await?;
+    let calls = call_all(callers, &tool, started, MEASURED).await?;
     println!("{callers} callers: {calls} calls, {:.0} a second", f64::from(calls) / started.elapsed().as_secs_f64());
     Ok(())
 }
 
-async fn all_of(callers: usize, tool: &PythonTool, started: Instant, span: Duration) -> std::io::Result<u32> {
+async fn call_all(callers: usize, tool: &PythonTool, started: Instant, span: Duration) -> std::io::Result<u32> {
     let tasks: Vec<_> = (0..callers).map(|_| tokio::spawn(repeat(tool.clone(), started, span))).collect();
     let mut calls = 0;
     for task in tasks {
@@ -48,5 +48,5 @@ async fn repeat(tool: PythonTool, started: Instant, span: Duration) -> u32 {
 fn call() -> ToolCall {
     let values = Value::list((0..10).map(Value::Int).collect());
     let item = Value::object([("id", Value::Int(7)), ("values", values)]);
-    ToolCall::alone(Value::object([("code", Value::from(CODE)), ("args", Value::object([("item", item)]))]))
+    ToolCall::for_test(Value::object([("code", Value::from(CODE)), ("args", Value::object([("item", item)]))]))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use windlass_core::TickKind;
-use windlass_runtime::{Answer, Request, RuntimeError, codec, outside, request};
+use windlass_runtime::{RequestOutcome, RunRequest, RuntimeError, codec, outside, request};
 use windlass_store::{OpenWait, Store};
 use windlass_value::{Timestamp, Value};
 
@@ -41,13 +41,13 @@ pub enum ApprovalError {
     #[error("there is no answer, and run `{0}` does not say that `{1}` needs none")]
     MissingAnswer(String, String),
     #[error("run `{0}` does not ask for `{1}`")]
-    NotAsked(String, String),
+    NotFound(String, String),
     #[error("run `{0}` asks for `{1}` at several places: {2}")]
-    Several(String, String, String),
+    Ambiguous(String, String, String),
     #[error("`{1}` of run `{0}` is answered already, and not so: the first answer counts")]
-    Contradicts(String, String),
+    Conflict(String, String),
     #[error("`{1}` of run `{0}` is answered already: the first answer counts")]
-    Taken(String, String),
+    AlreadyAnswered(String, String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
 }
@@ -79,13 +79,13 @@ pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval
         return Ok(open.swap_remove(at));
     }
     open.retain(|approval| name.is_none_or(|name| *approval.name == *name));
-    let wanted = name.unwrap_or("anything").to_owned();
+    let requested = name.unwrap_or("anything").to_owned();
     match (open.pop(), open.is_empty()) {
         (Some(approval), true) => Ok(approval),
-        (None, _) => Err(ApprovalError::NotAsked(run.to_owned(), wanted)),
+        (None, _) => Err(ApprovalError::NotFound(run.to_owned(), requested)),
         (Some(last), false) => {
             let paths = open.iter().chain([&last]).map(|approval| format!("`{}`", approval.path)).collect::<Vec<_>>();
-            Err(ApprovalError::Several(run.to_owned(), wanted, paths.join(", ")))
+            Err(ApprovalError::Ambiguous(run.to_owned(), requested, paths.join(", ")))
         }
     }
 }
@@ -97,12 +97,12 @@ pub async fn check_signal(
     store: &dyn Store,
     run: &str,
     name: &str,
-    place: Option<&str>,
+    path: Option<&str>,
     data: Option<&Value>,
 ) -> Result<(), ApprovalError> {
     let open = approvals(store, Some(run), 0, u32::MAX)?.into_iter();
-    for asked in open.filter(|asked| *asked.name == *name && place.is_none_or(|place| *asked.path == *place)) {
-        match asked.check_optional_answer(data).await {
+    for approval in open.filter(|asked| *asked.name == *name && path.is_none_or(|place| *asked.path == *place)) {
+        match approval.check_optional_answer(data).await {
             Ok(()) | Err(ApprovalError::InvalidSchema(_)) => {}
             refused => return refused,
         }
@@ -116,9 +116,9 @@ impl Approval {
         self.check(data.unwrap_or(&Value::Null)).await?;
         let kinds = self.form.get("schema").and_then(|schema| schema.get("type"));
         let is_null = |kind: &Value| kind.as_str() == Some("null");
-        let of_null =
+        let allows_null =
             kinds.is_some_and(|kinds| is_null(kinds) || kinds.as_list().is_some_and(|all| all.iter().any(is_null)));
-        match data.is_some() || of_null {
+        match data.is_some() || allows_null {
             true => Ok(()),
             false => Err(ApprovalError::MissingAnswer(self.run.to_string(), self.path.to_string())),
         }
@@ -137,34 +137,34 @@ impl Approval {
 
     /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
     /// often: the same again is `Repeated` until the run has taken it. It never counts for a later question.
-    pub async fn answered(&self, data: Value) -> Result<(String, Request), ApprovalError> {
+    pub async fn build_answer_request(&self, data: Value) -> Result<(String, RunRequest), ApprovalError> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
-        Ok((id, Request::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data }))
+        Ok((id, RunRequest::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data }))
     }
 
     /// Checks the answer and leaves it for whoever has the run.
-    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, ApprovalError> {
-        let (id, wish) = self.answered(data.clone()).await?;
-        let answer = request(store, &self.run, &id, wish)?;
+    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<RequestOutcome, ApprovalError> {
+        let (id, signal) = self.build_answer_request(data.clone()).await?;
+        let answer = request(store, &self.run, &id, signal)?;
         self.check_repeat(store, &id, &data, answer)
     }
 
     /// What became of an answer, unless there was another one before that says otherwise.
-    pub fn check_repeat(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, ApprovalError> {
-        if answer != Answer::Duplicate {
+    pub fn check_repeat(&self, store: &dyn Store, id: &str, data: &Value, answer: RequestOutcome) -> Result<RequestOutcome, ApprovalError> {
+        if answer != RequestOutcome::Duplicate {
             return Ok(answer);
         }
         let waiting = store.inbox(&self.run, u32::MAX).map_err(RuntimeError::from)?;
         let first = waiting.iter().find(|row| &*row.request_id == id);
         let first = first.map(|row| codec::decode::<TickKind>(&row.body, "an answer")).transpose()?;
         match first {
-            Some(TickKind::AddEvent { payload, .. }) if payload != outside(data.clone()) => {
-                Err(ApprovalError::Contradicts(self.run.to_string(), self.path.to_string()))
+            Some(TickKind::AddEvent { payload, .. }) if payload != neutralize_references(data.clone()) => {
+                Err(ApprovalError::Conflict(self.run.to_string(), self.path.to_string()))
             }
             Some(_) => Ok(answer),
             // The run has it since, so the question is no longer open, as it is for whoever comes later.
-            None => Err(ApprovalError::Taken(self.run.to_string(), self.path.to_string())),
+            None => Err(ApprovalError::AlreadyAnswered(self.run.to_string(), self.path.to_string())),
         }
     }
 }

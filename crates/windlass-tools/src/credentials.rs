@@ -9,7 +9,7 @@ use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, parse_json};
 
 use crate::http::uri;
-use crate::input::{bad, plain_text};
+use crate::input::{bad_input, plain_text};
 use crate::secret::{Redactor, Secret};
 
 /// Where aliases are looked up.
@@ -48,7 +48,7 @@ impl Credential {
         }
         // The text is a secret: not even the parser's own words about it are safe to repeat.
         let value = parse_json(text).map_err(|error| {
-            bad(format!("the credential is no JSON (line {}, column {})", error.line, error.column))
+            bad_input(format!("the credential is no JSON (line {}, column {})", error.line, error.column))
         })?;
         Ok(Credential::from_map(value.as_map().unwrap_or(&Map::new())))
     }
@@ -69,13 +69,13 @@ impl Credential {
 
     /// For messages: the credential, and its alias if there is one.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases say it"))]
-    pub(crate) fn called(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
 
     /// It was found under an alias: whoever runs the engine has written it, not a definition.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases ask"))]
-    pub(crate) fn is_known(&self) -> bool {
+    pub(crate) fn is_configured(&self) -> bool {
         self.alias.is_some()
     }
 
@@ -122,14 +122,14 @@ pub(crate) fn resolve(auth: &Value, credentials: &dyn Credentials) -> Result<Cre
                 Some(alias) if is_reference => credentials.find(alias)?,
                 _ => return Ok(Credential::from_map(map)),
             };
-            Ok(found.or_type(map.get("type").and_then(Value::as_str)))
+            Ok(found.with_default_type(map.get("type").and_then(Value::as_str)))
         }
-        other => Err(bad(format!("`auth` is {}, not an alias", other.kind()))),
+        other => Err(bad_input(format!("`auth` is {}, not an alias", other.kind()))),
     }
 }
 
 impl Credential {
-    fn or_type(mut self, kind: Option<&str>) -> Credential {
+    fn with_default_type(mut self, kind: Option<&str>) -> Credential {
         if let Some(kind) = kind {
             self.fields.entry("type".to_owned()).or_insert_with(|| Secret::new(kind));
         }
@@ -193,7 +193,7 @@ pub fn auth_variable(alias: &str) -> String {
 mod tests {
     use super::*;
 
-    fn known() -> NamedCredentials {
+    fn test_credentials() -> NamedCredentials {
         NamedCredentials::new(|name| match name {
             "WINDLASS_AUTH_PG_MAIN" => Some("postgres://u:canary-1@h/db".to_owned()),
             "WINDLASS_AUTH_K8S" => Some(r#"{"data": {"db_host": "h", "db_password": "canary-2"}}"#.to_owned()),
@@ -204,29 +204,29 @@ mod tests {
 
     #[test]
     fn aliases_become_facts() {
-        assert_eq!(known().find("pg-main").unwrap().url(), Some("postgres://u:canary-1@h/db"));
-        let facts = known().find("k8s").unwrap();
+        assert_eq!(test_credentials().find("pg-main").unwrap().url(), Some("postgres://u:canary-1@h/db"));
+        let facts = test_credentials().find("k8s").unwrap();
         assert_eq!((facts.field(&["host"]), facts.field(&["password"])), (Some("h"), Some("canary-2")));
         let auth = parse_json(r#"{"type": "bearer", "credential": "k8s"}"#).unwrap();
-        assert_eq!(resolve(&auth, &known()).unwrap().field(&["type"]), Some("bearer"));
+        assert_eq!(resolve(&auth, &test_credentials()).unwrap().field(&["type"]), Some("bearer"));
     }
 
     #[test]
-    fn what_is_not_known_says_how_to_make_it_known() {
-        let error = known().find("other one").unwrap_err();
+    fn an_unknown_credential_error_says_how_to_define_it() {
+        let error = test_credentials().find("other one").unwrap_err();
         assert_eq!(&*error.code, "UnknownCredential");
         assert!(error.hint.unwrap().contains("WINDLASS_AUTH_OTHER_ONE"));
-        let explained = known().with_reasons(|variable| Some(format!("{variable} wants PGPW")));
+        let explained = test_credentials().with_reasons(|variable| Some(format!("{variable} wants PGPW")));
         let error = explained.find("other").unwrap_err();
         assert_eq!(&*error.message, "the credential `other` cannot be used: WINDLASS_AUTH_OTHER wants PGPW");
-        assert!(known().find("bad").unwrap_err().message.contains("the credential `bad` is no JSON"));
+        assert!(test_credentials().find("bad").unwrap_err().message.contains("the credential `bad` is no JSON"));
     }
 
     #[test]
     fn no_secret_is_shown() {
-        let all = format!("{:?} {:?}", known().find("pg-main"), known().find("bad"));
+        let all = format!("{:?} {:?}", test_credentials().find("pg-main"), test_credentials().find("bad"));
         assert!(!all.contains("canary"), "{all}");
-        assert_eq!(known().find("k8s").unwrap().redaction().redact_text("x canary-2"), "x ***");
-        assert_eq!(known().find("pg-main").unwrap().redaction().redact_text("x canary-1"), "x ***");
+        assert_eq!(test_credentials().find("k8s").unwrap().redaction().redact_text("x canary-2"), "x ***");
+        assert_eq!(test_credentials().find("pg-main").unwrap().redaction().redact_text("x canary-1"), "x ***");
     }
 }

@@ -43,12 +43,12 @@ struct Inner {
 impl EndpointTool {
     pub fn new(endpoint: Endpoint, http: HttpTool) -> EndpointTool {
         let redaction = Redactor::from_headers(&endpoint.headers).with_login(&endpoint.url);
-        let method = method(&endpoint.method);
+        let method = parse_method(&endpoint.method);
         EndpointTool(Arc::new(Inner { http, endpoint, method, redaction }))
     }
 }
 
-fn method(name: &str) -> Result<Method, ErrorInfo> {
+fn parse_method(name: &str) -> Result<Method, ErrorInfo> {
     let usable = Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes()).ok();
     usable.filter(|method| *method != Method::CONNECT).ok_or_else(|| {
         let message = "the endpoint's method in the settings is none";
@@ -66,7 +66,7 @@ impl Tool for EndpointTool {
 impl Inner {
     async fn run(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
         let endpoint = &self.endpoint;
-        let request = match call.goes_on {
+        let request = match call.is_continuation {
             true => self.poll(&call.input)?,
             false => ConfiguredRequest {
                 method: self.method.clone()?,
@@ -75,17 +75,17 @@ impl Inner {
                 redaction: &self.redaction,
                 body: Some(&call.input),
                 timeout: endpoint.timeout,
-                own_origin: false,
+                same_origin_only: false,
             },
         };
         let reply = self.http.send(call, &request).await;
         match reply.pending {
             Some(pending) => {
-                let own = pending.is_at(&endpoint.url)?;
+                let own = pending.is_same_origin(&endpoint.url)?;
                 let input = Value::object([("at", Value::from(pending.location()?)), ("own", own.into())]);
                 Ok(pending.outcome(Ok(input)))
             }
-            None => Ok(outcome(reply.outcome)),
+            None => Ok(endpoint_outcome(reply.outcome)),
         }
     }
 
@@ -98,12 +98,12 @@ impl Inner {
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
         let (redaction, timeout) = (&self.redaction, self.endpoint.timeout);
-        Ok(ConfiguredRequest { method: Method::GET, url, headers, redaction, body: None, timeout, own_origin: false })
+        Ok(ConfiguredRequest { method: Method::GET, url, headers, redaction, body: None, timeout, same_origin_only: false })
     }
 }
 
 /// A success is the body alone; a failure has the whole reply, as that of an http call.
-fn outcome(http: TaskOutcome) -> TaskOutcome {
+fn endpoint_outcome(http: TaskOutcome) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
     let body = output.get("body").cloned().unwrap_or_default();
     let output = if error.is_none() { body } else { output };

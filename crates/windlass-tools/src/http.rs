@@ -31,19 +31,19 @@ pub(crate) use call::REGISTRATION as CALL_REGISTRATION;
 
 use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
-use crate::registry::Registration;
-use client::Client;
+use crate::registry::ToolRegistration;
+use client::HttpClient;
 pub use stream::StreamedReply;
-pub use poll::{asking_at, wait_of};
-pub(crate) use reply::Reply;
+pub use poll::{follow_up_input, parse_retry_after};
+pub(crate) use reply::HttpToolReply;
 pub use request::ConfiguredRequest;
 pub use request::escaped_header;
 pub use request::is_secret_name;
-use request::{Request, Usual};
+use request::{HttpRequest, RequestDefaults};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
-    what: "Sends one HTTP request, follows redirects and accepted requests, gives the reply.",
+    description: "Sends one HTTP request, follows redirects and accepted requests, gives the reply.",
     inputs: &[
         required("uri", "text", "the address; `url` is the same"),
         field("method", "text", "GET if not given"),
@@ -69,7 +69,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
 
 /// What one engine allows its HTTP calls.
 #[derive(Clone, Debug)]
@@ -118,9 +118,9 @@ impl HttpOptions {
 pub struct HttpTool(Arc<Inner>);
 
 struct Inner {
-    client: Client,
+    client: HttpClient,
     options: HttpOptions,
-    usual: Usual,
+    defaults: RequestDefaults,
     max_reply_bytes: usize,
     default_timeout: Duration,
 }
@@ -128,8 +128,8 @@ struct Inner {
 impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
-            client: Client::new(options.outbound.clone(), options.connect_timeout),
-            usual: Usual { user_agent: escaped_header(&options.user_agent), max_redirects: options.max_redirects },
+            client: HttpClient::new(options.outbound.clone(), options.connect_timeout),
+            defaults: RequestDefaults { user_agent: escaped_header(&options.user_agent), max_redirects: options.max_redirects },
             max_reply_bytes: options.max_reply_bytes,
             default_timeout: options.default_timeout,
             options,
@@ -149,7 +149,7 @@ impl Tool for HttpTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
         Box::pin(async move {
-            let request = Request::from_call(&call, &inner.usual);
+            let request = HttpRequest::from_call(&call, &inner.defaults);
             let mut cancelled = call.cancelled.clone();
             let reply = inner.run(request, cancelled.wait()).await;
             match reply.pending {
@@ -164,56 +164,56 @@ impl HttpTool {
     /// One request whose reply the caller reads, as it comes: for protocols over HTTP. The rules on addresses hold;
     /// redirects are replies like any other. Whoever calls minds the time.
     pub async fn open(&self, request: hyper::Request<Bytes>) -> Result<Response<Incoming>, ErrorInfo> {
-        self.0.client.send(&Request::plain(request, &self.0.usual)?).await
+        self.0.client.send(&HttpRequest::from_hyper(request, &self.0.defaults)?).await
     }
 
     /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
     /// of it is without secrets.
-    pub(crate) async fn send(&self, call: &ToolCall, configured: &ConfiguredRequest<'_>) -> Reply {
-        let request = Request::configured(call, configured, &self.0.usual);
+    pub(crate) async fn send(&self, call: &ToolCall, configured: &ConfiguredRequest<'_>) -> HttpToolReply {
+        let request = HttpRequest::from_configured(call, configured, &self.0.defaults);
         let mut cancelled = call.cancelled.clone();
         let reply = self.0.run(request, cancelled.wait()).await;
-        Reply { outcome: configured.redaction.redact_outcome(reply.outcome), ..reply }
+        HttpToolReply { outcome: configured.redaction.redact_outcome(reply.outcome), ..reply }
     }
 }
 
 impl Inner {
     /// Sends the request unless `stop` comes first; gives up when the time is over.
-    async fn run(&self, request: Result<Request, ErrorInfo>, stop: impl Future<Output = ()>) -> Reply {
+    async fn run(&self, request: Result<HttpRequest, ErrorInfo>, stop: impl Future<Output = ()>) -> HttpToolReply {
         let request = match request {
             Ok(request) => request,
-            Err(error) => return Reply::none(error),
+            Err(error) => return HttpToolReply::from_error(error),
         };
         let (method, shown) = (request.method.clone(), request.uri.clone());
         let by_default = request.timeout.is_none();
         let limit = request.timeout.unwrap_or(self.default_timeout).to_std();
         tokio::select! {
             biased;
-            () = stop => Reply::none(failure::cancelled(&method, &shown)),
+            () = stop => HttpToolReply::from_error(failure::cancelled(&method, &shown)),
             reply = self.exchange(request) => reply,
-            () = tokio::time::sleep(limit) => Reply::none(failure::timeout(&method, &shown, limit, by_default)),
+            () = tokio::time::sleep(limit) => HttpToolReply::from_error(failure::timeout(&method, &shown, limit, by_default)),
         }
     }
 
-    async fn exchange(&self, request: Request) -> Reply {
+    async fn exchange(&self, request: HttpRequest) -> HttpToolReply {
         match self.follow(request).await {
             Ok((request, response)) => reply::read_reply(&request, response, &self.options).await,
-            Err(error) => Reply::none(error),
+            Err(error) => HttpToolReply::from_error(error),
         }
     }
 
     /// Goes where redirects lead. Every hop passes the same address check as the first request.
-    async fn follow(&self, mut request: Request) -> Result<(Request, Response<Incoming>), ErrorInfo> {
+    async fn follow(&self, mut request: HttpRequest) -> Result<(HttpRequest, Response<Incoming>), ErrorInfo> {
         let mut hops = 0;
         loop {
             let response = self.client.send(&request).await?;
             let Some(max) = request.max_redirects else { return Ok((request, response)) };
-            let Some(location) = redirect::location(&response) else { return Ok((request, response)) };
+            let Some(location) = redirect::redirect_target(&response) else { return Ok((request, response)) };
             if hops == max {
                 return Err(failure::too_many_redirects(&request, max));
             }
             hops += 1;
-            request = redirect::next(request, response.status(), &location)?;
+            request = redirect::follow(request, response.status(), &location)?;
         }
     }
 }

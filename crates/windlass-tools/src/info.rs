@@ -7,31 +7,31 @@ use crate::registry::registrations;
 pub struct ToolInfo {
     pub name: &'static str,
     /// One sentence.
-    pub what: &'static str,
-    pub inputs: &'static [Field],
-    pub outputs: &'static [Field],
+    pub description: &'static str,
+    pub inputs: &'static [ToolField],
+    pub outputs: &'static [ToolField],
     /// What errors it makes: kind and when.
     pub errors: &'static [(&'static str, &'static str)],
 }
 
 /// One field of an input or an output.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct ToolField {
     pub name: &'static str,
     /// `text`, `number`, `object`…; several with `|`.
     pub kind: &'static str,
     pub required: bool,
-    pub what: &'static str,
+    pub description: &'static str,
 }
 
 /// A field that may be left out.
-pub const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
-    Field { name, kind, required: false, what }
+pub const fn field(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
+    ToolField { name, kind, required: false, description: what: description }
 }
 
 /// A field that must be given.
-pub const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
-    Field { name, kind, required: true, what }
+pub const fn required(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
+    ToolField { name, kind, required: true, description: what: description }
 }
 
 /// The tools of this crate that this build has, by name.
@@ -51,9 +51,9 @@ mod tests {
         let infos = tool_infos();
         assert!(infos.windows(2).all(|pair| pair[0].name < pair[1].name));
         for info in infos {
-            assert!(!info.what.is_empty() && !info.inputs.is_empty() && !info.outputs.is_empty(), "{}", info.name);
+            assert!(!info.description.is_empty() && !info.inputs.is_empty() && !info.outputs.is_empty(), "{}", info.name);
             for field in info.inputs.iter().chain(info.outputs) {
-                assert!(!field.name.is_empty() && !field.kind.is_empty() && !field.what.is_empty(), "{}", info.name);
+                assert!(!field.name.is_empty() && !field.kind.is_empty() && !field.description.is_empty(), "{}", info.name);
             }
         }
     }

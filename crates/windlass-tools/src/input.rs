@@ -9,24 +9,24 @@ use windlass_value::{Duration, Map, Value, to_json};
 
 /// The fields of one call. A field that is null counts as not given.
 #[derive(Clone, Copy)]
-pub(crate) struct Input<'a> {
+pub(crate) struct ToolInput<'a> {
     tool: &'static str,
     map: &'a Map,
 }
 
-impl<'a> Input<'a> {
-    pub(crate) fn of(tool: &'static str, value: &'a Value) -> Result<Input<'a>, ErrorInfo> {
-        let problem = || bad(format!("the input of `{tool}` is {}, not an object", value.kind()));
-        value.as_map().map(|map| Input { tool, map }).ok_or_else(problem)
+impl<'a> ToolInput<'a> {
+    pub(crate) fn parse(tool: &'static str, value: &'a Value) -> Result<ToolInput<'a>, ErrorInfo> {
+        let problem = || bad_input(format!("the input of `{tool}` is {}, not an object", value.kind()));
+        value.as_map().map(|map| ToolInput { tool, map }).ok_or_else(problem)
     }
 
-    pub(crate) fn given(&self, name: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
     /// The first of several spellings that is there.
-    pub(crate) fn first(&self, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
-        names.iter().find_map(|name| self.given(name).map(|value| (*name, value)))
+    pub(crate) fn first_of(&self, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+        names.iter().find_map(|name| self.get(name).map(|value| (*name, value)))
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, ErrorInfo> {
@@ -44,33 +44,33 @@ impl<'a> Input<'a> {
     fn typed<T>(
         &self,
         name: &str,
-        wanted: &str,
+        expected: &str,
         cast: impl FnOnce(&'a Value) -> Option<T>,
     ) -> Result<Option<T>, ErrorInfo> {
-        let Some(value) = self.given(name) else { return Ok(None) };
-        let problem = || bad(format!("`{name}` of `{}` is {}, not {wanted}", self.tool, value.kind()));
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let problem = || bad_input(format!("`{name}` of `{}` is {}, not {expected}", self.tool, value.kind()));
         cast(value).map(Some).ok_or_else(problem)
     }
 
     /// How long the call may take: what its input says, what its task says, whichever ends first.
-    pub(crate) fn limit(&self, call: &ToolCall, default: Duration) -> Result<StdDuration, ErrorInfo> {
-        let own = self.given("timeout").map(span).transpose()?;
+    pub(crate) fn time_limit(&self, call: &ToolCall, default: Duration) -> Result<StdDuration, ErrorInfo> {
+        let own = self.get("timeout").map(parse_duration).transpose()?;
         Ok(own.into_iter().chain(call.timeout).min().unwrap_or(default).to_std())
     }
 }
 
 /// A span of time: seconds as a number or text, or `PT30S`.
-pub(crate) fn span(value: &Value) -> Result<Duration, ErrorInfo> {
+pub(crate) fn parse_duration(value: &Value) -> Result<Duration, ErrorInfo> {
     let seconds = |seconds: f64| Duration((seconds * 1e6) as u64);
     let span = match value {
         Value::Str(text) => Duration::parse_iso(text).or_else(|| text.trim().parse().ok().map(seconds)),
         value => value.as_f64().map(seconds),
     };
-    let problem = || bad("`timeout` is no span of time").hint("give seconds, or `PT30S`; more than zero");
+    let problem = || bad_input("`timeout` is no span of time").hint("give seconds, or `PT30S`; more than zero");
     span.filter(|span| *span > Duration::ZERO).ok_or_else(problem)
 }
 
-pub(crate) fn bad(message: impl Into<String>) -> ErrorInfo {
+pub(crate) fn bad_input(message: impl Into<String>) -> ErrorInfo {
     ErrorInfo::new("BadInput", "input", message.into())
 }
 

@@ -50,17 +50,17 @@ pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use secret_boundary::{SecretBoundary, SealOutcome, SecretSealer};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
-    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, asking_at, escaped_header, is_secret_name,
-    wait_of,
+    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, follow_up_input, escaped_header, is_secret_name,
+    parse_retry_after,
 };
-pub use info::{Field, ToolInfo, field, required, tool_infos};
+pub use info::{ToolField, ToolInfo, field, required, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
 pub use outbound::Outbound;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresTool};
 #[cfg(feature = "process")]
-pub use process::{Group as ProcessGroup, environment as basic_environment};
+pub use process::{ProcessGroup as ProcessGroup, basic_environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
 pub use secret::{Redactor, Secret};

@@ -4,8 +4,8 @@
 //! choose the model and what it is asked, nothing else. The key is in no error, output or debug text, even if the service
 //! repeats it.
 
-mod answer;
-mod question;
+mod reply;
+mod request;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::secret::{Redactor, Secret};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "model",
-    what: "Asks a language model that the settings name.",
+    description: "Asks a language model that the settings name.",
     inputs: &[
         field("prompt", "any", "what is asked; no text is JSON"),
         field("systemPrompt", "text", "what the model is told first"),
@@ -79,7 +79,7 @@ struct Inner {
 
 impl ModelTool {
     pub fn new(options: ModelOptions, http: HttpTool) -> ModelTool {
-        let service = service(&options);
+        let service = resolve_service(&options);
         let headers = service.as_ref().map(|(_, headers)| headers.as_slice()).unwrap_or_default();
         let url = service.as_ref().map(|(url, _)| url.as_str()).unwrap_or_default();
         let redaction = Redactor::from_headers(headers).with_login(url);
@@ -97,7 +97,7 @@ impl Tool for ModelTool {
 
 impl Inner {
     async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-        let question = question::from_input(&call.input, self.default_model.as_deref())?;
+        let question = request::from_input(&call.input, self.default_model.as_deref())?;
         let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
         let request = ConfiguredRequest {
             method: Method::POST,
@@ -106,14 +106,14 @@ impl Inner {
             redaction: &self.redaction,
             body: Some(&question),
             timeout: Some(self.timeout),
-            own_origin: true,
+            same_origin_only: true,
         };
         let reply = self.http.send(call, &request).await;
-        Ok(answer::outcome(reply.outcome))
+        Ok(reply::model_outcome(reply.outcome))
     }
 }
 
-fn service(options: &ModelOptions) -> Result<(String, Vec<(String, Secret)>), ErrorInfo> {
+fn resolve_service(options: &ModelOptions) -> Result<(String, Vec<(String, Secret)>), ErrorInfo> {
     let base = options.base_url.as_deref().map(str::trim).filter(|base| !base.is_empty());
     let base = base.ok_or_else(|| {
         let hint = "set OPENAI_API_KEY, or give `base_url` under `[model]` in windlass.toml";

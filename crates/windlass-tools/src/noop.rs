@@ -7,17 +7,17 @@ use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
 use crate::info::{ToolInfo, field};
-use crate::registry::Registration;
+use crate::registry::ToolRegistration;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "noop",
-    what: "Does nothing.",
+    description: "Does nothing.",
     inputs: &[field("(anything)", "any", "what it gives back")],
     outputs: &[field("(the same)", "any", "its input")],
     errors: &[],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration { info: &INFO, build: |_| Arc::new(NoopTool) };
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration { info: &INFO, build: |_| Arc::new(NoopTool) };
 
 /// Gives its input back at once. Benchmarks use it to see what the engine alone costs.
 #[derive(Clone, Copy, Default)]

@@ -19,7 +19,7 @@ use windlass_core::ErrorInfo;
 
 use crate::http::uri;
 use host::Host;
-pub use rule::{BadRule, Range, OutboundRule};
+pub use rule::{InvalidOutboundRule, AddressRange, OutboundRule};
 
 /// Finds the addresses of a name.
 pub trait Resolver: Send + Sync {
@@ -27,9 +27,9 @@ pub trait Resolver: Send + Sync {
 }
 
 /// The resolver of this machine.
-struct Machine;
+struct SystemResolver;
 
-impl Resolver for Machine {
+impl Resolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
         Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
     }
@@ -76,10 +76,10 @@ impl Outbound {
 
     fn with_policy(open: bool) -> Outbound {
         let (allow, deny, trusted) = (Vec::new(), Vec::new(), Vec::new());
-        Outbound(Arc::new(Policy { open, allow, deny, trusted, section: None, resolver: Arc::new(Machine) }))
+        Outbound(Arc::new(Policy { open, allow, deny, trusted, section: None, resolver: Arc::new(SystemResolver) }))
     }
 
-    fn changed(&self, change: impl FnOnce(&mut Policy)) -> Outbound {
+    fn with_change(&self, change: impl FnOnce(&mut Policy)) -> Outbound {
         let mut policy = Policy::clone(&self.0);
         change(&mut policy);
         Outbound(Arc::new(policy))
@@ -88,7 +88,7 @@ impl Outbound {
     /// With exceptions: what is denied is denied, whatever else allows it. `section` is where people write them.
     #[must_use]
     pub fn with_rules(&self, allow: Vec<OutboundRule>, deny: Vec<OutboundRule>, section: &'static str) -> Outbound {
-        self.changed(|policy| {
+        self.with_change(|policy| {
             policy.allow = allow;
             policy.deny = deny;
             policy.section = Some(section);
@@ -97,20 +97,20 @@ impl Outbound {
 
     #[must_use]
     pub fn with_resolver(&self, resolver: impl Resolver + 'static) -> Outbound {
-        self.changed(|policy| policy.resolver = Arc::new(resolver))
+        self.with_change(|policy| policy.resolver = Arc::new(resolver))
     }
 
     /// With the origins of these URLs, which the operator has chosen and not a definition. What is denied stays so.
     #[must_use]
     pub(crate) fn with_trusted_urls<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
         let origins = urls.into_iter().filter_map(uri::host_and_port);
-        self.changed(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| OutboundRule::of_place(&host, port))))
+        self.with_change(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| OutboundRule::for_host(&host, port))))
     }
 
     /// With this place, which the operator has chosen.
     #[must_use]
     pub fn with_trusted_host(&self, host: &str, port: u16) -> Outbound {
-        self.changed(|policy| policy.trusted.extend(OutboundRule::of_place(host, port)))
+        self.with_change(|policy| policy.trusted.extend(OutboundRule::for_host(host, port)))
     }
 
     /// Every address may be connected to, and nothing is denied: no name need be resolved to know that.
@@ -120,7 +120,7 @@ impl Outbound {
 
     /// The addresses of a host that may be connected to, all of them found by one resolution.
     pub(crate) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let parsed = match Host::of(host) {
+        let parsed = match Host::parse(host) {
             Some(parsed) => parsed,
             // As the machine understands it, where everything may be called anyway.
             None if self.is_open() => Host::Name(host.to_owned()),
@@ -144,14 +144,14 @@ impl Outbound {
         Ok(passed.into_iter().map(|(address, _)| SocketAddr::new(address, port)).collect())
     }
 
-    fn refusal(&self, host: &str, port: u16, address: Option<IpAddr>, why: RefusalReason) -> OutboundRefusal {
+    fn refusal(&self, host: &str, port: u16, address: Option<IpAddr>, reason: RefusalReason) -> OutboundRefusal {
         let shown = host.chars().filter(|c| !c.is_control()).take(200).collect();
-        OutboundRefusal { host: shown, port, address, why, section: self.0.section }
+        OutboundRefusal { host: shown, port, address, reason: why: reason, section: self.0.section }
     }
 
     /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
-    pub fn check_file(&self, place: &str) -> Option<OutboundRefusal> {
-        (!self.is_open()).then(|| self.refusal(place, 0, None, RefusalReason::File))
+    pub fn check_file(&self, path: &str) -> Option<OutboundRefusal> {
+        (!self.is_open()).then(|| self.refusal(path, 0, None, RefusalReason::File))
     }
 }
 
@@ -159,16 +159,16 @@ impl Policy {
     /// Why an address is refused; none if it is not.
     fn check(&self, host: &Host, port: u16, address: IpAddr) -> Option<RefusalReason> {
         let address = address.to_canonical();
-        let disguised = address::disguised(address).map(IpAddr::V4);
+        let embedded = address::embedded_ipv4(address).map(IpAddr::V4);
         let denies = |rule: &OutboundRule| {
             rule.covers_name(host, port)
                 || rule.covers(address, port)
-                || disguised.is_some_and(|inner| rule.covers(inner, port))
+                || embedded.is_some_and(|inner| rule.covers(inner, port))
         };
         if self.deny.iter().any(denies) {
             return Some(RefusalReason::Denied);
         }
-        let kind = address::kind(address).filter(|_| !self.open)?;
+        let kind = address::classify(address).filter(|_| !self.open)?;
         let allowed = || self.allow.iter().chain(&self.trusted);
         let by_address = allowed().any(|rule| rule.covers(address, port));
         // Whoever answers for a name must not get at what a machine is told about itself.
@@ -179,7 +179,7 @@ impl Policy {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RefusalReason {
-    NotPublic(address::Kind),
+    NotPublic(address::AddressKind),
     Denied,
     Spelling,
     File,
@@ -191,7 +191,7 @@ pub struct OutboundRefusal {
     host: String,
     port: u16,
     address: Option<IpAddr>,
-    why: RefusalReason,
+    reason: RefusalReason,
     section: Option<&'static str>,
 }
 
@@ -199,17 +199,17 @@ impl fmt::Display for OutboundRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         let literal = self.address.is_some_and(|address| host.trim_matches(['[', ']']) == address.to_string());
-        let place = match self.address.filter(|_| !literal) {
+        let location = match self.address.filter(|_| !literal) {
             Some(address) => format!("`{host}` leads to {address}"),
             None => format!("`{host}`"),
         };
-        match self.why {
-            RefusalReason::NotPublic(kind) if literal => write!(f, "{place} is not public: it is {kind}"),
-            RefusalReason::NotPublic(kind) => write!(f, "{place}, which is not public: it is {kind}"),
-            RefusalReason::Denied if literal => write!(f, "{place} is denied"),
-            RefusalReason::Denied => write!(f, "{place}, which is denied"),
-            RefusalReason::Spelling => write!(f, "{place} is neither a host name nor an address in its usual spelling"),
-            RefusalReason::File => write!(f, "{place} is a file of this machine, and not public"),
+        match self.reason {
+            RefusalReason::NotPublic(kind) if literal => write!(f, "{location} is not public: it is {kind}"),
+            RefusalReason::NotPublic(kind) => write!(f, "{location}, which is not public: it is {kind}"),
+            RefusalReason::Denied if literal => write!(f, "{location} is denied"),
+            RefusalReason::Denied => write!(f, "{location}, which is denied"),
+            RefusalReason::Spelling => write!(f, "{location} is neither a host name nor an address in its usual spelling"),
+            RefusalReason::File => write!(f, "{location} is a file of this machine, and not public"),
         }
     }
 }
@@ -218,12 +218,12 @@ impl std::error::Error for OutboundRefusal {}
 
 impl OutboundRefusal {
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases connect in a way of their own"))]
-    pub(crate) fn of(error: &io::Error) -> Option<&OutboundRefusal> {
+    pub(crate) fn from_io_error(error: &io::Error) -> Option<&OutboundRefusal> {
         error.get_ref()?.downcast_ref()
     }
 
     /// Somewhere in the causes of an error.
-    pub(crate) fn among<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a OutboundRefusal> {
+    pub(crate) fn find_in<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a OutboundRefusal> {
         links.iter().find_map(|link| link.downcast_ref::<OutboundRefusal>())
     }
 
@@ -233,7 +233,7 @@ impl OutboundRefusal {
     }
 
     fn hint(&self) -> String {
-        match (self.why, self.section) {
+        match (self.reason, self.section) {
             (RefusalReason::Spelling, _) => {
                 "write an address as 192.0.2.1 or [2001:db8::1], a name with letters, digits and hyphens".to_owned()
             }
@@ -248,7 +248,7 @@ impl OutboundRefusal {
 
     /// The narrowest rule that allows it.
     fn rule(&self) -> String {
-        match (self.why, self.address) {
+        match (self.reason, self.address) {
             (RefusalReason::NotPublic(kind), Some(address)) if !kind.can_be_allowed_by_name() || self.host.contains(':') => {
                 SocketAddr::new(address, self.port).to_string()
             }

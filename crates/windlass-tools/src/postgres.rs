@@ -18,18 +18,18 @@ use windlass_value::{Duration, Value};
 
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, run_with_limit};
+use crate::input::{ToolInput, run_with_limit};
 use crate::outbound::Outbound;
-use crate::registry::Registration;
+use crate::registry::ToolRegistration;
 use crate::secret::Redactor;
-use crate::sql::script::{self, Piece};
-use crate::sql::{self, OUTPUTS, Table, is_alone_in};
-use failure::Failure;
-use pool::{Busy, PendingCancel, Connection, Pools};
+use crate::sql::script::{self, ScriptStatement};
+use crate::sql::{self, OUTPUTS, StatementResult, is_sole_in_operand};
+use failure::PgFailure;
+use pool::{BusyConnection, PendingCancel, PgConnection, PgPools};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "postgres",
-    what: "Runs SQL statements over a Postgres database, all of a call in one transaction.",
+    description: "Runs SQL statements over a Postgres database, all of a call in one transaction.",
     inputs: &[
         field("auth", "text | object", "the alias of a credential: `postgres` if not given"),
         required("statements", "array", "{sql, params}; params are the values of $1, $2, …, typed by the statement"),
@@ -46,7 +46,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
     build: |setup| {
         let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::from_limits(setup.limits) };
@@ -93,7 +93,7 @@ pub struct PostgresTool(Arc<Inner>);
 struct Inner {
     credentials: Arc<dyn Credentials>,
     options: PostgresOptions,
-    pools: Pools,
+    pools: PgPools,
 }
 
 /// The alias of statements that name none.
@@ -101,7 +101,7 @@ const DEFAULT_ALIAS: &str = "postgres";
 
 impl PostgresTool {
     pub fn new(credentials: Arc<dyn Credentials>, options: PostgresOptions) -> PostgresTool {
-        PostgresTool(Arc::new(Inner { credentials, options, pools: Pools::default() }))
+        PostgresTool(Arc::new(Inner { credentials, options, pools: PgPools::default() }))
     }
 }
 
@@ -115,38 +115,38 @@ impl Tool for PostgresTool {
 impl Inner {
     async fn run(&self, call: &ToolCall) -> TaskOutcome {
         let done = async {
-            let input = Input::of("postgres", &call.input)?;
+            let input = ToolInput::parse("postgres", &call.input)?;
             let default = Value::from(DEFAULT_ALIAS);
-            let facts = resolve(input.given("auth").unwrap_or(&default), &*self.credentials)?;
+            let facts = resolve(input.get("auth").unwrap_or(&default), &*self.credentials)?;
             self.run_with(call, &input, &facts).await.map_err(|failure| failure.redacted(&facts.redaction()))
         };
         match done.await {
-            Ok(result) => failure::success(TaskOutcome::success(result)),
+            Ok(result) => failure::success_with_facts(TaskOutcome::success(result)),
             Err(failure) => failure.outcome(),
         }
     }
 
-    async fn run_with(&self, call: &ToolCall, input: &Input<'_>, facts: &Credential) -> Result<Value, Failure> {
-        let limit = input.limit(call, self.options.default_timeout)?;
+    async fn run_with(&self, call: &ToolCall, input: &ToolInput<'_>, facts: &Credential) -> Result<Value, PgFailure> {
+        let limit = input.time_limit(call, self.options.default_timeout)?;
         let mut pieces = Vec::new();
         for entry in sql::entries(input)? {
-            pieces.extend(script::pieces(entry.sql, &entry.params)?);
+            pieces.extend(script::split_statements(entry.sql, &entry.params)?);
         }
-        let pool = self.pools.of(facts, &self.options)?;
+        let pool = self.pools.pool_for(facts, &self.options)?;
         let cancelling = PendingCancel::default();
         let tables = run_with_limit(call, limit, async {
             let mut busy = pool.take(&cancelling).await?;
-            let mut done = run_pieces(&mut busy, &pieces, self.options.max_result_bytes).await;
+            let mut done = run_statements(&mut busy, &pieces, self.options.max_result_bytes).await;
             // Nothing has been done in either case: a second try is the first.
-            let lost = done.as_ref().is_err_and(Failure::is_lost) && busy.is_stale();
+            let lost = done.as_ref().is_err_and(PgFailure::is_lost) && busy.is_stale();
             if lost {
-                busy = pool.fresh(busy).await?;
+                busy = pool.reconnect(busy).await?;
             }
-            if lost || done.as_ref().is_err_and(Failure::is_stale_plan) && !makes_transactions(&pieces) {
-                done = run_pieces(&mut busy, &pieces, self.options.max_result_bytes).await;
+            if lost || done.as_ref().is_err_and(PgFailure::is_stale_plan) && !runs_outside_transaction(&pieces) {
+                done = run_statements(&mut busy, &pieces, self.options.max_result_bytes).await;
             }
-            let usable = done.as_ref().err().is_none_or(Failure::spares_connection);
-            busy.finish(usable && !pieces.iter().any(Piece::leaves_traces));
+            let usable = done.as_ref().err().is_none_or(PgFailure::leaves_connection_usable);
+            busy.finish(usable && !pieces.iter().any(ScriptStatement::changes_session_state));
             done
         });
         let tables = match tables.await {
@@ -156,25 +156,25 @@ impl Inner {
                 return Err(stopped.error("the statement").into());
             }
         };
-        Ok(sql::result(tables, sql::is_numbered(input)))
+        Ok(sql::build_output(tables, sql::wants_numbered(input)))
     }
 }
 
 /// They begin and end their transactions themselves, or cannot be in one.
-fn makes_transactions(pieces: &[Piece<'_>]) -> bool {
-    pieces.iter().any(Piece::needs_no_transaction)
+fn runs_outside_transaction(pieces: &[ScriptStatement<'_>]) -> bool {
+    pieces.iter().any(ScriptStatement::runs_outside_transaction)
 }
 
 /// Several statements are one transaction, unless they make their own.
-async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], max_bytes: usize) -> Result<Vec<Table>, Failure> {
+async fn run_statements(busy: &mut BusyConnection, pieces: &[ScriptStatement<'_>], max_bytes: usize) -> Result<Vec<StatementResult>, PgFailure> {
     let connection = busy.running()?;
-    let together = pieces.len() > 1 && !makes_transactions(pieces);
+    let together = pieces.len() > 1 && !runs_outside_transaction(pieces);
     if together {
         connection.client.batch_execute("BEGIN").await?;
     }
     let mut tables = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        match run_piece(connection, piece, together, max_bytes).await {
+        match run_statement(connection, piece, together, max_bytes).await {
             Ok(table) => tables.push(table),
             Err(failure) => {
                 if together {
@@ -191,65 +191,65 @@ async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], max_bytes: usize) -> 
     Ok(tables)
 }
 
-async fn run_piece(
-    connection: &mut Connection,
-    piece: &Piece<'_>,
+async fn run_statement(
+    connection: &mut PgConnection,
+    piece: &ScriptStatement<'_>,
     together: bool,
     max_bytes: usize,
-) -> Result<Table, Failure> {
+) -> Result<StatementResult, PgFailure> {
     // A statement that cannot be prepared ends the transaction, unless there is a point to go back to.
-    let guarded = together && !piece.params.is_empty() && !connection.knows(&piece.sql);
+    let guarded = together && !piece.params.is_empty() && !connection.has_prepared(&piece.sql);
     if guarded {
-        connection.client.batch_execute(&format!("SAVEPOINT {UNTYPED}")).await?;
+        connection.client.batch_execute(&format!("SAVEPOINT {SAVEPOINT}")).await?;
     }
-    let prepared = match connection.prepare(&piece.sql, piece.keeps_plan()).await {
+    let prepared = match connection.prepare(&piece.sql, piece.has_cacheable_plan()).await {
         Err(failure) if failure.has_code("42P18") => typed_by_values(connection, piece, failure, guarded).await?,
         prepared => prepared?,
     };
     if guarded {
-        connection.client.batch_execute(&format!("RELEASE SAVEPOINT {UNTYPED}")).await?;
+        connection.client.batch_execute(&format!("RELEASE SAVEPOINT {SAVEPOINT}")).await?;
     }
     let types = prepared.statement.params();
     if types.len() != piece.params.len() {
         let message = format!("the statement has {} parameters, but {} values", types.len(), piece.params.len());
-        return Err(crate::input::bad(message).into());
+        return Err(crate::input::bad_input(message).into());
     }
     let values = piece.params.iter().zip(types).enumerate();
     let bound = values.map(|(index, (value, kind))| {
-        let alone = matches!(value, Value::List(_)) && is_alone_in(&piece.sql, &format!("${}", index + 1));
-        bind::bind(value, kind, piece.number(index), alone)
+        let alone = matches!(value, Value::List(_)) && is_sole_in_operand(&piece.sql, &format!("${}", index + 1));
+        bind::bind(value, kind, piece.original_number(index), alone)
     });
     let bound = bound.collect::<Result<Vec<_>, ErrorInfo>>()?;
     connection.has_run = true;
     let rows = connection.client.query_raw(&prepared.statement, bound).await;
     let table = match rows {
-        Ok(rows) => rows::read(rows, &prepared, max_bytes).await,
+        Ok(rows) => rows::read_rows(rows, &prepared, max_bytes).await,
         Err(error) => Err(error.into()),
     };
-    if table.as_ref().is_err_and(Failure::is_stale_plan) {
+    if table.as_ref().is_err_and(PgFailure::is_stale_plan) {
         connection.forget(&piece.sql);
     }
     table
 }
 
 /// Where a transaction goes back to when the types of a statement's values are not clear.
-const UNTYPED: &str = "windlass_untyped";
+const SAVEPOINT: &str = "windlass_untyped";
 
 /// Where a parameter could be of any type, it is of the type that its value has.
 async fn typed_by_values(
-    connection: &mut Connection,
-    piece: &Piece<'_>,
-    failure: Failure,
+    connection: &mut PgConnection,
+    piece: &ScriptStatement<'_>,
+    failure: PgFailure,
     guarded: bool,
-) -> Result<Arc<pool::Prepared>, Failure> {
+) -> Result<Arc<pool::PreparedStatement>, PgFailure> {
     let mut types = vec![Type::UNKNOWN; piece.params.len()];
     let mut failure = failure;
     for _ in 0..piece.params.len() {
         let number = failure.parameter_in_message().filter(|number| *number <= types.len());
-        let Some(place) = number.and_then(|number| number.checked_sub(1)) else { break };
-        types[place] = bind::natural_type(&piece.params[place]);
+        let Some(index) = number.and_then(|number| number.checked_sub(1)) else { break };
+        types[index] = bind::natural_type(&piece.params[index]);
         if guarded {
-            connection.client.batch_execute(&format!("ROLLBACK TO SAVEPOINT {UNTYPED}")).await?;
+            connection.client.batch_execute(&format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")).await?;
         }
         match connection.prepare_typed(&piece.sql, &types).await {
             Err(next) if next.has_code("42P18") => failure = next,
@@ -259,8 +259,8 @@ async fn typed_by_values(
     Err(failure)
 }
 
-impl Failure {
-    fn redacted(self, secrets: &Redactor) -> Failure {
+impl PgFailure {
+    fn redacted(self, secrets: &Redactor) -> PgFailure {
         self.map_text(|text| secrets.redact_text(text))
     }
 }

@@ -1,6 +1,6 @@
 //! Programs that tools start: each in a process group of its own, so that all it has started ends with it.
 
-mod warden;
+mod reaper;
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use crate::secret::call_redaction;
 
 /// What a program usually needs of an environment.
-pub fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+pub fn basic_environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
     let mut env: Vec<(String, String)> = found.collect();
     if !env.iter().any(|(name, _)| name == "PATH") {
@@ -22,26 +22,26 @@ pub fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, Stri
 
 /// A running program and all that it has started. When this is dropped before [`Group::is_over`], all of it is killed;
 /// also if this process is killed.
-pub struct Group {
+pub struct ProcessGroup {
     pub child: Child,
     group: Option<Pid>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts it, with pipes for input, output and errors.
-    pub(crate) fn start(mut command: Command) -> std::io::Result<Group> {
+    pub(crate) fn spawn_piped(mut command: Command) -> std::io::Result<ProcessGroup> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Group::start_as_it_is(command)
+        ProcessGroup::spawn(command)
     }
 
     /// Starts it with the input, output and errors that the command says.
-    pub fn start_as_it_is(mut command: Command) -> std::io::Result<Group> {
-        warden::prepares();
-        let started = command.process_group(0).kill_on_drop(true).env(warden::MARK, warden::mark()).spawn();
+    pub fn spawn(mut command: Command) -> std::io::Result<ProcessGroup> {
+        reaper::announce_start();
+        let started = command.process_group(0).kill_on_drop(true).env(reaper::MARK_VARIABLE, reaper::mark_value()).spawn();
         let number = |child: &Child| child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = started.as_ref().ok().and_then(number);
-        warden::begins(group);
-        Ok(Group { child: started?, group })
+        reaper::report_started(group);
+        Ok(ProcessGroup { child: started?, group })
     }
 
     /// Ends it and all that it has started.
@@ -49,19 +49,19 @@ impl Group {
         if let Some(group) = self.group.take() {
             // It may just have ended.
             let _ = kill_process_group(group, Signal::KILL);
-            warden::ends(group);
+            reaper::report_ended(group);
         }
     }
 
     /// It has ended, and nothing that it started holds its output any more: its number may belong to others by now.
-    pub fn is_over(&mut self) {
+    pub fn mark_ended(&mut self) {
         if let Some(group) = self.group.take() {
-            warden::ends(group);
+            reaper::report_ended(group);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -69,24 +69,24 @@ impl Drop for Group {
 
 /// What was read of a stream, up to a limit. What comes after is read and forgotten, so that the program can go on.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct StreamCapture {
     bytes: Vec<u8>,
-    pub(crate) cut: bool,
+    pub(crate) truncated: bool,
 }
 
-impl Kept {
+impl StreamCapture {
     pub(crate) async fn read(&mut self, mut from: impl AsyncRead + Unpin, max: usize) {
         let mut buffer = [0; 8192];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             let room = max.saturating_sub(self.bytes.len());
             self.bytes.extend_from_slice(&buffer[..count.min(room)]);
-            self.cut |= count > room;
+            self.truncated |= count > room;
         }
     }
 
     /// Without the secrets of the call.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
-        if self.cut { call_redaction().redact_truncated_end(&text) } else { call_redaction().redact_text(&text) }
+        if self.truncated { call_redaction().redact_truncated_end(&text) } else { call_redaction().redact_text(&text) }
     }
 }

@@ -13,15 +13,15 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Value};
 
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, bad, run_with_limit};
-use crate::process::environment;
-use crate::registry::Registration;
+use crate::input::{ToolInput, bad_input, run_with_limit};
+use crate::process::basic_environment;
+use crate::registry::ToolRegistration;
 use crate::secret::call_redaction;
-use pool::{Broken, Pool};
+use pool::{InterpreterError, InterpreterPool};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "python",
-    what: "Runs Python code with the python3 of this machine, in an interpreter that is kept warm.",
+    description: "Runs Python code with the python3 of this machine, in an interpreter that is kept warm.",
     inputs: &[
         required("code", "text", "assigns `result`, returns, has `def main(...)`, or is one expression"),
         field("args", "object", "values, each a variable of the code; all together as `input_data`"),
@@ -40,7 +40,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
     build: |setup| setup.with_sealed_inputs(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment))),
 };
@@ -79,7 +79,7 @@ impl PythonOptions {
         let cores = || std::thread::available_parallelism().map_or(2, usize::from);
         PythonOptions {
             program: "python3".to_owned(),
-            env: environment(lookup),
+            env: basic_environment(lookup),
             max_interpreters: match limits.max_python_interpreters {
                 0 => cores(),
                 count => count,
@@ -95,11 +95,11 @@ impl PythonOptions {
 
 /// Runs Python code. Clones share their interpreters.
 #[derive(Clone)]
-pub struct PythonTool(Arc<Pool>);
+pub struct PythonTool(Arc<InterpreterPool>);
 
 impl PythonTool {
     pub fn new(options: PythonOptions) -> PythonTool {
-        PythonTool(Arc::new(Pool::new(options)))
+        PythonTool(Arc::new(InterpreterPool::new(options)))
     }
 }
 
@@ -108,41 +108,41 @@ impl Tool for PythonTool {
         let pool = self.0.clone();
         Box::pin(async move {
             let outcome = run(&pool, &call).await.unwrap_or_else(TaskOutcome::failure);
-            if outcome.facts.is_null() { protocol::with_no_exception(outcome) } else { outcome }
+            if outcome.facts.is_null() { protocol::with_empty_facts(outcome) } else { outcome }
         })
     }
 }
 
-async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-    let input = Input::of("python", &call.input)?;
+async fn run(pool: &InterpreterPool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+    let input = ToolInput::parse("python", &call.input)?;
     let code = input.text("code")?.filter(|code| !code.trim().is_empty());
-    let code = code.ok_or_else(|| bad("`python` has no `code` to run"))?;
-    let limit = input.limit(call, pool.options.default_timeout)?;
+    let code = code.ok_or_else(|| bad_input("`python` has no `code` to run"))?;
+    let limit = input.time_limit(call, pool.options.default_timeout)?;
     let mark = protocol::CallToken::new();
     let request = protocol::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
-    match run_with_limit(call, limit, pool.ask(&mark, request)).await {
+    match run_with_limit(call, limit, pool.call(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
-        Ok(Ok(line)) => protocol::outcome(&line),
-        Ok(Err(broken)) => Err(pool_error(pool, broken)),
+        Ok(Ok(line)) => protocol::parse_reply(&line),
+        Ok(Err(broken)) => Err(interpreter_error_info(pool, broken)),
     }
 }
 
-fn pool_error(pool: &Pool, broken: Broken) -> ErrorInfo {
+fn interpreter_error_info(pool: &InterpreterPool, broken: InterpreterError) -> ErrorInfo {
     let program = &pool.options.program;
     match broken {
-        Broken::CannotStart(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        InterpreterError::CannotStart(error) if error.kind() == std::io::ErrorKind::NotFound => {
             ErrorInfo::new("NoPython", "python", format!("there is no program `{program}` on this machine's PATH"))
                 .hint("install Python 3.10 or later: `apt-get install python3`, `dnf install python3`, python.org")
         }
-        Broken::CannotStart(error) => {
+        InterpreterError::CannotStart(error) => {
             ErrorInfo::new("NoPython", "python", format!("`{program}` cannot be started: {error}"))
         }
-        Broken::Strayed => {
+        InterpreterError::UnexpectedOutput => {
             let message = "the interpreter sent something else than the answer to this call, and was killed";
             ErrorInfo::new("InterpreterStrayed", "python", message)
                 .hint("the code wrote to a file descriptor that it had not opened")
         }
-        Broken::Died { how, last_words } => {
+        InterpreterError::Died { how, stderr_tail: last_words } => {
             let message = format!("the interpreter ended in the middle of the call ({how})");
             let words = last_words.trim();
             let message = if words.is_empty() { message } else { format!("{message}: {words}") };

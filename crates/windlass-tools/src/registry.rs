@@ -33,13 +33,13 @@ impl ToolSetup<'_> {
 }
 
 /// A tool of this build.
-pub(crate) struct Registration {
+pub(crate) struct ToolRegistration {
     pub info: &'static ToolInfo,
     pub build: fn(&ToolSetup<'_>) -> Arc<dyn Tool>,
 }
 
 /// All tools of this build that need nothing but a [`ToolSetup`].
-pub(crate) fn registrations() -> Vec<Registration> {
+pub(crate) fn registrations() -> Vec<ToolRegistration> {
     vec![
         crate::http::REGISTRATION,
         crate::http::CALL_REGISTRATION,
@@ -59,6 +59,6 @@ pub(crate) fn registrations() -> Vec<Registration> {
 
 /// All tools of this build, ready to be called.
 pub(crate) fn build(setup: &ToolSetup<'_>) -> Tools {
-    let add = |tools: Tools, tool: Registration| tools.with_shared(tool.info.name, (tool.build)(setup));
+    let add = |tools: Tools, tool: ToolRegistration| tools.with_shared(tool.info.name, (tool.build)(setup));
     registrations().into_iter().fold(Tools::new(), add)
 }

@@ -21,9 +21,9 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 /// Checks that nobody waits for any more go on until they are done. So many at once, and nothing more is checked.
 const MAX_ABANDONED_CHECKS: usize = 4;
 /// Deep values need more than a thread usually has.
-const STACK: usize = 32 << 20;
+const STACK_BYTES: usize = 32 << 20;
 
-static RUNNING_LATE: AtomicUsize = AtomicUsize::new(0);
+static ABANDONED_CHECKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A schema that was understood, and is not too large.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl CompiledSchema {
             options = options.with_draft(draft);
         }
         let built = options.build(&schema);
-        let validator = built.map_err(|error| short(&format!("{}{error}", place(&error)), MAX_PROBLEM_CHARS))?;
+        let validator = built.map_err(|error| truncate(&format!("{}{error}", location_prefix(&error)), MAX_PROBLEM_CHARS))?;
         Ok(CompiledSchema(Arc::new(validator)))
     }
 
@@ -53,44 +53,44 @@ impl CompiledSchema {
 
     /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
     pub(crate) async fn violations(&self, value: &Value, max_violations: usize) -> Result<Vec<SchemaViolation>, String> {
-        self.look(MAX_CHECK_TIME, value, move |validator, json| collect_violations(validator, json, max_violations)).await
+        self.run_check(MAX_CHECK_TIME, value, move |validator, json| collect_violations(validator, json, max_violations)).await
     }
 
     async fn problems_within(&self, limit: Duration, arguments: &Value, max_problems: usize) -> Option<String> {
-        let found = self.look(limit, arguments, move |validator, json| problems(validator, json, max_problems)).await;
+        let found = self.run_check(limit, arguments, move |validator, json| describe_problems(validator, json, max_problems)).await;
         found.unwrap_or_else(Some)
     }
 
-    async fn look<T: Send + 'static>(
+    async fn run_check<T: Send + 'static>(
         &self,
         limit: Duration,
         arguments: &Value,
-        look: impl FnOnce(&Validator, &Json) -> T + Send + 'static,
+        check: impl FnOnce(&Validator, &Json) -> T + Send + 'static,
     ) -> Result<T, String> {
         let Ok(json) = serde_json::to_value(arguments) else {
             return Err("they cannot be checked".to_owned());
         };
-        if RUNNING_LATE.load(Ordering::SeqCst) >= MAX_ABANDONED_CHECKS {
+        if ABANDONED_CHECKS.load(Ordering::SeqCst) >= MAX_ABANDONED_CHECKS {
             return Err("they cannot be checked, because other checks do not end".to_owned());
         }
         let validator = self.0.clone();
-        let (done, found) = oneshot::channel();
-        let late = Late::default();
-        let own = late.clone();
-        let check = move || {
-            let looked = look(&validator, &json);
-            own.end();
+        let (done, receiver) = oneshot::channel();
+        let abandoned = AbandonedCheck::default();
+        let own_state = abandoned.clone();
+        let task = move || {
+            let result = check(&validator, &json);
+            own_state.mark_ended();
             // Nobody waits any more: then nobody wants to know.
-            let _ = done.send(looked);
+            let _ = done.send(result);
         };
-        if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK).spawn(check).is_err() {
+        if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK_BYTES).spawn(task).is_err() {
             return Err("they cannot be checked: there is no thread for it".to_owned());
         }
-        match tokio::time::timeout(limit, found).await {
-            Ok(Ok(looked)) => Ok(looked),
+        match tokio::time::timeout(limit, receiver).await {
+            Ok(Ok(result)) => Ok(result),
             Ok(Err(_)) => Err("they could not be checked".to_owned()),
             Err(_) => {
-                late.begin();
+                abandoned.mark_abandoned();
                 Err(format!("whether they fit could not be found out within {limit:?}"))
             }
         }
@@ -108,8 +108,8 @@ pub struct SchemaViolation {
 fn collect_violations(validator: &Validator, json: &Json, max_violations: usize) -> Vec<SchemaViolation> {
     let found = validator.iter_errors(json).take(max_violations);
     let to_violation = |error: ValidationError<'_>| {
-        let found = short(&error.instance().to_string(), MAX_FOUND_CHARS);
-        let message = short(&error.masked_with(found).to_string(), MAX_PROBLEM_CHARS);
+        let found = truncate(&error.instance().to_string(), MAX_FOUND_CHARS);
+        let message = truncate(&error.masked_with(found).to_string(), MAX_PROBLEM_CHARS);
         SchemaViolation { pointer: error.instance_path().to_string(), message }
     };
     found.map(to_violation).collect()
@@ -117,49 +117,49 @@ fn collect_violations(validator: &Validator, json: &Json, max_violations: usize)
 
 /// Counts a check as late from when nobody waits for it until it ends.
 #[derive(Clone, Default)]
-struct Late(Arc<AtomicUsize>);
+struct AbandonedCheck(Arc<AtomicUsize>);
 
-impl Late {
-    const IS_LATE: usize = 1;
+impl AbandonedCheck {
+    const ABANDONED: usize = 1;
     const HAS_ENDED: usize = 2;
 
-    fn begin(&self) {
-        RUNNING_LATE.fetch_add(1, Ordering::SeqCst);
-        if self.0.swap(Late::IS_LATE, Ordering::SeqCst) == Late::HAS_ENDED {
-            RUNNING_LATE.fetch_sub(1, Ordering::SeqCst);
+    fn mark_abandoned(&self) {
+        ABANDONED_CHECKS.fetch_add(1, Ordering::SeqCst);
+        if self.0.swap(AbandonedCheck::ABANDONED, Ordering::SeqCst) == AbandonedCheck::HAS_ENDED {
+            ABANDONED_CHECKS.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    fn end(&self) {
-        if self.0.swap(Late::HAS_ENDED, Ordering::SeqCst) == Late::IS_LATE {
-            RUNNING_LATE.fetch_sub(1, Ordering::SeqCst);
+    fn mark_ended(&self) {
+        if self.0.swap(AbandonedCheck::HAS_ENDED, Ordering::SeqCst) == AbandonedCheck::ABANDONED {
+            ABANDONED_CHECKS.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
-fn problems(validator: &Validator, json: &Json, max_problems: usize) -> Option<String> {
+fn describe_problems(validator: &Validator, json: &Json, max_problems: usize) -> Option<String> {
     if validator.is_valid(json) {
         return None;
     }
     let mut found = validator.iter_errors(json);
-    let told: Vec<String> = found.by_ref().take(max_problems).map(|error| problem(&error)).collect();
+    let shown: Vec<String> = found.by_ref().take(max_problems).map(|error| describe_problem(&error)).collect();
     let more = found.count();
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Some(format!("{}{rest}", told.join("; ")))
+    Some(format!("{}{rest}", shown.join("; ")))
 }
 
-fn problem(error: &ValidationError<'_>) -> String {
+fn describe_problem(error: &ValidationError<'_>) -> String {
     // Whoever made the arguments knows them: the beginning is enough.
-    let found = short(&error.instance().to_string(), MAX_FOUND_CHARS);
-    short(&format!("{}{}", place(error), error.masked_with(found)), MAX_PROBLEM_CHARS)
+    let found = truncate(&error.instance().to_string(), MAX_FOUND_CHARS);
+    truncate(&format!("{}{}", location_prefix(error), error.masked_with(found)), MAX_PROBLEM_CHARS)
 }
 
-fn place(error: &ValidationError<'_>) -> String {
-    let place = error.instance_path().to_string();
-    if place.is_empty() { place } else { format!("{place}: ") }
+fn location_prefix(error: &ValidationError<'_>) -> String {
+    let pointer = error.instance_path().to_string();
+    if pointer.is_empty() { pointer } else { format!("{pointer}: ") }
 }
 
-fn short(text: &str, max_chars: usize) -> String {
+fn truncate(text: &str, max_chars: usize) -> String {
     let mut shown: String = text.chars().take(max_chars).collect();
     if shown.len() < text.len() {
         shown.push('…');
@@ -173,7 +173,7 @@ mod tests {
     use windlass_value::parse_json;
 
     #[tokio::test]
-    async fn nobody_waits_for_a_check_that_does_not_end() {
+    async fn a_check_that_does_not_end_times_out() {
         // Two questions for each level of the value: no schema is small enough for a value that is deep enough.
         let schema = r##"{"anyOf": [{"required": ["b"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
             {"properties": {"a": {"$ref": "#"}}, "required": ["a"]}]}"##;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_not_compiled() {
+    fn a_schema_that_is_too_large_is_rejected() {
         let link = |at: usize| {
             let to = at + 1;
             format!(r##""d{at}": {{"anyOf": [{{"$ref": "#/$defs/d{to}"}}, {{"$ref": "#/$defs/d{to}"}}]}}"##)

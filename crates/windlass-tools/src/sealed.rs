@@ -9,7 +9,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Map, Value};
 
 use crate::credentials::{Credential, Credentials};
-use crate::input::{bad, plain_text};
+use crate::input::{bad_input, plain_text};
 use crate::secret::Redactor;
 
 /// The key of the inputs that holds the notes.
@@ -41,7 +41,7 @@ impl<T: Tool> Tool for SealedInputTool<T> {
                 let running = self.tool.call(call);
                 // Tools that keep parts of texts strike secrets out before they cut.
                 #[cfg(feature = "process")]
-                let running = secrets.clone().during(running);
+                let running = secrets.clone().scope(running);
                 Box::pin(async move { secrets.redact_outcome(running.await) })
             }
             Err(error) => Box::pin(std::future::ready(TaskOutcome::failure(error))),
@@ -51,13 +51,13 @@ impl<T: Tool> Tool for SealedInputTool<T> {
 
 /// The inputs with every text in its place.
 fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor), ErrorInfo> {
-    let odd = || bad("`sealed` says nothing that can be opened");
+    let invalid = || bad_input("`sealed` says nothing that can be opened");
     let mut map = input.as_map().cloned().unwrap_or_default();
     let notes = map.remove(SEALED);
-    let mut whole = Value::map(map);
+    let mut opened = Value::map(map);
     let (mut secrets, mut headers) = (Vec::new(), Vec::new());
-    for note in notes.as_ref().and_then(Value::as_list).ok_or_else(odd)? {
-        let part = |name: &str| note.get(name).and_then(Value::as_list).ok_or_else(odd);
+    for note in notes.as_ref().and_then(Value::as_list).ok_or_else(invalid)? {
+        let part = |name: &str| note.get(name).and_then(Value::as_list).ok_or_else(invalid);
         let mut text = String::new();
         for piece in part("parts")? {
             match piece.get("text") {
@@ -75,24 +75,24 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactor
         {
             headers.push(name.clone());
         }
-        whole = placed(whole, at, text).ok_or_else(odd)?;
+        opened = insert_at(opened, at, text).ok_or_else(invalid)?;
     }
-    if let (false, Value::Map(map)) = (headers.is_empty(), &whole) {
+    if let (false, Value::Map(map)) = (headers.is_empty(), &opened) {
         let mut map = Map::clone(map);
         map.insert(SEALED_HEADERS, Value::list(headers));
-        whole = Value::map(map);
+        opened = Value::map(map);
     }
-    Ok((whole, Redactor::new(secrets)))
+    Ok((opened, Redactor::new(secrets)))
 }
 
 fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let text = |name: &str| piece.get(name).and_then(Value::as_str);
-    let alias = text("credential").ok_or_else(|| bad("the name of a credential is no text"))?;
-    field_of(alias, text("field").unwrap_or_default(), credentials)
+    let alias = text("credential").ok_or_else(|| bad_input("the name of a credential is no text"))?;
+    credential_field(alias, text("field").unwrap_or_default(), credentials)
 }
 
 /// The text that a field of a credential holds.
-pub(crate) fn field_of(alias: &str, field: &str, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
+pub(crate) fn credential_field(alias: &str, field: &str, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let facts = credentials.find(alias)?;
     facts.secret_field(field).map(str::to_owned).ok_or_else(|| {
         let what = if field.is_empty() { "secret of its own".to_owned() } else { format!("field `{field}`") };
@@ -101,18 +101,18 @@ pub(crate) fn field_of(alias: &str, field: &str, credentials: &dyn Credentials) 
     })
 }
 
-fn placed(value: Value, at: &[Value], text: String) -> Option<Value> {
+fn insert_at(value: Value, at: &[Value], text: String) -> Option<Value> {
     let Some((step, rest)) = at.split_first() else { return Some(Value::from(text)) };
     match (value, step) {
         (Value::Map(map), Value::Str(key)) => {
-            let inner = placed(map.get(key)?.clone(), rest, text)?;
+            let inner = insert_at(map.get(key)?.clone(), rest, text)?;
             let mut map = Map::clone(&map);
             map.insert(key.clone(), inner);
             Some(Value::map(map))
         }
         (Value::List(items), Value::Int(index)) => {
             let index = usize::try_from(*index).ok()?;
-            let inner = placed(items.get(index)?.clone(), rest, text)?;
+            let inner = insert_at(items.get(index)?.clone(), rest, text)?;
             let mut items = items.to_vec();
             items[index] = inner;
             Some(Value::list(items))
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::NamedCredentials;
 
-    fn known() -> Arc<dyn Credentials> {
+    fn test_credentials() -> Arc<dyn Credentials> {
         Arc::new(NamedCredentials::new(|name| match name {
             "WINDLASS_AUTH_API" => Some(r#"{"api_key": "canary-api-key", "user": "u"}"#.to_owned()),
             "WINDLASS_AUTH_LONE" => Some("canary-lone-text".to_owned()),
@@ -153,23 +153,23 @@ mod tests {
     }
 
     /// What a tool sees, and what is told of it.
-    async fn seen(input: &str) -> (String, TaskOutcome) {
+    async fn call_with_sealed(input: &str) -> (String, TaskOutcome) {
         let saw: Arc<std::sync::Mutex<String>> = Arc::default();
         let noted = saw.clone();
         let tools = Tools::new().with_fn("x", move |call| {
             *noted.lock().unwrap() = to_json(&call.input);
             async move { TaskOutcome::success(call.input) }
         });
-        let tool = SealedInputTool::new(Inner(tools), &known());
-        let call = ToolCall::alone(parse_json(input).unwrap());
+        let tool = SealedInputTool::new(ForwardingTool(tools), &test_credentials());
+        let call = ToolCall::for_test(parse_json(input).unwrap());
         let outcome = tool.call(call).await;
         let saw = saw.lock().unwrap().clone();
         (saw, outcome)
     }
 
-    struct Inner(Tools);
+    struct ForwardingTool(Tools);
 
-    impl Tool for Inner {
+    impl Tool for ForwardingTool {
         fn call(&self, call: ToolCall) -> ToolFuture {
             self.0.get("x").unwrap().call(call)
         }
@@ -196,7 +196,7 @@ mod tests {
                 r#"{"a":"{\"credential\":\"api\",\"field\":\"api_key\"}","b":{"credential":"api","field":"api_key"}}"#,
             ),
         ] {
-            let (told, outcome) = seen(input).await;
+            let (seen_by_tool, outcome) = call_with_sealed(input).await;
             assert_eq!(told, saw, "{input}");
             assert!(!to_json(&outcome.output).contains("canary"), "{:?}", outcome.output);
         }
@@ -224,7 +224,7 @@ mod tests {
             ),
             (r#"{"sealed": 1}"#, "BadInput"),
         ] {
-            let (saw, outcome) = seen(input).await;
+            let (saw, outcome) = call_with_sealed(input).await;
             assert_eq!((saw.as_str(), &*outcome.error.unwrap().code), ("", code), "{input}");
         }
     }

@@ -8,14 +8,14 @@ mod forms;
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::{Again, ErrorInfo, TaskOutcome};
+use windlass_core::{NextCall, ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, to_json};
 
 use crate::http::uri;
 use aho_corasick::AhoCorasick;
 #[cfg(feature = "process")]
 pub(crate) use truncated::call_redaction;
-use forms::{SecretDigits, find_escaped, forms, lines, meant, secrets_in};
+use forms::{SecretDigits, find_escaped, encoded_forms, secret_lines, unescaped_bytes, secrets_in};
 
 /// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl fmt::Debug for Secret {
 }
 
 /// What is shorter is part of ordinary text and numbers, which would be blotted out with it.
-const LENGTH_MIN: usize = 8;
+const MIN_SECRET_CHARS: usize = 8;
 const REDACTED: &str = "***";
 
 /// Finds secrets in what a server sends back.
@@ -89,7 +89,7 @@ impl Redactor {
 
     /// With the login that an address of the settings holds.
     pub fn with_login(&self, url: &str) -> Redactor {
-        let Some((user, password)) = uri::login(url) else { return self.clone() };
+        let Some((user, password)) = uri::login_in_url(url) else { return self.clone() };
         let both = format!("{user}:{password}");
         Redactor::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
@@ -99,23 +99,23 @@ impl Redactor {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()
             .filter(|secret| !secret.is_empty())
-            .flat_map(|secret| lines(&secret).into_iter().chain([secret]))
-            .partition(|secret| secret.chars().count() >= LENGTH_MIN);
+            .flat_map(|secret| secret_lines(&secret).into_iter().chain([secret]))
+            .partition(|secret| secret.chars().count() >= MIN_SECRET_CHARS);
         // A secret may hold another one.
         texts.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         texts.dedup();
-        let mut all: Vec<String> = texts.iter().flat_map(|text| forms(text)).collect();
-        all.retain(|form| form.chars().count() >= LENGTH_MIN);
+        let mut all: Vec<String> = texts.iter().flat_map(|text| encoded_forms(text)).collect();
+        all.retain(|form| form.chars().count() >= MIN_SECRET_CHARS);
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
-        let digits = texts.iter().filter_map(|text| SecretDigits::of(text)).collect();
+        let digits = texts.iter().filter_map(|text| SecretDigits::parse(text)).collect();
         let (any_form, any_text) = (finder(&all), finder(&texts));
         Redactor(Arc::new(Needles { forms: all, texts, digits, short, any_form, any_text }))
     }
 
     /// With the secrets of another.
     #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "only programs keep parts of texts"))]
-    pub(crate) fn with(&self, other: &Redactor) -> Redactor {
+    pub(crate) fn merged_with(&self, other: &Redactor) -> Redactor {
         let secrets =
             |redaction: &Redactor| redaction.0.texts.iter().chain(&redaction.0.short).cloned().collect::<Vec<_>>();
         match (self.is_empty(), other.is_empty()) {
@@ -168,17 +168,17 @@ impl Redactor {
 
     /// All of an outcome that somebody can see or that is written down.
     pub fn redact_outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
-        let again = outcome.again.map(|again| Again { input: self.redact_value(&again.input), ..again });
+        let again = outcome.next_call.map(|again| NextCall { input: self.redact_value(&again.input), ..again });
         TaskOutcome {
             output: self.redact_value(&outcome.output),
             error: outcome.error.map(|error| self.redact_error(error)),
             meta: self.redact_value(&outcome.meta),
             facts: self.redact_value(&outcome.facts),
-            again,
+            next_call: again,
             // Tools that are given secrets send nothing and wait for nobody.
             side_outputs: None,
             suspension: None,
-            taken: None,
+            reused: None,
         }
     }
 
@@ -198,13 +198,13 @@ impl Redactor {
     pub(crate) fn is_contained_in(&self, text: &str) -> bool {
         let found = |finder: &Option<AhoCorasick>, bytes: &[u8]| finder.as_ref().is_some_and(|any| any.is_match(bytes));
         found(&self.0.any_form, text.as_bytes())
-            || (self.0.any_text.is_some() && may_be_escaped(text) && found(&self.0.any_text, &meant(text)))
+            || (self.0.any_text.is_some() && may_be_escaped(text) && found(&self.0.any_text, &unescaped_bytes(text)))
     }
 
     fn is_secret_number(&self, number: &Value) -> bool {
         !self.0.digits.is_empty() && {
             let text = to_json(number);
-            self.0.digits.iter().any(|digits| digits.are_in(&text, number.as_f64()))
+            self.0.digits.iter().any(|digits| digits.occur_in(&text, number.as_f64()))
         }
     }
 }
@@ -299,10 +299,10 @@ mod tests {
 
     #[test]
     fn every_part_of_an_outcome_is_redacted() {
-        let told = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
-        let again = Some(Again { input: told(), after: windlass_value::Duration::ZERO });
+        let data = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
+        let again = Some(NextCall { input: data(), after: windlass_value::Duration::ZERO });
         let error = Some(ErrorInfo::new("hush-hush", "y", "hush-hush"));
-        let outcome = TaskOutcome { error, meta: told(), again, facts: told(), ..TaskOutcome::success(told()) };
+        let outcome = TaskOutcome { error, meta: data(), next_call: again, facts: data(), ..TaskOutcome::success(data()) };
         let redacted = Redactor::new(["hush-hush".to_owned()]).redact_outcome(outcome);
         assert!(!format!("{redacted:?}").contains("hush"), "{redacted:?}");
     }

@@ -8,14 +8,14 @@ mod sealer;
 
 use std::sync::Arc;
 
-use windlass_core::{Again, ErrorInfo, TaskOutcome};
-use windlass_runtime::{REFERENCE, Tool, ToolCall, ToolFuture, Tools, has_reference, outside};
+use windlass_core::{NextCall, ErrorInfo, TaskOutcome};
+use windlass_runtime::{SECRET_REFERENCE_PREFIX, Tool, ToolCall, ToolFuture, Tools, has_secret_reference, outside};
 use windlass_value::{Map, Value};
 
 use crate::credentials::Credentials;
-use crate::sealed::field_of;
+use crate::sealed::credential_field;
 use crate::secret::{Redactor, Secret};
-use sealer::Piece;
+use sealer::TextSegment;
 pub use sealer::{SealOutcome, SecretSealer};
 
 /// What stands between tools and the rest.
@@ -44,8 +44,8 @@ impl SecretBoundary {
     }
 
     /// All of them behind it. What is done by somebody else gets references as they are: they are opened there.
-    pub fn around(&self, tools: Tools) -> Tools {
-        tools.each(|tool| GuardedTool { tool, edge: self.clone() })
+    pub fn wrap(&self, tools: Tools) -> Tools {
+        tools.wrap_each(|tool| GuardedTool { tool, edge: self.clone() })
     }
 }
 
@@ -62,7 +62,7 @@ impl Tool for GuardedTool {
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
         let mut opened = OpenedSecrets::default();
-        if has_reference(&call.input) {
+        if has_secret_reference(&call.input) {
             let prepared = match self.tool.runs_remotely(&call) {
                 true => {
                     call.sealed_by = inner.fingerprint_if_sealed(&call.input, &call.run_tree);
@@ -83,15 +83,15 @@ impl Tool for GuardedTool {
         let running = self.tool.call(call);
         // Tools that keep parts of texts strike secrets out before they cut.
         #[cfg(feature = "process")]
-        let running = given.clone().with(&inner.configured).during(running);
+        let running = given.clone().merged_with(&inner.configured).scope(running);
         Box::pin(async move {
             let outcome = running.await;
-            let again = outcome.again.clone().map(|again| Again { input: opened.reseal(&again.input), ..again });
+            let again = outcome.next_call.clone().map(|again| NextCall { input: opened.reseal(&again.input), ..again });
             let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
-            let redacted = inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { again: None, ..outcome }));
-            let again = again.map(|again| Again { input: inner.configured.redact_value(&again.input), ..again });
-            let (output, meta, facts) = (outside(redacted.output), outside(redacted.meta), outside(redacted.facts));
-            TaskOutcome { output, meta, facts, again, side_outputs: beside: side_outputs, suspension: awaits: suspension, ..redacted }
+            let redacted = inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
+            let again = again.map(|again| NextCall { input: inner.configured.redact_value(&again.input), ..again });
+            let (output, meta, facts) = (neutralize_references(redacted.output), neutralize_references(redacted.meta), neutralize_references(redacted.facts));
+            TaskOutcome { output, meta, facts, next_call: again, side_outputs: beside: side_outputs, suspension: awaits: suspension, ..redacted }
         })
     }
 }
@@ -124,19 +124,19 @@ impl OpenedSecrets {
 
 impl Inner {
     fn redact(&self, value: &Value, given: &Redactor) -> Value {
-        outside(self.configured.redact_value(&given.redact_value(value)))
+        neutralize_references(self.configured.redact_value(&given.redact_value(value)))
     }
 
     /// The mark of the key, if there is something to open for this family of runs.
     fn fingerprint_if_sealed(&self, value: &Value, run_tree: &str) -> Option<Arc<str>> {
         let own =
-            |text: &str| self.seals.pieces(run_tree, text).iter().any(|piece| matches!(piece, Piece::Sealed { .. }));
-        any_text(value, &own).then(|| self.seals.mark())?.map(Arc::from)
+            |text: &str| self.seals.segments(run_tree, text).iter().any(|piece| matches!(piece, TextSegment::Sealed { .. }));
+        any_text(value, &own).then(|| self.seals.key_fingerprint())?.map(Arc::from)
     }
 
     /// Whoever handed the call on has references in it. Without his key they would be sent to a service as they are.
     fn can_open(&self, sealed_by: Option<&str>) -> Result<(), ErrorInfo> {
-        let (Some(theirs), own) = (sealed_by, self.seals.mark()) else { return Ok(()) };
+        let (Some(theirs), own) = (sealed_by, self.seals.key_fingerprint()) else { return Ok(()) };
         let hint = "WINDLASS_SEAL_KEY of the worker must be the text of the file seal.key in the server's store";
         let message = match own.as_deref() {
             Some(own) if own == theirs => return Ok(()),
@@ -149,7 +149,7 @@ impl Inner {
     /// The value with every reference opened that was made here for this family of runs. Any other is a text.
     fn open(&self, value: &Value, run_tree: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
         Ok(match value {
-            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, run_tree, opened)?),
+            Value::Str(text) if text.contains(SECRET_REFERENCE_PREFIX) => Value::from(self.open_text(text, run_tree, opened)?),
             Value::List(items) => {
                 Value::list(items.iter().map(|item| self.open(item, run_tree, opened)).collect::<Result<_, ErrorInfo>>()?)
             }
@@ -163,11 +163,11 @@ impl Inner {
 
     fn open_text(&self, text: &str, run_tree: &str, opened: &mut OpenedSecrets) -> Result<String, ErrorInfo> {
         let mut whole = String::with_capacity(text.len());
-        for piece in self.seals.pieces(run_tree, text) {
+        for piece in self.seals.segments(run_tree, text) {
             match piece {
-                Piece::Plain(text) => whole.push_str(text),
-                Piece::Sealed { seal, alias, field } => {
-                    let secret = field_of(&alias, &field, &*self.credentials)?;
+                TextSegment::Plain(text) => whole.push_str(text),
+                TextSegment::Sealed { seal, alias, field } => {
+                    let secret = credential_field(&alias, &field, &*self.credentials)?;
                     whole.push_str(&secret);
                     opened.0.push((seal.to_owned(), secret));
                 }

@@ -15,14 +15,14 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value};
 
 use crate::info::{ToolInfo, field};
-use crate::input::{Input, CallStopReason, bad, run_with_limit, plain_text};
-use crate::process::{Group, Kept, environment};
-use crate::registry::Registration;
+use crate::input::{ToolInput, CallStopReason, bad_input, run_with_limit, plain_text};
+use crate::process::{ProcessGroup, StreamCapture, basic_environment};
+use crate::registry::ToolRegistration;
 use crate::secret::call_redaction;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "shell",
-    what: "Runs a shell text or a program and gives its output.",
+    description: "Runs a shell text or a program and gives its output.",
     inputs: &[
         field("command", "text", "a text for the shell; values come as \"$NAME\" from `values`"),
         field("cmds", "array of text", "several such texts, one after the other, until one fails"),
@@ -50,7 +50,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
     build: |setup| setup.with_sealed_inputs(ShellTool::new(ShellOptions::from_limits(setup.limits, setup.environment))),
 };
@@ -80,7 +80,7 @@ impl ShellOptions {
     /// The same with these limits.
     pub fn from_limits(limits: &ProcessLimits, lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
         ShellOptions {
-            env: environment(lookup),
+            env: basic_environment(lookup),
             max_output_bytes: limits.max_shell_output_bytes,
             default_timeout: limits.default_tool_time,
         }
@@ -105,23 +105,23 @@ impl Tool for ShellTool {
 }
 
 /// How long output may stay open after the program has ended: then what it left behind is killed.
-const LEFT_OVER: StdDuration = StdDuration::from_millis(100);
+const OUTPUT_GRACE: StdDuration = StdDuration::from_millis(100);
 
 async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-    let input = Input::of("shell", &call.input)?;
-    let limit = input.limit(call, options.default_timeout)?;
-    let (mut command, shown) = command(&input)?;
-    command.env_clear().envs(variables(options, call, &input)?);
+    let input = ToolInput::parse("shell", &call.input)?;
+    let limit = input.time_limit(call, options.default_timeout)?;
+    let (mut command, shown) = build_command(&input)?;
+    command.env_clear().envs(build_environment(options, call, &input)?);
     if let Some(folder) = input.text("cwd")? {
         command.current_dir(folder);
     }
-    let mut group = Group::start(command).map_err(|error| cannot_start(&shown, &error))?;
-    let stdin = input.given("stdin").map(plain_text).unwrap_or_default();
-    let (mut out, mut err) = (Kept::default(), Kept::default());
-    let ended = run_with_limit(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
+    let mut group = ProcessGroup::spawn_piped(command).map_err(|error| cannot_start(&shown, &error))?;
+    let stdin = input.get("stdin").map(plain_text).unwrap_or_default();
+    let (mut out, mut err) = (StreamCapture::default(), StreamCapture::default());
+    let ended = run_with_limit(call, limit, run_to_end(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
     group.kill();
     let (status, error) = match ended {
-        Ok(Ok(status)) => (Some(status), failed(status, &shown, &err)),
+        Ok(Ok(status)) => (Some(status), exit_error(status, &shown, &err)),
         Ok(Err(error)) => (None, Some(cannot_start(&shown, &error))),
         Err(stopped @ (CallStopReason::Timeout(_) | CallStopReason::Cancelled)) => (None, Some(stopped.error(&shown))),
     };
@@ -129,19 +129,19 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     output.insert("stdout", out.text());
     output.insert("stderr", err.text());
     output.insert("exit_code", status.map(|status| i64::from(exit_code(status))));
-    let meta = match out.cut || err.cut {
-        true => Value::object([("stdout_cut", out.cut), ("stderr_cut", err.cut)]),
+    let meta = match out.truncated || err.truncated {
+        true => Value::object([("stdout_cut", out.truncated), ("stderr_cut", err.truncated)]),
         false => Value::Null,
     };
     Ok(TaskOutcome { error, meta, ..TaskOutcome::success(Value::map(output)) })
 }
 
 /// Feeds it, reads what it writes, and waits for its end.
-async fn watch(
-    group: &mut Group,
+async fn run_to_end(
+    group: &mut ProcessGroup,
     stdin: String,
-    out: &mut Kept,
-    err: &mut Kept,
+    out: &mut StreamCapture,
+    err: &mut StreamCapture,
     max_bytes: usize,
 ) -> std::io::Result<ExitStatus> {
     let (input, stdout, stderr) = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
@@ -167,39 +167,39 @@ async fn watch(
         status = group.child.wait() => status?,
         _ = &mut streams => {
             let status = group.child.wait().await?;
-            group.is_over();
+            group.mark_ended();
             return Ok(status);
         }
     };
-    if tokio::time::timeout(LEFT_OVER, &mut streams).await.is_ok() {
-        group.is_over();
+    if tokio::time::timeout(OUTPUT_GRACE, &mut streams).await.is_ok() {
+        group.mark_ended();
         return Ok(status);
     }
     group.kill();
     // Only what has left the group on purpose can still hold the output.
-    let _ = tokio::time::timeout(LEFT_OVER, &mut streams).await;
+    let _ = tokio::time::timeout(OUTPUT_GRACE, &mut streams).await;
     Ok(status)
 }
 
-fn command(input: &Input<'_>) -> Result<(Command, String), ErrorInfo> {
+fn build_command(input: &ToolInput<'_>) -> Result<(Command, String), ErrorInfo> {
     if let Some(argv) = input.list("argv")? {
         let mut words = argv.iter().map(plain_text);
         let program = words.next().filter(|program| !program.is_empty());
-        let program = program.ok_or_else(|| bad("`argv` of `shell` has no program"))?;
+        let program = program.ok_or_else(|| bad_input("`argv` of `shell` has no program"))?;
         let mut command = Command::new(&program);
         command.args(words);
-        return Ok((command, format!("`{}`", short(&program))));
+        return Ok((command, format!("`{}`", first_line(&program))));
     }
-    let text = text(input)?;
+    let text = shell_text(input)?;
     let shell = input.text("shell")?.unwrap_or("sh");
     let mut command = Command::new(shell);
     // Stops at the first command that fails, as a list of commands must.
     command.args(["-e", "-c", &text]);
-    Ok((command, format!("`{}`", short(&as_written(text, input)?))))
+    Ok((command, format!("`{}`", first_line(&display_command(text, input)?))))
 }
 
 /// For messages: variables that stand for templates look like those. What they hold may be nobody's business.
-fn as_written(mut text: String, input: &Input<'_>) -> Result<String, ErrorInfo> {
+fn display_command(mut text: String, input: &ToolInput<'_>) -> Result<String, ErrorInfo> {
     for (name, _) in input.object("values")?.into_iter().flat_map(Map::iter) {
         for spelled in [format!("'\"${{{name}}}\"'"), format!("\"${{{name}}}\""), format!("${{{name}}}")] {
             text = text.replace(&spelled, "{{ … }}");
@@ -208,31 +208,31 @@ fn as_written(mut text: String, input: &Input<'_>) -> Result<String, ErrorInfo> 
     Ok(text)
 }
 
-fn text(input: &Input<'_>) -> Result<String, ErrorInfo> {
+fn shell_text(input: &ToolInput<'_>) -> Result<String, ErrorInfo> {
     let hint = "give `command` (a text), `cmds` (several texts) or `argv` (a program and its arguments)";
     let text = match (input.text("command")?, input.list("cmds")?) {
         (Some(command), _) => command.to_owned(),
         (None, Some(commands)) => {
             let lines: Option<Vec<&str>> = commands.iter().map(Value::as_str).collect();
-            lines.ok_or_else(|| bad("`cmds` of `shell` has an entry that is no string"))?.join("\n")
+            lines.ok_or_else(|| bad_input("`cmds` of `shell` has an entry that is no string"))?.join("\n")
         }
         (None, None) => String::new(),
     };
-    if text.trim().is_empty() { Err(bad("`shell` has nothing to run").hint(hint)) } else { Ok(text) }
+    if text.trim().is_empty() { Err(bad_input("`shell` has nothing to run").hint(hint)) } else { Ok(text) }
 }
 
 /// The first line, for messages.
-fn short(text: &str) -> String {
+fn first_line(text: &str) -> String {
     let text = call_redaction().redact_text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < text.trim().len() { format!("{cut}…") } else { cut }
 }
 
-fn variables(
+fn build_environment(
     options: &ShellOptions,
     call: &ToolCall,
-    input: &Input<'_>,
+    input: &ToolInput<'_>,
 ) -> Result<BTreeMap<String, String>, ErrorInfo> {
     let mut all: BTreeMap<String, String> = options.env.iter().cloned().collect();
     all.insert("WINDLASS_KEY".to_owned(), call.key.to_string());
@@ -243,11 +243,11 @@ fn variables(
             let usable = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let text = plain_text(value);
             if !usable || name.as_bytes()[0].is_ascii_digit() {
-                return Err(bad(format!("`{name}` in `{field}` cannot name a variable"))
+                return Err(bad_input(format!("`{name}` in `{field}` cannot name a variable"))
                     .hint("letters, digits and `_`, no digit first"));
             }
             if text.contains('\0') {
-                return Err(bad(format!("`{name}` in `{field}` holds a NUL, which no variable can")));
+                return Err(bad_input(format!("`{name}` in `{field}` holds a NUL, which no variable can")));
             }
             all.insert(name.to_string(), text);
         }
@@ -259,7 +259,7 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-fn failed(status: ExitStatus, shown: &str, err: &Kept) -> Option<ErrorInfo> {
+fn exit_error(status: ExitStatus, shown: &str, err: &StreamCapture) -> Option<ErrorInfo> {
     if status.success() {
         return None;
     }
@@ -268,8 +268,8 @@ fn failed(status: ExitStatus, shown: &str, err: &Kept) -> Option<ErrorInfo> {
         Some(signal) => format!("was ended by signal {signal}"),
         None => format!("ended with exit code {code}"),
     };
-    let told = err.text();
-    let last = told.trim().lines().last().map(short).filter(|line| !line.is_empty());
+    let stderr = err.text();
+    let last = stderr.trim().lines().last().map(first_line).filter(|line| !line.is_empty());
     let message = last.map_or_else(|| format!("{shown} {how}"), |last| format!("{shown} {how}: {last}"));
     let error = ErrorInfo::new(format!("exit_{code}"), "shell", message);
     // An exit code is an answer; a program that was killed has given none.

@@ -13,16 +13,16 @@ use std::borrow::Cow;
 use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, parse_json};
 
-use crate::info::{Field, field};
-use crate::input::{Input, bad};
+use crate::info::{ToolField, field};
+use crate::input::{ToolInput, bad_input};
 
 /// One entry of `statements`: a text, and values for its places. Without values the text may hold several statements.
-pub(crate) struct Entry<'a> {
+pub(crate) struct SqlEntry<'a> {
     pub(crate) sql: &'a str,
     pub(crate) params: Cow<'a, [Value]>,
 }
 
-pub(crate) const OUTPUTS: &[Field] = &[
+pub(crate) const OUTPUTS: &[ToolField] = &[
     field("rows", "array of objects", "the rows of the last statement"),
     field("rowcount", "number", "how many rows the last statement gave or changed"),
     field("columns", "array of text", "the names of its columns"),
@@ -30,37 +30,37 @@ pub(crate) const OUTPUTS: &[Field] = &[
     field("command_0", "object", "with `numbered`: those of the first; command_1 those of the second"),
 ];
 
-pub(crate) fn entries<'a>(input: &Input<'a>) -> Result<Vec<Entry<'a>>, ErrorInfo> {
+pub(crate) fn entries<'a>(input: &ToolInput<'a>) -> Result<Vec<SqlEntry<'a>>, ErrorInfo> {
     let hint = "give `statements`: [{\"sql\": \"select $1\", \"params\": [1]}]";
-    let list = input.list("statements")?.ok_or_else(|| bad("there are no `statements`").hint(hint))?;
-    let mut entries: Vec<Entry<'a>> = Vec::new();
+    let list = input.list("statements")?.ok_or_else(|| bad_input("there are no `statements`").hint(hint))?;
+    let mut entries: Vec<SqlEntry<'a>> = Vec::new();
     for entry in list {
         if entry.get("each").is_some() {
-            entries.extend(repeated(entry)?);
+            entries.extend(expand_each(entry)?);
             continue;
         }
         let one = (|| {
             let sql = entry.as_str().or_else(|| entry.get("sql").and_then(Value::as_str));
-            let sql = sql.ok_or_else(|| bad("a statement has no text `sql`").hint(hint))?;
+            let sql = sql.ok_or_else(|| bad_input("a statement has no text `sql`").hint(hint))?;
             let params = match entry.get("params") {
                 None | Some(Value::Null) => Cow::Borrowed(&[][..]),
                 Some(Value::List(params)) => Cow::Borrowed(params.as_slice()),
-                Some(other) => return Err(bad(format!("`params` is {}, not an array", other.kind())).hint(hint)),
+                Some(other) => return Err(bad_input(format!("`params` is {}, not an array", other.kind())).hint(hint)),
             };
-            Ok(Entry { sql, params })
+            Ok(SqlEntry { sql, params })
         })();
         entries.push(one?);
     }
     let loops = list.iter().any(|entry| entry.get("each").is_some());
     if !loops && entries.iter().all(|entry| entry.sql.trim().is_empty()) {
-        return Err(bad("there is no statement to run").hint(hint));
+        return Err(bad_input("there is no statement to run").hint(hint));
     }
     Ok(entries)
 }
 
 /// `{sqls, each}`: the statements once for every entry of `each`, which has the values of each of them. It may be JSON.
-fn repeated(entry: &Value) -> Result<Vec<Entry<'_>>, ErrorInfo> {
-    let wrong = || bad("`each` is no array with an array of values for each of `sqls`");
+fn expand_each(entry: &Value) -> Result<Vec<SqlEntry<'_>>, ErrorInfo> {
+    let wrong = || bad_input("`each` is no array with an array of values for each of `sqls`");
     let parsed = match entry.get("each") {
         Some(Value::Str(text)) => parse_json(text).map_err(|_| wrong())?,
         Some(value) => value.clone(),
@@ -72,7 +72,7 @@ fn repeated(entry: &Value) -> Result<Vec<Entry<'_>>, ErrorInfo> {
         let values = item.as_list().filter(|values| values.len() == sqls.len()).ok_or_else(wrong)?;
         for (sql, params) in sqls.iter().zip(values) {
             let (sql, params) = (sql.as_str().ok_or_else(wrong)?, params.as_list().ok_or_else(wrong)?);
-            entries.push(Entry { sql, params: Cow::Owned(params.to_vec()) });
+            entries.push(SqlEntry { sql, params: Cow::Owned(params.to_vec()) });
         }
     }
     Ok(entries)
@@ -80,7 +80,7 @@ fn repeated(entry: &Value) -> Result<Vec<Entry<'_>>, ErrorInfo> {
 
 /// What one statement gave.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct StatementResult {
     pub(crate) columns: Vec<Value>,
     pub(crate) rows: Vec<Value>,
     pub(crate) count: u64,
@@ -88,10 +88,10 @@ pub(crate) struct Table {
 
 /// The result of all. What a single statement gave stands in one place only, unless `numbered` wants it by number too: large
 /// results are written down as they are here.
-pub(crate) fn result(tables: Vec<Table>, numbered: bool) -> Value {
-    let mut commands: Vec<Map> = tables.into_iter().map(Table::into_map).collect();
+pub(crate) fn build_output(tables: Vec<StatementResult>, numbered: bool) -> Value {
+    let mut commands: Vec<Map> = tables.into_iter().map(StatementResult::into_map).collect();
     if commands.is_empty() {
-        commands.push(Table::default().into_map());
+        commands.push(StatementResult::default().into_map());
     }
     let mut output = commands.last().cloned().unwrap_or_default();
     if numbered {
@@ -105,7 +105,7 @@ pub(crate) fn result(tables: Vec<Table>, numbered: bool) -> Value {
     Value::map(output)
 }
 
-impl Table {
+impl StatementResult {
     fn into_map(self) -> Map {
         let mut map = Map::with_capacity(3);
         map.insert("rows", Value::list(self.rows));
@@ -117,8 +117,8 @@ impl Table {
 
 /// Whether a value stands alone in `IN ($1)`: a list there would be compared as the one text that it becomes.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(crate) fn is_alone_in(sql: &str, place: &str) -> bool {
-    sql.match_indices(place).any(|(at, _)| {
+pub(crate) fn is_sole_in_operand(sql: &str, placeholder: &str) -> bool {
+    sql.match_indices(placeholder).any(|(at, _)| {
         let before = sql[..at].trim_end().strip_suffix('(').map(str::trim_end);
         let word = before.and_then(|before| before.get(before.len().checked_sub(2)?..));
         let parted = before.is_some_and(|before| {
@@ -127,12 +127,12 @@ pub(crate) fn is_alone_in(sql: &str, place: &str) -> bool {
         });
         parted
             && word.is_some_and(|word| word.eq_ignore_ascii_case("in"))
-            && sql[at + place.len()..].trim_start().starts_with(')')
+            && sql[at + placeholder.len()..].trim_start().starts_with(')')
     })
 }
 
-pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
-    input.given("numbered").and_then(Value::as_bool) == Some(true)
+pub(crate) fn wants_numbered(input: &ToolInput<'_>) -> bool {
+    input.get("numbered").and_then(Value::as_bool) == Some(true)
 }
 
 /// What one call of a database inside the program is held to.
@@ -178,10 +178,10 @@ pub(crate) fn in_statement(sql: &str) -> String {
 
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
-    use super::is_alone_in;
+    use super::is_sole_in_operand;
 
     #[test]
-    fn a_value_alone_in_in() {
+    fn a_single_value_in_an_in_list_is_detected() {
         let table = [
             ("select 1 where a in ($1)", true),
             ("select 1 where a NOT IN(\n $1 )", true),
@@ -193,7 +193,7 @@ mod tests {
             ("ß($1)", false),
         ];
         for (sql, expected) in table {
-            assert_eq!(is_alone_in(sql, "$1"), expected, "{sql}");
+            assert_eq!(is_sole_in_operand(sql, "$1"), expected, "{sql}");
         }
     }
 }

@@ -13,14 +13,14 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Map, Value, to_json};
 
 use crate::info::{ToolInfo, field, required};
-use crate::input::bad;
-use crate::registry::Registration;
-use crate::sql::blocking::{self, Session, StopSignal};
-use crate::sql::{SqlLimits, Entry, OUTPUTS, Table, in_statement, is_alone_in, too_large};
+use crate::input::bad_input;
+use crate::registry::ToolRegistration;
+use crate::sql::blocking::{self, SqlSession, StopSignal};
+use crate::sql::{SqlLimits, SqlEntry, OUTPUTS, StatementResult, in_statement, is_sole_in_operand, too_large};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
-    what: "Runs SQL statements over an SQLite database, all of a call in one transaction.",
+    description: "Runs SQL statements over an SQLite database, all of a call in one transaction.",
     inputs: &[
         required("database", "text", "the path of the file, made if it is not there, or :memory: for this call alone"),
         required("statements", "array", "{sql, params}; params for $1, ?1 or ?; without params several statements"),
@@ -36,18 +36,18 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration =
-    Registration { info: &INFO, build: |setup| setup.with_sealed_inputs(SqliteTool::with_limits(setup.limits)) };
+pub(crate) const REGISTRATION: ToolRegistration =
+    ToolRegistration { info: &INFO, build: |setup| setup.with_sealed_inputs(SqliteTool::with_limits(setup.limits)) };
 
 const MAX_IDLE: usize = 4;
 const MEMORY: &str = ":memory:";
 
 /// Runs statements over SQLite databases. Clones share their connections.
 #[derive(Clone)]
-pub struct SqliteTool(Arc<Idle>);
+pub struct SqliteTool(Arc<IdleConnections>);
 
-struct Idle {
-    kept: Mutex<BTreeMap<String, Vec<Connection>>>,
+struct IdleConnections {
+    connections: Mutex<BTreeMap<String, Vec<Connection>>>,
     bounds: SqlLimits,
 }
 
@@ -64,7 +64,7 @@ impl SqliteTool {
 
     /// With these limits.
     pub fn with_limits(limits: &ProcessLimits) -> SqliteTool {
-        SqliteTool(Arc::new(Idle { kept: Mutex::default(), bounds: SqlLimits::from_limits(limits) }))
+        SqliteTool(Arc::new(IdleConnections { connections: Mutex::default(), bounds: SqlLimits::from_limits(limits) }))
     }
 }
 
@@ -75,9 +75,9 @@ impl Tool for SqliteTool {
     }
 }
 
-async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+async fn run(idle: Arc<IdleConnections>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let bounds = idle.bounds;
-    let work = move |database: &str, entries: &[Entry<'_>], stop: &StopSignal| {
+    let work = move |database: &str, entries: &[SqlEntry<'_>], stop: &StopSignal| {
         let connection = idle.take(database)?;
         let interrupt = connection.get_interrupt_handle();
         stop.set_interrupt(move || interrupt.interrupt());
@@ -86,25 +86,25 @@ async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo>
         idle.put(database, connection);
         Ok(tables)
     };
-    blocking::call("sqlite", call, bounds.timeout, work).await
+    blocking::run_call("sqlite", call, bounds.timeout, work).await
 }
 
-impl Idle {
+impl IdleConnections {
     fn take(&self, database: &str) -> Result<Connection, ErrorInfo> {
-        let mut idle = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.get_mut(database).and_then(Vec::pop);
         drop(idle);
         if let Some(connection) = kept {
             return Ok(connection);
         }
-        let connection = Connection::open(database).map_err(|error| failed(&error, None))?;
-        connection.busy_timeout(self.bounds.lock_wait).map_err(|error| failed(&error, None))?;
+        let connection = Connection::open(database).map_err(|error| error_info(&error, None))?;
+        connection.busy_timeout(self.bounds.lock_wait).map_err(|error| error_info(&error, None))?;
         Ok(connection)
     }
 
     /// A database in memory is its call's own.
     fn put(&self, database: &str, connection: Connection) {
-        let mut idle = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.entry(database.to_owned()).or_default();
         if database != MEMORY && kept.len() < MAX_IDLE && connection.is_autocommit() {
             kept.push(connection);
@@ -112,63 +112,63 @@ impl Idle {
     }
 }
 
-impl Session for Connection {
-    fn is_alone(entry: &Entry<'_>) -> bool {
+impl SqlSession for Connection {
+    fn runs_outside_transaction(entry: &SqlEntry<'_>) -> bool {
         let word = entry.sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_ascii_lowercase();
         ["begin", "commit", "rollback", "savepoint", "end", "pragma", "vacuum", "attach", "detach"].contains(&&*word)
     }
 
-    fn command(&self, sql: &str) -> Result<(), ErrorInfo> {
-        self.execute_batch(sql).map_err(|error| failed(&error, None))
+    fn execute_command(&self, sql: &str) -> Result<(), ErrorInfo> {
+        self.execute_batch(sql).map_err(|error| error_info(&error, None))
     }
 
     fn run(
         &self,
-        entry: &Entry<'_>,
+        entry: &SqlEntry<'_>,
         stop: &StopSignal,
         max_result_bytes: usize,
-        tables: &mut Vec<Table>,
+        tables: &mut Vec<StatementResult>,
     ) -> Result<(), ErrorInfo> {
-        let told = |error: Error| failed(&error, Some(entry.sql));
+        let to_error = |error: Error| error_info(&error, Some(entry.sql));
         if !entry.params.is_empty() {
-            let mut statement = self.prepare_cached(entry.sql).map_err(told)?;
-            bind(&mut statement, entry)?;
-            tables.push(table(self, &mut statement, max_result_bytes).map_err(told)??);
+            let mut statement = self.prepare_cached(entry.sql).map_err(to_error)?;
+            bind_values(&mut statement, entry)?;
+            tables.push(read_table(self, &mut statement, max_result_bytes).map_err(to_error)??);
             return Ok(());
         }
         let mut batch = Batch::new(self, entry.sql);
-        while let Some(mut statement) = batch.next().map_err(told)? {
+        while let Some(mut statement) = batch.next().map_err(to_error)? {
             stop.check()?;
-            tables.push(table(self, &mut statement, max_result_bytes).map_err(told)??);
+            tables.push(read_table(self, &mut statement, max_result_bytes).map_err(to_error)??);
         }
         Ok(())
     }
 }
 
 /// `$2` and `?2` are the second value wherever they stand; a bare `?` is the next.
-fn bind(statement: &mut Statement<'_>, entry: &Entry<'_>) -> Result<(), ErrorInfo> {
-    for place in 1..=statement.parameter_count() {
-        let name = statement.parameter_name(place).map(str::to_owned);
+fn bind_values(statement: &mut Statement<'_>, entry: &SqlEntry<'_>) -> Result<(), ErrorInfo> {
+    for position in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(position).map(str::to_owned);
         let number = match &name {
             Some(name) => name[1..].parse::<usize>().ok().filter(|number| *number > 0),
-            None => Some(place),
+            None => Some(position),
         };
         let given = number.and_then(|number| entry.params.get(number - 1)).ok_or_else(|| {
-            let name = name.clone().unwrap_or_else(|| format!("?{place}"));
-            bad(format!("there is no value for `{name}`: the statement has {} values", entry.params.len()))
+            let name = name.clone().unwrap_or_else(|| format!("?{position}"));
+            bad_input(format!("there is no value for `{name}`: the statement has {} values", entry.params.len()))
         })?;
         let shown = name.as_deref().unwrap_or("?");
-        if matches!(given, Value::List(_)) && is_alone_in(entry.sql, shown) {
+        if matches!(given, Value::List(_)) && is_sole_in_operand(entry.sql, shown) {
             let message = format!("the value of `{shown}` is an array, which `IN ({shown})` would take for one text");
-            return Err(bad(message).hint("write `IN (SELECT value FROM json_each({{ … }}))`"));
+            return Err(bad_input(message).hint("write `IN (SELECT value FROM json_each({{ … }}))`"));
         }
-        let problem = |error: Error| bad(format!("parameter {place}: {error}"));
-        statement.raw_bind_parameter(place, ToSqlOutput::Owned(cell(given))).map_err(problem)?;
+        let problem = |error: Error| bad_input(format!("parameter {position}: {error}"));
+        statement.raw_bind_parameter(position, ToSqlOutput::Owned(to_cell(given))).map_err(problem)?;
     }
     Ok(())
 }
 
-fn cell(value: &Value) -> Cell {
+fn to_cell(value: &Value) -> Cell {
     match value {
         Value::Null => Cell::Null,
         Value::Bool(flag) => Cell::Integer(i64::from(*flag)),
@@ -180,20 +180,20 @@ fn cell(value: &Value) -> Cell {
 }
 
 /// The inner error is a table that is too large.
-fn table(
+fn read_table(
     connection: &Connection,
     statement: &mut Statement<'_>,
     max_bytes: usize,
-) -> Result<Result<Table, ErrorInfo>, Error> {
+) -> Result<Result<StatementResult, ErrorInfo>, Error> {
     let names: Vec<Arc<str>> = statement.column_names().map(Arc::from).collect();
-    let (before, mut table, mut bytes) = (connection.total_changes(), Table::default(), 0usize);
+    let (before, mut table, mut bytes) = (connection.total_changes(), StatementResult::default(), 0usize);
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         let mut map = Map::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
             let cell = row.get_ref(index)?;
             bytes = bytes.saturating_add(size(cell));
-            map.insert(name.clone(), value(cell));
+            map.insert(name.clone(), from_cell(cell));
         }
         if bytes > max_bytes {
             return Ok(Err(too_large(max_bytes)));
@@ -215,7 +215,7 @@ fn size(cell: ValueRef<'_>) -> usize {
     }
 }
 
-fn value(cell: ValueRef<'_>) -> Value {
+fn from_cell(cell: ValueRef<'_>) -> Value {
     match cell {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
@@ -225,20 +225,20 @@ fn value(cell: ValueRef<'_>) -> Value {
     }
 }
 
-fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
+fn error_info(error: &Error, sql: Option<&str>) -> ErrorInfo {
     let (code, message) = match error {
         Error::SqliteFailure(failure, message) => {
-            (name(failure.extended_code), message.clone().unwrap_or_else(|| failure.to_string()))
+            (error_name(failure.extended_code), message.clone().unwrap_or_else(|| failure.to_string()))
         }
         Error::SqlInputError { msg, .. } => ("SQLITE_ERROR", msg.clone()),
         other => ("SQLITE_ERROR", other.to_string()),
     };
-    let place = sql.map(in_statement).unwrap_or_default();
-    ErrorInfo::new(code, "sqlite", format!("{message}{place}")).replied()
+    let location = sql.map(in_statement).unwrap_or_default();
+    ErrorInfo::new(code, "sqlite", format!("{message}{location}")).replied()
 }
 
 /// The names that SQLite's own pages use, of what a definition can do something about.
-fn name(code: i32) -> &'static str {
+fn error_name(code: i32) -> &'static str {
     match code & 0xff {
         3 => "SQLITE_PERM",
         5 => "SQLITE_BUSY",

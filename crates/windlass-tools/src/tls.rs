@@ -8,13 +8,13 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-pub(crate) fn trusting(roots: RootCertStore) -> Result<ClientConfig, Error> {
+pub(crate) fn verified_config(roots: RootCertStore) -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Takes any certificate: only for calls that say so.
-pub(crate) fn unchecked() -> Result<ClientConfig, Error> {
+pub(crate) fn unverified_config() -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let verifier = Arc::new(AnyCertificate(provider()));
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
@@ -22,7 +22,7 @@ pub(crate) fn unchecked() -> Result<ClientConfig, Error> {
 
 /// The public roots that come with the program, and what this machine trusts besides (a company's own root). Machines
 /// without any, such as bare containers, still reach the public internet.
-pub(crate) fn machine_roots() -> RootCertStore {
+pub(crate) fn root_certificates() -> RootCertStore {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;
     roots.add_parsable_certificates(found);

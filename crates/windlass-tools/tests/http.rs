@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_testing::test_service::Effect;
+use windlass_testing::test_service::CountedEffect;
 use windlass_tools::{HttpOptions, HttpTool, NoopTool, Outbound, standard_tools};
 use windlass_value::{Duration, Value, to_json};
 
@@ -95,7 +95,7 @@ async fn authenticates() {
 }
 
 #[tokio::test]
-async fn what_only_a_cloud_can_do_is_not_supported() {
+async fn cloud_only_authentication_is_rejected() {
     for kind in ["ClientCertificate", "ActiveDirectoryOAuth", "ManagedServiceIdentity"] {
         let outcome =
             send(&format!(r#"{{"uri": "http://h", "authentication": {{"type": "{kind}", "pfx": "x"}}}}"#)).await;
@@ -211,7 +211,7 @@ async fn a_large_json_body_is_parsed_too() {
 }
 
 #[tokio::test]
-async fn claimed_json_that_is_none_fails() {
+async fn an_invalid_json_body_fails() {
     let service = service();
     let outcome = get(&service.url("/bad-json")).await;
     assert_eq!(class(&outcome), ("BadJson", "http", true));
@@ -387,7 +387,7 @@ async fn a_closed_engine_calls_public_addresses_only() {
 }
 
 #[tokio::test]
-async fn the_service_plays_its_parts() {
+async fn the_test_service_routes_work() {
     let service = service();
     let statuses = |path: &'static str| {
         let uri = service.url(path);
@@ -408,7 +408,7 @@ async fn the_service_plays_its_parts() {
     assert_eq!(part(&last, "body"), r#"{"page":2,"items":[{"id":2},{"id":3}],"hasMore":false,"nextPage":null}"#);
     get(&service.url("/count/pay")).await;
     get(&service.url("/count/pay")).await;
-    let counted = Effect { key: "run-1:sync[3]/fetch".to_owned(), path: "/count/pay".to_owned(), times: 2 };
+    let counted = CountedEffect { key: "run-1:sync[3]/fetch".to_owned(), path: "/count/pay".to_owned(), times: 2 };
     assert_eq!(service.effects(), [counted]);
     let effects = r#"[{"key":"run-1:sync[3]/fetch","path":"/count/pay","times":2}]"#;
     assert_eq!(part(&get(&service.url("/effects")).await, "body"), effects);

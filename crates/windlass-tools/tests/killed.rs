@@ -15,13 +15,13 @@ use windlass_tools::{PythonOptions, PythonTool, ShellOptions, ShellTool};
 const FOLDER: &str = "WINDLASS_TEST_KILLED";
 
 /// Whether a process of that number runs. A zombie does not.
-fn runs(number: &str) -> bool {
+fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
     state != "X" && state != "Z"
 }
 
-fn number_in(file: &Path) -> String {
+fn read_pid(file: &Path) -> String {
     loop {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         if text.ends_with('\n') {
@@ -55,11 +55,11 @@ async fn a_program_that_is_killed_leaves_nothing_running() {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", "a_program_that_is_killed_leaves_nothing_running"]).env(FOLDER, &folder);
     let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let numbers = ["shell", "inner", "python"].map(|name| number_in(&folder.join(name)));
-    assert!(numbers.iter().all(|number| runs(number)), "{numbers:?}");
+    let numbers = ["shell", "inner", "python"].map(|name| read_pid(&folder.join(name)));
+    assert!(numbers.iter().all(|number| is_running(number)), "{numbers:?}");
     program.kill().unwrap();
     program.wait().unwrap();
-    while numbers.iter().any(|number| runs(number)) {
+    while numbers.iter().any(|number| is_running(number)) {
         std::thread::yield_now();
     }
     std::fs::remove_dir_all(folder).unwrap();
@@ -67,7 +67,7 @@ async fn a_program_that_is_killed_leaves_nothing_running() {
 
 /// The first program has hardly begun: nobody has been told of it yet, perhaps.
 #[tokio::test]
-async fn nor_if_it_is_killed_the_moment_something_begins() {
+async fn a_program_killed_while_a_child_starts_leaves_nothing_running() {
     if let Ok(folder) = std::env::var(FOLDER) {
         let shell = ShellTool::new(ShellOptions::default());
         ask(&shell, &format!(r#"{{"command": "echo $$ > {folder}/first; exec sleep 1000"}}"#)).await;
@@ -79,11 +79,11 @@ async fn nor_if_it_is_killed_the_moment_something_begins() {
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args(["--exact", "nor_if_it_is_killed_the_moment_something_begins"]).env(FOLDER, &folder);
         let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let number = number_in(&folder.join("first"));
+        let number = read_pid(&folder.join("first"));
         program.kill().unwrap();
         program.wait().unwrap();
         let begun = std::time::Instant::now();
-        while runs(&number) {
+        while is_running(&number) {
             assert!(begun.elapsed() < std::time::Duration::from_secs(120), "round {round}: {number} goes on");
             std::thread::yield_now();
         }

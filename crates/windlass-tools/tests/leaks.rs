@@ -54,12 +54,12 @@ fn json(status: u16, body: &str) -> String {
 
 /// Every form of the secret that must be nowhere.
 fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
-    let told = format!(
+    let visible = format!(
         "{} {} {} {}",
         all_of(outcome),
         to_json(&outcome.output),
         to_json(&outcome.meta),
-        outcome.again.as_ref().map(|again| to_json(&again.input)).unwrap_or_default()
+        outcome.next_call.as_ref().map(|again| to_json(&again.input)).unwrap_or_default()
     );
     let escaped: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let partly = secret.replace('/', "%2F").replace('+', "%2B");
@@ -69,7 +69,7 @@ fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
         forms.push(encoded[4..16].to_owned());
     }
     for form in forms {
-        assert!(!told.contains(&form), "{form} is in {told}");
+        assert!(!visible.contains(&form), "{form} is in {visible}");
     }
 }
 
@@ -115,7 +115,7 @@ async fn endpoint_secrets_are_redacted() {
     ] {
         let outcome = served(KEY, replies).await;
         assert_eq!(class(&outcome).0, code, "{outcome:?}");
-        assert!(outcome.again.is_none());
+        assert!(outcome.next_call.is_none());
     }
     for body in [
         format!(r#""{KEY}""#),
@@ -139,8 +139,8 @@ async fn secrets_are_redacted_while_polling() {
     let tool = EndpointTool::new(endpoint(url, KEY), tool());
     let accepted = tool.call(call("1")).await;
     assert_redacted(KEY, &accepted);
-    let input = accepted.again.unwrap().input;
-    let outcome = tool.call(ToolCall { input, goes_on: true, ..call("1") }).await;
+    let input = accepted.next_call.unwrap().input;
+    let outcome = tool.call(ToolCall { input, is_continuation: true, ..call("1") }).await;
     assert_eq!(class(&outcome).0, "BadLocation");
     assert!(error(&outcome).message.contains("holds a secret"), "{outcome:?}");
     assert_redacted(KEY, &outcome);

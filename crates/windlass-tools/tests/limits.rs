@@ -12,8 +12,8 @@ use windlass_value::{Duration, to_json};
 const SHORT: Duration = Duration::from_ms(50);
 
 /// What is seen of an outcome: its error with the hint; else how long it waits, its result and what is told besides.
-fn seen(outcome: &TaskOutcome) -> String {
-    match (&outcome.error, &outcome.again) {
+fn describe(outcome: &TaskOutcome) -> String {
+    match (&outcome.error, &outcome.next_call) {
         (Some(_), _) => format!("{} ({})", told(outcome), error(outcome).hint.as_deref().unwrap_or_default()),
         (None, Some(again)) => format!("again after {}", again.after),
         (None, None) => format!("{} {}", told(outcome), to_json(&outcome.meta)),
@@ -29,11 +29,11 @@ async fn check<T: Tool>(
 ) {
     let (usual, mut changed) = (ProcessLimits::default(), ProcessLimits::default());
     change(&mut changed);
-    let now = seen(&ask(&tool(&changed), input).await);
+    let now = describe(&ask(&tool(&changed), input).await);
     assert!(now.contains(expected), "{expected}: {now}");
     // What the usual limits let wait for long is not tried.
     if !expected.contains("_time") {
-        let before = seen(&ask(&tool(&usual), input).await);
+        let before = describe(&ask(&tool(&usual), input).await);
         assert!(!before.contains(expected), "{expected}: {before}");
     }
 }

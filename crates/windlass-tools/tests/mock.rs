@@ -5,7 +5,7 @@ use crate::support;
 use std::sync::{Arc, Mutex};
 
 use windlass_runtime::Tool;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_testing::mock::{MockService, Script};
 use windlass_testing::test_service::TestService;
 use windlass_value::to_json;
@@ -51,7 +51,7 @@ async fn routes_answer_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_not_foreseen_is_loud() {
+async fn an_unscripted_request_fails() {
     let service = start(SCRIPT);
     let outcome = send(&format!(r#"{{"method": "DELETE", "uri": "{}"}}"#, service.url("/items?x=1"))).await;
     assert_eq!(class(&outcome), ("500", "http", true));
@@ -60,7 +60,7 @@ async fn what_is_not_foreseen_is_loud() {
 }
 
 #[tokio::test]
-async fn the_model_goes_by_texts_and_turns() {
+async fn model_rules_match_texts_and_turns() {
     let service = start(
         r#"{"model": [
             {"when": {"contains": "plan", "turn": 1}, "reply": "first plan"},
@@ -69,7 +69,7 @@ async fn the_model_goes_by_texts_and_turns() {
             {"when": {"contains": "act"}, "reply": "acted"}
         ]}"#,
     );
-    for (asked, said) in [
+    for (prompt, expected) in [
         ("act", "\"acted\""),
         ("plan", "\"first plan\""),
         ("plan", "\"second plan\""),
@@ -87,7 +87,7 @@ async fn the_model_goes_by_texts_and_turns() {
 }
 
 /// What a model answers to a request with these headers, or the message of its refusal.
-async fn model_says(service: &MockService, headers: &[(&str, &str)], body: &str) -> String {
+async fn model_reply(service: &MockService, headers: &[(&str, &str)], body: &str) -> String {
     let headers: Vec<String> = headers.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
     let headers = headers.join(", ");
     let url = service.url("/v1/chat/completions");
@@ -102,8 +102,8 @@ async fn model_says(service: &MockService, headers: &[(&str, &str)], body: &str)
 }
 
 #[tokio::test]
-async fn the_model_goes_by_who_asks() {
-    let source = Source::new(
+async fn model_rules_match_step_role_and_attempt() {
+    let source = SourceText::new(
         "model.yaml",
         r#"
 model:
@@ -129,7 +129,7 @@ model:
     let service = MockService::start(Script::parse(&source).unwrap(), 0).unwrap();
     let plain = |text: &str| format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "{text}"}}]}}"#);
     let step = |step, role, turn| [("x-windlass-step", step), ("x-windlass-role", role), ("x-windlass-turn", turn)];
-    for (headers, body, said) in [
+    for (headers, body, expected) in [
         (step("review[3].check", "judge", "2").to_vec(), plain("x"), "the judge's second"),
         (step("review[3].check", "step", "2").to_vec(), plain("x"), "second"),
         (step("review[3].check", "step", "1").to_vec(), plain("x"), "first"),
@@ -158,14 +158,14 @@ model:
             "now",
         ),
     ] {
-        assert_eq!(model_says(&service, &headers, &body).await, format!("\"{said}\""), "{headers:?} {body}");
+        assert_eq!(model_reply(&service, &headers, &body).await, format!("\"{said}\""), "{headers:?} {body}");
     }
-    let none = model_says(&service, &step("review", "step", "3"), &plain("x")).await;
+    let none = model_reply(&service, &step("review", "step", "3"), &plain("x")).await;
     assert!(none.contains("fits step `review`, role `step`, turn 3, attempt 2"), "{none}");
     // The same request again is the same time; with another key the step is run again.
     let keyed = |key| [&step("review[1].check", "step", "1")[..], &[("Idempotency-Key", key)]].concat();
-    for (key, said) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {
-        assert_eq!(model_says(&service, &keyed(key), &plain("x")).await, format!("\"{said}\""), "{key}");
+    for (key, expected) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {
+        assert_eq!(model_reply(&service, &keyed(key), &plain("x")).await, format!("\"{said}\""), "{key}");
     }
 }
 
@@ -177,20 +177,20 @@ async fn without_headers_turns_are_counted() {
             {"reply": "other"}
         ]}"#,
     );
-    let mut said = Vec::new();
+    let mut replies = Vec::new();
     for text in ["plan", "x", "a plan", "plan"] {
         let body = format!(r#"{{"messages": [{{"role": "user", "content": "{text}"}}]}}"#);
-        said.push(model_says(&service, &[], &body).await);
+        said.push(model_reply(&service, &[], &body).await);
     }
     assert_eq!(said, ["\"one\"", "\"other\"", "\"two\"", "\"other\""]);
 }
 
 #[tokio::test]
-async fn whoever_watches_sees_every_request() {
+async fn the_observer_sees_every_request() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let lines = seen.clone();
-    let script = Script::parse(&Source::new("s", SCRIPT)).unwrap();
-    let service = MockService::watched(script, 0, move |served| {
+    let script = Script::parse(&SourceText::new("s", SCRIPT)).unwrap();
+    let service = MockService::with_observer(script, 0, move |served| {
         let line = format!("{} {} {} {}", served.method, served.path, served.status, served.by);
         lines.lock().unwrap().push(line);
     })
@@ -205,7 +205,7 @@ async fn whoever_watches_sees_every_request() {
 
 /// Each line: a script, and what must be said about it.
 #[test]
-fn slips_are_refused_with_their_place() {
+fn script_errors_have_a_position() {
     for (script, position, message, hint) in [
         ("{", "1:2", "", ""),
         ("[]", "1:1", "a script must be an object", "an object is written"),
@@ -252,7 +252,7 @@ fn slips_are_refused_with_their_place() {
         (r#"{"model": [{"replies": ["a", {"txt": "y"}]}]}"#, "1:31", "unknown key `txt`", "`text`"),
         (r#"{"model": [{"replies": [5]}]}"#, "1:25", "a reply must be a text", "quotes"),
     ] {
-        let source = Source::new("s.json", script);
+        let source = SourceText::new("s.json", script);
         let problems = Script::parse(&source).expect_err(script);
         let report = &problems.reports(&source)[0];
         assert_eq!(format!("{}:{}", report.line, report.column), position, "{script}");
@@ -264,13 +264,13 @@ fn slips_are_refused_with_their_place() {
         ("model:\n  - reply: y\n    fault: hangs\n", "3:12", "`fault` cannot be"),
         ("model: [\n", "2:1", ""),
     ] {
-        let source = Source::new("s.YAML", script);
+        let source = SourceText::new("s.YAML", script);
         let problems = Script::parse(&source).expect_err(script);
         let report = &problems.reports(&source)[0];
         assert_eq!(format!("{}:{}", report.line, report.column), position, "{script}");
         assert!(report.message.contains(message), "{script}: {}", report.message);
     }
-    let both = Source::new("s.json", r#"{"routes": [{"path": "x", "replies": [{"bdy": 1}]}], "extra": 1}"#);
+    let both = SourceText::new("s.json", r#"{"routes": [{"path": "x", "replies": [{"bdy": 1}]}], "extra": 1}"#);
     let problems = Script::parse(&both).unwrap_err();
     assert_eq!(problems.len(), 3, "{}", problems.render(&both, Colour::Never));
 }

@@ -134,7 +134,7 @@ async fn requests_carry_run_headers_and_an_idempotency_key() {
 }
 
 #[tokio::test]
-async fn what_the_service_refuses_has_its_status_and_its_words() {
+async fn service_errors_keep_their_status_and_message() {
     let service = service(
         r#"{"model": [
             {"when": {"turn": 1}, "reply": "slow down", "status": 429, "retryAfter": 3},
@@ -163,7 +163,7 @@ async fn what_the_service_refuses_has_its_status_and_its_words() {
 }
 
 #[tokio::test]
-async fn replies_that_are_no_answers() {
+async fn unusable_replies_are_errors() {
     for (body, code, words) in [
         (r#""<html>""#, "BadModelReply", "no JSON object; it begins: <html>"),
         ("[1]", "BadModelReply", "no JSON object"),
@@ -194,7 +194,7 @@ async fn replies_that_are_no_answers() {
 }
 
 #[tokio::test]
-async fn no_service_no_time_no_connection() {
+async fn configuration_timeout_and_connection_errors() {
     let slow = support::service();
     let url = slow.url("/slow?ms=10000");
     let options = ModelOptions { timeout: Duration::from_ms(50), ..model_options(url.as_str()) };
@@ -229,7 +229,7 @@ async fn a_closed_engine_keeps_its_model_off_private_addresses() {
 }
 
 #[tokio::test]
-async fn inputs_that_cannot_be_asked() {
+async fn invalid_inputs_are_rejected() {
     for (input, code, hint) in [
         (r#""x""#, "BadModelInput", "object"),
         (r#"{"promt": "x"}"#, "BadModelInput", "did you mean `prompt`?"),

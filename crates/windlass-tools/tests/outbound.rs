@@ -13,9 +13,9 @@ use windlass_tools::outbound::{OutboundRule, Resolver};
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound};
 
 /// Names and what they lead to, one answer after the other; the last one stays.
-struct Names(Mutex<Vec<&'static str>>);
+struct ScriptedResolver(Mutex<Vec<&'static str>>);
 
-impl Resolver for Names {
+impl Resolver for ScriptedResolver {
     fn resolve<'a>(&'a self, _: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
         let mut answers = self.0.lock().unwrap();
         let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
@@ -26,7 +26,7 @@ impl Resolver for Names {
 fn server(allow: &[String], answers: &[&'static str]) -> HttpTool {
     let allow: Vec<OutboundRule> = allow.iter().map(|text| text.parse().unwrap()).collect();
     let outbound = Outbound::default().with_rules(allow, Vec::new(), "server.outbound");
-    let outbound = outbound.with_resolver(Names(Mutex::new(answers.to_vec())));
+    let outbound = outbound.with_resolver(ScriptedResolver(Mutex::new(answers.to_vec())));
     HttpTool::new(HttpOptions { outbound, ..options() })
 }
 
@@ -69,7 +69,7 @@ async fn every_redirect_is_checked_as_the_first_address() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_gains_nothing() {
+async fn a_changed_dns_answer_does_not_bypass_the_check() {
     let service = service();
     let port = service.addr().port();
     let get = format!(r#"{{"uri": "http://rebind.example:{port}/text"}}"#);

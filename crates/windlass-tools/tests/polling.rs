@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use windlass_core::{Again, TaskOutcome};
+use windlass_core::{NextCall, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_testing::test_service::TestService;
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Outbound, Secret};
@@ -10,24 +10,24 @@ use windlass_value::{Duration, Value, parse_json, to_json};
 
 use support::{all_of, call, class, error, options, part, send, service, tool};
 
-fn again(outcome: &TaskOutcome) -> &Again {
+fn again(outcome: &TaskOutcome) -> &NextCall {
     assert_eq!(outcome.error, None);
-    outcome.again.as_ref().unwrap_or_else(|| panic!("it is finished: {outcome:?}"))
+    outcome.next_call.as_ref().unwrap_or_else(|| panic!("it is finished: {outcome:?}"))
 }
 
 /// Calls the tool, and again as long as it wants to. All the inputs it gave, and the end.
 async fn to_the_end(tool: &impl Tool, input: &str) -> (Vec<String>, TaskOutcome) {
-    let mut asked = Vec::new();
+    let mut inputs = Vec::new();
     let mut outcome = tool.call(call(input)).await;
-    while let Some(Again { input, .. }) = outcome.again {
-        asked.push(to_json(&input));
+    while let Some(NextCall { input, .. }) = outcome.next_call {
+        inputs.push(to_json(&input));
         outcome = tool.call(next(input)).await;
     }
-    (asked, outcome)
+    (inputs, outcome)
 }
 
 fn next(input: Value) -> ToolCall {
-    ToolCall { input, goes_on: true, key: "another".into(), ..call("null") }
+    ToolCall { input, is_continuation: true, key: "another".into(), ..call("null") }
 }
 
 fn post(service: &TestService, path: &str, more: &str) -> String {
@@ -39,7 +39,7 @@ async fn asks_until_there_is_a_result() {
     let service = service();
     let more = r#", "headers": {"Accept": "a/b", "Content-Type": "x/y", "X-Api-Key": "k", "Idempotency-Key": "mine"},
         "cookie": "c=1", "authentication": {"type": "Raw", "value": "Bearer t"}, "queries": {"times": 2}, "timeout": 9"#;
-    let (asked, outcome) = to_the_end(&tool(), &post(&service, "/async/1", more)).await;
+    let (inputs, outcome) = to_the_end(&tool(), &post(&service, "/async/1", more)).await;
     let next = format!(
         r#"{{"method":"GET","uri":"{}","headers":{{"Accept":"a/b","X-Api-Key":"k"}},"timeout":9,"cookie":"c=1","authentication":{{"type":"Raw","value":"Bearer t"}}}}"#,
         service.url("/async/1?times=2")
@@ -82,22 +82,22 @@ async fn waits_as_long_as_the_server_says_within_bounds() {
 async fn a_202_is_the_answer_where_nothing_follows() {
     let service = service();
     let outcome = send(&post(&service, "/async/1", r#", "async": false"#)).await;
-    assert_eq!((outcome.again.is_none(), part(&outcome, "statusCode")), (true, "202".to_owned()));
+    assert_eq!((outcome.next_call.is_none(), part(&outcome, "statusCode")), (true, "202".to_owned()));
     let outcome = send(&post(&service, "/status/202", "")).await;
-    assert_eq!((outcome.again.is_none(), part(&outcome, "statusCode")), (true, "202".to_owned()));
+    assert_eq!((outcome.next_call.is_none(), part(&outcome, "statusCode")), (true, "202".to_owned()));
     let outcome = send(&post(&service, "/status/202", r#", "async": "no""#)).await;
     assert_eq!(class(&outcome), ("BadRequestAsync", "input", false));
     assert_eq!(service.requests(), 2);
 }
 
 #[tokio::test]
-async fn a_poll_may_lead_elsewhere_or_fail() {
+async fn a_poll_may_be_redirected_or_fail() {
     let service = service();
     // The next place is relative, with a redirect on the way.
-    let (asked, outcome) = to_the_end(&tool(), &post(&service, "/async/a?times=1&to=../hops/2", "")).await;
+    let (inputs, outcome) = to_the_end(&tool(), &post(&service, "/async/a?times=1&to=../hops/2", "")).await;
     assert_eq!(asked, [format!(r#"{{"method":"GET","uri":"{}"}}"#, service.url("/hops/2"))]);
     assert_eq!(part(&outcome, "body.path"), r#""/json/end""#);
-    let (asked, outcome) = to_the_end(&tool(), &post(&service, "/async/b?times=1&end=503", "")).await;
+    let (inputs, outcome) = to_the_end(&tool(), &post(&service, "/async/b?times=1&end=503", "")).await;
     assert_eq!((asked.len(), class(&outcome)), (1, ("503", "http", true)));
     assert_eq!(part(&outcome, "body.method"), r#""GET""#);
     // A poll that is not told another place asks at the same one.
@@ -114,7 +114,7 @@ async fn secrets_stay_with_their_server() {
     let path = format!("/async/1?times=1&to={}", second.url("/json/x"));
     let more = r#", "headers": {"Accept": "a/b", "X-Api-Key": "hush"}, "cookie": "hush",
         "authentication": {"type": "Raw", "value": "hush"}"#;
-    let (asked, outcome) = to_the_end(&tool(), &post(&first, &path, more)).await;
+    let (inputs, outcome) = to_the_end(&tool(), &post(&first, &path, more)).await;
     let next = format!(r#"{{"method":"GET","uri":"{}","headers":{{"Accept":"a/b"}}}}"#, second.url("/json/x"));
     assert_eq!((asked, all_of(&outcome).contains("hush")), (vec![next], false));
     // A login in the address goes along, but only there.
@@ -126,7 +126,7 @@ async fn secrets_stay_with_their_server() {
 }
 
 #[tokio::test]
-async fn a_poll_is_guarded_like_any_call() {
+async fn polls_obey_the_outbound_rules() {
     let service = service();
     let open = send(&post(&service, "/async/1", "")).await;
     let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
@@ -140,9 +140,9 @@ fn endpoint(url: String) -> EndpointTool {
 }
 
 #[tokio::test]
-async fn endpoints_are_asked_with_their_own_headers() {
+async fn endpoint_polls_send_the_configured_headers() {
     let (first, second) = (service(), service());
-    let (asked, outcome) = to_the_end(&endpoint(first.url("/async/1?times=2")), r#"{"b": 1}"#).await;
+    let (inputs, outcome) = to_the_end(&endpoint(first.url("/async/1?times=2")), r#"{"b": 1}"#).await;
     assert_eq!(asked.len(), 2);
     assert!(!asked.concat().contains("canary"), "{asked:?}");
     assert_eq!((part(&outcome, "method"), part(&outcome, "body")), (r#""GET""#.into(), "null".into()));
@@ -153,7 +153,7 @@ async fn endpoints_are_asked_with_their_own_headers() {
 }
 
 #[tokio::test]
-async fn no_input_leads_an_endpoint_astray() {
+async fn an_input_cannot_redirect_an_endpoint() {
     let (first, second) = (service(), service());
     let forged = parse_json(&format!(r#"{{"at": "{}", "own": true}}"#, second.url("/json/x"))).unwrap();
     let outcome = endpoint(first.url("/json/x")).call(call(&to_json(&forged))).await;

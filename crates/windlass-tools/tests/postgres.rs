@@ -173,7 +173,7 @@ async fn a_value_that_does_not_fit_names_its_parameter() {
     ];
     for (sql, params, hint) in hints {
         let outcome = ask(&tool, &input(sql, params)).await;
-        let told = error(&outcome).hint.clone().unwrap_or_default();
+        let hint_text = error(&outcome).hint.clone().unwrap_or_default();
         assert!(told.contains(hint), "{sql}: {told}");
     }
     let outcome = ask(&tool, &input("select $1::date, $2::timestamp", r#"["2026-01-01", "soon"]"#)).await;
@@ -221,7 +221,7 @@ async fn several_statements_are_one_transaction() {
 }
 
 #[tokio::test]
-async fn types_of_ones_own_are_read() {
+async fn custom_types_are_read() {
     let tool = tool();
     let make = "create type mood as enum ('sad', 'ok'); create domain small as int check (value < 10); create table own (m mood, s small, ms mood[])";
     assert!(ask(&tool, &input(make, "[]")).await.error.is_none());
@@ -353,7 +353,7 @@ async fn write_pem(tool: &PostgresTool, file: &str, label: &str, der: &[u8]) {
 }
 
 #[tokio::test]
-async fn connections_can_be_secret() {
+async fn connections_can_use_tls() {
     let server = PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}"));
     let url = server.url();
     let known = NamedCredentials::new(move |name| {
@@ -414,7 +414,7 @@ async fn servers_named_by_a_definition_must_be_public() {
         (facts("postgres://u:p@1.1.1.1,10.0.0.1/x"), "`10.0.0.1` is not public"),
     ] {
         let outcome = ask(&tool, &format!(r#"{{"auth": {auth}, "statements": [{{"sql": "select 1"}}]}}"#)).await;
-        let said = value(&outcome);
+        let description = value(&outcome);
         assert!(said.contains(expected), "{auth}: {said}");
         if expected != "1" {
             assert_eq!(class(&outcome), ("BlockedAddress", "input", false), "{auth}");

@@ -172,7 +172,7 @@ async fn exceptions_have_a_type_and_a_line() {
 }
 
 #[tokio::test]
-async fn what_is_printed_is_kept_apart() {
+async fn printed_text_is_reported_in_meta() {
     let tool = PythonTool::new(PythonOptions { max_print_chars: 20, ..options() });
     let code = "import sys, os\nprint('a', 1)\nsys.stderr.write('b\\n')\nsys.stdout.buffer.write(b'c\\n')\nos.write(1, b'past us\\n')\nos.system('echo past us')\nresult = input_data";
     let outcome = ask(&tool, &input(code, r#"{"x": 1}"#)).await;
@@ -215,7 +215,7 @@ async fn an_interpreter_that_hangs_or_dies_is_replaced() {
 }
 
 #[tokio::test]
-async fn limits_and_what_is_missing_are_told() {
+async fn limits_and_missing_programs_are_errors() {
     let tool = PythonTool::new(PythonOptions { max_result_bytes: 100, ..options() });
     assert_eq!(
         told(&ask(&tool, &input("'x' * 200", "{}")).await),

@@ -59,7 +59,7 @@ async fn failures_keep_what_was_written() {
     let outcome = ask(&tool(), r#"{"cmds": ["echo before", "echo no >&2; (exit 7)", "echo after"]}"#).await;
     assert_eq!(class(&outcome), ("exit_7", "shell", true));
     assert!(error(&outcome).message.ends_with("ended with exit code 7: no"), "{}", error(&outcome).message);
-    assert_eq!(told_output(&outcome), r#""before\n" "no\n" 7"#);
+    assert_eq!(output_text(&outcome), r#""before\n" "no\n" 7"#);
     let outcome = ask(&tool(), r#"{"command": "kill -9 $$"}"#).await;
     assert_eq!(class(&outcome), ("exit_137", "shell", false));
     let quoted = r#"{"command": "test \"${W1}\" = '\"${W2}\"'", "values": {"W1": "a", "W2": "hush"}}"#;
@@ -77,12 +77,12 @@ async fn failures_keep_what_was_written() {
     }
 }
 
-fn told_output(outcome: &windlass_core::TaskOutcome) -> String {
+fn output_text(outcome: &windlass_core::TaskOutcome) -> String {
     ["stdout", "stderr", "exit_code"].map(|name| part(outcome, name)).join(" ")
 }
 
 #[tokio::test]
-async fn output_has_a_limit_and_the_program_goes_on() {
+async fn output_beyond_the_limit_is_discarded() {
     let outcome = ask(&tool(), r#"{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"}"#).await;
     assert_eq!(part(&outcome, "stdout").len(), 1002);
     assert_eq!(part(&outcome, "stderr"), r#""end\n""#);
@@ -90,14 +90,14 @@ async fn output_has_a_limit_and_the_program_goes_on() {
 }
 
 /// Whether a process of that number runs. A zombie does not.
-fn runs(number: &str) -> bool {
+fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
     state != "X" && state != "Z"
 }
 
 /// The number that a program in the background has written.
-async fn number_in(file: &std::path::Path) -> String {
+async fn read_pid(file: &std::path::Path) -> String {
     loop {
         let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
         if text.ends_with('\n') {
@@ -107,14 +107,14 @@ async fn number_in(file: &std::path::Path) -> String {
     }
 }
 
-async fn is_gone(number: &str) {
-    while runs(number) {
+async fn wait_until_gone(number: &str) {
+    while is_running(number) {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn all_it_has_started_ends_with_it() {
+async fn child_processes_end_with_the_call() {
     let folder = std::env::temp_dir().join(format!("windlass-shell-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let text = |name: &str, last: &str| {
@@ -134,18 +134,18 @@ async fn all_it_has_started_ends_with_it() {
         }
         assert!(seconds < 50.0, "{}", part(&outcome, "stdout"));
     }
-    is_gone(&number_in(&file).await).await;
+    wait_until_gone(&read_pid(&file).await).await;
     // It ends, and leaves something behind that holds its output.
     let (file, command) = text("left", "while ! test -s $F; do :; done; echo done");
     let input = format!(r#"{{"command": "{command}", "env": {{"F": "{}"}}}}"#, file.display());
     assert_eq!(part(&ask(&tool(), &input).await, "stdout"), r#""done\n""#);
-    is_gone(&number_in(&file).await).await;
+    wait_until_gone(&read_pid(&file).await).await;
     // Nobody waits any more.
     let (file, command) = text("dropped", "sleep 1000");
     let running = tokio::spawn(tool().call(call(&format!(r#"{{"command": "{command}"}}"#))));
-    let number = number_in(&file).await;
-    assert!(runs(&number));
+    let number = read_pid(&file).await;
+    assert!(is_running(&number));
     running.abort();
-    is_gone(&number).await;
+    wait_until_gone(&number).await;
     std::fs::remove_dir_all(folder).unwrap();
 }

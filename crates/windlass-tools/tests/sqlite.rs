@@ -73,7 +73,7 @@ async fn a_call_is_a_transaction() {
 }
 
 #[tokio::test]
-async fn mistakes_are_told() {
+async fn errors_name_the_statement() {
     let table = [
         (
             input(":memory:", "select * from nowhere", "[]"),

@@ -45,7 +45,7 @@ async fn no_part_of_a_secret_is_left_at_a_cut() {
             r#"{{"{key}": {text}, "{place}": {{"S": null}}, "sealed": [{{"at": ["{place}", "S"], "parts": [{{"credential": "{secret}", "field": "key"}}]}}]}}"#
         );
         let outcome = tools.get(tool).unwrap().call(call(&input)).await;
-        let told = format!("{} {} {}", all_of(&outcome), to_json(&outcome.output), to_json(&outcome.facts));
+        let visible = format!("{} {} {}", all_of(&outcome), to_json(&outcome.output), to_json(&outcome.facts));
         for part in ["canary", "0123456", "uvwxyz", "MIIEv", "hkiG9"] {
             let at = told.find(part).map(|at| told[at.saturating_sub(50)..].chars().take(100).collect::<String>());
             assert_eq!(at, None, "{part} of {text}");

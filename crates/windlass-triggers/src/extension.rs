@@ -3,14 +3,14 @@
 
 use windlass_core::Limits;
 use windlass_core::plan::{SourceSpan, Trigger};
-use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Object, Span, nearest, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, nearest, to_value};
 use windlass_value::{Map, Timestamp, Value};
 
-use crate::schedule::{NEVER, Schedule, zone_problem};
+use crate::schedule::{NEVER_FIRES, Schedule, zone_problem};
 
 /// What a dialect calls these problems.
 #[derive(Clone, Copy, Debug)]
-pub struct Codes {
+pub struct TriggerProblemCodes {
     pub unknown_key: &'static str,
     pub missing_key: &'static str,
     pub bad_value: &'static str,
@@ -20,9 +20,9 @@ pub struct Codes {
 
 /// The nodes of `x-windlass` that are about triggers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Extension<'n> {
-    pub schedule: Option<&'n Node>,
-    pub webhook: Option<&'n Node>,
+pub struct TriggerExtension<'n> {
+    pub schedule: Option<&'n SyntaxNode>,
+    pub webhook: Option<&'n SyntaxNode>,
 }
 
 /// Rules for what was missed.
@@ -36,47 +36,47 @@ const CRON_HINT: &str = "five fields: minute, hour, day of the month, month, day
 
 const SCHEDULE_HINT: &str = "write schedule: \"30 2 * * 1-5\", or {cron: \"30 2 * * 1-5\", timeZone: Europe/Berlin}";
 
-impl Extension<'_> {
+impl TriggerExtension<'_> {
     /// The triggers, and every problem of them.
-    pub fn triggers(self, limits: &Limits, codes: Codes, found: &mut Diagnostics) -> Vec<Trigger> {
+    pub fn triggers(self, limits: &Limits, codes: TriggerProblemCodes, found: &mut Diagnostics) -> Vec<Trigger> {
         let bounds = (limits.max_trigger_concurrency, limits.max_trigger_queued_runs);
-        let mut reader = Reader { codes, found, bounds, triggers: Vec::new() };
-        for node in several(self.schedule) {
+        let mut reader = TriggerReader { codes, found, bounds, triggers: Vec::new() };
+        for node in as_list(self.schedule) {
             reader.schedule(node);
         }
-        for node in several(self.webhook) {
+        for node in as_list(self.webhook) {
             reader.webhook(node);
         }
         let max_triggers = limits.max_definition_triggers;
         if let Some((_, span)) = reader.triggers.get(max_triggers) {
             let message = format!("the definition has more than {max_triggers} triggers");
             let hint = "raise `limits.definition_triggers_max` in windlass.toml, or make several definitions of it";
-            reader.found.push(Diagnostic::error(codes.over_limit, *span, message).hint(hint));
+            reader.found.push(Diagnostic::error(codes.over_limit, *span, message).with_hint(hint));
         }
         reader.triggers.into_iter().map(|(trigger, _)| trigger).collect()
     }
 }
 
 /// One of them, or a list.
-fn several(node: Option<&Node>) -> &[Node] {
+fn as_list(node: Option<&SyntaxNode>) -> &[SyntaxNode] {
     node.map_or(&[], |node| node.as_list().unwrap_or(std::slice::from_ref(node)))
 }
 
-struct Reader<'d> {
-    codes: Codes,
+struct TriggerReader<'d> {
+    codes: TriggerProblemCodes,
     found: &'d mut Diagnostics,
     /// Runs of a trigger at once, and runs that wait.
     bounds: (i64, i64),
     triggers: Vec<(Trigger, Span)>,
 }
 
-impl Reader<'_> {
+impl TriggerReader<'_> {
     fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
-        self.found.push(Diagnostic::error(code, span, message).hint(hint));
+        self.found.push(Diagnostic::error(code, span, message).with_hint(hint));
     }
 
-    fn schedule(&mut self, node: &Node) {
-        if let Kind::Str(text) = &node.kind {
+    fn schedule(&mut self, node: &SyntaxNode) {
+        if let SyntaxNodeKind::Str(text) = &node.kind {
             let mut settings = Map::new();
             settings.insert("cron", text.text.trim());
             self.check_cron((node, text.text.trim()), None);
@@ -86,7 +86,7 @@ impl Reader<'_> {
             let message = format!("`schedule` cannot be {}", node.describe());
             return self.error(self.codes.bad_value, node.span, message, SCHEDULE_HINT);
         }
-        let Some(mut object) = Object::read_exact(node, "`schedule`", self.found) else { return };
+        let Some(mut object) = ObjectReader::read_exact(node, "`schedule`", self.found) else { return };
         let name = object.take("name");
         let mut settings = Map::new();
         let cron = object.take("cron").map(|node| (node, self.text(node, "cron")));
@@ -120,9 +120,9 @@ impl Reader<'_> {
         self.add("schedule", name, node, settings);
     }
 
-    fn webhook(&mut self, node: &Node) {
+    fn webhook(&mut self, node: &SyntaxNode) {
         let mut settings = Map::new();
-        if matches!(node.kind, Kind::Bool(true)) {
+        if matches!(node.kind, SyntaxNodeKind::Bool(true)) {
             return self.add("webhook", None, node, settings);
         }
         if node.as_map().is_none() {
@@ -130,7 +130,7 @@ impl Reader<'_> {
             let hint = "write webhook: true, or an object with `name`, `method`, `runs`, `maximumWaitingRuns`";
             return self.error(self.codes.bad_value, node.span, message, hint);
         }
-        let Some(mut object) = Object::read_exact(node, "`webhook`", self.found) else { return };
+        let Some(mut object) = ObjectReader::read_exact(node, "`webhook`", self.found) else { return };
         let name = object.take("name");
         if let Some(method) = object.take("method").and_then(|node| self.one_of(node, "method", &METHODS)) {
             settings.insert("inputs", Value::object([("method", Value::from(method))]));
@@ -140,7 +140,7 @@ impl Reader<'_> {
         self.add("webhook", name, node, settings);
     }
 
-    fn add(&mut self, kind: &'static str, name: Option<&Node>, node: &Node, settings: Map) {
+    fn add(&mut self, kind: &'static str, name: Option<&SyntaxNode>, node: &SyntaxNode, settings: Map) {
         let (name, span) = match name {
             Some(node) => match self.text(node, "name") {
                 Some(name) => (name, node.span),
@@ -170,11 +170,11 @@ impl Reader<'_> {
         self.triggers.push((trigger, span));
     }
 
-    fn bounds(&mut self, object: &mut Object<'_>, settings: &mut Map) {
+    fn bounds(&mut self, object: &mut ObjectReader<'_>, settings: &mut Map) {
         for (name, max) in [("runs", self.bounds.0), ("maximumWaitingRuns", self.bounds.1)] {
             let Some(node) = object.take(name) else { continue };
             match &node.kind {
-                Kind::Number(Value::Int(number)) if (1..=max).contains(number) => {
+                SyntaxNodeKind::Number(Value::Int(number)) if (1..=max).contains(number) => {
                     settings.insert(name, *number);
                 }
                 _ => {
@@ -191,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    fn check_cron(&mut self, (node, cron): (&Node, &str), zone: Option<(&Node, &str)>) {
+    fn check_cron(&mut self, (node, cron): (&SyntaxNode, &str), zone: Option<(&SyntaxNode, &str)>) {
         if let Some((node, zone)) = zone
             && let Some((message, hint)) = zone_problem(zone)
         {
@@ -200,15 +200,15 @@ impl Reader<'_> {
         match Schedule::cron(cron, zone.map(|(_, zone)| zone)) {
             Err(message) => self.error(self.codes.bad_value, node.span, message, CRON_HINT),
             Ok(schedule) => {
-                let next = schedule.coming().ok().and_then(|schedule| schedule.next(Timestamp(0)));
+                let next = schedule.if_ever_fires().ok().and_then(|schedule| schedule.next(Timestamp(0)));
                 if next.is_none() {
-                    self.error(self.codes.bad_value, node.span, NEVER, "look at the day, the month and the year");
+                    self.error(self.codes.bad_value, node.span, NEVER_FIRES, "look at the day, the month and the year");
                 }
             }
         }
     }
 
-    fn one_of(&mut self, node: &Node, what: &str, names: &[&'static str]) -> Option<&'static str> {
+    fn one_of(&mut self, node: &SyntaxNode, what: &str, names: &[&'static str]) -> Option<&'static str> {
         let text = self.text(node, what)?;
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(text)).copied();
         if found.is_none() {
@@ -220,7 +220,7 @@ impl Reader<'_> {
         found
     }
 
-    fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+    fn text<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> Option<&'n str> {
         let text = node.as_str().map(str::trim);
         if text.is_none() {
             let message = format!("`{what}` cannot be {}", node.describe());

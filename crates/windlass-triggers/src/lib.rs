@@ -6,5 +6,5 @@
 mod extension;
 pub mod schedule;
 
-pub use extension::{Codes, Extension};
+pub use extension::{TriggerExtension, TriggerProblemCodes};
 pub use schedule::Schedule;

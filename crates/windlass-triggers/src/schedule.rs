@@ -22,7 +22,7 @@ const MAX_SEARCH_DAYS: i32 = 366 * 30;
 const CYCLE: std::ops::Range<i16> = 2024..2052;
 
 /// What is said of a schedule whose time is never there.
-pub const NEVER: &str = "the time of this schedule never comes";
+pub const NEVER_FIRES: &str = "the time of this schedule never comes";
 
 #[derive(Clone, Debug)]
 pub enum Schedule {
@@ -60,7 +60,7 @@ enum Frequency {
 impl Schedule {
     /// What the settings of a trigger say, if they say anything of it. A recurrence without a start is counted from
     /// `registered`.
-    pub fn of(trigger: &Trigger, registered: Timestamp) -> Result<Option<Schedule>, String> {
+    pub fn from_trigger(trigger: &Trigger, registered: Timestamp) -> Result<Option<Schedule>, String> {
         let text = |name: &str| trigger.settings.get(name).and_then(Value::as_str);
         match (trigger.settings.get("recurrence"), text("cron")) {
             (Some(recurrence), _) => Schedule::recurrence(recurrence, registered).map(Some),
@@ -74,13 +74,13 @@ impl Schedule {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         // What the library says of it is about its own parts.
         let cron = parser.parse(text).map_err(|_| format!("`{text}` is no cron expression"))?;
-        Ok(Schedule::Cron { cron: Box::new(cron), zone: zone_of(zone)? })
+        Ok(Schedule::Cron { cron: Box::new(cron), zone: find_zone(zone)? })
     }
 
     pub(crate) fn recurrence(settings: &Value, registered: Timestamp) -> Result<Schedule, String> {
         let text = |name: &str| settings.get(name).and_then(Value::as_str).map(str::trim);
         // The front has found the zone that a name of Windows stands for.
-        let zone = zone_of(text("zone").or_else(|| text("timeZone")))?;
+        let zone = find_zone(text("zone").or_else(|| text("timeZone")))?;
         let frequency = match text("frequency").map(str::to_ascii_lowercase).as_deref() {
             Some("second") => Frequency::Seconds(1),
             Some("minute") => Frequency::Seconds(60),
@@ -95,8 +95,8 @@ impl Schedule {
         };
         let interval = settings.get("interval").map_or(Some(1), Value::as_int).filter(|interval| *interval >= 1);
         let interval = interval.ok_or("the interval is computed: write it down in the definition")?;
-        let start = text("startTime").map(|text| moment(text, &zone)).transpose()?;
-        let end = text("endTime").map(|text| moment(text, &zone)).transpose()?;
+        let start = text("startTime").map(|text| parse_time(text, &zone)).transpose()?;
+        let end = text("endTime").map(|text| parse_time(text, &zone)).transpose()?;
         let empty = Value::Null;
         let schedule = settings.get("schedule").unwrap_or(&empty);
         let list = |name: &str| schedule.get(name).and_then(Value::as_list).unwrap_or_default();
@@ -129,16 +129,16 @@ impl Schedule {
     }
 
     /// Whether there is any time that fits. Asked before a search: one that finds nothing takes very long.
-    pub fn comes(&self) -> bool {
+    pub fn ever_fires(&self) -> bool {
         match self {
-            Schedule::Every(recurrence) => recurrence.comes(),
+            Schedule::Every(recurrence) => recurrence.ever_fires(),
             Schedule::Cron { cron, .. } => has_a_day(cron),
         }
     }
 
     /// The schedule, if its time ever comes.
-    pub fn coming(self) -> Result<Schedule, String> {
-        if self.comes() { Ok(self) } else { Err(NEVER.to_owned()) }
+    pub fn if_ever_fires(self) -> Result<Schedule, String> {
+        if self.ever_fires() { Ok(self) } else { Err(NEVER_FIRES.to_owned()) }
     }
 
     /// The first time after this one.
@@ -169,7 +169,7 @@ fn has_a_day(cron: &Cron) -> bool {
 
 impl Recurrence {
     /// Apart from its end: one that is over has come.
-    fn comes(&self) -> bool {
+    fn ever_fires(&self) -> bool {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
         let far = Timestamp(anchor.0.saturating_add(i64::from(MAX_SEARCH_DAYS) * 86_400 * 1_000_000));
         let endless = Recurrence { end: None, ..self.clone() };
@@ -184,8 +184,8 @@ impl Recurrence {
         let next = match self.frequency {
             Frequency::Seconds(seconds) => {
                 let step = seconds.checked_mul(self.interval)?.checked_mul(1_000_000)?;
-                let turns = after.0.checked_sub(anchor.0)?.div_euclid(step) + 1;
-                Timestamp(anchor.0.checked_add(turns.checked_mul(step)?)?)
+                let intervals = after.0.checked_sub(anchor.0)?.div_euclid(step) + 1;
+                Timestamp(anchor.0.checked_add(intervals.checked_mul(step)?)?)
             }
             _ => self.next_day(after)?,
         };
@@ -197,7 +197,7 @@ impl Recurrence {
         let zone = self.anchor.time_zone();
         let mut date = zoned(after, zone).ok()?.date().yesterday().ok()?;
         for _ in 0..MAX_SEARCH_DAYS {
-            if self.fits(date) {
+            if self.matches_date(date) {
                 let mut times: Vec<Timestamp> = self.times(date, zone).filter(|time| *time > after).collect();
                 times.sort_unstable();
                 if let Some(first) = times.first() {
@@ -225,7 +225,7 @@ impl Recurrence {
         })
     }
 
-    fn fits(&self, date: Date) -> bool {
+    fn matches_date(&self, date: Date) -> bool {
         let anchor = self.anchor.date();
         if date < anchor {
             return false;
@@ -244,15 +244,15 @@ impl Recurrence {
                 let days = if self.week_days.is_empty() { &own[..] } else { &self.week_days };
                 every(weeks) && days.contains(&date.weekday())
             }
-            Frequency::Month => every(months(date) - months(anchor)) && self.fits_month(date, anchor),
+            Frequency::Month => every(months(date) - months(anchor)) && self.matches_day_of_month(date, anchor),
             Frequency::Year => {
                 let own_month = date.month() == anchor.month();
-                every(i64::from(date.year() - anchor.year())) && own_month && self.fits_month(date, anchor)
+                every(i64::from(date.year() - anchor.year())) && own_month && self.matches_day_of_month(date, anchor)
             }
         }
     }
 
-    fn fits_month(&self, date: Date, anchor: Date) -> bool {
+    fn matches_day_of_month(&self, date: Date, anchor: Date) -> bool {
         let last = date.days_in_month();
         if self.month_days.is_empty() && self.occurrences.is_empty() {
             // Counted in months, a day that a month does not have is its last.
@@ -292,14 +292,14 @@ fn week_day(name: &str) -> Result<Weekday, String> {
 
 /// What is wrong with the name of a zone, if something is, and what was probably meant.
 pub fn zone_problem(name: &str) -> Option<(String, String)> {
-    let message = zone_of(Some(name)).err()?;
+    let message = find_zone(Some(name)).err()?;
     let names: Vec<String> = jiff::tz::TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
     let hint = windlass_syntax::did_you_mean(name, names.iter().map(String::as_str));
     Some((message, hint.unwrap_or_else(|| "a name such as `Europe/Berlin` or `UTC`".to_owned())))
 }
 
 /// The rules of zones come with the program: two servers must not differ.
-fn zone_of(name: Option<&str>) -> Result<TimeZone, String> {
+fn find_zone(name: Option<&str>) -> Result<TimeZone, String> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let found = jiff::tz::TimeZoneDatabase::bundled().get(name);
     found.map_err(|_| format!("there is no time zone `{name}`; names are such as `Europe/Berlin` or `UTC`"))
@@ -311,7 +311,7 @@ fn zoned(at: Timestamp, zone: &TimeZone) -> Result<Zoned, String> {
 }
 
 /// With an offset a moment; without one what the clocks of the zone show.
-fn moment(text: &str, zone: &TimeZone) -> Result<Zoned, String> {
+fn parse_time(text: &str, zone: &TimeZone) -> Result<Zoned, String> {
     let unreadable = || format!("`{text}` is no time: write it as 2030-01-01T08:00:00Z");
     if let Ok(instant) = Instant::from_str(text) {
         return Ok(instant.to_zoned(zone.clone()));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{BlobHash, Map, Stored, Value};
+use crate::{BlobHash, Map, StoredValue, Value};
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
@@ -88,7 +88,7 @@ fn put_uint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = ValueDecoder { bytes, at: 0 };
     let value = reader.value(0)?;
     match reader.at == bytes.len() {
         true => Ok(value),
@@ -96,12 +96,12 @@ pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     }
 }
 
-struct Reader<'a> {
+struct ValueDecoder<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ValueDecoder<'a> {
     fn fail(&self, what: &'static str) -> DecodeError {
         DecodeError { at: self.at, what }
     }
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
             STORED => {
                 let hash = BlobHash(self.array()?);
                 let (size, items, chunked) = (self.uint()?, self.uint()?, self.byte()? != 0);
-                Value::Stored(Arc::new(Stored { hash, size, items, chunked }))
+                Value::Stored(Arc::new(StoredValue { hash, size, items, chunked }))
             }
             _ => return Err(self.fail("an unknown tag")),
         })

@@ -15,17 +15,17 @@ pub struct Digits {
 
 impl Digits {
     /// Of a number; a float stands for the shortest digits that give it again.
-    pub fn of(value: &Value) -> Option<Digits> {
+    pub fn from_value(value: &Value) -> Option<Digits> {
         match value {
-            Value::Int(number) => Digits::read(&number.to_string()),
-            Value::Float(number) => Digits::read(&format!("{number:e}")),
-            Value::Big(text) => Digits::read(text),
+            Value::Int(number) => Digits::parse(&number.to_string()),
+            Value::Float(number) => Digits::parse(&format!("{number:e}")),
+            Value::Big(text) => Digits::parse(text),
             _ => None,
         }
     }
 
     /// Digits with an optional sign, point and exponent.
-    pub fn read(text: &str) -> Option<Digits> {
+    pub fn parse(text: &str) -> Option<Digits> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
             None => (text, 0),
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(big("-0.0"), Value::Int(0));
         assert_ne!(big("12345678901234567891"), Value::Float(12345678901234567890.0));
         assert_ne!(big("1"), Value::from("1"));
-        let order = |a: &str, b: &str| Digits::read(a).cmp(&Digits::read(b));
+        let order = |a: &str, b: &str| Digits::parse(a).cmp(&Digits::parse(b));
         assert_eq!(order("-2", "-1.5"), Ordering::Less);
         assert_eq!(order("0.099", "0.1"), Ordering::Less);
         assert_eq!(order("10", "9.99"), Ordering::Greater);
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn halves_round_away_from_zero() {
         let rounded = |text: &str, places: i64| {
-            let mut digits = Digits::read(text).expect("a number");
+            let mut digits = Digits::parse(text).expect("a number");
             digits.round(places);
             digits
         };

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::{BlobHash, Stored, Timestamp, Value};
+use crate::{BlobHash, StoredValue, Timestamp, Value};
 
 /// How an expression's source is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub enum Mode {
+pub enum ExpressionMode {
     /// A tree of literals with expressions at its leaves; the result keeps its type.
     Value,
     /// Must give a boolean.
@@ -24,12 +24,12 @@ pub trait Language: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// All problems at once.
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>>;
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>>;
 }
 
 /// A compiled expression.
 pub trait Expression: Send + Sync {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError>;
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError>;
 }
 
 /// What an expression may still spend. Fuel is counted, never time, so that a replay stops at the same place.
@@ -81,7 +81,7 @@ impl Meter {
                     EvalErrorKind::Limit,
                     "the expression needs more steps than one evaluation may take",
                 )
-                .hint("work on fewer items at once, or raise `limits.expression_fuel` in windlass.toml"))
+                .with_hint("work on fewer items at once, or raise `limits.expression_fuel` in windlass.toml"))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Meter {
                 EvalErrorKind::Limit,
                 format!("the expression gives a value of more than {} bytes", self.max_output_bytes),
             )
-            .hint("raise `limits.expression_output_bytes_max` in windlass.toml if this is meant")),
+            .with_hint("raise `limits.expression_output_bytes_max` in windlass.toml if this is meant")),
         }
     }
 }
@@ -112,7 +112,7 @@ pub enum Level {
 }
 
 /// What an expression can see. Getting a value costs a reference count.
-pub trait Scope {
+pub trait EvalScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
     /// A name that the place of the expression gives a meaning: no variable can hide it, and it hides none, since a
     /// language says which of its words mean such a name. [`Level::Any`] has them too, for languages without such words.
@@ -123,12 +123,12 @@ pub trait Scope {
     fn node(&self, name: &str) -> Option<NodeView>;
     /// The same, seen from outside of the `owners` innermost nodes that have opened a scope: what is inside of them hides
     /// nothing.
-    fn node_beyond(&self, _owners: usize, name: &str) -> Option<NodeView> {
+    fn node_outside(&self, _scope_owners: usize, name: &str) -> Option<NodeView> {
         self.node(name)
     }
     /// A node inside a loop that has ended, if the loop wrote it down. Asked after [`Scope::node`]; a name that means a
     /// node of this scope or an enclosing one never means another inside a loop.
-    fn inside_loop(&self, _name: &str) -> Option<InsideLoop> {
+    fn node_in_loop(&self, _name: &str) -> Option<LoopInnerNode> {
         None
     }
     /// The direct children of a node that have ended, in declaration order.
@@ -145,7 +145,7 @@ pub trait Scope {
     fn random(&self) -> u64;
     /// The content of a stored value, for a chunked list the table of its chunks; [`EvalErrorKind::NeedBlobs`] when it is
     /// not at hand.
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError>;
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError>;
     /// All variables of a level, for languages in which the level itself is a value, and for messages.
     fn variables(&self, _level: Level) -> Vec<(Arc<str>, Value)> {
         Vec::new()
@@ -168,18 +168,18 @@ pub struct NodeView {
     /// For a loop: what it wrote down of its turns.
     pub iteration_records: IterationRecords,
     /// How many entries of a record are the body's own nodes, in order; all if nothing is said. Others follow them.
-    pub records_listed: Option<usize>,
+    pub body_nodes: Option<usize>,
     /// What the jobs inside have used, if that was counted.
     pub usage: Value,
 }
 
 /// Where a loop that has ended wrote a node of its turns down.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InsideLoop {
+pub struct LoopInnerNode {
     pub name: Arc<str>,
-    pub around: NodeView,
+    pub loop_node: NodeView,
     /// Which entry of each record it is.
-    pub at: usize,
+    pub record_index: usize,
 }
 
 /// What a loop wrote down of its turns, if it was asked to.
@@ -282,13 +282,13 @@ impl EvalError {
         EvalError { blobs, ..EvalError::new(EvalErrorKind::NeedBlobs, "stored values are needed") }
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> EvalError {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> EvalError {
         self.hint = Some(hint.into());
         self
     }
 
     /// The innermost expression that set itself stays.
-    pub fn within(mut self, expression: &str) -> EvalError {
+    pub fn with_expression(mut self, expression: &str) -> EvalError {
         self.expression.get_or_insert_with(|| expression.to_owned());
         self
     }

@@ -40,7 +40,7 @@ pub fn to_json_pretty(value: &Value) -> String {
 
 /// A float in text, outside of JSON: the shortest that gives the number again. Whole numbers have no point, and there
 /// is an exponent where .NET has one.
-pub fn float_text(number: f64) -> String {
+pub fn format_float(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || (1e-4..1e15).contains(&size) {
         return format!("{number}");

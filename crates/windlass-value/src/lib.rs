@@ -7,7 +7,7 @@ mod codec;
 mod digits;
 mod eval;
 mod json;
-mod known;
+mod interned;
 mod map;
 mod nearest;
 mod schema;
@@ -19,15 +19,15 @@ mod value;
 pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{
-    CompileError, EvalError, EvalErrorKind, Expression, InsideLoop, IterationRecords, IterationView, Language, Level,
-    Meter, MeterCaps, Mode, NodeView, PathPart, RunView, Scope,
+    CompileError, EvalError, EvalErrorKind, Expression, LoopInnerNode, Language, Level, Meter, MeterCaps, ExpressionMode, NodeView,
+    PathPart, RunView, EvalScope, IterationRecords, IterationView,
 };
-pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
-pub use known::known;
+pub use json::{JsonError, format_float, parse_json, to_json, to_json_pretty};
+pub use interned::interned;
 pub use map::Map;
 pub use nearest::{edit_distance, nearest, nearest_within};
 pub use schema::{SchemaTooLarge, schema_width};
-pub use strict::{JsonOddity, check_json};
+pub use strict::{StrictJsonError, check_json};
 pub use time::{Duration, Timestamp};
 pub use typed::{ConvertError, from_value, to_value};
-pub use value::{BlobHash, Stored, Value};
+pub use value::{BlobHash, StoredValue, Value};

@@ -98,10 +98,10 @@ impl Map {
         self.len() == 0
     }
 
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(&self) -> MapIter<'_> {
         match &self.0 {
-            Entries::Listed(list) => Iter(Either::Listed(list.iter())),
-            Entries::Hashed(map) => Iter(Either::Hashed(map.iter())),
+            Entries::Listed(list) => MapIter(Either::Listed(list.iter())),
+            Entries::Hashed(map) => MapIter(Either::Hashed(map.iter())),
         }
     }
 
@@ -129,9 +129,9 @@ impl Map {
 type Entry = (Arc<str>, Value);
 
 /// The entries in their order.
-pub struct Iter<'a>(Either<std::slice::Iter<'a, Entry>, indexmap::map::Iter<'a, Arc<str>, Value>>);
+pub struct MapIter<'a>(Either<std::slice::Iter<'a, Entry>, indexmap::map::Iter<'a, Arc<str>, Value>>);
 
-pub struct IntoIter(Either<std::vec::IntoIter<Entry>, indexmap::map::IntoIter<Arc<str>, Value>>);
+pub struct MapIntoIter(Either<std::vec::IntoIter<Entry>, indexmap::map::IntoIter<Arc<str>, Value>>);
 
 enum Either<L, H> {
     Listed(L),
@@ -149,7 +149,7 @@ impl<T, L: Iterator<Item = T>, H: Iterator<Item = T>> Iterator for Either<L, H> 
     }
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a> Iterator for MapIter<'a> {
     type Item = (&'a Arc<str>, &'a Value);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -167,7 +167,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl DoubleEndedIterator for Iter<'_> {
+impl DoubleEndedIterator for MapIter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             Either::Listed(list) => list.next_back().map(|(key, value)| (key, value)),
@@ -176,9 +176,9 @@ impl DoubleEndedIterator for Iter<'_> {
     }
 }
 
-impl ExactSizeIterator for Iter<'_> {}
+impl ExactSizeIterator for MapIter<'_> {}
 
-impl Iterator for IntoIter {
+impl Iterator for MapIntoIter {
     type Item = (Arc<str>, Value);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -196,7 +196,7 @@ impl Iterator for IntoIter {
     }
 }
 
-impl ExactSizeIterator for IntoIter {}
+impl ExactSizeIterator for MapIntoIter {}
 
 impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Map {
@@ -211,12 +211,12 @@ impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
 
 impl IntoIterator for Map {
     type Item = (Arc<str>, Value);
-    type IntoIter = IntoIter;
+    type IntoIter = MapIntoIter;
 
-    fn into_iter(self) -> IntoIter {
+    fn into_iter(self) -> MapIntoIter {
         match self.0 {
-            Entries::Listed(list) => IntoIter(Either::Listed(list.into_iter())),
-            Entries::Hashed(map) => IntoIter(Either::Hashed(map.into_iter())),
+            Entries::Listed(list) => MapIntoIter(Either::Listed(list.into_iter())),
+            Entries::Hashed(map) => MapIntoIter(Either::Hashed(map.into_iter())),
         }
     }
 }

@@ -5,12 +5,12 @@ const MAX_COMPARED_CHARS: usize = 96;
 
 /// Returns the candidate that differs least from a name, letter case aside; None if all differ by more than a third.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = folded(name);
-    let length = wanted.chars().count();
+    let folded_name = folded(name);
+    let length = folded_name.chars().count();
     // Any two names of one or two letters are near to each other: one must at least begin as the other does.
     let alike = |candidate: &&str| {
         let other = folded(candidate);
-        length > 2 || other.starts_with(&wanted) || wanted.starts_with(&other)
+        length > 2 || other.starts_with(&folded_name) || folded_name.starts_with(&other)
     };
     nearest_within(name, candidates.into_iter().filter(alike), (length / 3).clamp(1, 4))
 }
@@ -39,7 +39,7 @@ mod tests {
     use super::{edit_distance, nearest, nearest_within};
 
     #[test]
-    fn small_slips_are_found_and_strangers_are_not() {
+    fn small_typos_are_found_and_unrelated_names_are_not() {
         let names = ["until", "while", "doUntil", "foreach"];
         assert_eq!(nearest("unitl", names), Some("until"));
         assert_eq!(nearest("WHILE", names), Some("while"));

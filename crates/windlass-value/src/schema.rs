@@ -33,7 +33,7 @@ const MAX_TARGETS: usize = 100;
 /// of a value does not add up. A reference to something that is being counted is counted once: recursion ends where the
 /// value does. Every subschema is counted once, however many references lead there.
 pub fn schema_width(schema: &Value) -> Result<u64, SchemaTooLarge> {
-    let mut counting = Counting { root: schema, named: Vec::new(), counted: HashMap::new() };
+    let mut counting = WidthCounter { root: schema, named: Vec::new(), counted: HashMap::new() };
     let mut open = vec![schema];
     while let Some(value) = open.pop() {
         match value {
@@ -52,7 +52,7 @@ pub fn schema_width(schema: &Value) -> Result<u64, SchemaTooLarge> {
     counting.width(schema, 0)
 }
 
-struct Counting<'a> {
+struct WidthCounter<'a> {
     root: &'a Value,
     /// What has an `$id` or an anchor.
     named: Vec<(&'a str, &'a Value)>,
@@ -60,21 +60,21 @@ struct Counting<'a> {
     counted: HashMap<*const Value, u64>,
 }
 
-impl<'a> Counting<'a> {
+impl<'a> WidthCounter<'a> {
     fn width(&mut self, schema: &'a Value, depth: usize) -> Result<u64, SchemaTooLarge> {
         let Value::Map(map) = schema else { return Ok(1) };
-        let place = std::ptr::from_ref(schema);
-        if let Some(width) = self.counted.get(&place) {
+        let address = std::ptr::from_ref(schema);
+        if let Some(width) = self.counted.get(&address) {
             return Ok(*width);
         }
         if depth == MAX_DEPTH {
             return Err(SchemaTooLarge::Deep(MAX_DEPTH));
         }
-        self.counted.insert(place, 1);
+        self.counted.insert(address, 1);
         let mut width: u64 = 1;
         for (key, value) in map.iter() {
             let more = match (&**key, value) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::Str(to)) => self.referred(to, depth)?,
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::Str(to)) => self.referenced_width(to, depth)?,
                 ("allOf" | "anyOf" | "oneOf", Value::List(all)) => self.sum(all.iter(), depth)?,
                 ("patternProperties" | "dependentSchemas" | "dependencies", Value::Map(all)) => {
                     self.sum(all.values(), depth)?
@@ -104,7 +104,7 @@ impl<'a> Counting<'a> {
                 return Err(SchemaTooLarge::Wide(MAX_WIDTH));
             }
         }
-        self.counted.insert(place, width);
+        self.counted.insert(address, width);
         Ok(width)
     }
 
@@ -125,29 +125,29 @@ impl<'a> Counting<'a> {
     }
 
     /// Whatever a reference may mean. One that leads nowhere is refused by whoever compiles the schema.
-    fn referred(&mut self, to: &str, depth: usize) -> Result<u64, SchemaTooLarge> {
+    fn referenced_width(&mut self, to: &str, depth: usize) -> Result<u64, SchemaTooLarge> {
         let (document, fragment) = to.split_once('#').unwrap_or((to, ""));
-        let fragment = percent_decoded(fragment);
+        let fragment = percent_decode(fragment);
         let is_named = |name: &str| name.trim_end_matches('#').rsplit('/').next() == document.rsplit('/').next();
         let documents = self.named.iter().filter(|(name, _)| document.is_empty() || is_named(name));
         let documents: Vec<&'a Value> =
             std::iter::once(self.root).chain(documents.map(|(_, value)| *value)).take(MAX_TARGETS).collect();
-        let meant: Vec<&'a Value> = match fragment.as_str() {
+        let targets: Vec<&'a Value> = match fragment.as_str() {
             "" if document.is_empty() => vec![self.root],
             "" => documents,
             pointer if pointer.starts_with('/') => {
-                documents.into_iter().filter_map(|document| pointed(document, pointer)).collect()
+                documents.into_iter().filter_map(|document| resolve_pointer(document, pointer)).collect()
             }
             anchor => {
                 let named = self.named.iter().filter(|(name, _)| name.trim_start_matches('#') == anchor);
                 named.map(|(_, value)| *value).take(MAX_TARGETS).collect()
             }
         };
-        self.max_width(meant.into_iter(), depth)
+        self.max_width(targets.into_iter(), depth)
     }
 }
 
-fn pointed<'a>(from: &'a Value, pointer: &str) -> Option<&'a Value> {
+fn resolve_pointer<'a>(from: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(from, |at, step| match at {
         Value::Map(map) => map.get(&step.replace("~1", "/").replace("~0", "~")),
         Value::List(items) => items.get(step.parse::<usize>().ok()?),
@@ -155,7 +155,7 @@ fn pointed<'a>(from: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-fn percent_decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_with_the_value_is_good() {
+    fn schemas_that_grow_with_the_value_are_accepted() {
         for text in [
             "true",
             "{}",

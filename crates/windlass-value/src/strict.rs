@@ -15,7 +15,7 @@ const MAX_LISTED_KEYS: usize = 12;
 /// What is wrong with JSON that can be read, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (line {line}, column {column}, at `{pointer}`)")]
-pub struct JsonOddity {
+pub struct StrictJsonError {
     pub line: usize,
     pub column: usize,
     /// RFC 6901.
@@ -25,16 +25,16 @@ pub struct JsonOddity {
 
 /// Refuses keys that come twice in one object, and numbers that nothing here could hold. The text must be JSON: of any
 /// other, nothing is said.
-pub fn check_json(text: &str) -> Result<(), JsonOddity> {
-    let mut scan = Scan { text, at: 0, open: Vec::new() };
+pub fn check_json(text: &str) -> Result<(), StrictJsonError> {
+    let mut scan = StrictScanner { text, at: 0, open: Vec::new() };
     while let Some(byte) = text.as_bytes().get(scan.at) {
         match byte {
-            b'{' => scan.open.push(Level::Object { keys: Keys::default(), last: Cow::Borrowed(""), before_key: true }),
-            b'[' => scan.open.push(Level::List(0)),
+            b'{' => scan.open.push(OpenLevel::Object { keys: KeySet::default(), last: Cow::Borrowed(""), before_key: true }),
+            b'[' => scan.open.push(OpenLevel::List(0)),
             b'}' | b']' => drop(scan.open.pop()),
             b',' => match scan.open.last_mut() {
-                Some(Level::Object { before_key, .. }) => *before_key = true,
-                Some(Level::List(index)) => *index += 1,
+                Some(OpenLevel::Object { before_key, .. }) => *before_key = true,
+                Some(OpenLevel::List(index)) => *index += 1,
                 None => {}
             },
             b'"' => {
@@ -52,15 +52,15 @@ pub fn check_json(text: &str) -> Result<(), JsonOddity> {
     Ok(())
 }
 
-struct Scan<'t> {
+struct StrictScanner<'t> {
     text: &'t str,
     at: usize,
-    open: Vec<Level<'t>>,
+    open: Vec<OpenLevel<'t>>,
 }
 
-enum Level<'t> {
+enum OpenLevel<'t> {
     Object {
-        keys: Keys<'t>,
+        keys: KeySet<'t>,
         last: Cow<'t, str>,
         before_key: bool,
     },
@@ -69,12 +69,12 @@ enum Level<'t> {
 }
 
 #[derive(Default)]
-struct Keys<'t> {
+struct KeySet<'t> {
     few: Vec<Cow<'t, str>>,
     many: HashSet<Cow<'t, str>>,
 }
 
-impl<'t> Keys<'t> {
+impl<'t> KeySet<'t> {
     /// False if it is there already.
     fn insert(&mut self, key: Cow<'t, str>) -> bool {
         if self.many.is_empty() && self.few.len() < MAX_LISTED_KEYS {
@@ -87,8 +87,8 @@ impl<'t> Keys<'t> {
     }
 }
 
-impl<'t> Scan<'t> {
-    fn string(&mut self) -> Result<(), JsonOddity> {
+impl<'t> StrictScanner<'t> {
+    fn string(&mut self) -> Result<(), StrictJsonError> {
         let (text, start) = (self.text, self.at);
         let bytes = text.as_bytes();
         let (mut end, mut escapes) = (start + 1, false);
@@ -103,7 +103,7 @@ impl<'t> Scan<'t> {
             }
         }
         self.at = end + 1;
-        let Some(Level::Object { keys, last, before_key }) = self.open.last_mut() else { return Ok(()) };
+        let Some(OpenLevel::Object { keys, last, before_key }) = self.open.last_mut() else { return Ok(()) };
         if !std::mem::take(before_key) {
             return Ok(());
         }
@@ -115,16 +115,16 @@ impl<'t> Scan<'t> {
         };
         let new = keys.insert(key.clone());
         *last = key;
-        let shown = || shown(last);
+        let shown = || escape_for_message(last);
         let message = match &**last {
             PRIVATE_NUMBER => format!("no key can be called `{}`", shown()),
             _ if !new => format!("the key `{}` is given twice", shown()),
             _ => return Ok(()),
         };
-        Err(self.odd(start, message))
+        Err(self.error_at(start, message))
     }
 
-    fn number(&mut self) -> Result<(), JsonOddity> {
+    fn number(&mut self) -> Result<(), StrictJsonError> {
         let start = self.at;
         let rest = &self.text[start..];
         let length = rest.find(|c: char| !(c.is_ascii_digit() || "+-.eE".contains(c))).unwrap_or(rest.len());
@@ -132,36 +132,36 @@ impl<'t> Scan<'t> {
         let number = &rest[..length];
         if length > MAX_NUMBER_BYTES {
             let message = format!("a number has {length} digits; it may have {MAX_NUMBER_BYTES}");
-            return Err(self.odd(start, message));
+            return Err(self.error_at(start, message));
         }
         let is_float = number.contains(['.', 'e', 'E']);
         match is_float && number.parse::<f64>().is_ok_and(f64::is_infinite) {
-            true => Err(self.odd(start, format!("the number `{}` is too large", shown(number)))),
+            true => Err(self.error_at(start, format!("the number `{}` is too large", escape_for_message(number)))),
             false => Ok(()),
         }
     }
 
-    fn odd(&self, at: usize, message: String) -> JsonOddity {
+    fn error_at(&self, at: usize, message: String) -> StrictJsonError {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-        JsonOddity {
+        StrictJsonError {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            pointer: self.open.iter().map(step).collect(),
+            pointer: self.open.iter().map(pointer_step).collect(),
             message,
         }
     }
 }
 
-fn step(level: &Level<'_>) -> String {
+fn pointer_step(level: &OpenLevel<'_>) -> String {
     match level {
-        Level::Object { last, .. } => format!("/{}", shown(last).replace('~', "~0").replace('/', "~1")),
-        Level::List(index) => format!("/{index}"),
+        OpenLevel::Object { last, .. } => format!("/{}", escape_for_message(last).replace('~', "~0").replace('/', "~1")),
+        OpenLevel::List(index) => format!("/{index}"),
     }
 }
 
 /// It comes from anybody, and goes into a message.
-fn shown(text: &str) -> String {
+fn escape_for_message(text: &str) -> String {
     let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {
         shown.push('…');
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_one_thing_is_fine() {
+    fn unambiguous_json_is_accepted() {
         let many: String = (0..100).map(|number| format!("\"k{number}\":{number},")).collect();
         let table = [
             "null".to_owned(),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_is_told_with_its_place() {
+    fn ambiguous_json_is_reported_with_its_location() {
         let many: String = (0..100).map(|number| format!("\"k{number}\":{number},")).collect();
         let long = "9".repeat(MAX_NUMBER_BYTES + 1);
         let table = [
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_it_stumble() {
+    fn no_text_causes_a_panic() {
         for text in
             ["", "\"", "{\"", "{\"a\\", "{\"a\\\"", "[,,]", "}}]]", "-", "{,,\"a\":\"a\"}", "{\"\\ud800\":1}", "ä{"]
         {

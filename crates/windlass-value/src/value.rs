@@ -25,7 +25,7 @@ impl fmt::Debug for BlobHash {
 
 /// A value that lives in the blob store; whoever needs its content asks for the blob first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredValue {
     pub hash: BlobHash,
     /// Bytes of the canonical encoding, with everything inside that is stored elsewhere in its turn.
     pub size: u64,
@@ -48,7 +48,7 @@ pub enum Value {
     Str(Arc<str>),
     List(Arc<Vec<Value>>),
     Map(Arc<Map>),
-    Stored(Arc<Stored>),
+    Stored(Arc<StoredValue>),
 }
 
 impl Value {
@@ -192,7 +192,7 @@ impl PartialEq for Value {
             (Value::Str(a), Value::Str(b)) => a == b,
             (Value::Big(a), Value::Big(b)) if a == b => true,
             (Value::Big(_), Value::Int(_) | Value::Float(_) | Value::Big(_))
-            | (Value::Int(_) | Value::Float(_), Value::Big(_)) => Digits::of(self) == Digits::of(other),
+            | (Value::Int(_) | Value::Float(_), Value::Big(_)) => Digits::from_value(self) == Digits::from_value(other),
             (Value::List(a), Value::List(b)) => Arc::ptr_eq(a, b) || a == b,
             (Value::Map(a), Value::Map(b)) => Arc::ptr_eq(a, b) || a == b,
             (Value::Stored(a), Value::Stored(b)) => a == b,

@@ -110,7 +110,7 @@ fn order() -> impl Strategy<Value = Order> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(order in order()) {
+    fn typed_values_round_trip(order in order()) {
         let value = to_value(&order).unwrap();
         prop_assert_eq!(&from_value::<Order>(&value).unwrap(), &order);
         // Through the journal, and through text for people.
@@ -167,7 +167,7 @@ fn other_ways_to_tag_and_free_values() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_the_path() {
     let refused = |json: &str| from_value::<Order>(&parse_json(json).unwrap()).unwrap_err().to_string();
     let table = [
         (r#"{"id": "x"}"#, "at `id`: invalid type: string \"x\", expected u64"),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    Compiled, Context, Detail, Detection, Dialect, InputWarning, Parsed, Problems, Reading, ReportEntry, ReportSection,
+    CompiledDefinition, CompileContext, ReportDetail, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, ReportEntry, ReportSection,
     unused_inputs,
 };
-use windlass_expr::cel::Cel;
-use windlass_syntax::Yaml;
+use windlass_expr::cel::CelLanguage;
+use windlass_syntax::YamlRules;
 use windlass_value::{Language, Value};
 
-use crate::{Options, compile_tree, finished, is_json, recognise, schema};
+use crate::{ZenflowOptions, compile_tree, normalize_codes, is_json, recognise, schema};
 
 /// The zenflow dialect. Its own options are [`Options`]; what they share with the context comes from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,18 +27,18 @@ impl Dialect for Zenflow {
         "YAML or JSON with a `name` and `steps`"
     }
 
-    fn detect(&self, reading: &Reading<'_>) -> Detection {
-        let parsed = raw(reading);
+    fn detect(&self, reading: &ParsedSource<'_>) -> Detection {
+        let parsed = parse_raw(reading);
         let mentions = || !reading.looks_like_json() && reading.has_line(&["steps:", "agents:"]);
         match &parsed.tree {
             Some(tree) if recognise(tree) => Detection::Yes,
-            _ if parsed.found.has_errors() && mentions() => Detection::Broken,
+            _ if parsed.diagnostics.has_errors() && mentions() => Detection::Broken,
             _ => Detection::No,
         }
     }
 
-    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
-        let Parsed { tree, found } = parsed(reading);
+    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+        let ParsedTree { tree, diagnostics: found } = parse_normalized(reading);
         match tree {
             Some(tree) => compile_tree(reading.source, &tree, found, &options(context)),
             None => Err(found.into()),
@@ -47,7 +47,7 @@ impl Dialect for Zenflow {
 
     /// The language of agents comes from whoever has agents.
     fn languages(&self) -> Vec<Arc<dyn Language>> {
-        vec![Arc::new(Cel)]
+        vec![Arc::new(CelLanguage)]
     }
 
     /// Nobody sees what is not declared; `context` is what the command line gives.
@@ -72,20 +72,20 @@ impl Dialect for Zenflow {
         let mut sections = Vec::new();
         if let Some(((name, last), before)) = completed.split_last() {
             let glance = |(name, step): &(&Arc<str>, &Value)| {
-                Some(entry(name, content(step).or_else(|| result(step))?, Detail::Glance))
+                Some(entry(name, content(step).or_else(|| result(step))?, ReportDetail::OneLine))
             };
             let whole = [content(last), result(last)].into_iter().flatten();
-            let whole = whole.map(|value| entry(name, value, Detail::Prose));
+            let whole = whole.map(|value| entry(name, value, ReportDetail::FullText));
             let entries: Vec<_> = before.iter().filter_map(glance).chain(whole).collect();
             sections.extend((!entries.is_empty()).then_some(ReportSection { heading: Some("answers"), entries }));
         }
         if text(output, "status").as_deref() == Some("partial") {
             let of = if steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", steps.len()) };
             let partial = format!("{} of {of} completed", completed.len());
-            sections.push(ReportSection::single("partial", partial, Detail::Whole));
+            sections.push(ReportSection::single("partial", partial, ReportDetail::Full));
         }
         let summary = text(output, "summary");
-        sections.extend(summary.map(|summary| ReportSection::single("summary", summary, Detail::Prose)));
+        sections.extend(summary.map(|summary| ReportSection::single("summary", summary, ReportDetail::FullText)));
         sections
     }
 
@@ -111,21 +111,21 @@ steps:
 }
 
 /// Its YAML has other rules than that of other dialects.
-fn raw(reading: &Reading<'_>) -> Rc<Parsed> {
+fn parse_raw(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
     match is_json(reading.source) {
         true => reading.json(),
-        false => reading.yaml(Yaml::GO),
+        false => reading.yaml(YamlRules::GO),
     }
 }
 
-fn parsed(reading: &Reading<'_>) -> Parsed {
-    let parsed = raw(reading);
-    Parsed { tree: parsed.tree.clone(), found: finished(parsed.found.clone()) }
+fn parse_normalized(reading: &ParsedSource<'_>) -> ParsedTree {
+    let parsed = parse_raw(reading);
+    ParsedTree { tree: parsed.tree.clone(), diagnostics: normalize_codes(parsed.diagnostics.clone()) }
 }
 
-fn options(context: &Context) -> Options {
-    let own = context.options.get::<Options>().cloned().unwrap_or_default();
-    Options {
+fn options(context: &CompileContext) -> ZenflowOptions {
+    let own = context.options.get::<ZenflowOptions>().cloned().unwrap_or_default();
+    ZenflowOptions {
         limits: context.limits.clone(),
         folder: context.folder.clone(),
         files: context.files.clone(),

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass_core::plan::Trigger;
-use windlass_syntax::{Source, Span, Text};
+use windlass_syntax::{SourceText, Span, SpannedText};
 use windlass_value::{Duration, Map, Value};
 
-use crate::options::Options;
+use crate::options::ZenflowOptions;
 
 /// Something and the bytes of the file it was written in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,45 +34,45 @@ impl<T> Deref for Spanned<T> {
 
 /// One file. The spans of everything in it are of its own `source`, also if another file includes it.
 #[derive(Clone, Debug)]
-pub struct Document {
-    pub source: Source,
+pub struct WorkflowDocument {
+    pub source: SourceText,
     /// The folder of the file, absolute, links resolved: context files are looked for in it. None if it is not known.
     pub folder: Option<PathBuf>,
     pub span: Span,
     pub name: Spanned<String>,
     pub description: Option<Spanned<String>>,
     /// In the order of the file.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AgentDefinition>,
     /// In the order of the file, at least one.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ZenflowStep>,
     pub options: FlowOptions,
     pub extensions: Extensions,
 }
 
-impl Document {
-    pub(crate) fn agent(&self, name: &str) -> Option<&Agent> {
+impl WorkflowDocument {
+    pub(crate) fn agent(&self, name: &str) -> Option<&AgentDefinition> {
         self.agents.iter().find(|agent| *agent.name == name)
     }
 
-    pub(crate) fn step(&self, id: &str) -> Option<&Step> {
+    pub(crate) fn step(&self, id: &str) -> Option<&ZenflowStep> {
         self.steps.iter().find(|step| *step.id == id)
     }
 
     /// The model that a step without loop and include asks. None: nothing says which.
-    pub(crate) fn model_of(&self, step: &Step, options: &Options) -> Option<String> {
+    pub(crate) fn model_of(&self, step: &ZenflowStep, options: &ZenflowOptions) -> Option<String> {
         let agent = step.agent.as_ref().and_then(|agent| self.agent(agent));
         let own = step.model.as_ref().or_else(|| agent.and_then(|agent| agent.model.as_ref()));
         options.model.clone().or_else(|| own.map(|own| own.value.clone())).or_else(|| options.default_model.clone())
     }
 
     /// The model of an agent that judges a loop.
-    pub(crate) fn judge_model(&self, agent: &str, options: &Options) -> Option<String> {
+    pub(crate) fn judge_model(&self, agent: &str, options: &ZenflowOptions) -> Option<String> {
         let own = self.agent(agent).and_then(|agent| agent.model.as_ref()).map(|model| model.value.clone());
         options.model.clone().or(own).or_else(|| options.default_model.clone())
     }
 
     /// Whether somebody passes messages on: as whoever runs it wants, else as the file says, else if it speaks of it.
-    pub(crate) fn has_coordinator(&self, options: &Options) -> bool {
+    pub(crate) fn has_coordinator(&self, options: &ZenflowOptions) -> bool {
         let own = self.extensions.coordinator.mode.as_ref().map(|mode| mode.value);
         let mode = match options.coordinator {
             CoordinatorMode::Auto => own.unwrap_or_default(),
@@ -88,12 +88,12 @@ impl Document {
     /// Whether a text for a model, or a list of tools, speaks of a tool; in included files too.
     fn mentions(&self, tool: &str) -> bool {
         let text = |text: Option<&Spanned<String>>| text.is_some_and(|text| text.contains(tool));
-        let of_agent = |agent: &Agent| {
+        let of_agent = |agent: &AgentDefinition| {
             text(Some(&agent.description))
                 || text(agent.prompt.as_ref())
                 || agent.tools.iter().flatten().any(|name| name.value == tool)
         };
-        let of_step = |step: &Step| {
+        let of_step = |step: &ZenflowStep| {
             let included = step.include.as_ref().and_then(|include| include.document.as_ref());
             text(step.instructions.as_ref()) || included.is_some_and(|document| document.mentions(tool))
         };
@@ -101,7 +101,7 @@ impl Document {
     }
 
     /// All steps of this file, those inside of loops after the step with the loop; included files are not looked into.
-    pub(crate) fn all_steps(&self) -> impl Iterator<Item = &Step> {
+    pub(crate) fn all_steps(&self) -> impl Iterator<Item = &ZenflowStep> {
         self.steps.iter().flat_map(|step| std::iter::once(step).chain(step.inner()))
     }
 }
@@ -109,7 +109,7 @@ impl Document {
 const SEND_MESSAGE: &str = "send_message";
 
 #[derive(Clone, Debug)]
-pub struct Agent {
+pub struct AgentDefinition {
     pub span: Span,
     pub name: Spanned<String>,
     pub description: Spanned<String>,
@@ -128,7 +128,7 @@ pub struct Agent {
 }
 
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct ZenflowStep {
     pub span: Span,
     pub id: Spanned<String>,
     /// The name of an agent of the same file. None: the default agent.
@@ -145,11 +145,11 @@ pub struct Step {
     pub retries: Option<Spanned<u64>>,
     /// Tries of one model call after the first.
     pub max_retries: Option<Spanned<u64>>,
-    pub condition: Option<Cel>,
+    pub condition: Option<CelSource>,
     pub include: Option<Include>,
-    pub repeat: Option<Loop>,
+    pub repeat: Option<ZenflowLoop>,
     /// `x-windlass`
-    pub budget: Option<Budget>,
+    pub budget: Option<ZenflowBudget>,
     /// `x-windlass`: the step is a run of another definition.
     pub call: Option<DefinitionCall>,
 }
@@ -169,12 +169,12 @@ pub enum CallInput {
     /// An object, as it is written.
     Literal(Spanned<Value>),
     /// An expression that gives an object.
-    Cel(Cel),
+    Cel(CelSource),
 }
 
-impl Step {
+impl ZenflowStep {
     /// The steps inside of its loop.
-    pub(crate) fn inner(&self) -> &[Step] {
+    pub(crate) fn inner(&self) -> &[ZenflowStep] {
         self.repeat.as_ref().map_or(&[], |repeat| &repeat.steps)
     }
 }
@@ -187,31 +187,31 @@ pub struct Include {
     pub path: Option<PathBuf>,
     /// What is in it, checked. None only if the file is not there and [`Options::strict_files`](crate::Options) is off:
     /// then nobody is going to run this.
-    pub document: Option<Arc<Document>>,
+    pub document: Option<Arc<WorkflowDocument>>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Loop {
+pub struct ZenflowLoop {
     pub span: Span,
     pub mode: LoopMode,
     pub output_mode: Option<Spanned<OutputMode>>,
     /// Empty: the step itself is repeated.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ZenflowStep>,
     /// `x-windlass`
-    pub budget: Option<Budget>,
+    pub budget: Option<ZenflowBudget>,
 }
 
 #[derive(Clone, Debug)]
 pub enum LoopMode {
     ForEach {
-        items: Items,
+        items: ForEachItems,
         /// None or 0: all at once.
         max_concurrency: Option<Spanned<u64>>,
     },
     Repeat {
         /// At least 1.
         max_iterations: Spanned<u64>,
-        until: Option<Cel>,
+        until: Option<CelSource>,
         /// An agent of the same file whose result has a required boolean `done`.
         until_agent: Option<Spanned<String>>,
         delay: Option<Spanned<Duration>>,
@@ -219,10 +219,10 @@ pub enum LoopMode {
 }
 
 #[derive(Clone, Debug)]
-pub enum Items {
+pub enum ForEachItems {
     /// A list with at least one item.
     Literal(Spanned<Value>),
-    Cel(Cel),
+    Cel(CelSource),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,23 +234,23 @@ pub enum OutputMode {
 
 /// A CEL expression that compiles, and what it can see.
 #[derive(Clone, Debug)]
-pub struct Cel {
+pub struct CelSource {
     pub text: String,
     pub span: Span,
     /// Where its characters are, for carets.
-    pub(crate) written: Text,
+    pub(crate) written: SpannedText,
     /// Ids that `steps.<id>` may mean, inner ones first: of what has ended for sure, and what it names itself.
     pub steps: Vec<String>,
     /// The enclosing loop step, if there is one: in `until` that of the loop itself.
-    pub inside: Option<String>,
+    pub enclosing_loop: Option<String>,
     /// The bare names that mean something here: `iteration`, `item`, `index`, `content`, `result`, `status`, `inputs`.
     pub binds: Vec<&'static str>,
 }
 
-impl Cel {
-    pub(crate) fn new(written: &Text, span: Span) -> Cel {
+impl CelSource {
+    pub(crate) fn new(written: &SpannedText, span: Span) -> CelSource {
         let (text, written) = (written.text.clone(), written.clone());
-        Cel { text, span, written, steps: Vec::new(), inside: None, binds: Vec::new() }
+        CelSource { text, span, written, steps: Vec::new(), enclosing_loop: None, binds: Vec::new() }
     }
 
     /// What the language `cel` compiles.
@@ -259,7 +259,7 @@ impl Cel {
         let entries = [
             ("cel", Value::from(self.text.as_str())),
             ("steps", texts(&mut self.steps.iter().map(String::as_str))),
-            ("loop", self.inside.as_deref().map_or(Value::Null, Value::from)),
+            ("loop", self.enclosing_loop.as_deref().map_or(Value::Null, Value::from)),
             ("binds", texts(&mut self.binds.iter().copied())),
         ];
         Value::map(entries.into_iter().collect::<Map>())
@@ -270,26 +270,26 @@ impl Cel {
 pub struct FlowOptions {
     /// None or 0: the default.
     pub max_concurrency: Option<Spanned<u64>>,
-    pub on_step_failure: Option<Spanned<Strategy>>,
+    pub on_step_failure: Option<Spanned<FailureStrategy>>,
     /// Of the whole run. 0: none.
     pub timeout: Option<Spanned<Duration>>,
     /// Of each step that has none of its own. 0: none.
     pub step_timeout: Option<Spanned<Duration>>,
     pub isolation: Option<Spanned<String>>,
-    pub scheduler: Option<Spanned<Scheduler>>,
+    pub scheduler: Option<Spanned<StepScheduler>>,
     /// Of each step that says nothing of its own.
     pub max_retries: Option<Spanned<u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum FailureStrategy {
     Cascade,
     SkipDependents,
     Abort,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduler {
+pub enum StepScheduler {
     DependencyFirst,
     RoundRobin,
     LeastBusy,
@@ -298,10 +298,10 @@ pub enum Scheduler {
 /// `x-windlass` of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
-    pub budget: Option<Budget>,
+    pub budget: Option<ZenflowBudget>,
     /// Inputs of the run, and their values if nothing is given.
     pub inputs: Vec<(Spanned<String>, Value)>,
-    pub coordinator: Coordinator,
+    pub coordinator: CoordinatorSettings,
     /// Context files that are not there are told to the model instead of failing the step.
     pub lenient_files: bool,
     /// What starts the workflow by itself. Those of a file that is included start nothing.
@@ -309,7 +309,7 @@ pub struct Extensions {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Coordinator {
+pub struct CoordinatorSettings {
     pub mode: Option<Spanned<CoordinatorMode>>,
     pub model: Option<Spanned<String>>,
     /// `@path` is resolved to the file's text.
@@ -327,7 +327,7 @@ pub enum CoordinatorMode {
 
 /// What may be used up, each only if it is said.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct ZenflowBudget {
     pub span: Span,
     pub tokens: Option<Spanned<u64>>,
     /// In millionths.

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-pub(crate) use windlass_expr::cel::Name;
-use windlass_expr::cel::{self, Cel, Names};
-use windlass_value::{CompileError, Language, Mode, Value};
+pub(crate) use windlass_expr::cel::CelReference;
+use windlass_expr::cel::{self, CelLanguage, CelReferences};
+use windlass_value::{CompileError, Language, ExpressionMode, Value};
 
 /// What the language says about an expression.
-pub(crate) fn errors(source: &Value, mode: Mode) -> Vec<CompileError> {
-    Cel.compile(source, mode).err().unwrap_or_default()
+pub(crate) fn errors(source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
+    CelLanguage.compile(source, mode).err().unwrap_or_default()
 }
 
 /// The steps and the parts of other names that an expression names, in its order, also such that are not known. Where several names fit, the longest
 /// is meant, since a hyphen may be part of one.
-pub(crate) fn names_of(text: &str, known: &[&str]) -> Names {
+pub(crate) fn referenced_names(text: &str, known: &[&str]) -> CelReferences {
     let known: Vec<Arc<str>> = known.iter().map(|id| Arc::from(*id)).collect();
-    cel::names(text, &known)
+    cel::references(text, &known)
 }

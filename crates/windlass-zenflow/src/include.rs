@@ -5,63 +5,63 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostics, Node, Source, Span, did_you_mean};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, Span, did_you_mean};
 
-use crate::document::{Document, Spanned, Step};
-use crate::options::Options;
-use crate::paths::{self, Folder, Trouble};
-use crate::read::{Includes, Read, Reader};
+use crate::document::{WorkflowDocument, Spanned, ZenflowStep};
+use crate::options::ZenflowOptions;
+use crate::paths::{self, WorkflowFolder, PathError};
+use crate::read::{Includes, ReadDocument, DocumentReader};
 use crate::recognise::is_foreign;
 use crate::{check, codes};
-use windlass_dialect::FileProblem;
+use windlass_dialect::FileReadProblem;
 
 /// More names than these are not searched for the one that was meant.
 const MAX_NAMES: usize = 500;
 
 pub(crate) struct Loader<'a> {
-    options: &'a Options,
-    known: HashMap<PathBuf, Known>,
+    options: &'a ZenflowOptions,
+    loaded: HashMap<PathBuf, LoadResult>,
     /// The files that are being read, outermost first.
     open: Vec<PathBuf>,
-    pub others: Vec<(Source, Diagnostics)>,
+    pub others: Vec<(SourceText, Diagnostics)>,
 }
 
 #[derive(Clone)]
-enum Known {
+enum LoadResult {
     /// It has problems of its own.
-    Bad,
-    Good(Loaded),
+    Invalid,
+    Valid(LoadedWorkflow),
 }
 
 #[derive(Clone)]
-struct Loaded {
-    document: Arc<Document>,
-    size: Size,
+struct LoadedWorkflow {
+    document: Arc<WorkflowDocument>,
+    size: IncludedSize,
 }
 
 /// What a step with an include needs to know of its file.
-struct Around<'a> {
-    source: &'a Source,
+struct IncludingFile<'a> {
+    source: &'a SourceText,
     agents: HashSet<String>,
     includes: BTreeMap<String, Option<Spanned<String>>>,
 }
 
 /// What a document amounts to with everything that it includes.
 #[derive(Clone, Copy, Default)]
-struct Size {
+struct IncludedSize {
     depth: usize,
     steps: usize,
 }
 
 impl<'a> Loader<'a> {
-    pub(crate) fn new(options: &'a Options) -> Loader<'a> {
-        Loader { options, known: HashMap::new(), open: Vec::new(), others: Vec::new() }
+    pub(crate) fn new(options: &'a ZenflowOptions) -> Loader<'a> {
+        Loader { options, loaded: HashMap::new(), open: Vec::new(), others: Vec::new() }
     }
 
     /// The file that everything begins with.
-    pub(crate) fn root(&mut self, source: &Source, tree: &Node, found: Diagnostics) -> (Option<Document>, Diagnostics) {
-        let folder = self.options.folder.as_deref().map(|path| Folder::open(path, self.options.files.clone()));
+    pub(crate) fn root(&mut self, source: &SourceText, tree: &SyntaxNode, found: Diagnostics) -> (Option<WorkflowDocument>, Diagnostics) {
+        let folder = self.options.folder.as_deref().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
         // It may include itself: then its own path closes the circle.
         if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())
             && let Ok(path) = self.options.files.canonical(&folder.path().join(name))
@@ -74,60 +74,60 @@ impl<'a> Loader<'a> {
 
     fn document(
         &mut self,
-        source: &Source,
-        tree: &Node,
+        source: &SourceText,
+        tree: &SyntaxNode,
         found: Diagnostics,
-        folder: Option<&Folder>,
+        folder: Option<&WorkflowFolder>,
         is_root: bool,
-    ) -> (Option<Document>, Diagnostics, Size) {
-        let mut reader = Reader { options: self.options, folder, found, cut: false };
-        let Some(Read { mut document, includes }) = reader.document(source, tree) else {
-            return (None, reader.found, Size::default());
+    ) -> (Option<WorkflowDocument>, Diagnostics, IncludedSize) {
+        let mut reader = DocumentReader { options: self.options, folder, found, is_truncated: false };
+        let Some(ReadDocument { mut document, includes }) = reader.document(source, tree) else {
+            return (None, reader.found, IncludedSize::default());
         };
         reader.check(&mut document);
-        let around = Around {
+        let including = IncludingFile {
             source,
             agents: document.agents.iter().map(|agent| agent.name.value.clone()).collect(),
             includes: includes.iter().cloned().map(|(name, path)| (name.value, path)).collect(),
         };
-        let mut size = Size::default();
+        let mut size = IncludedSize::default();
         for step in &mut document.steps {
             size.steps += 1;
-            self.step(step, &around, &mut reader, &mut size);
+            self.step(step, &including, &mut reader, &mut size);
             for inner in step.repeat.iter_mut().flat_map(|repeat| &mut repeat.steps) {
                 size.steps += 1;
-                self.step(inner, &around, &mut reader, &mut size);
+                self.step(inner, &including, &mut reader, &mut size);
             }
         }
-        unused(&document, &includes, &mut reader);
-        check::unasked(&document, is_root, self.options, &mut reader.found);
-        check::unpriced(&document, self.options, &mut reader.found);
+        warn_unused_includes(&document, &includes, &mut reader);
+        check::check_models(&document, is_root, self.options, &mut reader.found);
+        check::check_prices(&document, self.options, &mut reader.found);
         (Some(document), reader.found, size)
     }
 
-    fn step(&mut self, step: &mut Step, around: &Around, reader: &mut Reader, size: &mut Size) {
+    fn step(&mut self, step: &mut ZenflowStep, including: &IncludingFile, reader: &mut DocumentReader, size: &mut IncludedSize) {
         let Some(include) = &mut step.include else { return };
-        let named = around.includes.get(&include.target.value);
+        let named = including.includes.get(&include.target.value);
         // A path that cannot be right was reported in the table.
         let Some(path) = named.map_or(Some(&include.target), |path| path.as_ref()).cloned() else { return };
         let span = include.target.span;
         if named.is_none()
-            && let Err(why) = paths::tidied(&path)
+            && let Err(why) = paths::normalize(&path)
         {
-            return reader.error(codes::VALIDATION, span, format!("`{}` {why}", path.value), paths::HINT);
+            return reader.error(codes::VALIDATION, span, format!("`{}` {why}", path.value), paths::PATH_HINT);
         }
         let Some(folder) = reader.folder else {
             let message = format!("`{}` cannot be included: the folder of this workflow is not known", path.value);
             let hint = "run the workflow from a file, not from standard input";
-            return reader.not_there(&FileProblem::Missing, span, message, hint);
+            return reader.missing_file(&FileReadProblem::Missing, span, message, hint);
         };
         let file = match folder.find(&path) {
             Ok(file) => file,
-            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), around),
+            Err(error) => return not_found(reader, &error, &path, include.target.span, named.is_some(), including),
         };
         include.path = Some(file.clone());
-        let Some(loaded) = self.file(&file, &path, span, reader, around.source) else { return };
-        for agent in loaded.document.agents.iter().filter(|agent| around.agents.contains(&agent.name.value)) {
+        let Some(loaded) = self.file(&file, &path, span, reader, including.source) else { return };
+        for agent in loaded.document.agents.iter().filter(|agent| including.agents.contains(&agent.name.value)) {
             let message = format!("`{}` has an agent `{}`, and so has this file", path.value, *agent.name);
             let hint = "each file has its own agents: give one of the two another name";
             reader.error(codes::VALIDATION, span, message, hint);
@@ -148,7 +148,7 @@ impl<'a> Loader<'a> {
     }
 
     /// A file by its path, read once.
-    fn file(&mut self, file: &Path, written: &str, span: Span, reader: &mut Reader, from: &Source) -> Option<Loaded> {
+    fn file(&mut self, file: &Path, written: &str, span: Span, reader: &mut DocumentReader, from: &SourceText) -> Option<LoadedWorkflow> {
         if let Some(begin) = self.open.iter().position(|open| open == file) {
             let name = |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy());
             let circle: Vec<String> = self.open[begin..].iter().chain([&file.to_owned()]).map(name).collect();
@@ -160,13 +160,13 @@ impl<'a> Loader<'a> {
             too_deep(reader, span);
             return None;
         }
-        if !self.known.contains_key(file) {
+        if !self.loaded.contains_key(file) {
             let known = self.read(file, written, span, reader, from)?;
-            self.known.insert(file.to_owned(), known);
+            self.loaded.insert(file.to_owned(), known);
         }
-        match self.known.get(file).cloned()? {
-            Known::Good(loaded) => Some(loaded),
-            Known::Bad => {
+        match self.loaded.get(file).cloned()? {
+            LoadResult::Valid(loaded) => Some(loaded),
+            LoadResult::Invalid => {
                 let message = format!("the workflow `{written}` has problems of its own");
                 reader.error(codes::VALIDATION, span, message, "they are told with that file");
                 None
@@ -174,7 +174,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn read(&mut self, file: &Path, written: &str, span: Span, reader: &mut Reader, from: &Source) -> Option<Known> {
+    fn read(&mut self, file: &Path, written: &str, span: Span, reader: &mut DocumentReader, from: &SourceText) -> Option<LoadResult> {
         let max_bytes = self.options.limits.max_definition_bytes as u64;
         let text = match self.options.files.read(file, max_bytes).map(String::from_utf8) {
             Ok(Ok(text)) => text,
@@ -185,11 +185,11 @@ impl<'a> Loader<'a> {
             }
             Err(problem) => {
                 let message = format!("`{written}` cannot be included: {problem}");
-                reader.not_there(&problem, span, message, "the path is relative to this workflow's folder");
+                reader.missing_file(&problem, span, message, "the path is relative to this workflow's folder");
                 return None;
             }
         };
-        let source = Source::new(shown(from, file, written), text);
+        let source = SourceText::new(display_path(from, file, written), text);
         let mut found = Diagnostics::new();
         let tree = crate::read(&source, &self.options.limits, &mut found);
         if tree.as_ref().is_some_and(is_foreign) {
@@ -199,53 +199,53 @@ impl<'a> Loader<'a> {
             reader.error(codes::VALIDATION, span, message, hint);
             return None;
         }
-        let folder = file.parent().map(|path| Folder::open(path, self.options.files.clone()));
+        let folder = file.parent().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
         // In the order in which they are first named.
-        let place = self.others.len();
+        let position = self.others.len();
         self.others.push((source.clone(), Diagnostics::new()));
         self.open.push(file.to_owned());
         let (document, found, size) = match &tree {
             Some(tree) => self.document(&source, tree, found, folder.as_ref(), false),
-            None => (None, found, Size::default()),
+            None => (None, found, IncludedSize::default()),
         };
         self.open.pop();
-        let found = crate::finished(found);
+        let found = crate::normalize_codes(found);
         let bad = found.has_errors();
-        self.others[place].1 = found;
+        self.others[position].1 = found;
         let good = document.filter(|_| !bad);
-        Some(good.map_or(Known::Bad, |document| Known::Good(Loaded { document: Arc::new(document), size })))
+        Some(good.map_or(LoadResult::Invalid, |document| LoadResult::Valid(LoadedWorkflow { document: Arc::new(document), size })))
     }
 }
 
-fn too_deep(reader: &mut Reader, span: Span) {
+fn too_deep(reader: &mut DocumentReader, span: Span) {
     let message = format!("includes are nested more than {} deep", reader.options.limits.max_include_depth);
     reader.error(codes::VALIDATION, span, message, "include the inner workflows further out");
 }
 
 /// As the author would write it from where the first file is.
-fn shown(from: &Source, file: &Path, written: &str) -> String {
+fn display_path(from: &SourceText, file: &Path, written: &str) -> String {
     match Path::new(&*from.name).parent() {
         Some(folder) if !from.name.starts_with('<') => {
-            folder.join(paths::tidied(written).unwrap_or_default()).display().to_string()
+            folder.join(paths::normalize(written).unwrap_or_default()).display().to_string()
         }
         _ => file.display().to_string(),
     }
 }
 
-fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, named: bool, around: &Around) {
-    match trouble {
+fn not_found(reader: &mut DocumentReader, error: &PathError, path: &str, span: Span, named: bool, including: &IncludingFile) {
+    match error {
         // It was looked at before.
-        Trouble::Written(_) => {}
-        Trouble::Outside => {
+        PathError::Invalid(_) => {}
+        PathError::Outside => {
             let message = format!("`{path}` is a link that leads out of the workflow's folder");
-            reader.error(codes::VALIDATION, span, message, paths::HINT);
+            reader.error(codes::VALIDATION, span, message, paths::PATH_HINT);
         }
-        Trouble::File(FileProblem::NobodyLooks) => {
+        PathError::File(FileReadProblem::Unavailable) => {
             let message = format!("`{path}` cannot be included: no files can be read here");
-            reader.not_there(&FileProblem::Missing, span, message, "run the workflow from a file");
+            reader.missing_file(&FileReadProblem::Missing, span, message, "run the workflow from a file");
         }
-        Trouble::File(problem) => {
-            let names = around.includes.keys().map(String::as_str).take(MAX_NAMES);
+        PathError::File(problem) => {
+            let names = including.includes.keys().map(String::as_str).take(MAX_NAMES);
             let meant = did_you_mean(path, names).filter(|_| !named);
             let message = match named || path.contains(['/', '.']) {
                 true => format!("`{path}` cannot be included: {problem}"),
@@ -254,13 +254,13 @@ fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, nam
             // A name that was probably meant is a slip, whatever files there are.
             match meant {
                 Some(hint) => reader.error(codes::VALIDATION, span, message, hint),
-                None => reader.not_there(problem, span, message, "the path is relative to this workflow's folder"),
+                None => reader.missing_file(problem, span, message, "the path is relative to this workflow's folder"),
             }
         }
     }
 }
 
-fn unused(document: &Document, includes: &Includes, reader: &mut Reader) {
+fn warn_unused_includes(document: &WorkflowDocument, includes: &Includes, reader: &mut DocumentReader) {
     let targets = document.all_steps().filter_map(|step| step.include.as_ref());
     let used: HashSet<&str> = targets.map(|include| include.target.as_str()).collect();
     for (name, _) in includes {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use windlass_core::Limits;
 
 use crate::document::CoordinatorMode;
-use windlass_dialect::{Files, NoFiles, Registered};
+use windlass_dialect::{FileReader, NoFiles, RegisteredNames};
 
 /// What a workflow is compiled against.
 #[derive(Clone)]
-pub struct Options {
+pub struct ZenflowOptions {
     pub limits: Limits,
     /// The folder of the workflow's file, absolute. None: the text came from elsewhere, and no file beside it can be
     /// looked at.
@@ -25,15 +25,15 @@ pub struct Options {
     /// The model where the file says nothing.
     pub default_model: Option<String>,
     /// What models cost, by their names.
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     pub coordinator: CoordinatorMode,
     /// Steps at a time if the file says nothing.
     pub max_concurrency: Option<u64>,
     /// Where agents work, absolute.
     pub work_folder: Option<PathBuf>,
-    pub files: Arc<dyn Files>,
+    pub files: Arc<dyn FileReader>,
     /// Definitions that steps may call and that need not be found.
-    pub registered: Registered,
+    pub registered: RegisteredNames,
     /// Where files are that steps take along.
     pub context_files: ContextFiles,
     pub models: Arc<dyn Models>,
@@ -42,9 +42,9 @@ pub struct Options {
     pub strict_files: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ZenflowOptions {
+    fn default() -> ZenflowOptions {
+        ZenflowOptions {
             limits: Limits::default(),
             folder: None,
             tools: Vec::new(),
@@ -56,7 +56,7 @@ impl Default for Options {
             max_concurrency: None,
             work_folder: None,
             files: Arc::new(NoFiles),
-            registered: Registered::default(),
+            registered: RegisteredNames::default(),
             context_files: ContextFiles::Beside,
             models: Arc::new(AnyModel),
             strict_files: true,
@@ -64,9 +64,9 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ZenflowOptions {
     /// What a model costs: by its whole name, else without the provider in front, else by the kind in front of a colon.
-    pub(crate) fn price(&self, model: &str) -> Option<&Price> {
+    pub(crate) fn price(&self, model: &str) -> Option<&ModelPrice> {
         let short = || model.split_once('/').and_then(|(_, name)| self.prices.get(name));
         let kind = || model.split_once(':').and_then(|(kind, _)| self.prices.get(kind));
         self.prices.get(model).or_else(short).or_else(kind)
@@ -87,7 +87,7 @@ pub enum ContextFiles {
 
 /// Millionths of money for a million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Price {
+pub struct ModelPrice {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,

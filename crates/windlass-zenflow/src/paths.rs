@@ -3,32 +3,32 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_dialect::{FileProblem, Files};
+use windlass_dialect::{FileReadProblem, FileReader};
 
-pub(crate) const HINT: &str = "write a path inside of the workflow's folder, such as docs/notes.md";
+pub(crate) const PATH_HINT: &str = "write a path inside of the workflow's folder, such as docs/notes.md";
 
 /// Why a path leads to no file.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum PathError {
     /// What is written cannot be right; the rest of a sentence about it.
-    Written(&'static str),
+    Invalid(&'static str),
     /// A link leads out of the folder.
     Outside,
-    File(FileProblem),
+    File(FileReadProblem),
 }
 
 /// A folder whose files may be read.
 #[derive(Clone)]
-pub(crate) struct Folder {
+pub(crate) struct WorkflowFolder {
     path: PathBuf,
-    pub files: Arc<dyn Files>,
+    pub files: Arc<dyn FileReader>,
 }
 
-impl Folder {
+impl WorkflowFolder {
     /// Links in the folder's own path are followed first: what is in it is compared with where it really is.
-    pub(crate) fn open(path: &Path, files: Arc<dyn Files>) -> Folder {
+    pub(crate) fn open(path: &Path, files: Arc<dyn FileReader>) -> WorkflowFolder {
         let path = files.canonical(path).unwrap_or_else(|_| path.to_owned());
-        Folder { path, files }
+        WorkflowFolder { path, files }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -36,18 +36,18 @@ impl Folder {
     }
 
     /// Where a file really is.
-    pub(crate) fn find(&self, written: &str) -> Result<PathBuf, Trouble> {
-        let tidy = tidied(written).map_err(Trouble::Written)?;
-        let path = self.files.canonical(&self.path.join(tidy)).map_err(Trouble::File)?;
+    pub(crate) fn find(&self, written: &str) -> Result<PathBuf, PathError> {
+        let tidy = normalize(written).map_err(PathError::Invalid)?;
+        let path = self.files.canonical(&self.path.join(tidy)).map_err(PathError::File)?;
         match path.starts_with(&self.path) {
             true => Ok(path),
-            false => Err(Trouble::Outside),
+            false => Err(PathError::Outside),
         }
     }
 }
 
 /// The path without `.` and `..`, or the rest of a sentence that says what is wrong with it.
-pub(crate) fn tidied(written: &str) -> Result<PathBuf, &'static str> {
+pub(crate) fn normalize(written: &str) -> Result<PathBuf, &'static str> {
     if written.trim().is_empty() {
         return Err("is no path");
     }
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stay_inside() {
-        for (written, is) in [
+    fn paths_never_lead_out_of_the_folder() {
+        for (written, expected) in [
             ("a/b.md", Ok("a/b.md")),
             ("./a/../b.md", Ok("b.md")),
             ("a/./b//c", Ok("a/b/c")),
@@ -94,7 +94,7 @@ mod tests {
             (" ", Err("is no path")),
             ("a\0b", Err("has a character that no path has")),
         ] {
-            assert_eq!(tidied(written), is.map(PathBuf::from), "{written}");
+            assert_eq!(normalize(written), expected.map(PathBuf::from), "{written}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a file is a workflow of this kind, right or wrong.
 
-use windlass_syntax::{Kind, Node};
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode};
 
 const TOP: [&str; 8] = ["name", "description", "version", "agents", "includes", "steps", "options", "x-windlass"];
 /// Keys that only other formats have at the top.
@@ -20,17 +20,17 @@ const FOREIGN: [&str; 11] = [
 const STEP: [&str; 6] = ["id", "agent", "instructions", "dependsOn", "include", "loop"];
 
 /// Whether a tree looks like a workflow of agents. What other formats have at the top is none, whatever else it has.
-pub fn recognise(tree: &Node) -> bool {
+pub fn recognise(tree: &SyntaxNode) -> bool {
     let Some(entries) = tree.as_map() else { return false };
     let has = |name: &str| entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
     if is_foreign(tree) {
         return false;
     }
-    let is_step = |node: &Node| {
+    let is_step = |node: &SyntaxNode| {
         STEP.iter().any(|name| node.as_map().is_some_and(|step| step.iter().any(|(key, _)| key.text == *name)))
     };
     let steps = has("steps").is_some_and(|steps| match &steps.kind {
-        Kind::List(items) => items.is_empty() || items.iter().any(is_step),
+        SyntaxNodeKind::List(items) => items.is_empty() || items.iter().any(is_step),
         _ => has("name").is_some(),
     });
     let agents = has("agents").is_some_and(|agents| agents.as_map().is_some());
@@ -39,6 +39,6 @@ pub fn recognise(tree: &Node) -> bool {
 }
 
 /// Whether a tree has keys at the top that only other formats have there.
-pub(crate) fn is_foreign(tree: &Node) -> bool {
+pub(crate) fn is_foreign(tree: &SyntaxNode) -> bool {
     tree.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| FOREIGN.contains(&key.text.as_str())))
 }

@@ -2,7 +2,7 @@
 
 use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value as Json;
-use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Span, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNodeKind, SyntaxNode, Span, to_value};
 use windlass_value::{schema_width, to_json};
 
 use crate::codes;
@@ -13,12 +13,12 @@ const MAX_PATTERN_STEPS: usize = 100_000;
 const MAX_MESSAGE_CHARS: usize = 160;
 
 /// What is wrong with a schema that a file gives.
-pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
+pub(crate) fn check(node: &SyntaxNode, found: &mut Diagnostics) {
     let value = to_value(node);
     if let Err(problem) = schema_width(&value) {
         let message = format!("this JSON Schema is too large: {problem}");
         let hint = "a check would take too long; let fewer alternatives lead to the same definition";
-        found.push(Diagnostic::error(codes::VALIDATION, node.span, message).hint(hint));
+        found.push(Diagnostic::error(codes::VALIDATION, node.span, message).with_hint(hint));
         return;
     }
     let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&value)) else { return };
@@ -28,7 +28,7 @@ pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
     }
     let before = found.len();
     for error in jsonschema::draft202012::meta::validator().iter_errors(&schema) {
-        tell(node, &error, found);
+        report(node, &error, found);
     }
     if found.len() > before {
         return;
@@ -38,53 +38,53 @@ pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
         .with_draft(Draft::Draft202012)
         .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS));
     if let Err(error) = options.build(&schema) {
-        tell(node, &error, found);
+        report(node, &error, found);
     }
-    not_an_object(node, found);
+    check_is_object(node, found);
 }
 
-fn tell(node: &Node, error: &ValidationError, found: &mut Diagnostics) {
+fn report(node: &SyntaxNode, error: &ValidationError, found: &mut Diagnostics) {
     let mut message: String = error.to_string();
     if message.chars().count() > MAX_MESSAGE_CHARS {
         message = message.chars().take(MAX_MESSAGE_CHARS).chain(['…']).collect();
     }
     let pointer = error.instance_path().to_string();
-    let span = place(node, &pointer);
+    let span = span_at_pointer(node, &pointer);
     let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is no valid JSON Schema: {message}"));
     let hint = match pointer.rsplit('/').next() {
         Some("type") => "types are `array`, `boolean`, `integer`, `null`, `number`, `object`, `string`",
         _ => "`resultSchema` is JSON Schema 2020-12; references lead nowhere but into itself",
     };
-    found.push(problem.hint(hint));
+    found.push(problem.with_hint(hint));
 }
 
 /// A result is given as the arguments of a call, which are always an object.
-fn not_an_object(node: &Node, found: &mut Diagnostics) {
+fn check_is_object(node: &SyntaxNode, found: &mut Diagnostics) {
     let Some(types) = node.get("type") else { return };
-    let names = types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(Node::as_str).collect());
+    let names = types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(SyntaxNode::as_str).collect());
     if !names.contains(&Some("object")) {
         let problem = Diagnostic::error(codes::VALIDATION, types.span, "a result is always an object");
-        found.push(problem.hint("write `type: object` and put the value into one of its `properties`"));
+        found.push(problem.with_hint("write `type: object` and put the value into one of its `properties`"));
     }
 }
 
 /// The place that a JSON pointer means: a value, or the key of what is below it.
-fn place(node: &Node, pointer: &str) -> Span {
+fn span_at_pointer(node: &SyntaxNode, pointer: &str) -> Span {
     let (mut at, mut key) = (node, None);
     for step in pointer.split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
         let below = match &at.kind {
-            Kind::Map(entries) => {
+            SyntaxNodeKind::Map(entries) => {
                 entries.iter().find(|(entry, _)| entry.text == step).map(|(entry, node)| (Some(entry.span), node))
             }
-            Kind::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)).map(|node| (None, node)),
+            SyntaxNodeKind::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)).map(|node| (None, node)),
             _ => None,
         };
         let Some((entry, node)) = below else { break };
         (key, at) = (entry, node);
     }
     match &at.kind {
-        Kind::Map(_) | Kind::List(_) => key.unwrap_or(at.span),
+        SyntaxNodeKind::Map(_) | SyntaxNodeKind::List(_) => key.unwrap_or(at.span),
         _ => at.span,
     }
 }

@@ -9,76 +9,76 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass_core::Limits;
-use windlass_syntax::{Diagnostics, Node, Source, to_value};
-use windlass_testing::cases::{Cases, said, well_formed};
+use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, to_value};
+use windlass_testing::cases::{Cases, render_problems, assert_well_formed};
 use windlass_value::to_json;
-use windlass_zenflow::{Checked, Disk, Options, Price, Problems, check, compile, read, recognise, schema};
+use windlass_zenflow::{CheckedWorkflow, DiskFiles, ZenflowOptions, ModelPrice, CompileProblems, check, compile, read, recognise, schema};
 
 fn cases() -> Cases {
-    Cases::of(env!("CARGO_MANIFEST_DIR"))
+    Cases::in_crate(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn options(path: &Path) -> Options {
-    let price = Price { input: 3_000_000, output: 15_000_000, ..Price::default() };
-    Options {
+fn options(path: &Path) -> ZenflowOptions {
+    let price = ModelPrice { input: 3_000_000, output: 15_000_000, ..ModelPrice::default() };
+    ZenflowOptions {
         folder: path.parent().map(Path::to_owned),
-        files: Arc::new(Disk),
+        files: Arc::new(DiskFiles),
         tools: ["read", "write", "glob", "grep", "bash", "http"].map(str::to_owned).to_vec(),
         mcp: vec!["github".to_owned()],
         default_model: Some("small".to_owned()),
         prices: [("small", price), ("large", price)].map(|(model, price)| (model.to_owned(), price)).into(),
         strict_files: !path.file_name().unwrap().to_string_lossy().starts_with("check_"),
-        ..Options::default()
+        ..ZenflowOptions::default()
     }
 }
 
 /// Read and checked.
-fn checked(path: &Path, source: &Source) -> Result<Checked, Problems> {
+fn check_case(path: &Path, source: &SourceText) -> Result<CheckedWorkflow, CompileProblems> {
     let mut found = Diagnostics::new();
     match read(source, &Limits::default(), &mut found) {
         Some(tree) => check(source, &tree, found, &options(path)),
-        None => Err(Problems { own: found, others: Vec::new() }),
+        None => Err(CompileProblems { own: found, included_files: Vec::new() }),
     }
 }
 
-fn all(source: &Source, own: Diagnostics, others: Vec<(Source, Diagnostics)>) -> Vec<(Source, Diagnostics)> {
+fn all(source: &SourceText, own: Diagnostics, others: Vec<(SourceText, Diagnostics)>) -> Vec<(SourceText, Diagnostics)> {
     std::iter::once((source.clone(), own)).chain(others).collect()
 }
 
 #[test]
-fn good_workflows_are_read_as_they_are_meant() {
-    cases().good("good", "document", |path, source| match checked(path, source) {
-        Ok(Checked { document, warnings, others }) => {
-            well_formed(&compile(source, &options(path)).unwrap().plan);
-            Ok(support::summary(&document) + &said(&all(source, warnings, others)))
+fn good_workflows_are_read_as_expected() {
+    cases().assert_compiles("good", "document", |path, source| match check_case(path, source) {
+        Ok(CheckedWorkflow { document, warnings, others }) => {
+            assert_well_formed(&compile(source, &options(path)).unwrap().plan);
+            Ok(support::summary(&document) + &render_problems(&all(source, warnings, others)))
         }
-        Err(problems) => Err(said(&all(source, problems.own, problems.others))),
+        Err(problems) => Err(render_problems(&all(source, problems.own, problems.included_files))),
     });
 }
 
 #[test]
 fn bad_workflows_are_refused_with_their_reasons() {
-    cases().bad("bad", |path, source| {
-        checked(path, source).err().map(|problems| all(source, problems.own, problems.others))
+    cases().assert_rejected("bad", |path, source| {
+        check_case(path, source).err().map(|problems| all(source, problems.own, problems.included_files))
     });
 }
 
 #[test]
-fn half_a_workflow_does_no_harm() {
-    cases().halves("good", 37, |path, source| match checked(path, source) {
+fn truncated_workflows_are_handled() {
+    cases().assert_truncations_are_handled("good", 37, |path, source| match check_case(path, source) {
         Ok(good) => support::summary(&good.document),
-        Err(problems) => said(&all(source, problems.own, problems.others)),
+        Err(problems) => render_problems(&all(source, problems.own, problems.included_files)),
     });
 }
 
 /// The schema of workflows and this crate say the same about what a schema can know.
 #[test]
-fn the_schema_agrees() {
+fn the_schema_and_the_reader_agree() {
     let schema: serde_json::Value = serde_json::from_str(schema()).unwrap();
     let validator = jsonschema::draft202012::options().build(&schema).unwrap();
     let mut failures = Vec::new();
     for (folder, prefix, fits) in [("good", "", true), ("bad", "meaning_", true), ("bad", "structure_", false)] {
-        for (path, source) in cases().each(folder) {
+        for (path, source) in cases().load(folder) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let Some(tree) = tree(&source).filter(|_| name.starts_with(prefix)) else { continue };
             let document: serde_json::Value = serde_json::from_str(&to_json(&to_value(&tree))).unwrap();
@@ -93,7 +93,7 @@ fn the_schema_agrees() {
 
 #[test]
 fn workflows_are_recognised() {
-    for (path, source) in ["good", "bad"].into_iter().flat_map(|folder| cases().each(folder)) {
+    for (path, source) in ["good", "bad"].into_iter().flat_map(|folder| cases().load(folder)) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if let Some(tree) = tree(&source) {
             assert_eq!(recognise(&tree), name != "structure_not_an_object.yaml", "{name}");
@@ -111,11 +111,11 @@ fn workflows_are_recognised() {
         "- 1\n",
         "text\n",
     ] {
-        let tree = tree(&Source::new("a.yaml", text)).unwrap();
+        let tree = tree(&SourceText::new("a.yaml", text)).unwrap();
         assert!(!recognise(&tree), "{text}");
     }
 }
 
-fn tree(source: &Source) -> Option<Node> {
+fn tree(source: &SourceText) -> Option<SyntaxNode> {
     read(source, &Limits::default(), &mut Diagnostics::new())
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_runtime::{RuntimeError, StartOptions};
+use windlass_runtime::{RuntimeError, RunStartOptions};
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::{Value, to_json};
 use world::{Call, Case, RUN, Script, engine};
@@ -40,17 +40,17 @@ enum Side {
 }
 
 /// One life of the process: starts the run, or goes on with it.
-async fn live(case: &Case, store: &Arc<MemoryStore>, script: &Script) -> Result<Value, RuntimeError> {
+async fn run_process(case: &Case, store: &Arc<MemoryStore>, script: &Script) -> Result<Value, RuntimeError> {
     let engine = engine(store.clone(), script.tools());
     let (hash, _) = engine.add_plan(case.plan())?;
-    let start = StartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..StartOptions::default() };
-    let mut handle = in_time(engine.start(hash, case.input(), start)).await?;
-    let report = in_time(handle.wait()).await?;
+    let start = RunStartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..RunStartOptions::default() };
+    let mut handle = within_timeout(engine.start(hash, case.input(), start)).await?;
+    let report = within_timeout(handle.wait()).await?;
     let error = report.error.as_ref().map(|error| error.code.clone());
     Ok(Value::object([("output", report.output.clone()), ("error", Value::from(error))]))
 }
 
-async fn in_time<T>(work: impl Future<Output = T>) -> T {
+async fn within_timeout<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("it hangs")
 }
 
@@ -79,7 +79,7 @@ fn by_key(calls: &[Call]) -> BTreeMap<(&str, u32), Vec<&Call>> {
 
 async fn crash_everywhere(case: &Case, max_in_flight: usize) -> u64 {
     let (store, script) = (Arc::new(MemoryStore::new()), Script::new(case.script.clone()));
-    let expected = live(case, &store, &script).await.expect("an undisturbed run");
+    let expected = run_process(case, &store, &script).await.expect("an undisturbed run");
     let undisturbed = script.calls();
     assert_eq!(by_key(&undisturbed).len(), undisturbed.len(), "{}: an undisturbed run repeats no call", case.name);
     let mut crashes = 0;
@@ -91,14 +91,14 @@ async fn crash_everywhere(case: &Case, max_in_flight: usize) -> u64 {
                 Side::BeforeSync => store.crash_before_sync(at),
                 Side::AfterSync => store.crash_after_sync(at),
             }
-            let life = live(case, &store, &script).await;
+            let life = run_process(case, &store, &script).await;
             if store.run(RUN).is_ok() {
                 assert_eq!(life.as_ref().map(to_json).ok(), Some(to_json(&expected)), "{what}");
                 break;
             }
             crashes += 1;
             store = Arc::new(store.crash());
-            let end = live(case, &store, &script).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let end = run_process(case, &store, &script).await.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(to_json(&end), to_json(&expected), "{what}");
             let calls = script.calls();
             assert_eq!(purposes(&calls), purposes(&undisturbed), "{what}: the same calls");
@@ -115,9 +115,9 @@ async fn crash_everywhere(case: &Case, max_in_flight: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_commit() {
+async fn runs_survive_a_crash_at_every_commit() {
     for (name, max_in_flight) in CASES {
-        let case = Case::named("runs", name);
+        let case = Case::by_name("runs", name);
         let crashes = crash_everywhere(&case, *max_in_flight).await;
         assert!(crashes > 2, "{name} has only {crashes} commits");
     }

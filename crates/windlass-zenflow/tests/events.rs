@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{Request, StartOptions};
+use windlass_runtime::{RunRequest, RunStartOptions};
 use windlass_store::{MemoryStore, Store};
 use windlass_value::Value;
 use world::{Case, RUN, Script, engine, plan, yaml};
@@ -24,27 +24,27 @@ async fn a_cancelled_run_outputs_its_completed_steps() {
     let script = Script::new(yaml("script", "replies: {a: fine}"));
     let document = "name: x\nsteps: [{id: a}, {id: b, dependsOn: [a]}]\n";
     let answers = script.tools();
-    let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
+    let (notify, mut requests) = tokio::sync::mpsc::unbounded_channel();
     // The second step's model never replies.
     let tools = answers.with_fn("agent_model", move |call| {
         let hangs = &*call.path == "b.ask";
-        let said = Value::object([("content", Value::from("fine")), ("calls", Value::list(Vec::new()))]);
-        let asked = asked.clone();
+        let reply = Value::object([("content", Value::from("fine")), ("calls", Value::list(Vec::new()))]);
+        let notify = notify.clone();
         async move {
             if hangs {
-                let _ = asked.send(());
+                let _ = notify.send(());
                 std::future::pending::<()>().await;
             }
-            TaskOutcome::success(said)
+            TaskOutcome::success(reply)
         }
     });
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let engine = engine(store, tools);
     let (hash, _) = engine.add_plan(plan(document, Path::new("/x.yaml"), &Value::Null)).unwrap();
-    let start = StartOptions { id: Some(RUN.to_owned()), ..StartOptions::default() };
+    let start = RunStartOptions { id: Some(RUN.to_owned()), ..RunStartOptions::default() };
     let mut handle = engine.start(hash, Value::Null, start).await.unwrap();
-    asks.recv().await.unwrap();
-    engine.request(RUN, "c", Request::Cancel { reason: "enough".to_owned() }).unwrap();
+    requests.recv().await.unwrap();
+    engine.request(RUN, "c", RunRequest::Cancel { reason: "enough".to_owned() }).unwrap();
     let report = tokio::time::timeout(Duration::from_secs(20), handle.wait()).await.unwrap().unwrap();
     assert_eq!(report.status, Status::Cancelled);
     let steps = report.output.get("steps").cloned().unwrap_or_default();

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use windlass_syntax::{Colour, Source};
-use windlass_testing::cases::{Cases, well_formed};
-use windlass_zenflow::{Options, compile, looks_like_one};
+use windlass_syntax::{Colour, SourceText};
+use windlass_testing::cases::{Cases, assert_well_formed};
+use windlass_zenflow::{ZenflowOptions, compile, looks_like_workflow};
 
-fn tell(source: &Source, options: &Options) -> String {
+fn diagnostics(source: &SourceText, options: &ZenflowOptions) -> String {
     let own = match compile(source, options) {
         Ok(compiled) => {
-            well_formed(&compiled.plan);
+            assert_well_formed(&compiled.plan);
             compiled.warnings
         }
         Err(problems) => {
@@ -23,12 +23,12 @@ fn tell(source: &Source, options: &Options) -> String {
     own.render(source, Colour::Never)
 }
 
-fn refused(name: &str, text: String) -> String {
-    let source = Source::new(name, text);
-    let options = Options { tools: vec!["read".to_owned()], ..Options::default() };
-    let said = tell(&source, &options);
-    assert!(said.contains("error["), "{name} is accepted");
-    said
+fn assert_refused(name: &str, text: String) -> String {
+    let source = SourceText::new(name, text);
+    let options = ZenflowOptions { tools: vec!["read".to_owned()], ..ZenflowOptions::default() };
+    let rendered = diagnostics(&source, &options);
+    assert!(rendered.contains("error["), "{name} is accepted");
+    rendered
 }
 
 fn list(count: usize, mut item: impl FnMut(usize) -> String) -> String {
@@ -36,34 +36,34 @@ fn list(count: usize, mut item: impl FnMut(usize) -> String) -> String {
 }
 
 #[test]
-fn much_of_anything_is_refused_in_good_time() {
+fn oversized_documents_are_refused_quickly() {
     let many = 20_000;
     let step = "steps:\n  - {id: a, instructions: Work.}\n";
-    refused(
+    assert_refused(
         "steps.yaml",
         format!("name: a\nsteps:\n{}", list(many, |at| format!("  - {{id: s{at}, dependsOn: [s{}]}}", at + 1))),
     );
-    refused("same.yaml", format!("name: a\nsteps:\n{}", list(many, |_| "  - {id: a, agent: b}".to_owned())));
-    refused("agents.yaml", format!("name: a\nagents:\n{}{step}", list(many, |at| format!("  a{at}: {{}}"))));
-    refused("keys.yaml", format!("name: a\n{step}{}", list(many, |at| format!("k{at}: 1"))));
-    refused("same_keys.yaml", format!("name: a\n{step}{}", list(many, |_| "name: b".to_owned())));
+    assert_refused("same.yaml", format!("name: a\nsteps:\n{}", list(many, |_| "  - {id: a, agent: b}".to_owned())));
+    assert_refused("agents.yaml", format!("name: a\nagents:\n{}{step}", list(many, |at| format!("  a{at}: {{}}"))));
+    assert_refused("keys.yaml", format!("name: a\n{step}{}", list(many, |at| format!("k{at}: 1"))));
+    assert_refused("same_keys.yaml", format!("name: a\n{step}{}", list(many, |_| "name: b".to_owned())));
     let waits: Vec<String> = (0..many).map(|at| format!("d{at}")).collect();
-    refused(
+    assert_refused(
         "waits.yaml",
         format!("name: a\nsteps:\n  - {{id: a, instructions: Work., dependsOn: [{}]}}\n", waits.join(", ")),
     );
     let tools = list(many, |at| format!("      - tool-{at}"));
-    refused("tools.yaml", format!("name: a\nagents:\n  a:\n    description: b\n    tools:\n{tools}{step}"));
+    assert_refused("tools.yaml", format!("name: a\nagents:\n  a:\n    description: b\n    tools:\n{tools}{step}"));
     let inner = |at: usize| list(100, |inner| format!("        - {{id: i{inner}, dependsOn: [x{at}], agent: y}}"));
     let loops =
         list(100, |at| format!("  - id: l{at}\n    loop:\n      maxIterations: 1\n      steps:\n{}", inner(at)));
-    refused("loops.yaml", format!("name: a\nsteps:\n{loops}"));
+    assert_refused("loops.yaml", format!("name: a\nsteps:\n{loops}"));
     let includes = list(many, |at| format!("  i{at}: ../x{at}.yaml"));
-    refused("includes.yaml", format!("name: a\nincludes:\n{includes}{step}"));
+    assert_refused("includes.yaml", format!("name: a\nincludes:\n{includes}{step}"));
 }
 
 #[test]
-fn much_of_an_expression_is_refused_in_good_time() {
+fn oversized_expressions_are_refused_quickly() {
     for condition in [
         "(".repeat(100_000),
         "!".repeat(100_000) + "true",
@@ -72,22 +72,22 @@ fn much_of_an_expression_is_refused_in_good_time() {
         "steps.".repeat(50_000),
         "'".repeat(99_999),
     ] {
-        refused(
+        assert_refused(
             "cel.yaml",
             format!("name: a\nsteps:\n  - id: a\n    instructions: Work.\n    condition: \"{condition}\"\n"),
         );
     }
     // A long one that is fine stays fine.
     let long = vec!["true"; 200].join(" && ");
-    let source = Source::new(
+    let source = SourceText::new(
         "cel.yaml",
         format!("name: a\nsteps:\n  - id: a\n    instructions: Work.\n    condition: {long}\n"),
     );
-    assert_eq!(tell(&source, &Options::default()), "");
+    assert_eq!(diagnostics(&source, &ZenflowOptions::default()), "");
 }
 
 #[test]
-fn deep_and_large_schemas_do_no_harm() {
+fn deep_and_large_schemas_are_handled() {
     let mut schema = "{type: object}".to_owned();
     for _ in 0..20 {
         schema = format!("{{type: object, properties: {{a: {schema}}}}}");
@@ -97,14 +97,14 @@ fn deep_and_large_schemas_do_no_harm() {
             "name: a\nagents:\n  a:\n    description: b\n    resultSchema: {schema}\nsteps:\n  - {{id: a, instructions: Work.}}\n"
         )
     };
-    assert_eq!(tell(&Source::new("a.yaml", flow(&schema)), &Options::default()), "");
+    assert_eq!(diagnostics(&SourceText::new("a.yaml", flow(&schema)), &ZenflowOptions::default()), "");
     let around = "{$ref: '#/$defs/a', $defs: {a: {$ref: '#/$defs/b'}, b: {$ref: '#/$defs/a'}}}";
-    tell(&Source::new("a.yaml", flow(around)), &Options::default());
+    diagnostics(&SourceText::new("a.yaml", flow(around)), &ZenflowOptions::default());
     let mut wide = "{type: object, properties: {".to_owned();
     for at in 0..5_000 {
         let _ = write!(wide, "p{at}: {{type: nothing}}, ");
     }
-    refused("wide.yaml", flow(&(wide + "}}")));
+    assert_refused("wide.yaml", flow(&(wide + "}}")));
 }
 
 struct Generator(u64);
@@ -156,14 +156,14 @@ fn nothing_panics_on_any_text() {
         "\r\n",
         "é",
     ];
-    let cases = Cases::of(env!("CARGO_MANIFEST_DIR"));
-    let sources: Vec<Source> = ["good", "bad"]
+    let cases = Cases::in_crate(env!("CARGO_MANIFEST_DIR"));
+    let sources: Vec<SourceText> = ["good", "bad"]
         .iter()
-        .flat_map(|folder| cases.each(folder))
+        .flat_map(|folder| cases.load(folder))
         .map(|(_, source)| source)
         .filter(|source| source.text.len() < 3_000)
         .collect();
-    let options = Options { strict_files: false, tools: vec!["read".to_owned()], ..Options::default() };
+    let options = ZenflowOptions { strict_files: false, tools: vec!["read".to_owned()], ..ZenflowOptions::default() };
     let mut generator = Generator(7);
     let mut read_anyway = 0;
     for round in 0..3_200 {
@@ -181,10 +181,10 @@ fn nothing_panics_on_any_text() {
                 _ => drop(text.splice(at..at, parts[generator.next(parts.len())].chars())),
             }
         }
-        let changed = Source::new(source.name.clone(), text.into_iter().collect::<String>());
-        let first = tell(&changed, &options);
-        assert_eq!(first, tell(&changed, &options));
-        read_anyway += usize::from(looks_like_one(&changed, &options.limits));
+        let changed = SourceText::new(source.name.clone(), text.into_iter().collect::<String>());
+        let first = diagnostics(&changed, &options);
+        assert_eq!(first, diagnostics(&changed, &options));
+        read_anyway += usize::from(looks_like_workflow(&changed, &options.limits));
     }
     assert!(read_anyway > 500, "{read_anyway}");
 }

@@ -22,7 +22,7 @@ fn texts(entries: &[(&str, String)]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replies_and_tools() {
+async fn large_replies_and_tool_results_are_stored_and_cut() {
     let calls = Value::list(vec![Value::list(vec![Value::from("bash"), Value::object([("a", Value::Int(1))])])]);
     let first = Value::object([("say", Value::from(large("FIRST"))), ("calls", calls)]);
     let replies = Value::object([
@@ -46,13 +46,13 @@ steps:
 ";
     let ran = case(document, script).run().await;
     assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
-    let asked = |path: &str, turn: usize| to_json(&ran.asked(path)[turn].input);
-    assert!(asked("a", 1).contains("FIRST") && asked("a", 1).contains("FILES"));
-    assert!(asked("b", 0).contains("more bytes]") && !asked("b", 0).contains("SECOND"));
-    assert!(asked("again.1", 0).contains("more bytes]"));
+    let request = |path: &str, turn: usize| to_json(&ran.model_requests(path)[turn].input);
+    assert!(request("a", 1).contains("FIRST") && request("a", 1).contains("FILES"));
+    assert!(request("b", 0).contains("more bytes]") && !request("b", 0).contains("SECOND"));
+    assert!(request("again.1", 0).contains("more bytes]"));
     // Whoever asks for all of it gets all of it.
     assert!(
-        asked("after", 0).contains("ZERO") && asked("after", 0).contains("ONE") && asked("after", 0).contains("TURN")
+        request("after", 0).contains("ZERO") && request("after", 0).contains("ONE") && request("after", 0).contains("TURN")
     );
     assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 2 * LARGE));
 }

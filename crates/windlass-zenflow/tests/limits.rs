@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use windlass_core::Limits;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::Duration;
-use windlass_zenflow::{CoordinatorMode, Disk, Options, compile};
+use windlass_zenflow::{CoordinatorMode, DiskFiles, ZenflowOptions, compile};
 
 /// The plan, or what is wrong.
-fn compiled(text: &str, limits: Limits, folder: &std::path::Path) -> String {
-    let options = Options {
+fn compile_with(text: &str, limits: Limits, folder: &std::path::Path) -> String {
+    let options = ZenflowOptions {
         limits,
         folder: Some(folder.to_owned()),
-        files: Arc::new(Disk),
+        files: Arc::new(DiskFiles),
         tools: vec!["read".to_owned()],
         default_model: Some("small".to_owned()),
         coordinator: CoordinatorMode::On,
-        ..Options::default()
+        ..ZenflowOptions::default()
     };
-    let source = Source::new(folder.join("w.yaml").display().to_string(), text);
+    let source = SourceText::new(folder.join("w.yaml").display().to_string(), text);
     match compile(&source, &options) {
         Ok(compiled) => format!("{:?}", compiled.plan),
         Err(problems) => problems.own.render(&source, Colour::Never),
@@ -26,7 +26,7 @@ fn compiled(text: &str, limits: Limits, folder: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_changed_limit_acts() {
+fn every_limit_has_an_effect() {
     let folder = std::env::temp_dir().join(format!("windlass-zenflow-limits-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("text.md"), "Work on it.").unwrap();
@@ -58,7 +58,7 @@ fn a_changed_limit_acts() {
     for (change, text, expected) in table {
         let mut limits = Limits::default();
         change(&mut limits);
-        let (now, before) = (compiled(text, limits, &folder), compiled(text, Limits::default(), &folder));
+        let (now, before) = (compile_with(text, limits, &folder), compile_with(text, Limits::default(), &folder));
         assert!(now.contains(expected), "{expected}: {now}");
         assert!(!before.contains(expected), "{expected}: {before}");
     }

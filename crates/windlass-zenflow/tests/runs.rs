@@ -7,7 +7,7 @@ use world::Case;
 use world::expect::check;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cases() {
+async fn every_case_ends_as_expected() {
     let only = std::env::var("CASE").ok();
     let mut wrong = Vec::new();
     for case in Case::all("runs").into_iter().filter(|case| only.as_ref().is_none_or(|only| *only == case.name)) {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod beside;
+mod included_files;
 mod cases;
 mod crash_every_commit;
 mod events;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_value::Value;
 
 use crate::event::{Event, EventType, Events, Token};
-use crate::shape::{Joined, Shape};
+use crate::signature::{JoinKind, StepSignature};
 use crate::{Context, Res, State, StepError};
 
 /// What the one event parameter of a step can be: an [`Event`], a union of [`Events`], [`All`], [`Collect`] or
@@ -23,14 +23,14 @@ use crate::{Context, Res, State, StepError};
 )]
 pub trait Accepts: Sized + Send + 'static {
     #[doc(hidden)]
-    fn describe(shape: &mut Shape);
+    fn describe(shape: &mut StepSignature);
     #[doc(hidden)]
     fn take(token: Token) -> Result<Self, StepError>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<U: Events> Accepts for U {
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         shape.accepts.extend(U::types());
     }
 
@@ -103,9 +103,9 @@ impl<E> IntoIterator for All<E> {
 }
 
 impl<E: Event> Accepts for All<E> {
-    fn describe(shape: &mut Shape) {
-        shape.accepts.push(EventType::of::<E>());
-        shape.joined = Joined::All;
+    fn describe(shape: &mut StepSignature) {
+        shape.accepts.push(EventType::for_type::<E>());
+        shape.join = JoinKind::All;
     }
 
     fn take(token: Token) -> Result<All<E>, StepError> {
@@ -115,7 +115,7 @@ impl<E: Event> Accepts for All<E> {
 }
 
 fn unjoined(payload: &Value) -> StepError {
-    StepError::new("NotJoined", format!("a list of events was expected, not {payload:?}")).of_kind("event")
+    StepError::new("NotJoined", format!("a list of events was expected, not {payload:?}")).with_kind("event")
 }
 
 /// One event each of these types, in this order; the same type may stand there more than once. What comes beyond that is
@@ -244,8 +244,8 @@ impl StepFailed {
 }
 
 impl Accepts for StepFailed {
-    fn describe(shape: &mut Shape) {
-        shape.joined = Joined::Failure;
+    fn describe(shape: &mut StepSignature) {
+        shape.join = JoinKind::Failure;
     }
 
     fn take(token: Token) -> Result<StepFailed, StepError> {
@@ -253,7 +253,7 @@ impl Accepts for StepFailed {
         let error = token.payload.get("error").cloned().unwrap_or_default();
         let event = token.payload.get("event").cloned().unwrap_or_default();
         let mut info =
-            StepError::new(text(error.get("code")), text(error.get("message"))).of_kind(text(error.get("kind")));
+            StepError::new(text(error.get("code")), text(error.get("message"))).with_kind(text(error.get("kind")));
         if let Some(hint) = error.get("hint").and_then(Value::as_str) {
             info = info.hint(hint);
         }
@@ -283,20 +283,20 @@ pub trait Param: Sized + Send + 'static {
     #[doc(hidden)]
     const EVENTS: usize;
     #[doc(hidden)]
-    fn describe(shape: &mut Shape);
+    fn describe(shape: &mut StepSignature);
     #[doc(hidden)]
-    fn take(call: &crate::call::Call) -> Result<Self, StepError>;
+    fn take(call: &crate::call::StepCall) -> Result<Self, StepError>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<A: Accepts> Param for A {
     const EVENTS: usize = 1;
 
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         A::describe(shape);
     }
 
-    fn take(call: &crate::call::Call) -> Result<A, StepError> {
+    fn take(call: &crate::call::StepCall) -> Result<A, StepError> {
         A::take(call.token()?)
     }
 }
@@ -304,11 +304,11 @@ impl<A: Accepts> Param for A {
 impl<S: State> Param for Context<S> {
     const EVENTS: usize = 0;
 
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         shape.state::<S>();
     }
 
-    fn take(call: &crate::call::Call) -> Result<Context<S>, StepError> {
+    fn take(call: &crate::call::StepCall) -> Result<Context<S>, StepError> {
         Ok(Context::new(call.clone()))
     }
 }
@@ -316,11 +316,11 @@ impl<S: State> Param for Context<S> {
 impl<T: Send + Sync + 'static> Param for Res<T> {
     const EVENTS: usize = 0;
 
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         shape.resource::<T>();
     }
 
-    fn take(call: &crate::call::Call) -> Result<Res<T>, StepError> {
+    fn take(call: &crate::call::StepCall) -> Result<Res<T>, StepError> {
         call.resource()
     }
 }

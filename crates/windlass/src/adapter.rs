@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-pub use windlass_core::{Event as PublishedEvent, Reply, RunResult, State as RunState, Tick, TickKind};
+pub use windlass_core::{Event as PublishedEvent, RunReply, RunResult, State as RunState, Tick, TickKind};
 pub use windlass_runtime::adapters::RunDecorator;
 
 use crate::EngineBuilder;

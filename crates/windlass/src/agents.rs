@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use windlass_agents::{AgentFiles, AgentToolCaller, Permission, Registry, RegistryBuilder, ToolSpec};
+use windlass_agents::{AgentFiles, AgentToolCaller, Permission, ToolRegistry, ToolRegistryBuilder, ToolSpec};
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, Tools};
 
-use crate::registered::About;
+use crate::registered::FunctionSpec;
 use crate::{EngineBuilder, Error};
 
 /// The tools of agents, from those that the engine has and the functions that are described.
-pub(crate) type Prepare = Box<dyn FnOnce(Tools, Vec<(String, About)>) -> Result<Prepared, ErrorInfo> + Send>;
+pub(crate) type AgentToolsBuilder = Box<dyn FnOnce(Tools, Vec<(String, FunctionSpec)>) -> Result<AgentTools, ErrorInfo> + Send>;
 
 /// The engine's tools with those of agents, and the names that agents may call.
-pub(crate) struct Prepared {
+pub(crate) struct AgentTools {
     tools: Tools,
     #[cfg_attr(not(feature = "zenflow"), allow(dead_code, reason = "only definitions with agents name them"))]
-    registry: Arc<Registry>,
+    registry: Arc<ToolRegistry>,
 }
 
 impl EngineBuilder {
@@ -27,14 +27,14 @@ impl EngineBuilder {
     /// [`dialect_options`](EngineBuilder::dialect_options) with `windlass_zenflow::Options`.
     pub fn agents<M: Tool + 'static>(
         mut self,
-        registry: RegistryBuilder,
+        registry: ToolRegistryBuilder,
         permission: Arc<dyn Permission>,
-        model: impl FnOnce(Arc<Registry>) -> M + Send + 'static,
+        model: impl FnOnce(Arc<ToolRegistry>) -> M + Send + 'static,
     ) -> EngineBuilder {
         self.agents = Some(Box::new(move |tools, offered| {
-            let registry = offered.into_iter().fold(registry, |registry, (name, about)| match tools.get(&name) {
+            let registry = offered.into_iter().fold(registry, |registry, (name, spec)| match tools.get(&name) {
                 Some(tool) => {
-                    let About { description, parameters } = about;
+                    let FunctionSpec { description, parameters } = spec;
                     registry.engine_tool(ToolSpec { name, description, parameters }, tool.clone())
                 }
                 None => registry,
@@ -44,15 +44,15 @@ impl EngineBuilder {
                 .with("agent_tool", AgentToolCaller::new(registry.clone(), permission))
                 .with("agent_files", AgentFiles::default())
                 .with("agent_model", model(registry.clone()));
-            Ok(Prepared { tools, registry })
+            Ok(AgentTools { tools, registry })
         }));
         self
     }
 
     pub(crate) fn with_agents(mut self) -> Result<EngineBuilder, Error> {
-        if let Some(prepare) = self.agents.take() {
-            let prepared = prepare(self.tools, std::mem::take(&mut self.offered));
-            let prepared = prepared.map_err(|error| Error::refused("BadTools", error.message.to_string()))?;
+        if let Some(build_agent_tools) = self.agents.take() {
+            let agent_tools = build_agent_tools(self.tools, std::mem::take(&mut self.offered));
+            let prepared = agent_tools.map_err(|error| Error::refused("BadTools", error.message.to_string()))?;
             #[cfg(feature = "zenflow")]
             self.dialects.offer(&prepared.registry);
             self.tools = prepared.tools;

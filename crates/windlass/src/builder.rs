@@ -4,18 +4,18 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Facts;
+use crate::call::WorkflowInfo;
 use crate::checks::check;
 use crate::event::{Event, EventType};
-use crate::function::{Erased, Params, StepFn, erase, erase_method};
+use crate::function::{ErasedStep, Params, StepFn, erase, erase_method};
 use crate::problem::{BuildError, Check, Problem};
 use crate::resource::Resources;
-use crate::shape::Shape;
+use crate::signature::StepSignature;
 use crate::workflow::Workflow;
 use crate::{Retry, StepResult, compile};
 
 /// How many bodies of a step run at once in one run, unless it is said otherwise.
-pub const WORKERS: u32 = 4;
+pub const DEFAULT_WORKERS: u32 = 4;
 
 /// What becomes of an event that a step which [`Collect`](crate::Collect)s has enough of.
 ///
@@ -36,8 +36,8 @@ pub enum Surplus {
 /// A step as it was described.
 pub(crate) struct StepDef {
     pub name: String,
-    pub shape: Shape,
-    pub function: Arc<dyn Erased>,
+    pub shape: StepSignature,
+    pub function: Arc<dyn ErasedStep>,
     pub workers: u32,
     pub timeout: Option<Duration>,
     pub retry: Option<Retry>,
@@ -52,7 +52,7 @@ pub(crate) struct StepDef {
 /// What an error handler is for.
 pub(crate) struct HandlerDef {
     /// None: every step that no other handler names.
-    pub of: Option<Vec<String>>,
+    pub steps: Option<Vec<String>>,
     pub times: u32,
 }
 
@@ -126,7 +126,7 @@ impl WorkflowBuilder {
     /// Adds an error handler: a step that takes [`StepFailed`](crate::StepFailed). Without [`of`](StepBuilder::of) it is for
     /// all steps that no other handler names.
     pub fn on_failure<Args: 'static>(self, name: &str, function: impl StepFn<Args>) -> StepBuilder {
-        self.add(name, function, Some(HandlerDef { of: None, times: 1 }))
+        self.add(name, function, Some(HandlerDef { steps: None, times: 1 }))
     }
 
     fn add<Args: 'static>(self, name: &str, function: impl StepFn<Args>, handler: Option<HandlerDef>) -> StepBuilder {
@@ -140,20 +140,20 @@ impl WorkflowBuilder {
         F: Fn(P) -> Body + Send + Sync + 'static,
         Body: Future<Output = R> + Send + 'static,
     {
-        self.push(name, erase_method(function), handler.then_some(HandlerDef { of: None, times: 1 }))
+        self.push(name, erase_method(function), handler.then_some(HandlerDef { steps: None, times: 1 }))
     }
 
     fn push(
         mut self,
         name: &str,
-        (shape, function): (Shape, Arc<dyn Erased>),
+        (shape, function): (StepSignature, Arc<dyn ErasedStep>),
         handler: Option<HandlerDef>,
     ) -> StepBuilder {
         let step = StepDef {
             name: name.to_owned(),
             shape,
             function,
-            workers: WORKERS,
+            workers: DEFAULT_WORKERS,
             timeout: None,
             retry: None,
             sends: Vec::new(),
@@ -165,7 +165,7 @@ impl WorkflowBuilder {
         };
         let at = self.steps.len();
         self.steps.push(step);
-        StepBuilder { workflow: self, at }
+        StepBuilder { workflow: self, index: at }
     }
 
     /// Gives the steps something that they take as [`Res`](crate::Res), found by its type.
@@ -181,7 +181,7 @@ impl WorkflowBuilder {
 
     /// Makes a type known that is in no step's signature: one that is only published, for instance.
     pub fn event<E: Event>(mut self) -> WorkflowBuilder {
-        self.events.push(EventType::of::<E>());
+        self.events.push(EventType::for_type::<E>());
         self
     }
 
@@ -194,7 +194,7 @@ impl WorkflowBuilder {
     /// Checks everything, and gives the workflow, or all that is wrong with it.
     pub fn build(self) -> Result<Workflow, BuildError> {
         let mut problems = check(&self);
-        let facts = match self.facts() {
+        let facts = match self.workflow_info() {
             Ok(facts) => facts,
             Err(problem) => {
                 problems.push(problem);
@@ -208,20 +208,20 @@ impl WorkflowBuilder {
         Ok(Workflow::new(self, plan, facts))
     }
 
-    fn facts(&self) -> Result<Facts, Problem> {
+    fn workflow_info(&self) -> Result<WorkflowInfo, Problem> {
         let state = self.steps.iter().flat_map(|step| &step.shape.states).next();
         let state = state.map(|state| (state.initial)()).transpose().map_err(|error| {
             Problem::new("state", error.to_string(), "a state is a struct with named fields and a `Default`")
         })?;
-        let steps = self.steps.iter().map(|step| crate::call::StepFacts {
+        let steps = self.steps.iter().map(|step| crate::call::StepMetadata {
             name: step.name.as_str().into(),
             accepts: step.shape.accepts.iter().map(|event| event.name).collect(),
-            makes: step.outputs().map(|event| event.name).collect(),
+            outputs: step.outputs().map(|event| event.name).collect(),
         });
         let all = self.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
         let events = all.chain(&self.events).map(|event| (event.name, *event)).collect();
-        Ok(Facts {
-            workflow: self.name.as_str().into(),
+        Ok(WorkflowInfo {
+            name: self.name.as_str().into(),
             steps: steps.collect(),
             events,
             resources: self.resources.clone(),
@@ -248,12 +248,12 @@ impl WorkflowBuilder {
 #[must_use = "a workflow is there when it is built: `.build()`"]
 pub struct StepBuilder {
     workflow: WorkflowBuilder,
-    at: usize,
+    index: usize,
 }
 
 impl StepBuilder {
     fn with(mut self, change: impl FnOnce(&mut StepDef)) -> StepBuilder {
-        change(&mut self.workflow.steps[self.at]);
+        change(&mut self.workflow.steps[self.index]);
         self
     }
 
@@ -275,13 +275,13 @@ impl StepBuilder {
 
     /// Declares an event that the step sends with [`Context::send`](crate::Context::send) and does not return.
     pub fn sends<E: Event>(self) -> StepBuilder {
-        self.with(|step| step.sends.push(EventType::of::<E>()))
+        self.with(|step| step.sends.push(EventType::for_type::<E>()))
     }
 
     /// Declares an event that the step waits for with [`Context::wait_for`](crate::Context::wait_for), so that checks and
     /// drawings know of it.
     pub fn waits<E: Event>(self) -> StepBuilder {
-        self.with(|step| step.waits.push(EventType::of::<E>()))
+        self.with(|step| step.waits.push(EventType::for_type::<E>()))
     }
 
     /// For a step that collects: only events with the same value of this field come together.
@@ -295,12 +295,12 @@ impl StepBuilder {
     }
 
     /// For an error handler: the steps that it is for.
-    pub fn of<T: Into<String>>(self, steps: impl IntoIterator<Item = T>) -> StepBuilder {
+    pub fn for_steps<T: Into<String>>(self, steps: impl IntoIterator<Item = T>) -> StepBuilder {
         let names: Vec<String> = steps.into_iter().map(Into::into).collect();
         self.with(|step| match &mut step.handler {
-            Some(handler) => handler.of = Some(names),
+            Some(handler) => handler.steps = Some(names),
             // The build tells of it.
-            None => step.handler = Some(HandlerDef { of: Some(names), times: 1 }),
+            None => step.handler = Some(HandlerDef { steps: Some(names), times: 1 }),
         })
     }
 
@@ -308,7 +308,7 @@ impl StepBuilder {
     pub fn times(self, times: u32) -> StepBuilder {
         self.with(|step| match &mut step.handler {
             Some(handler) => handler.times = times,
-            None => step.handler = Some(HandlerDef { of: None, times }),
+            None => step.handler = Some(HandlerDef { steps: None, times }),
         })
     }
 

@@ -16,41 +16,41 @@ use crate::resource::Resources;
 use crate::{Res, StepError};
 
 /// What all calls of a workflow's steps share.
-pub(crate) struct Facts {
-    pub workflow: Arc<str>,
-    pub steps: Vec<StepFacts>,
+pub(crate) struct WorkflowInfo {
+    pub name: Arc<str>,
+    pub steps: Vec<StepMetadata>,
     pub events: BTreeMap<&'static str, EventType>,
     pub resources: Resources,
     /// What the state begins with; None if the workflow has none.
     pub state: Option<Map>,
 }
 
-pub(crate) struct StepFacts {
+pub(crate) struct StepMetadata {
     pub name: Arc<str>,
     /// Names of events that it accepts from anywhere.
     pub accepts: Vec<&'static str>,
     /// Names of events that it returns or sends.
-    pub makes: Vec<&'static str>,
+    pub outputs: Vec<&'static str>,
 }
 
 /// A call, shared between the body's context and whoever polls the body.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Call(Arc<Shared>);
+pub struct StepCall(Arc<StepCallInner>);
 
 #[doc(hidden)]
-pub struct Shared {
-    pub(crate) facts: Arc<Facts>,
+pub struct StepCallInner {
+    pub(crate) info: Arc<WorkflowInfo>,
     pub(crate) step: usize,
-    pub(crate) given: ToolCall,
-    pub(crate) at: Timestamp,
+    pub(crate) tool_call: ToolCall,
+    pub(crate) started_at: Timestamp,
     resumed: Option<Arc<ResumeData>>,
-    buffer: Mutex<Buffer>,
+    buffer: Mutex<CallBuffer>,
 }
 
 /// What a body has done so far. Nothing of it counts before the body has ended well.
 #[derive(Default)]
-pub(crate) struct Buffer {
+pub(crate) struct CallBuffer {
     pub sends: Vec<SentToken>,
     pub state: Option<StateBuffer>,
     /// How many durable calls there were.
@@ -65,42 +65,42 @@ pub(crate) struct Buffer {
     pub waker: Option<Waker>,
 }
 
-impl std::ops::Deref for Call {
-    type Target = Shared;
+impl std::ops::Deref for StepCall {
+    type Target = StepCallInner;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &StepCallInner {
         &self.0
     }
 }
 
-impl Call {
-    pub(crate) fn new(facts: Arc<Facts>, step: usize, given: ToolCall) -> Call {
-        let at = given.at.unwrap_or_else(windlass_runtime::real_now);
-        let resumed = given.resumed.clone();
-        Call(Arc::new(Shared { facts, step, given, at, resumed, buffer: Mutex::default() }))
+impl StepCall {
+    pub(crate) fn new(info: Arc<WorkflowInfo>, step: usize, tool_call: ToolCall) -> StepCall {
+        let at = tool_call.at.unwrap_or_else(windlass_runtime::real_now);
+        let resumed = tool_call.resumed.clone();
+        StepCall(Arc::new(StepCallInner { info: facts: info, step, tool_call: given: tool_call, started_at: at, resumed, buffer: Mutex::default() }))
     }
 
     pub(crate) fn token(&self) -> Result<Token, StepError> {
-        Token::of(&self.given.input)
+        Token::from_value(&self.tool_call.input)
     }
 
     pub(crate) fn resource<T: Send + Sync + 'static>(&self) -> Result<Res<T>, StepError> {
-        self.facts.resources.get().ok_or_else(|| {
+        self.info.resources.get().ok_or_else(|| {
             let name = std::any::type_name::<T>();
-            let known = crate::nearest::listed("there are", self.facts.resources.names());
+            let known = crate::nearest::list_names("there are", self.info.resources.names());
             StepError::new("NoSuchResource", format!("there is no resource `{name}`; {known}"))
-                .of_kind("resource")
+                .with_kind("resource")
                 .hint("give it to the workflow before it is built: `.resource(…)`")
         })
     }
 }
 
-impl Shared {
-    pub(crate) fn step(&self) -> &StepFacts {
-        &self.facts.steps[self.step]
+impl StepCallInner {
+    pub(crate) fn step(&self) -> &StepMetadata {
+        &self.info.steps[self.step]
     }
 
-    pub(crate) fn buffer(&self) -> MutexGuard<'_, Buffer> {
+    pub(crate) fn buffer(&self) -> MutexGuard<'_, CallBuffer> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,23 +111,23 @@ impl Shared {
     /// The next durable call of the body: its number, and its answer if that is there.
     ///
     /// An answer to something else means that the body has changed its course.
-    pub(crate) fn next_durable_answer(&self, asked: &str) -> Option<Result<Value, StepError>> {
+    pub(crate) fn next_durable_answer(&self, request: &str) -> Option<Result<Value, StepError>> {
         let mut buffer = self.buffer();
         let at = buffer.waits;
         buffer.waits += 1;
         drop(buffer);
         self.answer(at).map(|answer| match &answer.error {
-            _ if !answer.to.is_empty() && *answer.to != *asked => Err(self.changed_course(at, &answer.to, asked)),
+            _ if !answer.waited_for.is_empty() && *answer.waited_for != *request => Err(self.order_changed_error(at, &answer.waited_for, request)),
             Some(error) => Err(StepError::from_info(error.clone())),
             None => Ok(answer.value.clone()),
         })
     }
 
-    fn changed_course(&self, at: usize, before: &str, now: &str) -> StepError {
+    fn order_changed_error(&self, at: usize, before: &str, now: &str) -> StepError {
         let step = &self.step().name;
         let message = format!("durable call {} of `{step}` asks for `{now}`; before it asked for `{before}`", at + 1);
         StepError::new("CourseChanged", message)
-            .of_kind("order")
+            .with_kind("order")
             .hint("a body must make its durable calls in the same order each time it runs")
     }
 
@@ -139,7 +139,7 @@ impl Shared {
             buffer.published
         };
         if number > self.resumed.as_ref().map_or(0, |resumed| resumed.published_events) {
-            self.given.publish.send(kind, data);
+            self.tool_call.publish.send(kind, data);
         }
     }
 
@@ -161,7 +161,7 @@ impl Shared {
 /// Runs a body to its end, or to the first durable call that has no answer.
 pub(crate) async fn run<R>(
     body: impl Future<Output = Result<R, StepError>>,
-    call: Call,
+    call: StepCall,
     output: fn(R) -> Result<Value, StepError>,
 ) -> TaskOutcome {
     let mut body = pin!(body);
@@ -179,10 +179,10 @@ pub(crate) async fn run<R>(
         }
     })
     .await;
-    outcome(ended.map(|result| result.and_then(output)), &call)
+    task_outcome(ended.map(|result| result.and_then(output)), &call)
 }
 
-fn outcome(ended: Option<Result<Value, StepError>>, call: &Call) -> TaskOutcome {
+fn task_outcome(ended: Option<Result<Value, StepError>>, call: &StepCall) -> TaskOutcome {
     let mut buffer = call.buffer();
     let Some(result) = ended else {
         let suspension = buffer.awaited.take().map(|awaited| Box::new(Suspension { waits_for: awaited, published_events: buffer.published }));

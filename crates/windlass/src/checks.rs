@@ -6,17 +6,17 @@ use windlass_core::{EventKind as RunEventKind, START_EVENT};
 
 use crate::builder::{StepDef, WorkflowBuilder};
 use crate::event::{EventKind, EventType};
-use crate::graph::Graph;
-use crate::nearest::{listed, meant};
+use crate::graph::WorkflowGraph;
+use crate::nearest::{list_names, suggest};
 use crate::problem::{Check, Problem};
-use crate::shape::Joined;
+use crate::signature::JoinKind;
 
-fn is_engines_own(name: &str) -> bool {
+fn is_reserved_event(name: &str) -> bool {
     name == START_EVENT || RunEventKind::TYPES.contains(&name)
 }
 
 pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {
-    let mut checks = Checks { workflow, problems: Vec::new() };
+    let mut checks = BuildChecks { workflow, problems: Vec::new() };
     checks.names();
     if workflow.steps.is_empty() {
         checks.add(Problem::new("no_steps", "it has no steps", "add one: `.step(\"name\", function)` or `#[step]`"));
@@ -24,7 +24,7 @@ pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {
     }
     checks.signatures();
     checks.events();
-    checks.ends();
+    checks.start_and_stop();
     checks.handlers();
     checks.resources();
     checks.states();
@@ -32,12 +32,12 @@ pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {
     checks.problems
 }
 
-struct Checks<'w> {
+struct BuildChecks<'w> {
     workflow: &'w WorkflowBuilder,
     problems: Vec<Problem>,
 }
 
-impl<'w> Checks<'w> {
+impl<'w> BuildChecks<'w> {
     fn add(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
@@ -92,7 +92,7 @@ impl<'w> Checks<'w> {
                 let message = format!("the step `{name}` has no workers: it would never run");
                 self.add(Problem::new("workers", message, "give it at least 1").at(name));
             }
-            if step.shape.joined != Joined::Collect && (step.key.is_some() || step.surplus.is_some()) {
+            if step.shape.join != JoinKind::Collect && (step.key.is_some() || step.surplus.is_some()) {
                 let message = format!("the step `{name}` has a `key` or a `surplus` and collects nothing");
                 self.add(
                     Problem::new("options", message, "these belong to a step that takes `Collect<(A, B)>`").at(name),
@@ -109,7 +109,7 @@ impl<'w> Checks<'w> {
         let mut reported = BTreeSet::new();
         for event in all {
             let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
-            if is_engines_own(event.name) && !meant_as_start && reported.insert(event.name) {
+            if is_reserved_event(event.name) && !meant_as_start && reported.insert(event.name) {
                 let message = format!("the event name `{}` is the engine's own", event.name);
                 let hint = "readers of the stream could not tell them apart: give it another name";
                 self.add(Problem::new("reserved_event", message, hint));
@@ -130,7 +130,7 @@ impl<'w> Checks<'w> {
     }
 
     /// One start that is accepted, one stop that is made.
-    fn ends(&mut self) {
+    fn start_and_stop(&mut self) {
         let names = |events: Vec<&EventType>, kind: EventKind| -> BTreeSet<&'static str> {
             events.into_iter().filter(|event| event.kind == kind).map(|event| event.name).collect()
         };
@@ -144,7 +144,7 @@ impl<'w> Checks<'w> {
                 "mark the event that a run begins with: `#[event(name = \"…\", start)]`",
             )),
             _ => {
-                let message = format!("there is more than one start event, {}", listed("accepted", starts));
+                let message = format!("there is more than one start event, {}", list_names("accepted", starts));
                 self.add(Problem::new("many_starts", message, "a run begins with one: take the mark off the others"));
             }
         }
@@ -156,7 +156,7 @@ impl<'w> Checks<'w> {
                 "mark the event that ends a run: `#[event(name = \"…\", stop)]`",
             )),
             _ => {
-                let message = format!("there is more than one stop event, {}", listed("given", stops));
+                let message = format!("there is more than one stop event, {}", list_names("given", stops));
                 self.add(Problem::new(
                     "many_stops",
                     message,
@@ -178,7 +178,7 @@ impl<'w> Checks<'w> {
         let mut claimed: BTreeMap<&str, &str> = BTreeMap::new();
         let workflow = self.workflow;
         for step in &workflow.steps {
-            let takes_failures = step.shape.joined == Joined::Failure;
+            let takes_failures = step.shape.join == JoinKind::Failure;
             let Some(handler) = &step.handler else {
                 if takes_failures {
                     let message = format!("the step `{}` takes failures and is no error handler", step.name);
@@ -197,7 +197,7 @@ impl<'w> Checks<'w> {
                 let message = format!("the error handler `{}` may be used no times", step.name);
                 wrong(message, "`times` is at least 1".to_owned());
             }
-            let Some(of) = &handler.of else {
+            let Some(of) = &handler.steps else {
                 match wildcard.replace(&step.name) {
                     Some(first) => wrong(
                         format!("`{first}` and `{}` are both for all steps", step.name),
@@ -213,7 +213,7 @@ impl<'w> Checks<'w> {
                         let names =
                             workflow.steps.iter().filter(|one| one.handler.is_none()).map(|one| one.name.as_str());
                         let message = format!("the error handler `{}` is for `{target}`, which is no step", step.name);
-                        wrong(message, meant(target, names.collect::<Vec<_>>()));
+                        wrong(message, suggest(target, names.collect::<Vec<_>>()));
                     }
                     Some(one) if one.handler.is_some() => wrong(
                         format!("the error handler `{}` is for `{target}`, which is a handler itself", step.name),
@@ -232,10 +232,10 @@ impl<'w> Checks<'w> {
 
     fn resources(&mut self) {
         for step in self.steps() {
-            for needed in step.shape.resources.iter().filter(|needed| !self.workflow.resources.has(needed)) {
+            for needed in step.shape.resources.iter().filter(|needed| !self.workflow.resources.contains(needed)) {
                 let message =
                     format!("the step `{}` takes the resource `{}`, which is not there", step.name, needed.name);
-                let hint = format!("give it: `.resource(…)`; {}", listed("there are", self.workflow.resources.names()));
+                let hint = format!("give it: `.resource(…)`; {}", list_names("there are", self.workflow.resources.names()));
                 self.problems.push(Problem::new("missing_resource", message, hint).at(&step.name));
             }
         }
@@ -262,17 +262,17 @@ impl<'w> Checks<'w> {
 
     /// Who makes what, and where it leads.
     fn flow(&mut self) {
-        let graph = Graph::of(&self.workflow.steps);
+        let graph = WorkflowGraph::new(&self.workflow.steps);
         self.never_produced(&graph);
         self.never_consumed();
-        let reached = graph.reached();
-        let leads_out = graph.leads_out();
+        let reached = graph.reachable();
+        let leads_out = graph.reaches_end();
         for (at, step) in self.steps().enumerate() {
             let name = &step.name;
             let (produced, fed): (Vec<&EventType>, Vec<&EventType>) =
-                step.shape.accepts.iter().partition(|event| graph.is_fed(event));
+                step.shape.accepts.iter().partition(|event| graph.has_source(event));
             // Of a step whose event nobody makes, that is told already.
-            let already_reported = !fed.is_empty() && (produced.is_empty() || step.shape.joined == Joined::Collect);
+            let already_reported = !fed.is_empty() && (produced.is_empty() || step.shape.join == JoinKind::Collect);
             if !reached.contains(&at) && !already_reported && step.shape.events > 0 {
                 let message = match step.handler.is_some() {
                     true => format!("the error handler `{name}` is for no step that can run"),
@@ -290,22 +290,22 @@ impl<'w> Checks<'w> {
                 let hint = "let it give the stop event, an event that asks somebody outside, or one that leads to them";
                 self.add_unless_allowed(Check::DeadEnd, step, message, hint);
             }
-            if step.shape.joined == Joined::All
+            if step.shape.join == JoinKind::All
                 && produced.len() == step.shape.accepts.len()
                 && !graph.closes_fan_out(at)
             {
-                let events = listed("all", step.shape.accepts.iter().map(|event| event.name));
+                let events = list_names("all", step.shape.accepts.iter().map(|event| event.name));
                 let message = format!("the step `{name}` waits for {events} of a fan-out, and none leads there");
                 self.add_unless_allowed(Check::Join, step, message, "let a step before it return a `Vec` of events");
             }
         }
     }
 
-    fn never_produced(&mut self, graph: &Graph<'_>) {
+    fn never_produced(&mut self, graph: &WorkflowGraph<'_>) {
         let mut reported = BTreeSet::new();
         for step in self.steps() {
-            let collects = step.shape.joined == Joined::Collect;
-            for event in step.shape.accepts.iter().filter(|event| !graph.is_fed(event)) {
+            let collects = step.shape.join == JoinKind::Collect;
+            for event in step.shape.accepts.iter().filter(|event| !graph.has_source(event)) {
                 if !reported.insert((event.name, collects)) {
                     continue;
                 }

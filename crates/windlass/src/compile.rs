@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Action, Amount, Effect, ExprId, ExpressionSource, FAILED_KIND, Handler, Join, Net, NetEnd, Node, NodeId, NodeKind,
-    Pipeline, Place, Plan, SourceSpan, Surplus as PlanSurplus, Task,
+    Action, Amount, Effect, ExprId, ExpressionSource, FAILED_KIND, FailureHandler, Join, Net, NetEnd, Node, NodeId, NodeKind,
+    Pipeline, Place, Plan, SourceSpan, SurplusPolicy as PlanSurplus, Task,
 };
-use windlass_value::{Mode, Value};
+use windlass_value::{ExpressionMode, Value};
 
 use crate::builder::{StepDef, Surplus, WorkflowBuilder};
 use crate::event::{EventKind, EventType};
-use crate::graph::Graph;
-use crate::retry::span;
-use crate::shape::Joined;
-use crate::source::source;
+use crate::graph::WorkflowGraph;
+use crate::retry::to_engine_duration;
+use crate::signature::JoinKind;
+use crate::source::render_source;
 
 /// The dialect that plans of Rust code have.
-pub(crate) const DIALECT: &str = windlass_dialect::RustCode::NAME;
+pub(crate) const DIALECT: &str = windlass_dialect::RustDialect::NAME;
 
 /// The language that says what a step is given.
 const LANGUAGE: &str = "steps";
@@ -29,27 +29,27 @@ pub(crate) fn tool_name(workflow: &str, step: &str) -> String {
 
 /// The workflow has been checked.
 pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
-    let (text, spans) = source(workflow);
+    let (text, spans) = render_source(workflow);
     let mut plan = Plan::new(workflow.name.as_str(), DIALECT, text);
-    plan.timeout = workflow.timeout.map(span);
+    plan.timeout = workflow.timeout.map(to_engine_duration);
     plan.metadata = metadata(workflow);
     let placeholder = NodeKind::Net(Net::new(Vec::new(), "", NetEnd::Quiet));
     let root = plan.add_node(Node { hidden: true, ..Node::new(workflow.name.as_str(), "workflow", None, placeholder) });
     plan.root = root;
-    let graph = Graph::of(&workflow.steps);
+    let graph = WorkflowGraph::new(&workflow.steps);
     let mut places = Vec::new();
     for (at, (step, span)) in workflow.steps.iter().zip(spans).enumerate() {
         let body = body(&mut plan, workflow, step, root, span);
         places.push(place(step, at, body, &graph, workflow));
     }
-    let start = named(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
-    let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::outputs));
+    let start = event_name_of_kind(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
+    let stop = event_name_of_kind(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::outputs));
     let asks: BTreeSet<&str> =
         workflow.steps.iter().flat_map(StepDef::outputs).filter(|event| asks(event)).map(|event| event.name).collect();
     let asks = asks.into_iter().map(Into::into).collect();
     let waits: BTreeSet<&str> = workflow.steps.iter().flat_map(|step| &step.waits).map(|event| event.name).collect();
     let waits = waits.into_iter().map(Into::into).collect();
-    let net = Net { publishes_slots: true, asks, waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    let net = Net { publishes_slots: true, input_requests: asks, awaited_kinds: waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     plan
 }
@@ -58,7 +58,7 @@ fn asks(event: &EventType) -> bool {
     event.kind == EventKind::InputRequired
 }
 
-fn named<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
+fn event_name_of_kind<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
     events.find(|event| event.kind == kind).map_or("", |event| event.name)
 }
 
@@ -83,42 +83,42 @@ fn metadata(workflow: &WorkflowBuilder) -> Value {
 }
 
 fn body(plan: &mut Plan, workflow: &WorkflowBuilder, step: &StepDef, root: NodeId, span: SourceSpan) -> NodeId {
-    let input = given(plan, step, span);
+    let input = step_input(plan, step, span);
     let tool = tool_name(&workflow.name, &step.name);
     let task = Task {
         retry: step.retry.as_ref().and_then(crate::Retry::compile),
-        timeout: step.timeout.map(|time| Amount::Fixed(crate::retry::span(time))),
+        timeout: step.timeout.map(|time| Amount::Fixed(crate::retry::to_engine_duration(time))),
         hidden: true,
-        ..Task::new(Action::Effect(Effect { fresh: true, ..Effect::new(tool.as_str(), input) }))
+        ..Task::new(Action::Effect(Effect { reevaluates_input: true, ..Effect::new(tool.as_str(), input) }))
     };
     let pipeline = NodeKind::Pipeline(Pipeline { tasks: vec![task] });
     plan.add_node(Node { span, ..Node::new(step.name.as_str(), "step", Some(root), pipeline) })
 }
 
 /// What the step is given: its event, and the state if it uses that.
-fn given(plan: &mut Plan, step: &StepDef, span: SourceSpan) -> ExprId {
+fn step_input(plan: &mut Plan, step: &StepDef, span: SourceSpan) -> ExprId {
     let source = match step.shape.states.is_empty() {
         true => Value::Null,
         false => Value::object([("state", true)]),
     };
-    plan.add_expression(ExpressionSource { language: LANGUAGE.into(), source, mode: Mode::Value, span })
+    plan.add_expression(ExpressionSource { language: LANGUAGE.into(), source, mode: ExpressionMode::Value, span })
 }
 
-fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &WorkflowBuilder) -> Place {
+fn place(step: &StepDef, at: usize, body: NodeId, graph: &WorkflowGraph<'_>, workflow: &WorkflowBuilder) -> Place {
     let mut accepts: Vec<Arc<str>> = Vec::new();
     for event in &step.shape.accepts {
         if !accepts.iter().any(|name| **name == *event.name) {
             accepts.push(event.name.into());
         }
     }
-    let join = match step.shape.joined {
-        Joined::One => Join::None,
-        Joined::Failure => {
+    let join = match step.shape.join {
+        JoinKind::One => Join::None,
+        JoinKind::Failure => {
             accepts = vec![FAILED_KIND.into()];
             Join::None
         }
-        Joined::All => Join::FanOut,
-        Joined::Collect => Join::Each {
+        JoinKind::All => Join::FanOut,
+        JoinKind::Collect => Join::Each {
             needs: step.shape.accepts.iter().map(|event| event.name.into()).collect(),
             key: step.key.as_deref().map(Into::into),
             surplus: match step.surplus.unwrap_or_default() {
@@ -134,9 +134,9 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
             produces.push(event.name.into());
         }
     }
-    let handler = graph.handler_of(at).and_then(|place| {
+    let handler = graph.handler_for(at).and_then(|place| {
         let times = workflow.steps[place].handler.as_ref()?.times;
-        Some(Handler { place: place as u32, max_uses: times })
+        Some(FailureHandler { place: place as u32, max_uses: times })
     });
     Place {
         max_concurrency: step.workers,
@@ -144,7 +144,7 @@ fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &
         produces,
         yields_slot: true,
         handler,
-        fans_into: graph.fans_into(at),
+        fan_out_joins: graph.fans_into(at),
         ..Place::new(step.name.as_str(), accepts, body)
     }
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
-use windlass_dialect::{Context, Dialect, DialectOptions, Disk, Problems, Registered, Registry, RustCode};
+use windlass_core::plan::{Action, Effect, ToolName, NodeKind, Plan};
+use windlass_dialect::{CompileContext, Dialect, DialectOptions, DiskFiles, CompileProblems, RegisteredNames, DialectRegistry, RustDialect};
 use windlass_runtime::Tools;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::Language;
 
 use crate::Error;
@@ -17,14 +17,14 @@ const AGENT_MODEL: &str = "agent_model";
 /// The dialects of an engine, and what their definitions are compiled with.
 #[derive(Clone)]
 pub(crate) struct Dialects {
-    pub registry: Registry,
+    pub registry: DialectRegistry,
     pub options: DialectOptions,
 }
 
 impl Dialects {
     /// Those that this crate was built with.
     pub(crate) fn built_in() -> Dialects {
-        let registry = Registry::new().with(RustCode);
+        let registry = DialectRegistry::new().with(RustDialect);
         #[cfg(feature = "noetl")]
         let registry = registry.with(windlass_noetl::Noetl);
         #[cfg(feature = "zenflow")]
@@ -41,18 +41,18 @@ impl Dialects {
     /// The languages that expressions of all plans are written in.
     pub(crate) fn languages(&self) -> Vec<Arc<dyn Language>> {
         let mut languages = self.registry.languages();
-        languages.push(Arc::new(windlass_expr::steps::Steps));
+        languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
         #[cfg(feature = "zenflow")]
-        languages.push(Arc::new(windlass_agents::language::Agent));
+        languages.push(Arc::new(windlass_agents::language::AgentLanguage));
         languages
     }
 
     /// Agents may name the tools of this registry, unless the options name others.
     #[cfg(feature = "zenflow")]
-    pub(crate) fn offer(&mut self, registry: &windlass_agents::Registry) {
-        let mut options = self.options.get::<windlass_zenflow::Options>().cloned().unwrap_or_default();
+    pub(crate) fn offer(&mut self, registry: &windlass_agents::ToolRegistry) {
+        let mut options = self.options.get::<windlass_zenflow::ZenflowOptions>().cloned().unwrap_or_default();
         if options.tools.is_empty() {
-            options.tools = registry.own_specs().into_iter().map(|spec| spec.name).collect();
+            options.tools = registry.local_specs().into_iter().map(|spec| spec.name).collect();
         }
         if options.mcp.is_empty() {
             options.mcp = registry.server_names();
@@ -61,38 +61,38 @@ impl Dialects {
     }
 
     /// What a definition is compiled against; one from a file may read the files beside it.
-    fn context(&self, name: &str, file: Option<&Path>, known: &Known) -> Context {
-        let mut context = Context {
-            limits: known.limits.clone(),
+    fn context(&self, name: &str, file: Option<&Path>, environment: &CompileEnvironment) -> CompileContext {
+        let mut context = CompileContext {
+            limits: environment.limits.clone(),
             name: Some(name.to_owned()),
-            tools: known.tools.clone(),
-            registered: known.registered.clone(),
+            tools: environment.tools.clone(),
+            registered: environment.registered.clone(),
             options: self.options.clone(),
-            ..Context::default()
+            ..CompileContext::default()
         };
         if let Some(folder) = file.and_then(|file| folder_of(file).canonicalize().ok()) {
             context.folder = Some(folder);
-            context.files = Arc::new(Disk);
+            context.files = Arc::new(DiskFiles);
         }
         context
     }
 
     /// Compiles a text in the dialect that it looks like.
-    pub(crate) fn compile(&self, name: &str, text: &str, file: Option<&Path>, known: &Known) -> Result<Plan, Error> {
+    pub(crate) fn compile(&self, name: &str, text: &str, file: Option<&Path>, environment: &CompileEnvironment) -> Result<Plan, Error> {
         if self.registry.names().is_empty() {
             let message = format!("the definition `{name}` cannot be read: no dialect was built in");
             let hint = "turn on the features `loom`, `noetl` or `zenflow` of the crate `windlass`";
             return Err(Error::refused("Definition", format!("{message}; {hint}")));
         }
-        let place = file.map_or_else(|| name.to_owned(), |file| file.display().to_string());
-        let source = Source::new(place, text);
-        let refused = |problems: Problems| {
+        let path = file.map_or_else(|| name.to_owned(), |file| file.display().to_string());
+        let source = SourceText::new(path, text);
+        let refused = |problems: CompileProblems| {
             let own = problems.own.render(&source, Colour::Never);
-            let others = problems.others.iter().map(|(source, found)| found.render(source, Colour::Never));
+            let others = problems.included_files.iter().map(|(source, found)| found.render(source, Colour::Never));
             let all = std::iter::once(own).chain(others).collect::<Vec<_>>().join("\n");
             Error::refused("Definition", format!("the definition `{name}` cannot be used:\n{all}"))
         };
-        let context = self.context(name, file, known);
+        let context = self.context(name, file, environment);
         let compiled = self.registry.compile(&source, None, &context).map_err(refused)?;
         if let Some((missing, _)) = compiled.calls.first() {
             let message = format!("the definition `{name}` calls `{missing}`, which this engine does not have");
@@ -102,7 +102,7 @@ impl Dialects {
             ));
         }
         let mut plan = compiled.plan;
-        if asks_models(&plan) && !known.has_models {
+        if uses_models(&plan) && !environment.has_models {
             let message = format!("the definition `{name}` has agents, and this engine has no models for them");
             return Err(Error::refused("Definition", format!("{message}: add them with `.agents(…)`")));
         }
@@ -112,34 +112,34 @@ impl Dialects {
 }
 
 /// What a definition may name.
-pub(crate) struct Known {
+pub(crate) struct CompileEnvironment {
     tools: Vec<String>,
-    registered: Registered,
+    registered: RegisteredNames,
     limits: windlass_core::Limits,
     has_models: bool,
 }
 
-impl Known {
+impl CompileEnvironment {
     pub(crate) fn new(
         tools: &Tools,
         functions: &[String],
         definitions: Vec<String>,
         limits: windlass_core::Limits,
-    ) -> Known {
+    ) -> CompileEnvironment {
         let own = |name: &&str| !functions.iter().any(|one| one == name);
-        Known {
+        CompileEnvironment {
             tools: tools.names().filter(own).map(str::to_owned).collect(),
-            registered: Registered { functions: functions.to_vec(), definitions },
+            registered: RegisteredNames { functions: functions.to_vec(), definitions },
             limits,
             has_models: tools.get(AGENT_MODEL).is_some(),
         }
     }
 }
 
-fn asks_models(plan: &Plan) -> bool {
-    let asks = |action: &Action| matches!(action, Action::Effect(Effect { tool: Name::Fixed(tool), .. }) if **tool == *AGENT_MODEL);
+fn uses_models(plan: &Plan) -> bool {
+    let calls_model = |action: &Action| matches!(action, Action::Effect(Effect { tool: ToolName::Fixed(tool), .. }) if **tool == *AGENT_MODEL);
     plan.nodes.iter().any(|node| match &node.kind {
-        NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().any(|task| asks(&task.action)),
+        NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().any(|task| calls_model(&task.action)),
         _ => false,
     })
 }

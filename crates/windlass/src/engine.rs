@@ -14,9 +14,9 @@ use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Value};
 
-use crate::definition::{Dialects, Known};
+use crate::definition::{Dialects, CompileEnvironment};
 use crate::handle::Handle;
-use crate::registered::{About, Function, FunctionTool};
+use crate::registered::{FunctionSpec, Function, FunctionTool};
 use crate::{Error, Event, EventStream, StepError, Workflow};
 
 /// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
@@ -49,8 +49,8 @@ use crate::{Error, Event, EventStream, StepError, Workflow};
 /// ```
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) inner: runtime::Engine,
-    known: Arc<BTreeMap<String, Definition>>,
+    pub(crate) inner: runtime::RuntimeEngine,
+    definitions: Arc<BTreeMap<String, Definition>>,
     virtual_time: bool,
 }
 
@@ -75,23 +75,23 @@ struct Definition {
 pub struct EngineBuilder {
     directory: Option<PathBuf>,
     workflows: Vec<Workflow>,
-    definitions: Vec<(String, Text)>,
+    definitions: Vec<(String, DefinitionSource)>,
     pub(crate) dialects: Dialects,
     pub(crate) tools: Tools,
     functions: Vec<String>,
     /// Functions that agents may call.
-    pub(crate) offered: Vec<(String, About)>,
+    pub(crate) offered: Vec<(String, FunctionSpec)>,
     /// What makes the tools of agents, when all functions are known.
     #[cfg(feature = "agents")]
-    pub(crate) agents: Option<crate::agents::Prepare>,
+    pub(crate) agents: Option<crate::agents::AgentToolsBuilder>,
     pub(crate) options: EngineOptions,
     virtual_time: bool,
     store: Option<Arc<dyn Store>>,
 }
 
 /// Where a definition is written.
-enum Text {
-    Here(String),
+enum DefinitionSource {
+    Inline(String),
     File(PathBuf),
 }
 
@@ -116,15 +116,15 @@ impl Engine {
     /// be read.
     pub async fn resume(&self, run: &str) -> Result<Handle, Error> {
         let handle = self.inner.resume(run).await?;
-        self.handle_of(handle)
+        self.wrap_handle(handle)
     }
 
     /// A handle on a run that may be another process's, which keeps it: to send events to it, to watch it, to wait for its end.
     pub fn handle(&self, run: &str) -> Result<Handle, Error> {
         let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
         let row = row.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let workflow = self.known.get(&row.definition).and_then(|known| known.workflow.clone());
-        Ok(Handle::beside(self.clone(), row.definition.as_str().into(), workflow, row.run))
+        let workflow = self.definitions.get(&row.definition).and_then(|known| known.workflow.clone());
+        Ok(Handle::store_only(self.clone(), row.definition.as_str().into(), workflow, row.run))
     }
 
     /// Where a run stands, without touching it; None if there is none of this id.
@@ -138,10 +138,10 @@ impl Engine {
         Ok(EventStream::new(self.inner.events(run, after)?, self.inner.store().clone()))
     }
 
-    fn handle_of(&self, handle: runtime::RunHandle) -> Result<Handle, Error> {
+    fn wrap_handle(&self, handle: runtime::RunHandle) -> Result<Handle, Error> {
         let row = self.inner.store().run(&handle.run).map_err(RuntimeError::from)?;
         let definition = row.map(|row| row.definition).unwrap_or_default();
-        let workflow = self.known.get(&definition).and_then(|known| known.workflow.clone());
+        let workflow = self.definitions.get(&definition).and_then(|known| known.workflow.clone());
         Ok(Handle::new(self.clone(), definition.as_str().into(), workflow, handle))
     }
 
@@ -181,28 +181,28 @@ impl Engine {
     /// # }
     /// ```
     pub async fn restore(&self, workflow: &Workflow, snapshot: &[u8]) -> Result<Handle, Error> {
-        self.plan_of(workflow.name())?;
-        let name = runtime::Engine::snapshot_of(snapshot)?;
+        self.plan_hash(workflow.name())?;
+        let name = runtime::RuntimeEngine::snapshot_definition(snapshot)?;
         if *name != *workflow.name() {
             let message = format!("the snapshot is one of `{name}`, not of `{}`", workflow.name());
             return Err(Error::refused("NotTheWorkflow", message));
         }
         let handle = self.inner.restore(snapshot, None).await?;
-        self.handle_of(handle)
+        self.wrap_handle(handle)
     }
 
     /// Another run that does again what a run has done from a step on, as [`Restart`](crate::Restart) says. What was done
     /// before stays as it is, what was under way is done anew. The old run is not touched.
     pub async fn restart(&self, run: &str, restart: runtime::RestartRequest) -> Result<Handle, Error> {
         let handle = self.inner.restart(run, restart).await?;
-        self.handle_of(handle)
+        self.wrap_handle(handle)
     }
 
     /// Another run that does again what has failed in a run that has ended, and what follows from it. The results of all
     /// other steps are taken over, as long as they are given the same. The same id twice is the same run.
     pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<Handle, Error> {
         let handle = self.inner.retry_failed(run, id).await?;
-        self.handle_of(handle)
+        self.wrap_handle(handle)
     }
 
     /// Lets go of all runs, and takes no more. They can be resumed by another engine.
@@ -216,9 +216,9 @@ impl Engine {
         Ok(runtime::codec::decode(&row.body, "the run's plan")?)
     }
 
-    fn plan_of(&self, name: &str) -> Result<BlobHash, Error> {
-        self.known.get(name).map(|known| known.plan).ok_or_else(|| {
-            let known = crate::nearest::listed("there are", self.known.keys().map(String::as_str));
+    fn plan_hash(&self, name: &str) -> Result<BlobHash, Error> {
+        self.definitions.get(name).map(|known| known.plan).ok_or_else(|| {
+            let known = crate::nearest::list_names("there are", self.definitions.keys().map(String::as_str));
             Error::refused("NoSuchWorkflow", format!("this engine does not have `{name}`; {known}"))
         })
     }
@@ -231,7 +231,7 @@ impl Engine {
         options: StartOptions,
     ) -> Result<Handle, Error> {
         let input = windlass_value::to_value(&input).map_err(|error| Error::Event(StepError::from(error)))?;
-        let input = match self.known.get(name).and_then(|known| known.workflow.as_ref()) {
+        let input = match self.definitions.get(name).and_then(|known| known.workflow.as_ref()) {
             Some(workflow) => workflow.read_start(&input)?,
             None => input,
         };
@@ -239,11 +239,11 @@ impl Engine {
     }
 
     async fn start_with(&self, name: &str, input: Value, options: StartOptions) -> Result<Handle, Error> {
-        let plan = self.plan_of(name)?;
+        let plan = self.plan_hash(name)?;
         let virtual_time = options.virtual_time.unwrap_or(self.virtual_time);
-        let how = runtime::StartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
-        let handle = self.inner.start(plan, input, how).await?;
-        let workflow = self.known.get(name).and_then(|known| known.workflow.clone());
+        let start_options = runtime::RunStartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
+        let handle = self.inner.start(plan, input, start_options).await?;
+        let workflow = self.definitions.get(name).and_then(|known| known.workflow.clone());
         Ok(Handle::new(self.clone(), name.into(), workflow, handle))
     }
 }
@@ -277,8 +277,8 @@ impl EngineBuilder {
     }
 
     /// Skips all waiting: a run in virtual time jumps to its next timer when there is nothing else to do. For tests.
-    pub fn virtual_time(mut self, skips: bool) -> EngineBuilder {
-        self.virtual_time = skips;
+    pub fn virtual_time(mut self, enabled: bool) -> EngineBuilder {
+        self.virtual_time = enabled;
         self
     }
 
@@ -297,8 +297,8 @@ impl EngineBuilder {
 
     /// Whether runs of its workflows that nobody has are taken over: those of a process that was killed, those whose time
     /// has come. On for [`Engine::open`].
-    pub fn adopt(mut self, adopts: bool) -> EngineBuilder {
-        self.options.adopt = adopts;
+    pub fn adopt(mut self, enabled: bool) -> EngineBuilder {
+        self.options.adopt = enabled;
         self
     }
 
@@ -311,7 +311,7 @@ impl EngineBuilder {
     /// A function that definitions call by this name: NoETL's `kind: rust`, an activity of Loom; if it is
     /// [described](crate::described), a tool of agents.
     pub fn function<Args: 'static>(mut self, name: &str, function: impl Function<Args>) -> EngineBuilder {
-        self.offered.extend(function.about().map(|about| (name.to_owned(), about)));
+        self.offered.extend(function.spec().map(|about| (name.to_owned(), about)));
         self.functions.push(name.to_owned());
         self.tools = self.tools.with(name, FunctionTool::new(name, function));
         self
@@ -364,13 +364,13 @@ impl EngineBuilder {
     /// # }
     /// ```
     pub fn definition(mut self, name: &str, text: impl Into<String>) -> EngineBuilder {
-        self.definitions.push((name.to_owned(), Text::Here(text.into())));
+        self.definitions.push((name.to_owned(), DefinitionSource::Inline(text.into())));
         self
     }
 
     /// The same, from a file; it may read the files beside it.
     pub fn definition_file(mut self, name: &str, path: impl AsRef<Path>) -> EngineBuilder {
-        self.definitions.push((name.to_owned(), Text::File(path.as_ref().to_owned())));
+        self.definitions.push((name.to_owned(), DefinitionSource::File(path.as_ref().to_owned())));
         self
     }
 
@@ -397,12 +397,12 @@ impl EngineBuilder {
     /// Opens the store and makes the engine. To be called inside a tokio runtime.
     pub fn build(self) -> Result<Engine, Error> {
         #[cfg(feature = "agents")]
-        return self.with_agents()?.built();
+        return self.with_agents()?.build_engine();
         #[cfg(not(feature = "agents"))]
         self.built()
     }
 
-    fn built(self) -> Result<Engine, Error> {
+    fn build_engine(self) -> Result<Engine, Error> {
         let plans = self.plans()?;
         let EngineBuilder { directory, workflows, dialects, tools, mut options, virtual_time, store, .. } = self;
         let store: Arc<dyn Store> = match (store, directory) {
@@ -414,7 +414,7 @@ impl EngineBuilder {
         };
         options.tools = workflows.iter().fold(tools, |tools, workflow| workflow.add_tools(tools));
         options.languages = dialects.languages();
-        let inner = runtime::Engine::new(store, options)?;
+        let inner = runtime::RuntimeEngine::new(store, options)?;
         let mut known = BTreeMap::new();
         for (name, plan, workflow) in plans {
             let (plan, _) = inner.add_plan(plan)?;
@@ -422,7 +422,7 @@ impl EngineBuilder {
                 return Err(Error::refused("DuplicateWorkflow", format!("two definitions are called `{name}`")));
             }
         }
-        Ok(Engine { inner, known: Arc::new(known), virtual_time })
+        Ok(Engine { inner, definitions: Arc::new(known), virtual_time })
     }
 
     fn plans(&self) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
@@ -430,27 +430,27 @@ impl EngineBuilder {
         let mut plans: Vec<_> = in_rust.collect();
         let definitions = self.workflows.iter().map(|one| one.name().to_owned());
         let definitions = definitions.chain(self.definitions.iter().map(|(name, _)| name.clone())).collect();
-        let known = Known::new(&self.tools, &self.functions, definitions, self.options.limits.clone());
+        let environment = CompileEnvironment::new(&self.tools, &self.functions, definitions, self.options.limits.clone());
         for (name, text) in &self.definitions {
-            let plan = self.dialects.compile(name, &text.read(name)?, text.file(), &known)?;
+            let plan = self.dialects.compile(name, &text.read(name)?, text.file(), &environment)?;
             plans.push((name.clone(), plan, None));
         }
         Ok(plans)
     }
 }
 
-impl Text {
+impl DefinitionSource {
     fn file(&self) -> Option<&Path> {
         match self {
-            Text::Here(_) => None,
-            Text::File(path) => Some(path),
+            DefinitionSource::Inline(_) => None,
+            DefinitionSource::File(path) => Some(path),
         }
     }
 
     fn read(&self, name: &str) -> Result<String, Error> {
         match self {
-            Text::Here(text) => Ok(text.clone()),
-            Text::File(path) => std::fs::read_to_string(path).map_err(|error| {
+            DefinitionSource::Inline(text) => Ok(text.clone()),
+            DefinitionSource::File(path) => std::fs::read_to_string(path).map_err(|error| {
                 let message = format!("the definition `{name}` cannot be read from {}: {error}", path.display());
                 Error::refused("Definition", message)
             }),
@@ -483,8 +483,8 @@ impl StartOptions {
 
     /// In virtual time, or not.
     #[must_use]
-    pub fn virtual_time(mut self, skips: bool) -> StartOptions {
-        self.virtual_time = Some(skips);
+    pub fn virtual_time(mut self, enabled: bool) -> StartOptions {
+        self.virtual_time = Some(enabled);
         self
     }
 }
@@ -525,8 +525,8 @@ impl<E> Start<'_, E> {
     }
 
     /// In virtual time, or not.
-    pub fn virtual_time(mut self, skips: bool) -> Self {
-        self.options.virtual_time = Some(skips);
+    pub fn virtual_time(mut self, enabled: bool) -> Self {
+        self.options.virtual_time = Some(enabled);
         self
     }
 
@@ -539,8 +539,8 @@ impl<E> Start<'_, E> {
 
 impl Engine {
     /// An engine runs the workflow that it was given, not another one of that name.
-    fn has(&self, workflow: &Workflow) -> Result<(), Error> {
-        let own = self.known.get(workflow.name()).and_then(|known| known.workflow.as_ref());
+    fn check_registered(&self, workflow: &Workflow) -> Result<(), Error> {
+        let own = self.definitions.get(workflow.name()).and_then(|known| known.workflow.as_ref());
         let same = |own: &Workflow| runtime::codec::encode(own.plan()) == runtime::codec::encode(workflow.plan());
         match own {
             Some(own) if !same(own) => {
@@ -560,7 +560,7 @@ impl<'e, E: Event> IntoFuture for Start<'e, E> {
         let Start { engine, workflow, event, options } = self;
         let input = workflow.start_input(&event);
         Box::pin(async move {
-            engine.has(&workflow)?;
+            engine.check_registered(&workflow)?;
             engine.start_with(workflow.name(), input?, options).await
         })
     }

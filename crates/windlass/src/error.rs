@@ -35,7 +35,7 @@ impl StepError {
 
     /// Of another kind: a coarse class that retries can name.
     #[must_use]
-    pub fn of_kind(mut self, kind: impl Into<Arc<str>>) -> StepError {
+    pub fn with_kind(mut self, kind: impl Into<Arc<str>>) -> StepError {
         self.0.kind = kind.into();
         self
     }
@@ -162,7 +162,7 @@ pub(crate) fn short_name(full: &str) -> String {
 #[non_exhaustive]
 pub enum Error {
     /// The run has ended without its stop event: failed, timed out or cancelled.
-    #[error("the run `{run}` {}: {error}", ended(*status))]
+    #[error("the run `{run}` {}: {error}", status_phrase(*status))]
     Run {
         /// Its id.
         run: Arc<str>,
@@ -206,7 +206,7 @@ fn advice(error: &RuntimeError) -> &'static str {
     }
 }
 
-fn ended(status: Status) -> &'static str {
+fn status_phrase(status: Status) -> &'static str {
     match status {
         Status::Cancelled => "was cancelled",
         Status::TimedOut => "has timed out",

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use windlass_value::{Map, Value, from_value, known, to_value};
 
 use crate::StepError;
-use crate::nearest::listed;
+use crate::nearest::list_names;
 
 /// Where the payload of an event says its version, from the second one on. Kinds and plans do not change with it, so runs
 /// that have begun with an older version go on.
@@ -72,7 +72,7 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
         let message =
             format!("`{}` of version {from} cannot be read: this program has version {}", Self::NAME, Self::VERSION);
         Err(StepError::new("EventTooOld", message)
-            .of_kind("event")
+            .with_kind("event")
             .hint("say how older ones are read: `#[event(upgrade = function)]`"))
     }
 }
@@ -137,7 +137,7 @@ pub struct EventType {
 
 impl EventType {
     /// The facts of a type.
-    pub fn of<E: Event>() -> EventType {
+    pub fn for_type<E: Event>() -> EventType {
         EventType {
             name: E::NAME,
             version: E::VERSION,
@@ -206,7 +206,7 @@ pub trait Events: Sized + Send + 'static {
 #[diagnostic::do_not_recommend]
 impl<E: Event> Events for E {
     fn types() -> Vec<EventType> {
-        vec![EventType::of::<E>()]
+        vec![EventType::for_type::<E>()]
     }
 
     fn read(token: &Token) -> Result<E, StepError> {
@@ -233,10 +233,10 @@ pub struct Token {
 
 impl Token {
     /// From `{kind, payload}`.
-    pub(crate) fn of(value: &Value) -> Result<Token, StepError> {
+    pub(crate) fn from_value(value: &Value) -> Result<Token, StepError> {
         let kind = match value.get("kind") {
             Some(Value::Str(kind)) => kind.clone(),
-            _ => return Err(StepError::new("NotAnEvent", format!("{value:?} is not an event")).of_kind("event")),
+            _ => return Err(StepError::new("NotAnEvent", format!("{value:?} is not an event")).with_kind("event")),
         };
         Ok(Token { kind, payload: value.get("payload").cloned().unwrap_or_default() })
     }
@@ -253,15 +253,15 @@ impl Token {
 
     /// It is none of those that are known here.
     pub fn unknown(&self, known: &[EventType]) -> StepError {
-        unknown(&self.kind, known)
+        unknown(&self.kind, interned)
     }
 }
 
 /// An error that lists the names that are known.
 pub(crate) fn unknown(name: &str, known: &[EventType]) -> StepError {
     let message =
-        format!("the event `{name}` is not known here; {}", listed("known", known.iter().map(|one| one.name)));
-    StepError::new("UnknownEvent", message).of_kind("event")
+        format!("the event `{name}` is not known here; {}", list_names("known", known.iter().map(|one| one.name)));
+    StepError::new("UnknownEvent", message).with_kind("event")
 }
 
 /// What a step returns, as it collects.
@@ -279,8 +279,8 @@ impl Emitted {
 
 fn token(kind: &'static str, payload: Value) -> Value {
     let mut map = Map::with_capacity(2);
-    map.insert(known("kind"), known(kind));
-    map.insert(known("payload"), payload);
+    map.insert(interned("kind"), interned(kind));
+    map.insert(interned("payload"), payload);
     Value::map(map)
 }
 
@@ -288,7 +288,7 @@ fn token(kind: &'static str, payload: Value) -> Value {
 pub(crate) fn encode<E: Event>(event: &E) -> Result<Value, StepError> {
     let payload = to_value(event).map_err(|error| {
         let message = format!("the event `{}` cannot be written: {error}", E::NAME);
-        StepError::new("EventNotWritten", message).of_kind("event")
+        StepError::new("EventNotWritten", message).with_kind("event")
     })?;
     if E::VERSION == 1 {
         return Ok(payload);
@@ -311,7 +311,7 @@ pub(crate) fn decode<E: Event>(payload: &Value) -> Result<E, StepError> {
     if given > E::VERSION {
         let message = format!("`{}` is of version {given}: this program reads up to {}", E::NAME, E::VERSION);
         let hint = "it was made by a newer program: run that one";
-        return Err(StepError::new("EventTooNew", message).of_kind("event").hint(hint));
+        return Err(StepError::new("EventTooNew", message).with_kind("event").hint(hint));
     }
     let plain = unversioned(payload);
     if given == E::VERSION {
@@ -334,7 +334,7 @@ fn read<E: Event>(payload: &Value) -> Result<E, StepError> {
     from_value(payload).map_err(|error| {
         let message = format!("the event `{}` cannot be read: {error}", E::NAME);
         StepError::new("EventNotRead", message)
-            .of_kind("event")
+            .with_kind("event")
             .hint("a change of its fields needs a new version: `#[event(version = 2, upgrade = …)]`")
     })
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
-use crate::call::{Call, Facts, failure, run};
-use crate::shape::Shape;
+use crate::call::{StepCall, WorkflowInfo, failure, run};
+use crate::signature::StepSignature;
 use crate::{Param, Returns, StepError, StepResult};
 
 /// A function or closure that can be a step: one event, and beside it a [`Context`](crate::Context) and resources
@@ -37,9 +37,9 @@ use crate::{Param, Returns, StepError, StepResult};
 )]
 pub trait StepFn<Args>: Send + Sync + 'static {
     #[doc(hidden)]
-    fn describe(shape: &mut Shape);
+    fn describe(shape: &mut StepSignature);
     #[doc(hidden)]
-    fn call(&self, call: Call) -> ToolFuture;
+    fn call(&self, call: StepCall) -> ToolFuture;
 }
 
 macro_rules! functions {
@@ -91,9 +91,9 @@ functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
 #[doc(hidden)]
 pub trait Params: Sized + Send + 'static {
     #[doc(hidden)]
-    fn describe(shape: &mut Shape);
+    fn describe(shape: &mut StepSignature);
     #[doc(hidden)]
-    fn take(call: &Call) -> Result<Self, StepError>;
+    fn take(call: &StepCall) -> Result<Self, StepError>;
 }
 
 macro_rules! parameters {
@@ -125,68 +125,68 @@ parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9);
 parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
 
 /// A marked method.
-struct Method<F, P, R>(F, PhantomData<fn(P) -> R>);
+struct MethodStep<F, P, R>(F, PhantomData<fn(P) -> R>);
 
-impl<P, R, F, Body> Erased for Method<F, P, R>
+impl<P, R, F, Body> ErasedStep for MethodStep<F, P, R>
 where
     P: Params,
     R: StepResult,
     F: Fn(P) -> Body + Send + Sync,
     Body: Future<Output = R> + Send + 'static,
 {
-    fn call(&self, call: Call) -> ToolFuture {
+    fn call(&self, call: StepCall) -> ToolFuture {
         match P::take(&call) {
             Ok(given) => {
                 let body = (self.0)(given);
-                Box::pin(run(async move { body.await.into_result() }, call, R::Good::output))
+                Box::pin(run(async move { body.await.into_result() }, call, R::Output::output))
             }
             Err(error) => Box::pin(std::future::ready(failure(error))),
         }
     }
 }
 
-pub(crate) fn erase_method<P, R, F, Body>(function: F) -> (Shape, Arc<dyn Erased>)
+pub(crate) fn erase_method<P, R, F, Body>(function: F) -> (StepSignature, Arc<dyn ErasedStep>)
 where
     P: Params,
     R: StepResult,
     F: Fn(P) -> Body + Send + Sync + 'static,
     Body: Future<Output = R> + Send + 'static,
 {
-    let mut shape = Shape::default();
+    let mut shape = StepSignature::default();
     P::describe(&mut shape);
-    R::Good::describe(&mut shape);
-    (shape, Arc::new(Method(function, PhantomData)))
+    R::Output::describe(&mut shape);
+    (shape, Arc::new(MethodStep(function, PhantomData)))
 }
 
 /// A function whose types are no longer known.
-pub(crate) trait Erased: Send + Sync {
-    fn call(&self, call: Call) -> ToolFuture;
+pub(crate) trait ErasedStep: Send + Sync {
+    fn call(&self, call: StepCall) -> ToolFuture;
 }
 
-struct Typed<F, Args>(F, PhantomData<fn(Args)>);
+struct TypedStep<F, Args>(F, PhantomData<fn(Args)>);
 
-impl<Args: 'static, F: StepFn<Args>> Erased for Typed<F, Args> {
-    fn call(&self, call: Call) -> ToolFuture {
+impl<Args: 'static, F: StepFn<Args>> ErasedStep for TypedStep<F, Args> {
+    fn call(&self, call: StepCall) -> ToolFuture {
         self.0.call(call)
     }
 }
 
-pub(crate) fn erase<Args: 'static, F: StepFn<Args>>(function: F) -> (Shape, Arc<dyn Erased>) {
-    let mut shape = Shape::default();
+pub(crate) fn erase<Args: 'static, F: StepFn<Args>>(function: F) -> (StepSignature, Arc<dyn ErasedStep>) {
+    let mut shape = StepSignature::default();
     F::describe(&mut shape);
-    (shape, Arc::new(Typed(function, PhantomData)))
+    (shape, Arc::new(TypedStep(function, PhantomData)))
 }
 
 /// The tool behind a step.
 #[derive(Clone)]
 pub(crate) struct StepTool {
-    pub facts: Arc<Facts>,
+    pub info: Arc<WorkflowInfo>,
     pub step: usize,
-    pub function: Arc<dyn Erased>,
+    pub function: Arc<dyn ErasedStep>,
 }
 
 impl Tool for StepTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
-        self.function.call(Call::new(self.facts.clone(), self.step, call))
+        self.function.call(StepCall::new(self.info.clone(), self.step, call))
     }
 }

@@ -4,55 +4,55 @@ use std::collections::BTreeSet;
 
 use crate::builder::StepDef;
 use crate::event::{EventKind, EventType};
-use crate::shape::Joined;
+use crate::signature::JoinKind;
 
-pub(crate) struct Graph<'s> {
+pub(crate) struct WorkflowGraph<'s> {
     steps: &'s [StepDef],
-    made: BTreeSet<&'static str>,
+    produced: BTreeSet<&'static str>,
 }
 
-impl<'s> Graph<'s> {
-    pub(crate) fn of(steps: &'s [StepDef]) -> Graph<'s> {
+impl<'s> WorkflowGraph<'s> {
+    pub(crate) fn new(steps: &'s [StepDef]) -> WorkflowGraph<'s> {
         let made = steps.iter().flat_map(StepDef::outputs).map(|event| event.name).collect();
-        Graph { steps, made }
+        WorkflowGraph { steps, produced: made }
     }
 
     /// Whether somebody makes it, inside or outside.
-    pub(crate) fn is_fed(&self, event: &EventType) -> bool {
-        matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.made.contains(event.name)
+    pub(crate) fn has_source(&self, event: &EventType) -> bool {
+        matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.produced.contains(event.name)
     }
 
     /// Steps that an event of this name goes to.
-    fn takers(&self, name: &str) -> impl Iterator<Item = usize> {
+    fn accepting_steps(&self, name: &str) -> impl Iterator<Item = usize> {
         let takes = |step: &StepDef| step.shape.accepts.iter().any(|event| event.name == name);
         let takers: Vec<usize> = (0..self.steps.len()).filter(|at| takes(&self.steps[*at])).collect();
         takers.into_iter()
     }
 
     /// The handler of a step's failures: its own, else the one for all.
-    pub(crate) fn handler_of(&self, at: usize) -> Option<usize> {
+    pub(crate) fn handler_for(&self, at: usize) -> Option<usize> {
         if self.steps[at].handler.is_some() {
             return None;
         }
         let named = |handler: &StepDef| {
-            let of = handler.handler.as_ref().and_then(|handler| handler.of.as_ref());
+            let of = handler.handler.as_ref().and_then(|handler| handler.steps.as_ref());
             of.is_some_and(|of| of.contains(&self.steps[at].name))
         };
-        let for_all = |handler: &StepDef| handler.handler.as_ref().is_some_and(|handler| handler.of.is_none());
+        let for_all = |handler: &StepDef| handler.handler.as_ref().is_some_and(|handler| handler.steps.is_none());
         let find = |test: &dyn Fn(&StepDef) -> bool| self.steps.iter().position(test);
         find(&named).or_else(|| find(&for_all))
     }
 
     /// Steps that may follow a step or go on after it: who takes its events, who waits for them, its handler.
-    fn after(&self, at: usize) -> BTreeSet<usize> {
+    fn successors(&self, at: usize) -> BTreeSet<usize> {
         let made = || self.steps[at].outputs().map(|event| event.name);
         let waits = |step: &StepDef| step.waits.iter().any(|event| made().any(|name| name == event.name));
         let waiting = (0..self.steps.len()).filter(|other| waits(&self.steps[*other]));
-        made().flat_map(|name| self.takers(name)).chain(waiting).chain(self.handler_of(at)).collect()
+        made().flat_map(|name| self.accepting_steps(name)).chain(waiting).chain(self.handler_for(at)).collect()
     }
 
     /// Steps that can run.
-    pub(crate) fn reached(&self) -> BTreeSet<usize> {
+    pub(crate) fn reachable(&self) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         loop {
             let before = reached.len();
@@ -61,12 +61,12 @@ impl<'s> Graph<'s> {
             let comes = |event: &EventType| {
                 matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || fed.contains(event.name)
             };
-            let handlers: BTreeSet<usize> = reached.iter().filter_map(|at| self.handler_of(*at)).collect();
+            let handlers: BTreeSet<usize> = reached.iter().filter_map(|at| self.handler_for(*at)).collect();
             for (at, step) in self.steps.iter().enumerate() {
-                let runs = match step.shape.joined {
-                    Joined::One | Joined::All => step.shape.accepts.iter().any(comes),
-                    Joined::Collect => step.shape.accepts.iter().all(comes),
-                    Joined::Failure => handlers.contains(&at),
+                let runs = match step.shape.join {
+                    JoinKind::One | JoinKind::All => step.shape.accepts.iter().any(comes),
+                    JoinKind::Collect => step.shape.accepts.iter().all(comes),
+                    JoinKind::Failure => handlers.contains(&at),
                 };
                 if runs {
                     reached.insert(at);
@@ -79,13 +79,13 @@ impl<'s> Graph<'s> {
     }
 
     /// Steps from which a way leads to a stop event, or to somebody outside.
-    pub(crate) fn leads_out(&self) -> BTreeSet<usize> {
+    pub(crate) fn reaches_end(&self) -> BTreeSet<usize> {
         let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
         let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].outputs().any(ends)).collect();
         loop {
             let before = out.len();
             for at in 0..self.steps.len() {
-                if !out.contains(&at) && self.after(at).iter().any(|next| out.contains(next)) {
+                if !out.contains(&at) && self.successors(at).iter().any(|next| out.contains(next)) {
                     out.insert(at);
                 }
             }
@@ -104,26 +104,26 @@ impl<'s> Graph<'s> {
         let deepest = self.steps.iter().filter(|step| step.shape.fans_out).count();
         let mut joins = BTreeSet::new();
         let mut seen: BTreeSet<(usize, usize)> = BTreeSet::new();
-        let returned = self.steps[from].shape.produces.iter().flat_map(|event| self.takers(event.name));
+        let returned = self.steps[from].shape.produces.iter().flat_map(|event| self.accepting_steps(event.name));
         let mut open: Vec<(usize, usize)> = returned.map(|at| (at, 0)).collect();
         while let Some((at, level)) = open.pop() {
             if level > deepest || !seen.insert((at, level)) {
                 continue;
             }
             let step = &self.steps[at];
-            let level = match (step.shape.joined, level) {
-                (Joined::All, 0) => {
+            let level = match (step.shape.join, level) {
+                (JoinKind::All, 0) => {
                     joins.insert(at as u32);
                     continue;
                 }
-                (Joined::All, level) => level - 1,
-                (Joined::One | Joined::Collect | Joined::Failure, level) => level,
+                (JoinKind::All, level) => level - 1,
+                (JoinKind::One | JoinKind::Collect | JoinKind::Failure, level) => level,
             };
             let inside = if step.shape.fans_out { level + 1 } else { level };
             let returned =
-                step.shape.produces.iter().flat_map(|event| self.takers(event.name)).map(|next| (next, inside));
-            let sent = step.sends.iter().flat_map(|event| self.takers(event.name)).map(|next| (next, level));
-            open.extend(returned.chain(sent).chain(self.handler_of(at).map(|handler| (handler, level))));
+                step.shape.produces.iter().flat_map(|event| self.accepting_steps(event.name)).map(|next| (next, inside));
+            let sent = step.sends.iter().flat_map(|event| self.accepting_steps(event.name)).map(|next| (next, level));
+            open.extend(returned.chain(sent).chain(self.handler_for(at).map(|handler| (handler, level))));
         }
         Some(joins.into_iter().collect())
     }

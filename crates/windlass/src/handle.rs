@@ -7,14 +7,14 @@ use std::task::Poll;
 
 use serde::de::DeserializeOwned;
 use windlass_core::Status;
-use windlass_runtime::{Answer, FinalReport, Request, RunHandle, RuntimeError, new_run_id};
+use windlass_runtime::{RequestOutcome, FinalReport, RunRequest, RunHandle, RuntimeError, new_run_id};
 use windlass_value::{Value, from_value};
 
 use crate::event::{Event, EventKind, decode, encode};
 use crate::{Engine, Error, EventStream, StepError, Workflow};
 
 /// How often the store is asked whether somebody else has ended the run.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+const STORE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A run: its result, its events, and what can be asked of it. Any number of handles of one run may be used at once.
 ///
@@ -55,17 +55,17 @@ pub struct Handle {
     workflow: Option<Workflow>,
     run: Arc<str>,
     /// None for a run that is watched in the store alone.
-    end: Option<Arc<tokio::sync::Mutex<RunHandle>>>,
+    run_handle: Option<Arc<tokio::sync::Mutex<RunHandle>>>,
 }
 
 impl Handle {
     pub(crate) fn new(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, handle: RunHandle) -> Handle {
         let run = handle.run.clone();
-        Handle { engine, definition, workflow, run, end: Some(Arc::new(tokio::sync::Mutex::new(handle))) }
+        Handle { engine, definition, workflow, run, run_handle: Some(Arc::new(tokio::sync::Mutex::new(handle))) }
     }
 
-    pub(crate) fn beside(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, run: Arc<str>) -> Handle {
-        Handle { engine, definition, workflow, run, end: None }
+    pub(crate) fn store_only(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, run: Arc<str>) -> Handle {
+        Handle { engine, definition, workflow, run, run_handle: None }
     }
 
     /// The run's id.
@@ -115,7 +115,7 @@ impl Handle {
 
     async fn report(&self) -> Result<Arc<FinalReport>, Error> {
         let local_end = async {
-            match &self.end {
+            match &self.run_handle {
                 Some(end) => end.lock().await.wait().await,
                 None => std::future::pending().await,
             }
@@ -125,10 +125,10 @@ impl Handle {
             // Another engine on the same store may have taken the run over and ended it: the store says so.
             tokio::select! {
                 report = &mut local_end => return Ok(report?),
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(STORE_POLL_INTERVAL) => {}
             }
             let row = self.engine.inner.store().run(&self.run).map_err(RuntimeError::from)?;
-            if let Some(report) = row.map(|row| FinalReport::kept_in(&row)).transpose()?.flatten() {
+            if let Some(report) = row.map(|row| FinalReport::from_row(&row)).transpose()?.flatten() {
                 return Ok(Arc::new(report));
             }
         }
@@ -137,7 +137,7 @@ impl Handle {
     /// Sends an event to the run, from outside. When this returns, it is kept: no crash loses it.
     pub async fn send<E: Event>(&self, event: E) -> Result<(), Error> {
         if let Some(workflow) = &self.workflow {
-            workflow.may_be_sent::<E>()?;
+            workflow.check_sendable::<E>()?;
         }
         self.signal(event, None)
     }
@@ -149,7 +149,7 @@ impl Handle {
             Some(workflow) => workflow.read_event(name, &payload)?,
             None => payload,
         };
-        self.ask(Request::Signal { name: name.to_owned(), payload })
+        self.send_request(RunRequest::Signal { name: name.to_owned(), payload })
     }
 
     /// Sends an event to one step of the run.
@@ -163,16 +163,16 @@ impl Handle {
     fn signal<E: Event>(&self, event: E, to: Option<&str>) -> Result<(), Error> {
         let payload = encode(&event).map_err(Error::Event)?;
         let name = E::NAME.to_owned();
-        self.ask(match to {
-            Some(step) => Request::SignalTo { place: step.to_owned(), name, payload },
-            None => Request::Signal { name, payload },
+        self.send_request(match to {
+            Some(step) => RunRequest::SignalTo { place: step.to_owned(), name, payload },
+            None => RunRequest::Signal { name, payload },
         })
     }
 
-    fn ask(&self, request: Request) -> Result<(), Error> {
+    fn send_request(&self, request: RunRequest) -> Result<(), Error> {
         match self.engine.inner.request(&self.run, &new_run_id(), request)? {
-            Answer::Delivered | Answer::Queued | Answer::Duplicate => Ok(()),
-            Answer::Ended => Err(Error::refused("Ended", format!("the run `{}` has ended", self.run))),
+            RequestOutcome::Delivered | RequestOutcome::Queued | RequestOutcome::Duplicate => Ok(()),
+            RequestOutcome::Ended => Err(Error::refused("Ended", format!("the run `{}` has ended", self.run))),
         }
     }
 
@@ -227,17 +227,17 @@ impl Handle {
 
     /// Ends the run as cancelled; its steps are called off first.
     pub async fn cancel(&self, reason: &str) -> Result<(), Error> {
-        self.ask(Request::Cancel { reason: reason.to_owned() })
+        self.send_request(RunRequest::Cancel { reason: reason.to_owned() })
     }
 
     /// Lets what runs come to its end and starts nothing more, until [`unpause`](Self::unpause).
     pub async fn pause(&self) -> Result<(), Error> {
-        self.ask(Request::Pause)
+        self.send_request(RunRequest::Pause)
     }
 
     /// Goes on after a pause.
     pub async fn unpause(&self) -> Result<(), Error> {
-        self.ask(Request::Resume)
+        self.send_request(RunRequest::Resume)
     }
 }
 

@@ -3,7 +3,7 @@
 use windlass_value::nearest;
 
 /// `known: `a`, `b``, or that there is none.
-pub(crate) fn listed<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+pub(crate) fn list_names<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.is_empty() {
         true => format!("{word}: none"),
@@ -12,9 +12,9 @@ pub(crate) fn listed<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -
 }
 
 /// Did you mean that, or: there are these.
-pub(crate) fn meant<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str> + Clone) -> String {
+pub(crate) fn suggest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str> + Clone) -> String {
     match nearest(wrong, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => listed("there are", known),
+        None => list_names("there are", known),
     }
 }

@@ -77,7 +77,7 @@ impl fmt::Display for Problem {
 /// assert!(error.to_string().starts_with("the workflow `empty` cannot be built"));
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the workflow `{workflow}` cannot be built, {}:{}", counted(.problems.len()), format_problems(.problems))]
+#[error("the workflow `{workflow}` cannot be built, {}:{}", format_count(.problems.len()), format_problems(.problems))]
 pub struct BuildError {
     /// Its name.
     pub workflow: String,
@@ -103,7 +103,7 @@ impl BuildError {
     }
 }
 
-fn counted(problems: usize) -> String {
+fn format_count(problems: usize) -> String {
     match problems {
         1 => "for one reason".to_owned(),
         more => format!("for {more} reasons"),

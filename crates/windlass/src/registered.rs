@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Value, from_value, to_value};
 
-use crate::call::{Call, Facts, StepFacts, failure, run};
+use crate::call::{StepCall, WorkflowInfo, StepMetadata, failure, run};
 use crate::resource::Resources;
 use crate::{Context, StepError};
 
@@ -34,11 +34,11 @@ use crate::{Context, StepError};
 )]
 pub trait Function<Args>: Send + Sync + 'static {
     #[doc(hidden)]
-    fn call(&self, call: Call) -> ToolFuture;
+    fn call(&self, call: StepCall) -> ToolFuture;
 
     /// What models are told of it, if it says so.
     #[doc(hidden)]
-    fn about(&self) -> Option<About> {
+    fn spec(&self) -> Option<FunctionSpec> {
         None
     }
 }
@@ -50,7 +50,7 @@ where
     T: DeserializeOwned,
     R: Serialize + Send + 'static,
 {
-    fn call(&self, call: Call) -> ToolFuture {
+    fn call(&self, call: StepCall) -> ToolFuture {
         match input(&call) {
             Ok(input) => Box::pin(run(self(input), call, output)),
             Err(error) => Box::pin(std::future::ready(failure(error))),
@@ -65,7 +65,7 @@ where
     T: DeserializeOwned,
     R: Serialize + Send + 'static,
 {
-    fn call(&self, call: Call) -> ToolFuture {
+    fn call(&self, call: StepCall) -> ToolFuture {
         match input(&call) {
             Ok(input) => Box::pin(run(self(Context::new(call.clone()), input), call, output)),
             Err(error) => Box::pin(std::future::ready(failure(error))),
@@ -75,7 +75,7 @@ where
 
 /// What models are told of a function: agents may call those that say it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct About {
+pub struct FunctionSpec {
     /// What it does and when to use it, in a sentence or two.
     pub description: String,
     /// JSON Schema of its input, which is an object for agents.
@@ -85,7 +85,7 @@ pub struct About {
 /// A function with a description: see [`described`].
 pub struct Described<F> {
     function: F,
-    about: About,
+    spec: FunctionSpec,
 }
 
 /// A function that agents may call as a tool, too. Definitions call it as any other.
@@ -111,27 +111,27 @@ pub fn described<Args, F: Function<Args>>(
 ) -> Result<Described<F>, crate::Error> {
     let problem = |error| crate::Error::refused("BadParameters", format!("the parameters are no JSON: {error}"));
     let parameters = windlass_value::parse_json(parameters).map_err(problem)?;
-    Ok(Described { function, about: About { description: description.into(), parameters } })
+    Ok(Described { function, spec: FunctionSpec { description: description.into(), parameters } })
 }
 
 /// Tells described functions from others.
 #[doc(hidden)]
-pub struct WithWords<Args>(PhantomData<Args>);
+pub struct WithSpec<Args>(PhantomData<Args>);
 
-impl<Args: 'static, F: Function<Args>> Function<WithWords<Args>> for Described<F> {
-    fn call(&self, call: Call) -> ToolFuture {
+impl<Args: 'static, F: Function<Args>> Function<WithSpec<Args>> for Described<F> {
+    fn call(&self, call: StepCall) -> ToolFuture {
         self.function.call(call)
     }
 
-    fn about(&self) -> Option<About> {
-        Some(self.about.clone())
+    fn spec(&self) -> Option<FunctionSpec> {
+        Some(self.spec.clone())
     }
 }
 
-fn input<T: DeserializeOwned>(call: &Call) -> Result<T, StepError> {
-    from_value(&call.given.input).map_err(|error| {
+fn input<T: DeserializeOwned>(call: &StepCall) -> Result<T, StepError> {
+    from_value(&call.tool_call.input).map_err(|error| {
         let message = format!("the input of `{}` is not as it was expected: {error}", call.step().name);
-        StepError::new("InputNotRead", message).of_kind("input")
+        StepError::new("InputNotRead", message).with_kind("input")
     })
 }
 
@@ -141,22 +141,22 @@ fn output<R: Serialize>(given: R) -> Result<Value, StepError> {
 
 /// The tool behind a function.
 pub(crate) struct FunctionTool<F, Args> {
-    facts: Arc<Facts>,
+    info: Arc<WorkflowInfo>,
     function: F,
     args: PhantomData<fn(Args)>,
 }
 
 impl<Args, F: Function<Args>> FunctionTool<F, Args> {
     pub(crate) fn new(name: &str, function: F) -> FunctionTool<F, Args> {
-        let step = StepFacts { name: name.into(), accepts: Vec::new(), makes: Vec::new() };
+        let step = StepMetadata { name: name.into(), accepts: Vec::new(), outputs: Vec::new() };
         let (events, resources) = (BTreeMap::new(), Resources::default());
-        let facts = Facts { workflow: name.into(), steps: vec![step], events, resources, state: None };
-        FunctionTool { facts: Arc::new(facts), function, args: PhantomData }
+        let facts = WorkflowInfo { name: name.into(), steps: vec![step], events, resources, state: None };
+        FunctionTool { info: Arc::new(facts), function, args: PhantomData }
     }
 }
 
 impl<Args: 'static, F: Function<Args>> Tool for FunctionTool<F, Args> {
     fn call(&self, call: ToolCall) -> ToolFuture {
-        self.function.call(Call::new(self.facts.clone(), 0, call))
+        self.function.call(StepCall::new(self.info.clone(), 0, call))
     }
 }

@@ -63,14 +63,14 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Res<T> {
 
 /// A type that a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Needed {
+pub(crate) struct ResourceType {
     pub type_id: TypeId,
     pub name: &'static str,
 }
 
-impl Needed {
-    pub(crate) fn of<T: 'static>() -> Needed {
-        Needed { type_id: TypeId::of::<T>(), name: type_name::<T>() }
+impl ResourceType {
+    pub(crate) fn for_type<T: 'static>() -> ResourceType {
+        ResourceType { type_id: TypeId::of::<T>(), name: type_name::<T>() }
     }
 }
 
@@ -88,7 +88,7 @@ impl Resources {
         resource.clone().downcast().ok().map(Res)
     }
 
-    pub(crate) fn has(&self, needed: &Needed) -> bool {
+    pub(crate) fn contains(&self, needed: &ResourceType) -> bool {
         self.0.contains_key(&needed.type_id)
     }
 

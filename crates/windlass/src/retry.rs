@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, Within};
+use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, RetryWindow};
 
 /// When and how often a step that has failed is tried again.
 ///
@@ -30,7 +30,7 @@ pub struct Retry {
     min: Option<Duration>,
     max: Option<Duration>,
     jitter: f64,
-    within: Option<(Duration, bool)>,
+    window: Option<(Duration, bool)>,
     on: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Retry {
     /// The same wait before every retry. Three attempts in all, unless it is said otherwise.
     pub fn fixed(every: Duration) -> Retry {
         let (growth, on) = (Growth::Fixed, Vec::new());
-        Retry { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, within: None, on }
+        Retry { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, window: None, on }
     }
 
     /// A wait that doubles, unless another [`factor`](Self::factor) is given. Three attempts in all, unless it is said
@@ -90,14 +90,14 @@ impl Retry {
     /// No further attempt when so much time has passed since the first, restarts and all.
     #[must_use]
     pub fn stop_after(mut self, time: Duration) -> Retry {
-        self.within = Some((time, false));
+        self.window = Some((time, false));
         self
     }
 
     /// The same, and the wait that would come next counts as well.
     #[must_use]
     pub fn stop_before(mut self, time: Duration) -> Retry {
-        self.within = Some((time, true));
+        self.window = Some((time, true));
         self
     }
 
@@ -111,19 +111,19 @@ impl Retry {
     /// As the plan has it; None if nothing is tried again.
     pub(crate) fn compile(&self) -> Option<plan::Retry> {
         let backoff = Backoff {
-            interval: Amount::Fixed(span(self.first)),
+            interval: Amount::Fixed(to_engine_duration(self.first)),
             growth: self.growth,
-            min: self.min.map(span),
-            max: self.max.map(span),
+            min: self.min.map(to_engine_duration),
+            max: self.max.map(to_engine_duration),
             jitter: if self.jitter > 0.0 { Jitter::Add(self.jitter) } else { Jitter::None },
         };
         let on = self.on.iter().map(|code| code.as_str().into()).collect();
-        let within = self.within.map(|(time, counts_wait)| Within { time: span(time), counts_wait });
+        let within = self.window.map(|(time, counts_wait)| RetryWindow { time: to_engine_duration(time), includes_next_wait: counts_wait });
         (self.attempts > 1).then_some(plan::Retry {
             attempts: Amount::Fixed(self.attempts.into()),
             backoff,
             on,
-            within,
+            window: within,
         })
     }
 
@@ -137,6 +137,6 @@ impl Retry {
     }
 }
 
-pub(crate) fn span(time: Duration) -> windlass_value::Duration {
+pub(crate) fn to_engine_duration(time: Duration) -> windlass_value::Duration {
     windlass_value::Duration(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }

@@ -4,7 +4,7 @@ use windlass_value::Value;
 
 use crate::StepError;
 use crate::event::{Emitted, Events};
-use crate::shape::Shape;
+use crate::signature::StepSignature;
 
 /// What a step can return inside its `Result`: an event, a union of events, an `Option` of those, a `Vec` (a fan-out), or
 /// nothing.
@@ -20,14 +20,14 @@ use crate::shape::Shape;
 )]
 pub trait Returns: Send + 'static {
     #[doc(hidden)]
-    fn describe(shape: &mut Shape);
+    fn describe(shape: &mut StepSignature);
     #[doc(hidden)]
     fn output(self) -> Result<Value, StepError>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<U: Events> Returns for U {
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         shape.produces.extend(U::types());
     }
 
@@ -39,7 +39,7 @@ impl<U: Events> Returns for U {
 }
 
 impl Returns for () {
-    fn describe(_shape: &mut Shape) {}
+    fn describe(_shape: &mut StepSignature) {}
 
     fn output(self) -> Result<Value, StepError> {
         Ok(Value::Null)
@@ -47,7 +47,7 @@ impl Returns for () {
 }
 
 impl<R: Returns> Returns for Option<R> {
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         R::describe(shape);
     }
 
@@ -57,7 +57,7 @@ impl<R: Returns> Returns for Option<R> {
 }
 
 impl<U: Events> Returns for Vec<U> {
-    fn describe(shape: &mut Shape) {
+    fn describe(shape: &mut StepSignature) {
         shape.produces.extend(U::types());
         shape.fans_out = true;
     }
@@ -82,13 +82,13 @@ impl<U: Events> Returns for Vec<U> {
 )]
 pub trait StepResult: 'static {
     /// What is in it when all went well.
-    type Good: Returns;
+    type Output: Returns;
     #[doc(hidden)]
-    fn into_result(self) -> Result<Self::Good, StepError>;
+    fn into_result(self) -> Result<Self::Output, StepError>;
 }
 
 impl<R: Returns, E: Into<StepError> + 'static> StepResult for Result<R, E> {
-    type Good = R;
+    type Output = R;
 
     fn into_result(self) -> Result<R, StepError> {
         self.map_err(Into::into)

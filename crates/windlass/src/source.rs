@@ -3,10 +3,10 @@
 use windlass_core::plan::SourceSpan;
 
 use crate::builder::{StepDef, WorkflowBuilder};
-use crate::shape::Joined;
+use crate::signature::JoinKind;
 
 /// The text, and where in it each step stands.
-pub(crate) fn source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
+pub(crate) fn render_source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
     let mut text = format!("workflow {}", workflow.name);
     if let Some(timeout) = workflow.timeout {
         text.push_str(&format!("  timeout {timeout:?}"));
@@ -15,7 +15,7 @@ pub(crate) fn source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
     let mut spans = Vec::new();
     for step in &workflow.steps {
         let start = text.len() as u32;
-        text.push_str(&line(step));
+        text.push_str(&render_step(step));
         spans.push(SourceSpan { start, end: text.len() as u32 });
         text.push('\n');
     }
@@ -23,17 +23,17 @@ pub(crate) fn source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
 }
 
 /// `charge(order.placed) -> order.charged | order.failed  workers 4`
-fn line(step: &StepDef) -> String {
+fn render_step(step: &StepDef) -> String {
     let names = |separator: &str| step.shape.accepts.iter().map(|event| event.name).collect::<Vec<_>>().join(separator);
-    let takes = match (step.shape.joined, &step.handler) {
-        (Joined::One, _) => names(" | "),
-        (Joined::All, _) => format!("all {}", names(" | ")),
-        (Joined::Collect, _) => names(" + "),
-        (Joined::Failure, Some(handler)) => match &handler.of {
+    let takes = match (step.shape.join, &step.handler) {
+        (JoinKind::One, _) => names(" | "),
+        (JoinKind::All, _) => format!("all {}", names(" | ")),
+        (JoinKind::Collect, _) => names(" + "),
+        (JoinKind::Failure, Some(handler)) => match &handler.steps {
             Some(of) => format!("failure of {}", of.join(", ")),
             None => "failure".to_owned(),
         },
-        (Joined::Failure, None) => "failure".to_owned(),
+        (JoinKind::Failure, None) => "failure".to_owned(),
     };
     let mut gives: Vec<&str> = step.shape.produces.iter().map(|event| event.name).collect();
     gives.dedup();

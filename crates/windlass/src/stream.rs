@@ -61,7 +61,7 @@ pub struct RunEvent {
 }
 
 impl RunEvent {
-    fn of(event: Told) -> RunEvent {
+    fn from_event(event: Told) -> RunEvent {
         RunEvent { seq: event.seq, at: event.at, path: event.path, kind: event.kind }
     }
 
@@ -78,18 +78,18 @@ impl RunEvent {
     /// Whether it tells of an event of this type: one that a step has published or asked with, or the stop event that has
     /// ended the run.
     pub fn is<E: Event>(&self) -> bool {
-        self.payload_of(E::NAME, E::KIND).is_some()
+        self.find_payload(E::NAME, E::KIND).is_some()
     }
 
     /// The typed event, if it tells of one of this type.
     pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
-        let payload = self.payload_of(E::NAME, E::KIND)?;
+        let payload = self.find_payload(E::NAME, E::KIND)?;
         // What is no object was put into one to be shown.
         let bare = payload.as_map().filter(|map| map.len() == 1).and_then(|map| map.get("data"));
         Some(decode(payload).or_else(|error| bare.map_or(Err(error), decode)))
     }
 
-    fn payload_of(&self, name: &str, kind: EventKind) -> Option<&Value> {
+    fn find_payload(&self, name: &str, kind: EventKind) -> Option<&Value> {
         match &self.kind {
             RunEventKind::Other { type_name, fields } if **type_name == *name => Some(fields),
             RunEventKind::InputRequired { event, payload, .. } if **event == *name => Some(payload),
@@ -108,26 +108,26 @@ impl RunEvent {
 /// is_a_stream::<windlass::EventStream>();
 /// ```
 pub struct EventStream {
-    reading: Reading,
+    state: ReadState,
     store: Arc<dyn Store>,
 }
 
-type Read = (EventReader, Result<Option<Told>, RuntimeError>);
+type ReadResult = (EventReader, Result<Option<Told>, RuntimeError>);
 
-enum Reading {
-    Rests(EventReader),
-    Waits(Pin<Box<dyn Future<Output = Read> + Send>>),
-    Over,
+enum ReadState {
+    Idle(EventReader),
+    Pending(Pin<Box<dyn Future<Output = ReadResult> + Send>>),
+    Finished,
 }
 
 impl EventStream {
     pub(crate) fn new(reader: EventReader, store: Arc<dyn Store>) -> EventStream {
-        EventStream { reading: Reading::Rests(reader), store }
+        EventStream { state: ReadState::Idle(reader), store }
     }
 
     /// Events of steps, and the end, are whole; what else is too large to be told stays a reference.
-    fn whole(&self, mut event: Told) -> Result<RunEvent, Error> {
-        let is_whole = matches!(
+    fn resolve_values(&self, mut event: Told) -> Result<RunEvent, Error> {
+        let resolves = matches!(
             event.kind,
             RunEventKind::Other { .. }
                 | RunEventKind::InputRequired { .. }
@@ -137,14 +137,14 @@ impl EventStream {
                 | RunEventKind::WorkflowFinished { .. }
         );
         let mut failed = None;
-        if is_whole {
+        if resolves {
             event.kind.each_value(&mut |value| match windlass_runtime::resolve(&*self.store, value) {
                 Ok(whole) => *value = whole,
                 Err(error) => failed = Some(error),
             });
         }
         match failed {
-            None => Ok(RunEvent::of(event)),
+            None => Ok(RunEvent::from_event(event)),
             Some(error) => Err(error.into()),
         }
     }
@@ -157,24 +157,24 @@ impl EventStream {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RunEvent, Error>>> {
         loop {
-            match std::mem::replace(&mut self.reading, Reading::Over) {
-                Reading::Over => return Poll::Ready(None),
-                Reading::Rests(mut reader) => {
+            match std::mem::replace(&mut self.state, ReadState::Finished) {
+                ReadState::Finished => return Poll::Ready(None),
+                ReadState::Idle(mut reader) => {
                     let next = async move {
                         let next = reader.next().await;
                         (reader, next)
                     };
-                    self.reading = Reading::Waits(Box::pin(next));
+                    self.state = ReadState::Pending(Box::pin(next));
                 }
-                Reading::Waits(mut next) => match next.as_mut().poll(context) {
+                ReadState::Pending(mut next) => match next.as_mut().poll(context) {
                     Poll::Pending => {
-                        self.reading = Reading::Waits(next);
+                        self.state = ReadState::Pending(next);
                         return Poll::Pending;
                     }
                     Poll::Ready((_, Ok(None))) => return Poll::Ready(None),
                     Poll::Ready((reader, Ok(Some(event)))) => {
-                        self.reading = Reading::Rests(reader);
-                        return Poll::Ready(Some(self.whole(event)));
+                        self.state = ReadState::Idle(reader);
+                        return Poll::Ready(Some(self.resolve_values(event)));
                     }
                     Poll::Ready((_, Err(error))) => return Poll::Ready(Some(Err(error.into()))),
                 },

@@ -8,7 +8,7 @@ use windlass_runtime::Tools;
 use windlass_value::Value;
 
 use crate::builder::WorkflowBuilder;
-use crate::call::Facts;
+use crate::call::WorkflowInfo;
 use crate::compile::tool_name;
 use crate::event::{Event, EventKind, EventType, encode, unknown};
 use crate::function::StepTool;
@@ -47,11 +47,11 @@ use crate::{Engine, Error};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Workflow(Arc<Inner>);
+pub struct Workflow(Arc<BuiltWorkflow>);
 
-pub(crate) struct Inner {
+pub(crate) struct BuiltWorkflow {
     plan: Plan,
-    facts: Arc<Facts>,
+    info: Arc<WorkflowInfo>,
     tools: Vec<(String, StepTool)>,
 }
 
@@ -61,15 +61,15 @@ impl Workflow {
         WorkflowBuilder::new(name)
     }
 
-    pub(crate) fn new(builder: WorkflowBuilder, plan: Plan, facts: Facts) -> Workflow {
+    pub(crate) fn new(builder: WorkflowBuilder, plan: Plan, facts: WorkflowInfo) -> Workflow {
         let facts = Arc::new(facts);
         let name = builder.name;
         let tools = builder.steps.into_iter().enumerate().map(|(at, step)| {
-            let tool = StepTool { facts: facts.clone(), step: at, function: step.function };
+            let tool = StepTool { info: facts.clone(), step: at, function: step.function };
             (tool_name(&name, &step.name), tool)
         });
         let tools = tools.collect();
-        Workflow(Arc::new(Inner { plan, facts, tools }))
+        Workflow(Arc::new(BuiltWorkflow { plan, info: facts, tools }))
     }
 
     /// Its name.
@@ -102,13 +102,13 @@ impl Workflow {
 
     /// The events that it knows, by name: the only ones that it decodes.
     pub fn events(&self) -> impl Iterator<Item = EventType> {
-        self.0.facts.events.values().copied()
+        self.0.info.events.values().copied()
     }
 
     /// Reads what somebody gives as an event of this name: the fields of any known version, written in the newest. A name that
     /// is not known is refused, with those that are.
     pub fn read_event(&self, name: &str, payload: &Value) -> Result<Value, Error> {
-        let known = self.0.facts.events.get(name);
+        let known = self.0.info.events.get(name);
         let event = known.ok_or_else(|| Error::Event(unknown(name, &self.events().collect::<Vec<_>>())))?;
         (event.read)(payload).map_err(Error::Event)
     }
@@ -132,8 +132,8 @@ impl Workflow {
         match starts {
             Some(start) if start.name == E::NAME => encode(event).map_err(Error::Event),
             start => {
-                let wanted = start.map_or("", |start| start.name);
-                let message = format!("`{}` starts with `{wanted}`, not with `{}`", self.name(), E::NAME);
+                let expected = start.map_or("", |start| start.name);
+                let message = format!("`{}` starts with `{expected}`, not with `{}`", self.name(), E::NAME);
                 Err(Error::refused("NotTheStart", message))
             }
         }
@@ -166,11 +166,11 @@ impl Workflow {
     }
 
     fn accepts(&self, event: &EventType) -> bool {
-        self.0.facts.steps.iter().any(|step| step.accepts.contains(&event.name))
+        self.0.info.steps.iter().any(|step| step.accepts.contains(&event.name))
     }
 
     /// An event that may be sent to a run from outside.
-    pub(crate) fn may_be_sent<E: Event>(&self) -> Result<(), Error> {
+    pub(crate) fn check_sendable<E: Event>(&self) -> Result<(), Error> {
         let known: Vec<EventType> = self.events().collect();
         // One that answers a wait need not be in any signature.
         if E::KIND == EventKind::HumanResponse || known.iter().any(|event| event.name == E::NAME) {
@@ -181,9 +181,9 @@ impl Workflow {
 
     /// The step must be there and accept the event.
     pub(crate) fn check_target<E: Event>(&self, step: &str) -> Result<(), Error> {
-        let steps = &self.0.facts.steps;
+        let steps = &self.0.info.steps;
         let Some(target) = steps.iter().find(|one| *one.name == *step) else {
-            let near = crate::nearest::meant(step, steps.iter().map(|one| &*one.name).collect::<Vec<_>>());
+            let near = crate::nearest::suggest(step, steps.iter().map(|one| &*one.name).collect::<Vec<_>>());
             return Err(Error::refused(
                 "NoSuchStep",
                 format!("there is no step `{step}` in `{}`: {near}", self.name()),
@@ -192,7 +192,7 @@ impl Workflow {
         match target.accepts.contains(&E::NAME) {
             true => Ok(()),
             false => {
-                let accepts = crate::nearest::listed("it accepts", target.accepts.iter().copied());
+                let accepts = crate::nearest::list_names("it accepts", target.accepts.iter().copied());
                 let message = format!("the step `{step}` does not accept `{}`; {accepts}", E::NAME);
                 Err(Error::refused("NotAccepted", message))
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Engine, StepError, described};
-use windlass_agents::{Catalogue, DefaultRule, PermissionPolicy, Registry};
+use windlass_agents::{ToolCatalogue, DefaultRule, PermissionPolicy, ToolRegistry};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
@@ -20,9 +20,9 @@ async fn price(_: Context, order: Order) -> Result<u64, StepError> {
 }
 
 /// Stands for a model: it has seen which tools there are.
-struct Seen(Arc<Registry>);
+struct ListingModel(Arc<ToolRegistry>);
 
-impl Tool for Seen {
+impl Tool for ListingModel {
     fn call(&self, _: ToolCall) -> ToolFuture {
         let registry = self.0.clone();
         Box::pin(async move {
@@ -37,9 +37,9 @@ async fn described_functions_are_tools_of_agents() {
     let schema = r#"{"type": "object", "properties": {"pieces": {"type": "integer"}}, "required": ["pieces"]}"#;
     let (seen, look) = std::sync::mpsc::channel();
     let engine = Engine::in_memory()
-        .agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), move |registry| {
+        .agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), move |registry| {
             seen.send(registry.clone()).unwrap();
-            Seen(registry)
+            ListingModel(registry)
         })
         .function("price", described(price, "What an order costs.", schema).unwrap())
         .function("hidden", |number: u64| async move { Ok(number) })
@@ -55,7 +55,7 @@ async fn described_functions_are_tools_of_agents() {
     {
         let input = format!(r#"{{"tool": "price", "arguments": {{"pieces": {pieces}}}, "folder": "/"}}"#);
         let input = windlass_value::parse_json(&input).unwrap();
-        let outcome = caller.call(ToolCall::alone(input)).await;
+        let outcome = caller.call(ToolCall::for_test(input)).await;
         assert_eq!(windlass_value::to_json(&outcome.output), expected);
     }
     engine.close().await;
@@ -65,7 +65,7 @@ async fn described_functions_are_tools_of_agents() {
 async fn tool_names_are_unique() {
     let read = described(|order: Order| async move { Ok(order.pieces) }, "d", "{}").unwrap();
     let engine = Engine::in_memory()
-        .agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), Seen)
+        .agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), ListingModel)
         .function("read", read)
         .build();
     assert!(engine.err().unwrap().to_string().contains("two tools `read`"));

@@ -58,7 +58,7 @@ fn named(name: &str) -> WorkflowBuilder {
 }
 
 /// From the start to the end.
-fn whole() -> WorkflowBuilder {
+fn complete() -> WorkflowBuilder {
     named("w").step("whole", step!(Begin => Done)).workflow()
 }
 
@@ -77,7 +77,7 @@ fn problems(built: Result<Workflow, BuildError>) -> Vec<(&'static str, String)> 
 #[test]
 fn each_problem_has_a_code_and_a_sentence() {
     let table: Vec<(WorkflowBuilder, Vec<(&str, &str)>)> = vec![
-        (whole(), vec![]),
+        (complete(), vec![]),
         (named("w"), vec![("no_steps", "it has no steps")]),
         (
             named("a b").step("x", step!(Begin => Done)).workflow(),
@@ -85,25 +85,25 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (named("w").step("x/y", step!(Begin => Done)).workflow(), vec![("name", "`x/y` cannot be the name of a step")]),
         (
-            whole().step("whole", step!(Begin => Done)).workflow(),
+            complete().step("whole", step!(Begin => Done)).workflow(),
             vec![("duplicate_step", "two steps are called `whole`")],
         ),
         (named("w").step("x", step!(Answered => Done)).workflow(), vec![("no_start", "no step accepts a start event")]),
         (
-            whole().step("x", step!(Other => Done)).workflow(),
+            complete().step("x", step!(Other => Done)).workflow(),
             vec![("many_starts", "there is more than one start event, accepted: `begin`, `other`")],
         ),
         (named("w").step("x", step!(Begin => Asked)).workflow(), vec![("no_stop", "no step gives a stop event")]),
         (
-            whole().step("x", step!(Begin => Ended)).workflow(),
+            complete().step("x", step!(Begin => Ended)).workflow(),
             vec![("many_stops", "there is more than one stop event, given: `done`, `ended`")],
         ),
         (
-            whole().step("x", step!(Done => Done)).workflow(),
+            complete().step("x", step!(Done => Done)).workflow(),
             vec![("accepts_stop", "the step `x` accepts the stop event `done`")],
         ),
         (
-            whole().step("x", step!(A => Done)).workflow(),
+            complete().step("x", step!(A => Done)).workflow(),
             vec![("never_produced", "the step `x` accepts `a`, which no step gives")],
         ),
         (
@@ -123,7 +123,7 @@ fn each_problem_has_a_code_and_a_sentence() {
         (named("w").step("x", step!(Begin => Asked)).step("y", step!(Answered => Done)).workflow(), vec![]),
         (named("w").step("x", step!(Begin => A)).step("y", step!(Begin => Done)).waits::<A>().workflow(), vec![]),
         (
-            whole().step("x", step!(A => B)).step("y", step!(B => Either)).workflow(),
+            complete().step("x", step!(A => B)).step("y", step!(B => Either)).workflow(),
             vec![
                 ("unreachable", "the step `x` can never run: nothing leads to it from the start"),
                 ("unreachable", "the step `y` can never run: nothing leads to it from the start"),
@@ -149,7 +149,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             vec![],
         ),
         (
-            whole().step("x", step!(Begin => A)).step("y", step!(Collect<(A, B)> => Done)).workflow(),
+            complete().step("x", step!(Begin => A)).step("y", step!(Collect<(A, B)> => Done)).workflow(),
             vec![("join", "the step `y` collects `b`, which no step gives: it never has all it needs")],
         ),
         (
@@ -214,40 +214,40 @@ fn each_problem_has_a_code_and_a_sentence() {
 fn handlers_have_rules() {
     let failure = || step!(StepFailed => Done);
     let table: Vec<(WorkflowBuilder, Vec<&str>)> = vec![
-        (whole().on_failure("h", failure()).times(2).workflow(), vec![]),
+        (complete().on_failure("h", failure()).times(2).workflow(), vec![]),
         (
-            whole().on_failure("h", failure()).of(["whole"]).on_failure("rest", failure()).workflow(),
+            complete().on_failure("h", failure()).for_steps(["whole"]).on_failure("rest", failure()).workflow(),
             vec!["the error handler `rest` is for no step that can run"],
         ),
         (
-            whole().on_failure("h", failure()).on_failure("g", failure()).workflow(),
+            complete().on_failure("h", failure()).on_failure("g", failure()).workflow(),
             vec!["`h` and `g` are both for all steps", "the error handler `g` is for no step that can run"],
         ),
         (
-            whole().on_failure("h", failure()).of(["whale"]).workflow(),
+            complete().on_failure("h", failure()).for_steps(["whale"]).workflow(),
             vec![
                 "the error handler `h` is for `whale`, which is no step",
                 "the error handler `h` is for no step that can run",
             ],
         ),
         (
-            whole().on_failure("h", failure()).on_failure("g", failure()).of(["h"]).workflow(),
+            complete().on_failure("h", failure()).on_failure("g", failure()).for_steps(["h"]).workflow(),
             vec![
                 "the error handler `g` is for `h`, which is a handler itself",
                 "the error handler `g` is for no step that can run",
             ],
         ),
         (
-            whole().on_failure("h", failure()).of(["whole"]).on_failure("g", failure()).of(["whole"]).workflow(),
+            complete().on_failure("h", failure()).for_steps(["whole"]).on_failure("g", failure()).for_steps(["whole"]).workflow(),
             vec!["`h` and `g` are both for `whole`", "the error handler `g` is for no step that can run"],
         ),
-        (whole().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may be used no times"]),
+        (complete().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may be used no times"]),
         (
-            whole().on_failure("h", step!(Begin => Done)).workflow(),
+            complete().on_failure("h", step!(Begin => Done)).workflow(),
             vec!["the error handler `h` does not take a failure"],
         ),
         (
-            whole().step("h", failure()).workflow(),
+            complete().step("h", failure()).workflow(),
             vec![
                 "the step `h` takes failures and is no error handler",
                 "the step `h` can never run: nothing leads to it from the start",
@@ -261,7 +261,7 @@ fn handlers_have_rules() {
 }
 
 #[test]
-fn all_problems_come_at_once_and_some_may_be_meant() {
+fn all_problems_are_reported_together_and_some_can_be_allowed() {
     let several = || named("w").step("x", step!(Begin => Either)).step("y", step!(A => ())).step("z", step!(B => C));
     let error = several().build().unwrap_err();
     let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code).collect();

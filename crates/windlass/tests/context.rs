@@ -101,7 +101,7 @@ async fn a_failed_attempt_changes_and_sends_nothing() {
 }
 
 #[tokio::test]
-async fn an_attempt_knows_of_those_before() {
+async fn retry_info_describes_earlier_attempts() {
     let workflow = Workflow::builder("again")
         .step("try", |ctx: Context, _: Begin| async move {
             let before = ctx.retry_info();

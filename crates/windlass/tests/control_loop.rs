@@ -82,7 +82,7 @@ async fn an_event_goes_to_every_step_that_accepts_it_in_the_order_of_declaration
 }
 
 #[tokio::test]
-async fn what_a_step_sends_begins_in_order_before_what_it_returns() {
+async fn sent_events_start_in_order_before_returned_events() {
     let world = World::default();
     let workflow = Workflow::builder("sends")
         .step("first", |ctx: Context, _: Begin| async move {
@@ -146,7 +146,7 @@ async fn excess_events_queue_and_start_in_order_on_the_lowest_free_worker() {
 }
 
 #[tokio::test]
-async fn one_that_waits_to_be_tried_again_blocks_nobody_and_keeps_its_order() {
+async fn a_pending_retry_blocks_no_worker_and_keeps_its_order() {
     let world = World::default();
     let workflow = Workflow::builder("retries")
         .step("split", |_: Begin| async { Ok((1..=4).map(|n| Item { n }).collect::<Vec<_>>()) })
@@ -185,7 +185,7 @@ async fn a_failure_without_a_policy_is_published_and_fails_the_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_takes_too_long_says_who_is_at_work_and_its_stream_ends() {
+async fn a_timed_out_run_names_its_running_steps_and_ends_its_stream() {
     let workflow = Workflow::builder("slow")
         .timeout(Duration::from_millis(30))
         .step("stuck", |_: Begin| async {
@@ -225,9 +225,9 @@ async fn the_timeout_of_a_run_counts_what_it_sleeps() {
 }
 
 /// Notes when it is dropped.
-struct Falls(Res<World>);
+struct DropNote(Res<World>);
 
-impl Drop for Falls {
+impl Drop for DropNote {
     fn drop(&mut self) {
         self.0.note("dropped");
     }
@@ -245,7 +245,7 @@ async fn a_stop_event_cancels_other_steps_and_drops_their_late_events() {
                 let _ = late.publish(Item { n: 2 });
                 outside.note("published");
             });
-            let _falls = Falls(world.clone());
+            let _falls = DropNote(world.clone());
             world.note("begun");
             world.pass("never").await;
             Ok(())
@@ -453,7 +453,7 @@ async fn an_unaccepted_outside_event_is_reported() {
 }
 
 #[tokio::test]
-async fn an_event_for_one_step_is_checked_before_it_is_kept() {
+async fn an_event_for_one_step_is_checked_before_it_is_stored() {
     let workflow = Workflow::builder("targets")
         .step("ask", |_: Begin| async { Ok(Question { n: 1 }) })
         .step("one", |answer: Answer| async move { done(format!("one {}", answer.n)) })
@@ -521,7 +521,7 @@ fn handled(fails: u64, times: u32, of: Option<&'static str>, rescue_fails: bool)
         })
         .times(times);
     let workflow = match of {
-        Some(step) => workflow.of([step]),
+        Some(step) => workflow.for_steps([step]),
         None => workflow,
     };
     workflow.build().unwrap()
@@ -617,7 +617,7 @@ async fn readers_miss_nothing_and_see_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_snapshot_goes_on_where_the_run_was_cancelled() {
+async fn a_snapshot_continues_where_the_run_was_cancelled() {
     let workflow = Workflow::builder("carried")
         .step("ask", |ctx: Context, _: Begin| async move {
             let first = ctx.wait_for::<Answer>().await?;

@@ -34,10 +34,10 @@ async fn ran(engine: &Engine, workflow: &Workflow) -> (Handle, String) {
     (handle, text)
 }
 
-type Seen = Vec<(String, u64, &'static str)>;
+type RecordedTicks = Vec<(String, u64, &'static str)>;
 
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Seen>>);
+struct Recorder(Arc<Mutex<RecordedTicks>>);
 
 struct Recording {
     run: String,
@@ -55,7 +55,7 @@ impl RunDecorator for Recording {
 }
 
 #[tokio::test]
-async fn one_that_records_ticks_sees_each_of_the_runs_it_is_for() {
+async fn a_tick_recorder_sees_every_tick_of_its_runs() {
     let (workflow, recorder) = (clock_workflow(), Recorder::default());
     let ticks = recorder.clone();
     let engine = Engine::in_memory()
@@ -88,7 +88,7 @@ impl RunDecorator for Tomorrow {
 
 /// Timers are of the run's time, and wait no longer than they would without it.
 #[tokio::test]
-async fn one_that_moves_time_moves_the_runs_and_its_timers() {
+async fn a_clock_decorator_shifts_run_time_and_timers() {
     let sleeps = |ctx: Context, _: Begin| async move {
         let before = ctx.now();
         ctx.sleep(Duration::from_millis(20)).await?;
@@ -104,12 +104,12 @@ async fn one_that_moves_time_moves_the_runs_and_its_timers() {
 
 /// Keeps step events to itself, and shows the others when the run ends.
 #[derive(Default)]
-struct Late {
+struct DelayingDecorator {
     held: Vec<PublishedEvent>,
     shown: Arc<AtomicU64>,
 }
 
-impl RunDecorator for Late {
+impl RunDecorator for DelayingDecorator {
     fn write_to_event_stream(&mut self, event: PublishedEvent, _show: &mut dyn FnMut(PublishedEvent)) {
         if !event.kind.type_name().starts_with("step.") {
             self.held.push(event);
@@ -123,7 +123,7 @@ impl RunDecorator for Late {
 }
 
 #[tokio::test]
-async fn one_that_filters_and_delays_decides_what_readers_of_a_run_in_memory_get() {
+async fn a_filtering_decorator_controls_the_stream_of_an_in_memory_run() {
     let workflow = clock_workflow();
     let plain = Engine::in_memory().workflow(&workflow).build().unwrap();
     let (handle, _) = ran(&plain, &workflow).await;
@@ -133,7 +133,7 @@ async fn one_that_filters_and_delays_decides_what_readers_of_a_run_in_memory_get
     let count = shown.clone();
     let engine = Engine::in_memory()
         .workflow(&workflow)
-        .wrap_adapter(move |_, _| Some(Box::new(Late { held: Vec::new(), shown: count.clone() })))
+        .wrap_adapter(move |_, _| Some(Box::new(DelayingDecorator { held: Vec::new(), shown: count.clone() })))
         .build()
         .unwrap();
     let (handle, _) = ran(&engine, &workflow).await;
@@ -170,7 +170,7 @@ async fn the_journal_comes_first_and_keeps_what_a_decorator_hides() {
                 let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
                 Some(Box::new(Auditor { store, run: run.to_owned(), journaled: count.clone() }))
             }
-            _ => Some(Box::new(Late::default())),
+            _ => Some(Box::new(DelayingDecorator::default())),
         })
         .build()
         .unwrap();

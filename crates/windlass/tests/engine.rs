@@ -118,7 +118,7 @@ async fn many_readers_see_the_same() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_requests_are_refused() {
     let workflow = asking(&Arc::default());
     let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
     let handle = engine.start(&workflow, Begin { id: 1 }).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_run_is_paused() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_after_its_process() {
+async fn a_run_resumes_after_its_process_ends() {
     let (directory, bodies) = (Directory::new(), Arc::new(Bodies::default()));
     let workflow = asking(&bodies);
     let open = || Engine::open(&directory.0).adopt(false).workflow(&workflow).build().unwrap();
@@ -211,7 +211,7 @@ async fn a_run_goes_on_after_its_process() {
 
 /// Nobody asks for the run: the engine finds it by itself when there is something to do.
 #[tokio::test]
-async fn runs_that_were_left_are_taken_over() {
+async fn abandoned_runs_are_adopted() {
     let (directory, workflow) = (Directory::new(), asking(&Arc::default()));
     let first = Engine::open(&directory.0).workflow(&workflow).build().unwrap();
     let handle = first.start(&workflow, Begin { id: 3 }).id("three").await.unwrap();
@@ -241,7 +241,7 @@ async fn runs_that_were_left_are_taken_over() {
 }
 
 #[tokio::test]
-async fn a_run_is_carried_elsewhere() {
+async fn a_snapshot_is_restored_in_another_engine() {
     let workflow = asking(&Arc::default());
     let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
     let handle = engine.start(&workflow, Begin { id: 1 }).await.unwrap();
@@ -286,7 +286,7 @@ mod versions {
 }
 
 #[tokio::test]
-async fn a_run_of_an_older_release_goes_on_with_a_newer_one() {
+async fn a_run_of_an_older_release_continues_in_a_newer_one() {
     let directory = Directory::new();
     let old = asking(&Arc::default());
     let engine = Engine::open(&directory.0).workflow(&old).build().unwrap();

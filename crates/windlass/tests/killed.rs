@@ -25,7 +25,7 @@ fn report(what: &str) {
 }
 
 /// Says where it is. If this is where the process is to be killed, it stays here.
-async fn reach(point: String) {
+async fn reach_point(point: String) {
     report(&point);
     if std::env::var(STUCK).is_ok_and(|stuck| stuck == point) {
         std::future::pending::<()>().await;
@@ -43,7 +43,7 @@ fn workflow(name: &str) -> Workflow {
             .step("split", |_: Begin| async { Ok((1..=6).map(|n| Item { n }).collect::<Vec<_>>()) })
             .step("work", |ctx: Context<Totals>, item: Item| async move {
                 ctx.add("count", 1)?;
-                reach(format!("work {}", item.n)).await;
+                reach_point(format!("work {}", item.n)).await;
                 Ok(Worked { n: item.n })
             })
             .workers(2)
@@ -54,7 +54,7 @@ fn workflow(name: &str) -> Workflow {
         "retries" => Workflow::builder("retries")
             .step("split", |_: Begin| async { Ok((1..=3).map(|n| Item { n }).collect::<Vec<_>>()) })
             .step("work", |ctx: Context, item: Item| async move {
-                reach(format!("work {} attempt {}", item.n, ctx.attempt())).await;
+                reach_point(format!("work {} attempt {}", item.n, ctx.attempt())).await;
                 match ctx.attempt() {
                     3 => Ok(Worked { n: item.n }),
                     _ => Err(refused()),
@@ -67,9 +67,9 @@ fn workflow(name: &str) -> Workflow {
         _ => Workflow::builder("asks")
             .step("ask", |ctx: Context, _: Begin| async move {
                 let first = ctx.wait_for::<Answer>().asking(Question { n: 1 }).await?;
-                reach(format!("has {}", first.n)).await;
+                reach_point(format!("has {}", first.n)).await;
                 let second = ctx.wait_for::<Answer>().await?;
-                reach(format!("has {}", second.n)).await;
+                reach_point(format!("has {}", second.n)).await;
                 done(format!("{} {}", first.n, second.n))
             })
             .build(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Engine, EngineBuilder, Event, StartOptions, Value, Workflow};
-use windlass_agents::{DefaultRule, PermissionPolicy, Registry};
+use windlass_agents::{DefaultRule, PermissionPolicy, ToolRegistry};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::to_json;
@@ -131,7 +131,7 @@ fn asking(name: &str) -> Workflow {
 
 fn callees() -> EngineBuilder {
     let engine = Engine::in_memory().virtual_time(true).workflow(&pricing());
-    let engine = engine.agents(Registry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Deny)), |_| Model);
+    let engine = engine.agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Deny)), |_| Model);
     let files = DIALECTS.iter().filter(|dialect| **dialect != "rust");
     files.fold(engine, |engine, dialect| engine.definition(&format!("callee-{dialect}"), callee(dialect)))
 }

@@ -114,7 +114,7 @@ async fn a_child_ends_with_the_step_that_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_answer_to_something_else_is_no_answer() {
+async fn an_answer_to_another_request_is_rejected() {
     let workflow = Workflow::builder("course")
         .step("swap", |ctx: Context, _: Begin| async move {
             match ctx.attempt() {
@@ -184,7 +184,7 @@ async fn damaged_snapshots_and_those_of_others_are_refused() {
 }
 
 #[tokio::test]
-async fn values_that_could_not_be_read_again_are_refused_before_they_are_kept() {
+async fn unreadable_values_are_refused_before_they_are_stored() {
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "deep", human_response)]
     struct Deep {

@@ -178,7 +178,7 @@ enum Tried {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handlers_budgets_and_joins_come_through() {
+async fn handlers_budgets_and_joins_survive_restarts() {
     let (expected, all) = cut_everywhere(|world| {
         Workflow::builder("handled")
             .step("split", |_: Begin| async { Ok(vec![Item { n: 1 }, Item { n: 2 }]) })
@@ -199,7 +199,7 @@ async fn handlers_budgets_and_joins_come_through() {
                 let item = failed.event::<Item>().expect("an item")?;
                 Ok(Again { n: item.n * 10 })
             })
-            .of(["work"])
+            .for_steps(["work"])
             .resource(world.clone())
             .build()
             .unwrap()
@@ -250,17 +250,17 @@ enum LoopOutput {
 }
 
 #[derive(Events)]
-enum Given {
+enum LoopInput {
     Begin(Begin),
     Item(Item),
 }
 
 fn looping() -> Workflow {
     Workflow::builder("looping")
-        .step("turn", |ctx: Context<Totals>, given: Given| async move {
+        .step("turn", |ctx: Context<Totals>, given: LoopInput| async move {
             let left = match given {
-                Given::Begin(begin) => begin.n,
-                Given::Item(item) => item.n,
+                LoopInput::Begin(begin) => begin.n,
+                LoopInput::Item(item) => item.n,
             };
             if left == 0 {
                 return Ok(LoopOutput::Done(Done { text: format!("after {}", ctx.state()?.count) }));
@@ -345,7 +345,7 @@ fn a_deadline_outlives_its_process_and_raises_inside_the_step() {
 }
 
 #[test]
-fn an_end_that_is_kept_is_only_read() {
+fn a_stored_result_is_read_without_running() {
     let (directory, world) = (Directory::new(), World::default());
     let workflow = Workflow::builder("ends")
         .step("only", |world: Res<World>, begin: Begin| async move {
@@ -565,7 +565,7 @@ fn two_engines_on_one_store_do_not_both_run_it() {
 }
 
 #[test]
-fn time_that_was_used_up_stays_so_over_a_restart() {
+fn elapsed_run_time_survives_a_restart() {
     // Of two hours, one is gone when the process ends; then there is another hour, and not two.
     for (nap, ends) in [(HOUR / 2, true), (HOUR * 3 / 2, false)] {
         let (directory, world) = (Directory::new(), World::default());
@@ -639,7 +639,7 @@ fn a_retry_survives_eviction() {
 }
 
 #[test]
-fn what_was_sent_while_nobody_was_there_is_kept() {
+fn events_sent_before_a_crash_are_kept() {
     let (directory, world) = (Directory::new(), World::default());
     let workflow = Workflow::builder("kept")
         .step("ask", |ctx: Context, _: Begin| async move {

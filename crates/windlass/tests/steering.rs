@@ -30,7 +30,7 @@ fn sums(world: &World, broken: &Arc<AtomicBool>) -> Workflow {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steps_that_went_well_are_not_done_again() {
+async fn successful_steps_are_not_repeated() {
     let (world, broken, directory) = (World::default(), Arc::new(AtomicBool::new(true)), Directory::new());
     let workflow = sums(&world, &broken);
     let engine = Engine::open(directory.path()).workflow(&workflow).build().unwrap();

@@ -120,7 +120,7 @@ enum Started {
 }
 
 #[tokio::test]
-async fn who_was_waiting_for_an_event_does_not_begin_anew_with_it_but_others_do() {
+async fn a_waiting_step_consumes_the_event_while_other_steps_start_with_it() {
     let world = World::default();
     let workflow = Workflow::builder("routed")
         .step("asks", |ctx: Context, world: Res<World>, started: Started| async move {
@@ -153,7 +153,7 @@ async fn who_was_waiting_for_an_event_does_not_begin_anew_with_it_but_others_do(
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_raises_inside_the_step_and_a_late_answer_has_no_taker() {
+async fn an_expired_wait_fails_inside_the_step_and_a_late_answer_is_unhandled() {
     let world = World::default();
     let workflow = Workflow::builder("late")
         .step("ask", |ctx: Context, world: Res<World>, _: Begin| async move {
@@ -189,7 +189,7 @@ async fn a_run_that_waits_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_tried_again_has_the_answers_that_it_was_given() {
+async fn a_retry_keeps_the_answers_of_earlier_attempts() {
     let workflow = Workflow::builder("again")
         .step("ask", |ctx: Context, _: Begin| async move {
             let answer = ctx.wait_for::<Answer>().await?;
@@ -275,7 +275,7 @@ async fn events_come_together_in_the_order_of_the_needs_and_a_surplus_has_a_rule
 }
 
 #[tokio::test]
-async fn a_set_that_never_fills_is_a_hang_that_says_what_is_missing() {
+async fn an_incomplete_set_hangs_and_names_what_is_missing() {
     let world = World::default();
     let error = ran(&joins(&world, "A1 B1", Surplus::Keep)).await.0.unwrap_err();
     assert_eq!(error.code(), "Hang");

@@ -24,9 +24,9 @@ fn each_example_prints_the_expected_output() {
              XX: NoSuchCountry\n",
         ),
     ];
-    for (name, words, expected) in table {
+    for (name, args, expected) in table {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        assert_eq!(said(folder.path(), name, words), expected, "{name}");
+        assert_eq!(said(folder.path(), name, args), expected, "{name}");
     }
 }
 
@@ -51,8 +51,8 @@ fn an_approval_over_two_processes() {
 }
 
 /// Without the line that has another number each time.
-fn agent(folder: &std::path::Path, words: &[&str]) -> String {
-    let output = said(folder, "agent", words);
+fn agent(folder: &std::path::Path, args: &[&str]) -> String {
+    let output = said(folder, "agent", args);
     output.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
 }
 

@@ -54,8 +54,8 @@ fn stands_in(file: &str, block: &str) -> bool {
         if lines.is_empty() {
             continue;
         }
-        let wanted = dedented(&lines);
-        let here = |at: &usize| file.get(*at..*at + lines.len()).is_some_and(|part| dedented(part) == wanted);
+        let expected = dedented(&lines);
+        let here = |at: &usize| file.get(*at..*at + lines.len()).is_some_and(|part| dedented(part) == expected);
         match (from..file.len()).find(here) {
             Some(at) => from = at + lines.len(),
             None => return false,

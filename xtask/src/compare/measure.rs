@@ -5,20 +5,20 @@ use std::process::Command;
 
 /// A tool that measures, which CI does not need.
 #[derive(Clone, Copy)]
-pub(crate) enum Tool {
+pub(crate) enum MeasuringTool {
     Valgrind,
     Strace,
 }
 
-impl Tool {
+impl MeasuringTool {
     fn name(self) -> &'static str {
         match self {
-            Tool::Valgrind => "valgrind",
-            Tool::Strace => "strace",
+            MeasuringTool::Valgrind => "valgrind",
+            MeasuringTool::Strace => "strace",
         }
     }
 
-    pub(crate) fn there(self) -> Result<(), String> {
+    pub(crate) fn check_installed(self) -> Result<(), String> {
         let name = self.name();
         let runs = Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
         let install = format!("{name} is not installed: `apt-get install {name}` (or `dnf install {name}`)");
@@ -26,60 +26,60 @@ impl Tool {
     }
 }
 
-pub(crate) struct Rate {
+pub(crate) struct RateSample {
     pub rate: f64,
     pub unit: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Counts {
+pub(crate) struct CallCounts {
     pub syncs: u64,
     pub writes: u64,
 }
 
 /// One sample of a figure.
-pub(crate) fn rate(program: &Path, key: &str) -> Result<Rate, String> {
-    let line = printed(Command::new(program).args(["--once", key, "--json"]))?;
+pub(crate) fn rate(program: &Path, key: &str) -> Result<RateSample, String> {
+    let line = read_output(Command::new(program).args(["--once", key, "--json"]))?;
     let rate = field(&line, "rate").and_then(|rate| rate.parse().ok());
     let rate = rate.ok_or_else(|| format!("`--once {key}` printed no rate: {line}"))?;
-    Ok(Rate { rate, unit: field(&line, "unit").unwrap_or_default().to_owned() })
+    Ok(RateSample { rate, unit: field(&line, "unit").unwrap_or_default().to_owned() })
 }
 
 /// Syncs and writes of a workload, counted once.
-pub(crate) fn counts(program: &Path, workload: &str) -> Result<Counts, String> {
-    let line = printed(Command::new(program).args(["--counts", workload, "--json"]))?;
+pub(crate) fn counts(program: &Path, workload: &str) -> Result<CallCounts, String> {
+    let line = read_output(Command::new(program).args(["--counts", workload, "--json"]))?;
     let number = |name: &str| {
         let number = field(&line, name).and_then(|number| number.parse().ok());
         number.ok_or_else(|| format!("`--counts {workload}` printed no {name}: {line}"))
     };
-    Ok(Counts { syncs: number("syncs")?, writes: number("writes")? })
+    Ok(CallCounts { syncs: number("syncs")?, writes: number("writes")? })
 }
 
 /// Instructions of some work: what more rounds cost than fewer, so that starting the program does not count.
 pub(crate) fn instructions(program: &Path, work: &str) -> Result<u64, String> {
     const FEW: u64 = 1;
     const MANY: u64 = 6;
-    let (few, many) = (counted(program, work, FEW)?, counted(program, work, MANY)?);
+    let (few, many) = (count_instructions(program, work, FEW)?, count_instructions(program, work, MANY)?);
     many.checked_sub(few).map(|more| more / (MANY - FEW)).ok_or_else(|| format!("{work}: more rounds cost less"))
 }
 
-fn counted(program: &Path, work: &str, times: u64) -> Result<u64, String> {
+fn count_instructions(program: &Path, work: &str, times: u64) -> Result<u64, String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.arg(program).args(["--work", work, &times.to_string()]);
     let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let total = collected(&said).filter(|_| output.status.success());
-    total.ok_or_else(|| format!("`--work {work}` under callgrind ended with {}: {said}", output.status))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let total = parse_collected(&stderr).filter(|_| output.status.success());
+    total.ok_or_else(|| format!("`--work {work}` under callgrind ended with {}: {stderr}", output.status))
 }
 
 /// The number in callgrind's line `==7== Collected : 123456`.
-fn collected(said: &str) -> Option<u64> {
-    let line = said.lines().find_map(|line| line.split_once("Collected :"))?;
+fn parse_collected(stderr: &str) -> Option<u64> {
+    let line = stderr.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok()
 }
 
-fn printed(command: &mut Command) -> Result<String, String> {
+fn read_output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     match output.status.success() {
@@ -106,13 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_programs_print_is_read() {
+    fn program_output_is_parsed() {
         let line = r#"{"key":"a","rate":123.500,"unit":"steps/s"}"#;
         assert_eq!(
             (field(line, "rate"), field(line, "unit"), field(line, "x")),
             (Some("123.500"), Some("steps/s"), None)
         );
-        assert_eq!(collected("==7== Events    : Ir\n==7== Collected : 42\n"), Some(42));
-        assert_eq!(collected("nothing"), None);
+        assert_eq!(parse_collected("==7== Events    : Ir\n==7== Collected : 42\n"), Some(42));
+        assert_eq!(parse_collected("nothing"), None);
     }
 }

@@ -17,7 +17,7 @@ mod statistics;
 
 use std::path::Path;
 
-use measure::{Counts, Tool};
+use measure::{CallCounts, MeasuringTool};
 use revision::Revision;
 use statistics::{Interval, bootstrap, median, spread};
 
@@ -26,7 +26,7 @@ const DEFAULT_PAIRS: usize = 10;
 const MIN_PAIRS: usize = 10;
 
 /// Figures that start the program as a server.
-const SERVED: [&str; 1] = ["s"];
+const SERVER_KEYS: [&str; 1] = ["s"];
 
 /// The lowest ratio of rates that needs no explanation.
 const MIN_RATIO: f64 = 0.95;
@@ -39,7 +39,7 @@ const WORKS: [&str; 3] = ["reducer", "codec", "append"];
 
 /// How often each workload's calls are counted. A checkpoint of the log can fall into either side of a mark, so not even W1
 /// gives the same numbers each time.
-const COUNTED: [(&str, usize); 2] = [("w1", 5), ("w2", 5)];
+const COUNT_RUNS: [(&str, usize); 2] = [("w1", 5), ("w2", 5)];
 
 /// How often instructions are counted. The allocator's part depends on the layout of the heap, and now and then costs some
 /// percent more; the lowest count is the common one.
@@ -51,22 +51,22 @@ cargo xtask compare REV [KEYS…] [--pairs N] [--only rates|instructions|counts]
   instructions (needs valgrind), syncs and writes (needs strace)";
 
 #[derive(Debug, PartialEq)]
-struct Request {
+struct CompareRequest {
     revision: String,
     keys: Vec<String>,
     pairs: usize,
-    only: Option<Part>,
+    only: Option<ComparedPart>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum ComparedPart {
     Rates,
     Instructions,
     Counts,
 }
 
 pub(crate) fn compare(arguments: &[String]) -> bool {
-    let compared = Request::parse(arguments).and_then(|request| run(&request));
+    let compared = CompareRequest::parse(arguments).and_then(|request| run(&request));
     match compared {
         Ok(failures) if failures.is_empty() => {
             println!("no gate has failed");
@@ -83,8 +83,8 @@ pub(crate) fn compare(arguments: &[String]) -> bool {
     }
 }
 
-impl Request {
-    fn parse(arguments: &[String]) -> Result<Request, String> {
+impl CompareRequest {
+    fn parse(arguments: &[String]) -> Result<CompareRequest, String> {
         let (mut words, mut pairs, mut only) = (Vec::new(), DEFAULT_PAIRS, None);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
@@ -95,9 +95,9 @@ impl Request {
                 }
                 "--only" => {
                     only = Some(match rest.next().map(String::as_str) {
-                        Some("rates") => Part::Rates,
-                        Some("instructions") => Part::Instructions,
-                        Some("counts") => Part::Counts,
+                        Some("rates") => ComparedPart::Rates,
+                        Some("instructions") => ComparedPart::Instructions,
+                        Some("counts") => ComparedPart::Counts,
                         _ => return Err(format!("--only needs one of rates, instructions, counts\n{USAGE}")),
                     });
                 }
@@ -115,22 +115,22 @@ impl Request {
         if words.is_empty() {
             words = DEFAULT_KEYS.map(str::to_owned).to_vec();
         }
-        Ok(Request { revision, keys: words, pairs, only })
+        Ok(CompareRequest { revision, keys: words, pairs, only })
     }
 
-    fn wants(&self, part: Part) -> bool {
+    fn includes(&self, part: ComparedPart) -> bool {
         self.only.is_none_or(|only| only == part)
     }
 }
 
 /// Gives the gates that have failed, or why nothing could be compared.
-fn run(request: &Request) -> Result<Vec<String>, String> {
+fn run(request: &CompareRequest) -> Result<Vec<String>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask is inside the repository")?;
-    if request.wants(Part::Instructions) {
-        Tool::Valgrind.there()?;
+    if request.includes(ComparedPart::Instructions) {
+        MeasuringTool::Valgrind.check_installed()?;
     }
-    if request.wants(Part::Counts) {
-        Tool::Strace.there()?;
+    if request.includes(ComparedPart::Counts) {
+        MeasuringTool::Strace.check_installed()?;
     }
     // Both are looked at before the first of them is built.
     let (a, b) = (Revision::find(root, &request.revision, "a")?, Revision::find(root, "HEAD", "b")?);
@@ -139,20 +139,21 @@ fn run(request: &Request) -> Result<Vec<String>, String> {
     }
     println!("A = {}, B = HEAD = {}", a.title(), b.title());
     // Figures of a server need the program itself.
-    let served = request.wants(Part::Rates) && request.keys.iter().any(|key| SERVED.contains(&key.as_str()));
+    let served =
+        request.includes(ComparedPart::Rates) && request.keys.iter().any(|key| SERVER_KEYS.contains(&key.as_str()));
     let (a, b) = (a.build(root, served)?, b.build(root, served)?);
     let mut failures = Vec::new();
-    if request.wants(Part::Instructions) {
+    if request.includes(ComparedPart::Instructions) {
         for work in WORKS {
             failures.extend(instructions(work, &a, &b)?);
         }
     }
-    if request.wants(Part::Counts) {
-        for (workload, times) in COUNTED {
+    if request.includes(ComparedPart::Counts) {
+        for (workload, times) in COUNT_RUNS {
             failures.extend(counts(workload, times, &a, &b)?);
         }
     }
-    if request.wants(Part::Rates) {
+    if request.includes(ComparedPart::Rates) {
         for key in &request.keys {
             failures.extend(rates(key, request.pairs, &a, &b)?);
         }
@@ -202,17 +203,17 @@ fn counts(workload: &str, times: usize, a: &Path, b: &Path) -> Result<Option<Str
         of_b.push(measure::counts(b, workload)?);
     }
     let mut differences = Vec::new();
-    let (syncs, writes) = (|counts: &Counts| counts.syncs, |counts: &Counts| counts.writes);
+    let (syncs, writes) = (|counts: &CallCounts| counts.syncs, |counts: &CallCounts| counts.writes);
     let ranges = [
         ("syncs", range(of_a.iter().map(syncs)), range(of_b.iter().map(syncs))),
         ("writes", range(of_a.iter().map(writes)), range(of_b.iter().map(writes))),
     ];
     for (what, range_a, range_b) in ranges {
         let equal = overlap(range_a, range_b);
-        let said = if equal { "equal" } else { "DIFFERENT" };
-        println!("{what} of {workload}: A {}, B {}: {said}", shown(range_a), shown(range_b));
+        let verdict = if equal { "equal" } else { "DIFFERENT" };
+        println!("{what} of {workload}: A {}, B {}: {verdict}", format_range(range_a), format_range(range_b));
         if !equal {
-            differences.push(format!("{what} of {workload}: A {}, B {}", shown(range_a), shown(range_b)));
+            differences.push(format!("{what} of {workload}: A {}, B {}", format_range(range_a), format_range(range_b)));
         }
     }
     Ok((!differences.is_empty()).then(|| differences.join("; ")))
@@ -227,7 +228,7 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 <= b.1 && b.0 <= a.1
 }
 
-fn shown((low, high): (u64, u64)) -> String {
+fn format_range((low, high): (u64, u64)) -> String {
     if low == high { low.to_string() } else { format!("{low} to {high}") }
 }
 
@@ -235,18 +236,21 @@ fn shown((low, high): (u64, u64)) -> String {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Request, String> {
-        Request::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(text: &str) -> Result<CompareRequest, String> {
+        CompareRequest::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn arguments_are_read() {
-        let request = parsed("main a q --pairs 12 --only counts").expect("it is complete");
+        let request = parse("main a q --pairs 12 --only counts").expect("it is complete");
         let keys = vec!["a".to_owned(), "q".to_owned()];
-        assert_eq!(request, Request { revision: "main".to_owned(), keys, pairs: 12, only: Some(Part::Counts) });
-        assert_eq!(parsed("main").map(|request| request.keys.len()), Ok(DEFAULT_KEYS.len()));
+        assert_eq!(
+            request,
+            CompareRequest { revision: "main".to_owned(), keys, pairs: 12, only: Some(ComparedPart::Counts) }
+        );
+        assert_eq!(parse("main").map(|request| request.keys.len()), Ok(DEFAULT_KEYS.len()));
         for wrong in ["", "main --pairs", "main --pairs 3", "main --only x", "main --fast"] {
-            assert!(parsed(wrong).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The measuring code of a revision has this.
-const MARK: (&str, &str) = ("crates/windlass-bench/src/main.rs", "\"--modes\"");
+const REQUIRED_TEXT: (&str, &str) = ("crates/windlass-bench/src/main.rs", "\"--modes\"");
 
 pub(crate) struct Revision {
     name: String,
@@ -21,7 +21,7 @@ impl Revision {
         let spec = format!("{name}^{{commit}}");
         let commit = git(root, &["rev-parse", "--verify", "--quiet", &spec]);
         let commit = commit.map_err(|_| format!("`{name}` is no revision of this repository"))?;
-        let (file, text) = MARK;
+        let (file, text) = REQUIRED_TEXT;
         let measures = git(root, &["show", &format!("{commit}:{file}")]).is_ok_and(|file| file.contains(text));
         match measures {
             true => Ok(Revision { name: name.to_owned(), commit, side }),
@@ -46,9 +46,9 @@ impl Revision {
     pub(crate) fn build(&self, root: &Path, served: bool) -> Result<PathBuf, String> {
         let short = &self.commit[..12.min(self.commit.len())];
         let programs = root.join("target/compare").join(format!("{short}-programs"));
-        let wanted = [("windlass-bench", "windlass-bench"), ("windlass-cli", "windlass")];
-        let wanted = &wanted[..if served { 2 } else { 1 }];
-        let missing: Vec<_> = wanted.iter().filter(|(_, name)| !programs.join(name).is_file()).collect();
+        let packages = [("windlass-bench", "windlass-bench"), ("windlass-cli", "windlass")];
+        let needed = &packages[..if served { 2 } else { 1 }];
+        let missing: Vec<_> = needed.iter().filter(|(_, name)| !programs.join(name).is_file()).collect();
         let bench = programs.join("windlass-bench");
         if missing.is_empty() {
             return Ok(bench);

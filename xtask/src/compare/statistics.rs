@@ -50,7 +50,7 @@ pub(crate) fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
     let mut random = SEED;
     let mut ratios: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let drawn: Vec<(f64, f64)> = pairs.iter().map(|_| pairs[below(&mut random, pairs.len())]).collect();
+            let drawn: Vec<(f64, f64)> = pairs.iter().map(|_| pairs[random_below(&mut random, pairs.len())]).collect();
             let (a, b): (Vec<f64>, Vec<f64>) = drawn.into_iter().unzip();
             median(&b) / median(&a)
         })
@@ -61,7 +61,7 @@ pub(crate) fn bootstrap(pairs: &[(f64, f64)]) -> Interval {
 }
 
 /// SplitMix64: small, good enough for drawing, and the same everywhere.
-fn below(state: &mut u64, limit: usize) -> usize {
+fn random_below(state: &mut u64, limit: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

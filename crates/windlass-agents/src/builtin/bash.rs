@@ -13,13 +13,13 @@ use windlass_core::ProcessLimits;
 use windlass_tools::{ProcessGroup, Secret, basic_environment};
 
 use crate::ToolSpec;
-use crate::builtin::{Times, spec};
-use crate::files::Folder;
+use crate::builtin::{ToolTimeouts, spec};
+use crate::files::WorkFolder;
 use crate::secrets;
-use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
+use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 
 /// How long output may stay open after the shell has ended: then what it left behind is killed.
-const LEFT_OVER: Duration = Duration::from_millis(100);
+const OUTPUT_GRACE: Duration = Duration::from_millis(100);
 
 /// What agents' programs are given.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl BashOptions {
     pub fn with_environment(variables: impl IntoIterator<Item = (String, String)>) -> BashOptions {
         let (hidden, mut env): (Vec<_>, Vec<_>) =
             variables.into_iter().partition(|(name, value)| secrets::is_secret(name, value));
-        let secrets = hidden.iter().flat_map(|(name, value)| secrets::of_variable(name, value)).collect();
+        let secrets = hidden.iter().flat_map(|(name, value)| secrets::secrets_of_variable(name, value)).collect();
         if !env.iter().any(|(name, _)| name == "PATH") {
             env.extend(basic_environment(|_| None));
         }
@@ -50,20 +50,20 @@ impl BashOptions {
 }
 
 /// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
-pub(crate) struct Bash {
+pub(crate) struct BashTool {
     options: Arc<BashOptions>,
-    times: Times,
+    timeouts: ToolTimeouts,
     max_output_bytes: usize,
 }
 
-impl Bash {
-    pub(crate) fn new(options: BashOptions, limits: &ProcessLimits) -> Bash {
-        let (options, times) = (Arc::new(options), Times::of(limits));
-        Bash { options, times, max_output_bytes: limits.max_agent_answer_bytes }
+impl BashTool {
+    pub(crate) fn new(options: BashOptions, limits: &ProcessLimits) -> BashTool {
+        let (options, timeouts) = (Arc::new(options), ToolTimeouts::from_limits(limits));
+        BashTool { options, timeouts: times: timeouts, max_output_bytes: limits.max_agent_answer_bytes }
     }
 }
 
-impl AgentTool for Bash {
+impl AgentTool for BashTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "bash",
@@ -73,25 +73,25 @@ impl AgentTool for Bash {
                 "command": {"type": "string", "minLength": 1, "description": "a text for the shell"},
                 "timeout": TIMEOUT
             }, "required": ["command"], "additionalProperties": false}"#
-                .replace("TIMEOUT", &self.times.schema()),
+                .replace("TIMEOUT", &self.timeouts.schema()),
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
-        let (options, limit) = (self.options.clone(), limit(&call, self.times));
-        let output = Output::new(self.max_output_bytes);
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
+        let (options, limit) = (self.options.clone(), call_timeout(&call, self.timeouts));
+        let output = CapturedOutput::new(self.max_output_bytes);
         Box::pin(async move {
             match run(&options, &call, limit, output).await {
                 Ok(answer) => answer,
-                Err(error) => Answer::error(format!("the command cannot be run: {error}")),
+                Err(error) => ToolAnswer::error(format!("the command cannot be run: {error}")),
             }
         })
     }
 }
 
-async fn run(options: &BashOptions, call: &AgentCall, limit: Duration, mut output: Output) -> std::io::Result<Answer> {
-    if let Err(problem) = Folder::open(&call.folder, &call.protected) {
-        return Ok(Answer::error(problem));
+async fn run(options: &BashOptions, call: &AgentCall, limit: Duration, mut output: CapturedOutput) -> std::io::Result<ToolAnswer> {
+    if let Err(problem) = WorkFolder::open(&call.folder, &call.protected) {
+        return Ok(ToolAnswer::error(problem));
     }
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new(shell(&options.env));
@@ -99,23 +99,23 @@ async fn run(options: &BashOptions, call: &AgentCall, limit: Duration, mut outpu
     command.env_clear().envs(options.env.iter().cloned()).current_dir(&call.folder);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     // With it goes this process's own end of the pipe.
-    let mut group = ProcessGroup::start_as_it_is(command)?;
+    let mut group = ProcessGroup::spawn(command)?;
     let watching = watch(&mut group, Receiver::from_owned_fd(reader.into())?, &mut output);
     let ended = tokio::time::timeout(limit, watching).await;
     group.kill();
-    let said = output.text();
+    let text = output.text();
     Ok(match ended {
-        Ok(status) => ended_with(status?, said),
+        Ok(status) => answer_from_status(status?, text),
         Err(_) => {
             let note = format!("killed: it did not end within {} seconds", limit.as_secs_f64());
-            Answer::error(with_note(said, &note))
+            ToolAnswer::error(with_note(text, &note))
         }
     })
 }
 
-fn limit(call: &AgentCall, times: Times) -> Duration {
+fn call_timeout(call: &AgentCall, timeouts: ToolTimeouts) -> Duration {
     let seconds = call.arguments().get("timeout").and_then(windlass_value::Value::as_f64);
-    let seconds = seconds.unwrap_or(times.default).min(times.max).max(0.001);
+    let seconds = seconds.unwrap_or(timeouts.default).min(timeouts.max).max(0.001);
     let own = Duration::from_secs_f64(seconds);
     call.call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
 }
@@ -123,15 +123,15 @@ fn limit(call: &AgentCall, times: Times) -> Duration {
 /// `bash` where there is one.
 fn shell(env: &[(String, String)]) -> &'static str {
     let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.as_str());
-    let there = std::env::split_paths(path).any(|folder| folder.join("bash").is_file());
-    if there { "bash" } else { "sh" }
+    let has_bash = std::env::split_paths(path).any(|folder| folder.join("bash").is_file());
+    if has_bash { "bash" } else { "sh" }
 }
 
 /// Reads what it writes and waits for its end. What it leaves running in its group is killed.
 async fn watch(
     group: &mut ProcessGroup,
     reader: impl AsyncRead + Unpin,
-    output: &mut Output,
+    output: &mut CapturedOutput,
 ) -> std::io::Result<ExitStatus> {
     let reading = output.read(reader);
     tokio::pin!(reading);
@@ -139,50 +139,50 @@ async fn watch(
         status = group.child.wait() => status?,
         () = &mut reading => {
             let status = group.child.wait().await?;
-            group.is_over();
+            group.mark_ended();
             return Ok(status);
         }
     };
-    if tokio::time::timeout(LEFT_OVER, &mut reading).await.is_ok() {
-        group.is_over();
+    if tokio::time::timeout(OUTPUT_GRACE, &mut reading).await.is_ok() {
+        group.mark_ended();
         return Ok(status);
     }
     group.kill();
     // Only what has left the group on purpose can still hold the output.
-    let _ = tokio::time::timeout(LEFT_OVER, &mut reading).await;
+    let _ = tokio::time::timeout(OUTPUT_GRACE, &mut reading).await;
     Ok(status)
 }
 
-fn ended_with(status: ExitStatus, said: String) -> Answer {
+fn answer_from_status(status: ExitStatus, text: String) -> ToolAnswer {
     if status.success() {
-        return Answer::good(if said.is_empty() { "(no output)".to_owned() } else { said });
+        return ToolAnswer::success(if text.is_empty() { "(no output)".to_owned() } else { text });
     }
     let note = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("ended by signal {signal}"),
         (None, None) => "ended, nobody knows how".to_owned(),
     };
-    Answer::error(with_note(said, &note))
+    ToolAnswer::error(with_note(text, &note))
 }
 
-fn with_note(mut said: String, note: &str) -> String {
-    if !said.is_empty() && !said.ends_with('\n') {
-        said.push('\n');
+fn with_note(mut text: String, note: &str) -> String {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
     }
-    format!("{said}[{note}]")
+    format!("{text}[{note}]")
 }
 
 /// The beginning and the end of what was written; what came between is counted.
-struct Output {
+struct CapturedOutput {
     max_bytes: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    left_out: u64,
+    omitted_bytes: u64,
 }
 
-impl Output {
-    fn new(max_bytes: usize) -> Output {
-        Output { max_bytes: bytes_max: max_bytes, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+impl CapturedOutput {
+    fn new(max_bytes: usize) -> CapturedOutput {
+        CapturedOutput { max_bytes: bytes_max: max_bytes, head: Vec::new(), tail: VecDeque::new(), omitted_bytes: 0 }
     }
 
     async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
@@ -199,17 +199,17 @@ impl Output {
         self.tail.extend(tail);
         let surplus = self.tail.len().saturating_sub(self.max_bytes / 2);
         self.tail.drain(..surplus);
-        self.left_out += surplus as u64;
+        self.omitted_bytes += surplus as u64;
     }
 
     fn text(mut self) -> String {
         let tail = self.tail.make_contiguous();
-        if self.left_out == 0 {
+        if self.omitted_bytes == 0 {
             self.head.extend_from_slice(tail);
             return String::from_utf8_lossy(&self.head).into_owned();
         }
         let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(tail));
-        format!("{head}\n[… {} bytes left out …]\n{tail}", self.left_out)
+        format!("{head}\n[… {} bytes left out …]\n{tail}", self.omitted_bytes)
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_handed_on() {
+    fn secret_variables_are_not_passed_to_programs() {
         let all = [("PATH", "/bin"), ("X_API_KEY", "y"), ("A", "b"), ("U", "http://a:b@c/")];
         let options = BashOptions::with_environment(all.map(|(a, b)| (a.to_owned(), b.to_owned())));
         let names: Vec<&str> = options.env.iter().map(|(name, _)| name.as_str()).collect();
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn long_output_keeps_both_ends() {
-        let mut output = Output::new(10_000);
+        let mut output = CapturedOutput::new(10_000);
         for _ in 0..30 {
             output.add(&[b'x'; 1000]);
         }

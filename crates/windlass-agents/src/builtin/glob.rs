@@ -7,26 +7,26 @@ use globset::{GlobBuilder, GlobMatcher};
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{note, on_files, spec};
-use crate::files::{Folder, Problem, Tree, Wanted};
-use crate::text::{shortened, visible};
-use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+use crate::builtin::{incomplete_note, with_work_folder, spec};
+use crate::files::{WorkFolder, FileToolProblem, FileTree, AccessMode};
+use crate::text::{truncate_chars, escape_invisible};
+use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 const MAX_PATTERN_BYTES: usize = 1000;
 
 /// Finds files of the work folder by their names.
-pub(crate) struct Glob {
+pub(crate) struct GlobTool {
     max_paths: usize,
     max_entries: usize,
 }
 
-impl Glob {
-    pub(crate) fn new(limits: &ProcessLimits) -> Glob {
-        Glob { max_paths: limits.max_agent_search_results, max_entries: limits.max_agent_search_entries }
+impl GlobTool {
+    pub(crate) fn new(limits: &ProcessLimits) -> GlobTool {
+        GlobTool { max_paths: limits.max_agent_search_results, max_entries: limits.max_agent_search_entries }
     }
 }
 
-impl AgentTool for Glob {
+impl AgentTool for GlobTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "glob",
@@ -39,39 +39,39 @@ impl AgentTool for Glob {
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
-        let Glob { max_paths: paths_max, max_entries: entries_max } = *self;
-        on_files(call, move |call, folder| glob(call, folder, paths_max, entries_max))
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
+        let GlobTool { max_paths: paths_max, max_entries: entries_max } = *self;
+        with_work_folder(call, move |call, folder| glob(call, folder, paths_max, entries_max))
     }
 }
 
-fn glob(call: &AgentCall, folder: &Folder, max_paths: usize, max_entries: usize) -> Result<String, Problem> {
+fn glob(call: &AgentCall, folder: &WorkFolder, max_paths: usize, max_entries: usize) -> Result<String, FileToolProblem> {
     let pattern = call.text("pattern").unwrap_or_default();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let matcher = matcher(pattern)?;
-    let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
+    let start = folder.find(call.text("path").unwrap_or("."), AccessMode::Read)?;
     let cancelled = call.call.cancelled.clone();
-    let hidden = names_hidden(pattern);
-    let tree = Tree { guard: folder.guard(), hidden, max_entries: entries_max: max_entries, stop: &|| cancelled.is_cancelled() };
+    let hidden = matches_hidden_names(pattern);
+    let tree = FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries: entries_max: max_entries, stop: &|| cancelled.is_cancelled() };
     let mut paths = Vec::new();
-    let found = tree.walk(&place, |entry| {
-        if matcher.is_match(entry.below) {
+    let found = tree.walk(&start, |entry| {
+        if matcher.is_match(entry.relative) {
             if paths.len() == max_paths {
                 return ControlFlow::Break(());
             }
-            paths.push(visible(entry.path));
+            paths.push(escape_invisible(entry.path));
         }
         ControlFlow::Continue(())
     })?;
     if paths.is_empty() {
-        paths.push(format!("no file fits `{}`", shortened(&visible(pattern), 200)));
+        paths.push(format!("no file fits `{}`", truncate_chars(&escape_invisible(pattern), 200)));
     }
-    paths.extend(note(found, max_paths));
+    paths.extend(incomplete_note(found, max_paths));
     Ok(paths.join("\n"))
 }
 
-pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, Problem> {
-    let problem = |why: &str| format!("`{}` is no pattern for names: {why}", shortened(&visible(pattern), 200));
+pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, FileToolProblem> {
+    let problem = |why: &str| format!("`{}` is no pattern for names: {why}", truncate_chars(&escape_invisible(pattern), 200));
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(problem("it is too long"));
     }
@@ -80,6 +80,6 @@ pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, Problem> {
 }
 
 /// Whether a pattern asks for names that begin with a dot.
-pub(super) fn names_hidden(pattern: &str) -> bool {
+pub(super) fn matches_hidden_names(pattern: &str) -> bool {
     pattern.split(['/', '{', ',']).any(|part| part.starts_with('.') && part != "." && part != "..")
 }

@@ -8,30 +8,30 @@ use regex::{Regex, RegexBuilder};
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::glob::{matcher, names_hidden};
-use crate::builtin::{amount, is_binary, note, on_files, spec};
-use crate::files::{Entry, Folder, Problem, Tree, Wanted};
-use crate::text::{shortened, visible};
-use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+use crate::builtin::glob::{matcher, matches_hidden_names};
+use crate::builtin::{format_bytes, is_binary, incomplete_note, with_work_folder, spec};
+use crate::files::{TreeEntry, WorkFolder, FileToolProblem, FileTree, AccessMode};
+use crate::text::{truncate_chars, escape_invisible};
+use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// For calls that do not say how many lines they want.
-const LINES_USUAL: usize = 200;
+const DEFAULT_LINES: usize = 200;
 const MAX_LINE_CHARS: usize = 500;
 const MAX_PATTERN_BYTES: usize = 4096;
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Searches the files of the work folder.
 #[derive(Clone, Copy)]
-pub(crate) struct Grep {
+pub(crate) struct GrepTool {
     max_lines: usize,
     /// What is larger is no text that somebody wrote.
     max_file_bytes: u64,
     max_entries: usize,
 }
 
-impl Grep {
-    pub(crate) fn new(limits: &ProcessLimits) -> Grep {
-        Grep {
+impl GrepTool {
+    pub(crate) fn new(limits: &ProcessLimits) -> GrepTool {
+        GrepTool {
             max_lines: limits.max_agent_search_results,
             max_file_bytes: limits.max_agent_search_file_bytes,
             max_entries: limits.max_agent_search_entries,
@@ -39,14 +39,14 @@ impl Grep {
     }
 }
 
-impl AgentTool for Grep {
+impl AgentTool for GrepTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "grep",
             &format!(
                 "Finds lines in the files of the work folder by a regular expression (no look-around, no back-references). \
                  Gives `path:line:text`. Binary files, files over {} and hidden ones are left out.",
-                amount(usize::try_from(self.max_file_bytes).unwrap_or(usize::MAX))
+                format_bytes(usize::try_from(self.max_file_bytes).unwrap_or(usize::MAX))
             ),
             &r#"{"type": "object", "properties": {
                 "pattern": {"type": "string", "minLength": 1, "description": "the regular expression"},
@@ -56,41 +56,41 @@ impl AgentTool for Grep {
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX, "description": "how many lines at most; USUAL if not given"}
             }, "required": ["pattern"], "additionalProperties": false}"#
                 .replace("MAX", &self.max_lines.to_string())
-                .replace("USUAL", &self.max_lines.min(LINES_USUAL).to_string()),
+                .replace("USUAL", &self.max_lines.min(DEFAULT_LINES).to_string()),
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
         let grep = *self;
-        on_files(call, move |call, folder| grep.search(call, folder))
+        with_work_folder(call, move |call, folder| grep.search(call, folder))
     }
 }
 
-impl Grep {
-    fn search(self, call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+impl GrepTool {
+    fn search(self, call: &AgentCall, folder: &WorkFolder) -> Result<String, FileToolProblem> {
         let regex = regex(call)?;
-        let names = call.text("glob").map(Names::new).transpose()?;
-        let wanted = call.number("limit").and_then(|limit| usize::try_from(limit).ok());
-        let limit = wanted.unwrap_or(LINES_USUAL).min(self.max_lines);
-        let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
+        let names = call.text("glob").map(NameFilter::new).transpose()?;
+        let requested = call.number("limit").and_then(|limit| usize::try_from(limit).ok());
+        let limit = requested.unwrap_or(DEFAULT_LINES).min(self.max_lines);
+        let start = folder.find(call.text("path").unwrap_or("."), AccessMode::Read)?;
         let cancelled = call.call.cancelled.clone();
-        let hidden = call.text("glob").is_some_and(names_hidden);
+        let hidden = call.text("glob").is_some_and(matches_hidden_names);
         let stop = || cancelled.is_cancelled();
-        let tree = Tree { guard: folder.guard(), hidden, max_entries: self.max_entries, stop: &stop };
+        let tree = FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries: self.max_entries, stop: &stop };
         let mut lines = Vec::new();
-        let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
-            true => search(entry, &regex, (limit, self.max_file_bytes), &mut lines, &stop),
+        let found = tree.walk(&start, |entry| match names.as_ref().is_none_or(|names| names.matches(entry)) {
+            true => search_file(entry, &regex, (limit, self.max_file_bytes), &mut lines, &stop),
             false => ControlFlow::Continue(()),
         })?;
         if lines.is_empty() {
-            lines.push(format!("no line fits `{}`", shortened(&visible(regex.as_str()), 200)));
+            lines.push(format!("no line fits `{}`", truncate_chars(&escape_invisible(regex.as_str()), 200)));
         }
-        lines.extend(note(found, limit));
+        lines.extend(incomplete_note(found, limit));
         Ok(lines.join("\n"))
     }
 }
 
-fn regex(call: &AgentCall) -> Result<Regex, Problem> {
+fn regex(call: &AgentCall) -> Result<Regex, FileToolProblem> {
     let pattern = call.text("pattern").unwrap_or_default();
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("the pattern has {} bytes; at most {MAX_PATTERN_BYTES} are allowed", pattern.len()));
@@ -101,24 +101,24 @@ fn regex(call: &AgentCall) -> Result<Regex, Problem> {
 }
 
 /// Which files are searched: by the name alone, or by the path if the pattern has one.
-struct Names {
+struct NameFilter {
     matcher: GlobMatcher,
     by_path: bool,
 }
 
-impl Names {
-    fn new(pattern: &str) -> Result<Names, Problem> {
-        Ok(Names { matcher: matcher(pattern)?, by_path: pattern.contains('/') })
+impl NameFilter {
+    fn new(pattern: &str) -> Result<NameFilter, FileToolProblem> {
+        Ok(NameFilter { matcher: matcher(pattern)?, by_path: pattern.contains('/') })
     }
 
-    fn fit(&self, entry: &Entry<'_>) -> bool {
-        self.matcher.is_match(if self.by_path { entry.below } else { entry.name })
+    fn matches(&self, entry: &TreeEntry<'_>) -> bool {
+        self.matcher.is_match(if self.by_path { entry.relative } else { entry.name })
     }
 }
 
 /// A line that cannot be read ends the file, not the search.
-fn search(
-    entry: &Entry<'_>,
+fn search_file(
+    entry: &TreeEntry<'_>,
     regex: &Regex,
     (limit, max_file_bytes): (usize, u64),
     lines: &mut Vec<String>,
@@ -142,7 +142,7 @@ fn search(
             if lines.len() == limit {
                 return ControlFlow::Break(());
             }
-            lines.push(format!("{}:{number}:{}", visible(entry.path), shortened(line, MAX_LINE_CHARS)));
+            lines.push(format!("{}:{number}:{}", escape_invisible(entry.path), truncate_chars(line, MAX_LINE_CHARS)));
         }
         if number.is_multiple_of(4096) && stop() {
             return ControlFlow::Break(());

@@ -7,27 +7,27 @@ use windlass_value::{Map, Value, to_json};
 
 use crate::ToolSpec;
 use crate::address::Address;
-use crate::builtin::{Times, spec};
-use crate::text::{head_and_tail, visible};
-use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
+use crate::builtin::{ToolTimeouts, spec};
+use crate::text::{head_and_tail, escape_invisible};
+use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 
 /// What a model may want to know of a reply.
-const HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
+const SHOWN_HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
 
 /// Sends requests. Whether private addresses can be reached is the client's rule.
-pub(crate) struct Http {
+pub(crate) struct AgentHttpTool {
     http: HttpTool,
-    times: Times,
+    timeouts: ToolTimeouts,
     max_text_bytes: usize,
 }
 
-impl Http {
-    pub(crate) fn new(http: HttpTool, limits: &ProcessLimits) -> Http {
-        Http { http, times: Times::of(limits), max_text_bytes: limits.max_agent_answer_bytes }
+impl AgentHttpTool {
+    pub(crate) fn new(http: HttpTool, limits: &ProcessLimits) -> AgentHttpTool {
+        AgentHttpTool { http, timeouts: ToolTimeouts::from_limits(limits), max_text_bytes: limits.max_agent_answer_bytes }
     }
 }
 
-impl AgentTool for Http {
+impl AgentTool for AgentHttpTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "http",
@@ -40,22 +40,22 @@ impl AgentTool for Http {
                 "body": {"description": "text as it is, anything else as JSON"},
                 "timeout": TIMEOUT
             }, "required": ["url"], "additionalProperties": false}"#
-                .replace("TIMEOUT", &self.times.schema()),
+                .replace("TIMEOUT", &self.timeouts.schema()),
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
-        let (http, times, max_bytes) = (self.http.clone(), self.times, self.max_text_bytes);
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
+        let (http, timeouts, max_bytes) = (self.http.clone(), self.timeouts, self.max_text_bytes);
         Box::pin(async move {
             // What was asked for must be what is sent.
-            if let Err(problem) = Address::of(call.text("url").unwrap_or_default()) {
-                return Answer::error(problem);
+            if let Err(problem) = Address::parse(call.text("url").unwrap_or_default()) {
+                return ToolAnswer::error(problem);
             }
             let given = call.call.input.as_map().cloned().unwrap_or_default();
             let mut input: Map =
                 given.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
             if !input.contains_key("timeout") {
-                input.insert("timeout", times.default.to_string());
+                input.insert("timeout", timeouts.default.to_string());
             }
             // Where it leads is for whoever gives leave, as any address.
             input.insert("redirect", "manual");
@@ -67,14 +67,14 @@ impl AgentTool for Http {
     }
 }
 
-fn answer(reply: &Value, error: Option<String>, max_bytes: usize) -> Answer {
+fn answer(reply: &Value, error: Option<String>, max_bytes: usize) -> ToolAnswer {
     let Some(status) = reply.get("statusCode").and_then(Value::as_int) else {
-        return Answer::error(error.unwrap_or_else(|| "there was no reply".to_owned()));
+        return ToolAnswer::error(error.unwrap_or_else(|| "there was no reply".to_owned()));
     };
     let mut text = format!("HTTP {status}\n");
-    for name in HEADERS {
+    for name in SHOWN_HEADERS {
         if let Some(value) = reply.get("headers").and_then(|headers| headers.get(name)).and_then(Value::as_str) {
-            text.push_str(&format!("{name}: {}\n", visible(value)));
+            text.push_str(&format!("{name}: {}\n", escape_invisible(value)));
         }
     }
     text.push('\n');
@@ -86,5 +86,5 @@ fn answer(reply: &Value, error: Option<String>, max_bytes: usize) -> Answer {
             None => head_and_tail(&to_json(body), max_bytes),
         },
     });
-    Answer { content: text, error: error.is_some() }
+    ToolAnswer { content: text, error: error.is_some() }
 }

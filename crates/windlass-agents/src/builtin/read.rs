@@ -5,26 +5,26 @@ use std::io::{BufRead, BufReader};
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{amount, is_binary, on_files, spec};
-use crate::files::{Folder, Problem, Wanted};
-use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+use crate::builtin::{format_bytes, is_binary, with_work_folder, spec};
+use crate::files::{WorkFolder, FileToolProblem, AccessMode};
+use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// Reads a file of the work folder.
-pub(crate) struct Read {
+pub(crate) struct ReadTool {
     max_bytes: usize,
 }
 
-impl Read {
-    pub(crate) fn new(limits: &ProcessLimits) -> Read {
-        Read { max_bytes: limits.max_agent_answer_bytes }
+impl ReadTool {
+    pub(crate) fn new(limits: &ProcessLimits) -> ReadTool {
+        ReadTool { max_bytes: limits.max_agent_answer_bytes }
     }
 }
 
-impl AgentTool for Read {
+impl AgentTool for ReadTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "read",
-            &format!("Reads a text file of the work folder, at most {} at a time.", amount(self.max_bytes)),
+            &format!("Reads a text file of the work folder, at most {} at a time.", format_bytes(self.max_bytes)),
             r#"{"type": "object", "properties": {
                 "path": {"type": "string", "description": "the file, from the work folder on"},
                 "offset": {"type": "integer", "minimum": 1, "description": "the first line to read; 1 if not given"},
@@ -33,19 +33,19 @@ impl AgentTool for Read {
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
         let max_bytes = self.max_bytes;
-        on_files(call, move |call, folder| read(call, folder, max_bytes))
+        with_work_folder(call, move |call, folder| read(call, folder, max_bytes))
     }
 }
 
-fn read(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, Problem> {
-    let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Read)?;
-    let (file, size) = place.open()?;
-    let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", place.shown);
+fn read(call: &AgentCall, folder: &WorkFolder, max_bytes: usize) -> Result<String, FileToolProblem> {
+    let file_path = folder.find(call.text("path").unwrap_or_default(), AccessMode::Read)?;
+    let (file, size) = file_path.open()?;
+    let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", file_path.display);
     let mut reader = BufReader::new(file);
     if is_binary(reader.fill_buf().map_err(cannot)?) {
-        return Err(format!("`{}` is a binary file of {size} bytes, which cannot be read as text", place.shown));
+        return Err(format!("`{}` is a binary file of {size} bytes, which cannot be read as text", file_path.display));
     }
     let first = call.number("offset").unwrap_or(1).max(1);
     let limit = call.number("limit").unwrap_or(u64::MAX);
@@ -63,20 +63,20 @@ fn read(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, P
         if line < first {
             continue;
         }
-        if read.cut {
+        if read.is_cut {
             // A whole line more does not fit, unless it is the only one.
             if text.is_empty() {
                 text = read.bytes;
-                last = Some(format!("… line {line} is longer than {}: its rest is left out", amount(max_bytes)));
+                last = Some(format!("… line {line} is longer than {}: its rest is left out", format_bytes(max_bytes)));
             } else {
-                last = Some(format!("… cut after {}: go on with offset {line}", amount(max_bytes)));
+                last = Some(format!("… cut after {}: go on with offset {line}", format_bytes(max_bytes)));
             }
             break;
         }
         text.extend_from_slice(&read.bytes);
     }
     if line < first && first > 1 {
-        return Err(format!("`{}` has only {line} lines", place.shown));
+        return Err(format!("`{}` has only {line} lines", file_path.display));
     }
     let mut text = String::from_utf8_lossy(&text).into_owned();
     if let Some(last) = last {
@@ -86,14 +86,14 @@ fn read(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, P
     Ok(if text.is_empty() { "(the file is empty)".to_owned() } else { text })
 }
 
-struct Line {
+struct TruncatedLine {
     bytes: Vec<u8>,
-    cut: bool,
+    is_cut: bool,
 }
 
 /// One line, of which only so much is kept.
-fn next_line(reader: &mut impl BufRead, room: usize) -> std::io::Result<Option<Line>> {
-    let mut line = Line { bytes: Vec::new(), cut: false };
+fn next_line(reader: &mut impl BufRead, room: usize) -> std::io::Result<Option<TruncatedLine>> {
+    let mut line = TruncatedLine { bytes: Vec::new(), is_cut: false };
     let mut any = false;
     loop {
         let buffer = reader.fill_buf()?;
@@ -105,7 +105,7 @@ fn next_line(reader: &mut impl BufRead, room: usize) -> std::io::Result<Option<L
         let part = &buffer[..end.unwrap_or(buffer.len())];
         let kept = part.len().min(room - line.bytes.len());
         line.bytes.extend_from_slice(&part[..kept]);
-        line.cut |= kept < part.len();
+        line.is_cut |= kept < part.len();
         let used = part.len();
         reader.consume(used);
         if end.is_some() {

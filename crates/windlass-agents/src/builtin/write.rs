@@ -3,22 +3,22 @@
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{on_files, spec};
-use crate::files::{Folder, Problem, Wanted};
-use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+use crate::builtin::{with_work_folder, spec};
+use crate::files::{WorkFolder, FileToolProblem, AccessMode};
+use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// Writes a file of the work folder.
-pub(crate) struct Write {
+pub(crate) struct WriteTool {
     max_bytes: usize,
 }
 
-impl Write {
-    pub(crate) fn new(limits: &ProcessLimits) -> Write {
-        Write { max_bytes: limits.max_agent_write_bytes }
+impl WriteTool {
+    pub(crate) fn new(limits: &ProcessLimits) -> WriteTool {
+        WriteTool { max_bytes: limits.max_agent_write_bytes }
     }
 }
 
-impl AgentTool for Write {
+impl AgentTool for WriteTool {
     fn spec(&self) -> ToolSpec {
         spec(
             "write",
@@ -30,20 +30,20 @@ impl AgentTool for Write {
         )
     }
 
-    fn call(&self, call: AgentCall) -> AnswerFuture {
+    fn call(&self, call: AgentCall) -> ToolAnswerFuture {
         let max_bytes = self.max_bytes;
-        on_files(call, move |call, folder| write(call, folder, max_bytes))
+        with_work_folder(call, move |call, folder| write(call, folder, max_bytes))
     }
 }
 
-fn write(call: &AgentCall, folder: &Folder, max_bytes: usize) -> Result<String, Problem> {
+fn write(call: &AgentCall, folder: &WorkFolder, max_bytes: usize) -> Result<String, FileToolProblem> {
     let content = call.text("content").unwrap_or_default();
     if content.len() > max_bytes {
         let rule = "`limits.max_agent_write_bytes` in windlass.toml";
         return Err(format!("the content has {} bytes; at most {max_bytes} can be written ({rule})", content.len()));
     }
-    let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Write)?;
-    place.replace(content.as_bytes())?;
-    let was = if place.kind.is_some() { "" } else { ", a new file" };
-    Ok(format!("wrote {} bytes to `{}`{was}", content.len(), place.shown))
+    let file_path = folder.find(call.text("path").unwrap_or_default(), AccessMode::Write)?;
+    file_path.replace(content.as_bytes())?;
+    let was = if file_path.kind.is_some() { "" } else { ", a new file" };
+    Ok(format!("wrote {} bytes to `{}`{was}", content.len(), file_path.display))
 }

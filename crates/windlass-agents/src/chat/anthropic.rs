@@ -3,10 +3,10 @@
 use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
-use super::answer::{Answer, Call, Stop, Usage, past_arguments};
+use super::reply::{ModelReply, ToolUse, StopReason, ModelUsage, past_arguments};
 use super::openai::ReplyDelta;
-use super::question::{Message, Part, Question};
-use super::service::Chosen;
+use super::request::{ChatMessage, MessagePart, ChatRequest};
+use super::service::ModelEndpoint;
 
 /// The service must be told how long an answer may be; all its newer models can do this.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
@@ -14,26 +14,26 @@ const DEFAULT_MAX_TOKENS: u64 = 16_384;
 const OLDER_MAX_TOKENS: [(&str, u64); 4] =
     [("claude-3-5", 8_192), ("claude-3-7", DEFAULT_MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
 
-pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec]) -> Value {
+pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
     let usual = || {
         let older = OLDER_MAX_TOKENS.iter().find(|(start, _)| chosen.model.starts_with(start));
         older.map_or(DEFAULT_MAX_TOKENS, |(_, max)| *max)
     };
-    let max_tokens = question.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
+    let max_tokens = request.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
     body.insert("max_tokens", i64::try_from(max_tokens).unwrap_or(i64::MAX));
-    if let Some(system) = question.system {
+    if let Some(system) = request.system {
         body.insert("system", system);
     }
-    body.insert("messages", messages(question));
+    body.insert("messages", messages(request));
     if !tools.is_empty() {
         body.insert("tools", Value::list(tools.iter().map(tool).collect()));
     }
-    if let Some(name) = question.require {
+    if let Some(name) = request.require {
         body.insert("tool_choice", Value::object([("type", "tool"), ("name", name)]));
     }
-    for (name, value) in [("temperature", question.temperature), ("top_p", question.top_p)] {
+    for (name, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
         if let Some(value) = value {
             body.insert(name, value.clone());
         }
@@ -45,13 +45,13 @@ pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec])
 }
 
 /// Results of tools are the user's here, and nobody speaks twice in a row.
-fn messages(question: &Question<'_>) -> Value {
-    let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(question.messages.len());
-    for one in &question.messages {
+fn messages(request: &ChatRequest<'_>) -> Value {
+    let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(request.messages.len());
+    for one in &request.messages {
         let (role, blocks) = match one {
-            Message::User(parts) => ("user", parts.iter().filter_map(part).collect()),
-            Message::Assistant { content, calls } => ("assistant", assistant(content, calls)),
-            Message::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
+            ChatMessage::User(parts) => ("user", parts.iter().filter_map(part).collect()),
+            ChatMessage::Assistant { content, calls } => ("assistant", assistant(content, calls)),
+            ChatMessage::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
         };
         // Who said nothing has not spoken.
         if role == "assistant" && blocks.is_empty() {
@@ -76,14 +76,14 @@ fn text(text: &str) -> Value {
     Value::object([("type", "text"), ("text", text)])
 }
 
-fn part(part: &Part<'_>) -> Option<Value> {
+fn part(part: &MessagePart<'_>) -> Option<Value> {
     let source = |media: &str, data: &str| Value::object([("type", "base64"), ("media_type", media), ("data", data)]);
     match part {
-        Part::Text(words) => (!words.trim().is_empty()).then(|| text(words)),
-        Part::Image { media, data } => {
+        MessagePart::Text(text_part) => (!text_part.trim().is_empty()).then(|| text(text_part)),
+        MessagePart::Image { media, data } => {
             Some(Value::object([("type", Value::from("image")), ("source", source(media, data))]))
         }
-        Part::File { media, data, name } => Some(Value::object([
+        MessagePart::File { media, data, name } => Some(Value::object([
             ("type", Value::from("document")),
             ("source", source(media, data)),
             ("title", Value::from(*name)),
@@ -91,9 +91,9 @@ fn part(part: &Part<'_>) -> Option<Value> {
     }
 }
 
-fn assistant(content: &str, calls: &[super::question::PastCall<'_>]) -> Vec<Value> {
+fn assistant(content: &str, calls: &[super::request::PastCall<'_>]) -> Vec<Value> {
     // Blanks at the end of what was said are refused, too.
-    let said = Some(content.trim_end()).filter(|said| !said.is_empty()).map(text);
+    let spoken_text = Some(content.trim_end()).filter(|text| !text.is_empty()).map(text);
     let calls = calls.iter().map(|call| {
         Value::object([
             ("type", Value::from("tool_use")),
@@ -102,10 +102,10 @@ fn assistant(content: &str, calls: &[super::question::PastCall<'_>]) -> Vec<Valu
             ("input", past_arguments(call.arguments)),
         ])
     });
-    said.into_iter().chain(calls).collect()
+    spoken_text.into_iter().chain(calls).collect()
 }
 
-fn result(result: &super::question::PastResult<'_>) -> Value {
+fn result(result: &super::request::PastResult<'_>) -> Value {
     let mut map = Map::new();
     map.insert("type", "tool_result");
     map.insert("tool_use_id", result.id);
@@ -127,9 +127,9 @@ fn tool(spec: &ToolSpec) -> Value {
 }
 
 /// An answer in one piece, or what is missing in it.
-pub(super) fn whole(body: &Value) -> Result<Answer, String> {
+pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     let blocks = body.get("content").and_then(Value::as_list).ok_or("sent a reply without `content`")?;
-    let mut assembly = Assembly::default();
+    let mut assembly = AnthropicAssembly::default();
     assembly.head(body);
     for (index, block) in blocks.iter().enumerate() {
         assembly.block(i64::try_from(index).ok(), block);
@@ -141,29 +141,29 @@ pub(super) fn whole(body: &Value) -> Result<Answer, String> {
 
 /// An answer that is put together from the events of a stream.
 #[derive(Default)]
-pub(super) struct Assembly {
+pub(super) struct AnthropicAssembly {
     content: String,
-    calls: Vec<(Option<i64>, Call)>,
-    stop: Option<Stop>,
+    calls: Vec<(Option<i64>, ToolUse)>,
+    stop: Option<StopReason>,
     model: Option<String>,
-    usage: Parts,
+    usage: UsageCounts,
     is_done: bool,
 }
 
 /// As the service counts: the cache beside the input.
 #[derive(Default)]
-struct Parts {
+struct UsageCounts {
     input: u64,
     output: u64,
     cache_read: u64,
     cache_write: u64,
 }
 
-impl Assembly {
-    pub(super) fn usage(&self) -> Usage {
-        let Parts { input, output, cache_read, cache_write } = self.usage;
+impl AnthropicAssembly {
+    pub(super) fn usage(&self) -> ModelUsage {
+        let UsageCounts { input, output, cache_read, cache_write } = self.usage;
         let input = input.saturating_add(cache_read).saturating_add(cache_write);
-        Usage { input, output, total: input.saturating_add(output), cache_read, cache_write, ..Usage::default() }
+        ModelUsage { input, output, total: input.saturating_add(output), cache_read, cache_write, ..ModelUsage::default() }
     }
 
     pub(super) fn event(&mut self, event: &Value) -> ReplyDelta {
@@ -197,9 +197,9 @@ impl Assembly {
     /// Each number is the latest, not one more.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
-        let set = |place: &mut u64, name: &str| {
-            if let Some(count) = Usage::count(usage, &[name]) {
-                *place = count;
+        let set = |target: &mut u64, name: &str| {
+            if let Some(count) = ModelUsage::count(usage, &[name]) {
+                *target = count;
             }
         };
         set(&mut self.usage.input, "input_tokens");
@@ -219,7 +219,7 @@ impl Assembly {
                 // In a stream they follow piece by piece.
                 let input = block.get("input").filter(|input| !input.as_map().is_some_and(Map::is_empty));
                 let arguments = input.map(to_json).unwrap_or_default();
-                let call = Call { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
+                let call = ToolUse { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
                 self.calls.push((index, call));
                 ReplyDelta::default()
             }
@@ -248,21 +248,21 @@ impl Assembly {
     fn stop(&mut self, reason: Option<&Value>) {
         if let Some(reason) = reason.and_then(Value::as_str) {
             self.stop = Some(match reason {
-                "tool_use" => Stop::Tools,
-                "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-                "refusal" => Stop::Refused,
-                _ => Stop::End,
+                "tool_use" => StopReason::Tools,
+                "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+                "refusal" => StopReason::Refused,
+                _ => StopReason::End,
             });
         }
     }
 
     /// None if the answer has not come to its end.
-    pub(super) fn finish(self) -> Option<Answer> {
+    pub(super) fn finish(self) -> Option<ModelReply> {
         if self.stop.is_none() && !self.is_done {
             return None;
         }
         let usage = self.usage();
         let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(Answer { content: self.content, calls, stop: self.stop, model: self.model, usage })
+        Some(ModelReply { content: self.content, calls, stop: self.stop, model: self.model, usage })
     }
 }

@@ -8,13 +8,13 @@ use windlass_value::Value;
 use windlass_tools::Redactor;
 
 /// At most one event in this time.
-const EVERY: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) type Publisher<'a> = &'a (dyn Fn(Value) + Sync);
+pub(super) type DeltaPublisher<'a> = &'a (dyn Fn(Value) + Sync);
 
-pub(super) struct Deltas<'a> {
+pub(super) struct DeltaBuffer<'a> {
     /// None: nobody wants to hear it.
-    publish: Option<Publisher<'a>>,
+    publish: Option<DeltaPublisher<'a>>,
     redaction: &'a Redactor,
     pending: String,
     is_reasoning: bool,
@@ -22,9 +22,9 @@ pub(super) struct Deltas<'a> {
     due: Option<Instant>,
 }
 
-impl<'a> Deltas<'a> {
-    pub(super) fn new(publish: Option<Publisher<'a>>, redaction: &'a Redactor) -> Deltas<'a> {
-        Deltas { publish, redaction, pending: String::new(), is_reasoning: false, published_at: None, due: None }
+impl<'a> DeltaBuffer<'a> {
+    pub(super) fn new(publish: Option<DeltaPublisher<'a>>, redaction: &'a Redactor) -> DeltaBuffer<'a> {
+        DeltaBuffer { publish, redaction, pending: String::new(), is_reasoning: false, published_at: None, due: None }
     }
 
     pub(super) fn push(&mut self, text: &str, is_reasoning: bool, now: Instant) {
@@ -36,7 +36,7 @@ impl<'a> Deltas<'a> {
             self.is_reasoning = is_reasoning;
         }
         self.pending.push_str(text);
-        self.due.get_or_insert(self.published_at.map_or(now, |published| (published + EVERY).max(now)));
+        self.due.get_or_insert(self.published_at.map_or(now, |published| (published + MIN_INTERVAL).max(now)));
         if self.due.is_some_and(|due| due <= now) {
             self.flush(false, now);
         }
@@ -79,7 +79,7 @@ mod tests {
         let published = Mutex::new(Vec::new());
         let publish = |data: Value| published.lock().unwrap().push(to_json(&data));
         let redaction = Redactor::new(["sk-canary-0123".to_owned()]);
-        let mut deltas = Deltas::new(Some(&publish), &redaction);
+        let mut deltas = DeltaBuffer::new(Some(&publish), &redaction);
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
         deltas.push("a", false, at(0));
@@ -105,7 +105,7 @@ mod tests {
                 r#"{"delta":"hm","reasoning":true}"#
             ]
         );
-        let mut silent = Deltas::new(None, &redaction);
+        let mut silent = DeltaBuffer::new(None, &redaction);
         silent.push("x", false, begin);
         assert_eq!(silent.due(), None);
     }

@@ -9,46 +9,46 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
-use super::answer::{Answer, Usage, text_chars};
-use super::deltas::Deltas;
-use super::price::Price;
-use super::providers::Protocol;
-use super::question::Question;
-use super::service::Chosen;
-use super::sse::{Event, Events, looks_like};
+use super::reply::{ModelReply, ModelUsage, text_chars};
+use super::deltas::DeltaBuffer;
+use super::price::TokenPrice;
+use super::providers::ModelProtocol;
+use super::request::ChatRequest;
+use super::service::ModelEndpoint;
+use super::sse::{SseEvent, SseParser, looks_like_sse};
 use super::{ToolSpec, anthropic, failure, openai};
 use windlass_tools::{ConfiguredRequest, HttpTool, Secret, StreamedReply};
 
 pub(super) struct Exchange<'a> {
     pub(super) http: &'a HttpTool,
     pub(super) call: &'a ToolCall,
-    pub(super) chosen: &'a Chosen,
-    pub(super) question: &'a Question<'a>,
+    pub(super) endpoint: &'a ModelEndpoint,
+    pub(super) request: &'a ChatRequest<'a>,
     pub(super) tools: &'a [ToolSpec],
     pub(super) max_retry_after: Duration,
 }
 
 /// No answer, and what it has cost all the same.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct ModelFailure {
     error: Box<ErrorInfo>,
-    usage: Usage,
+    usage: ModelUsage,
     retry_after_ms: Option<i64>,
 }
 
-impl From<ErrorInfo> for Failed {
-    fn from(error: ErrorInfo) -> Failed {
-        Failed { error: Box::new(error), usage: Usage::default(), retry_after_ms: None }
+impl From<ErrorInfo> for ModelFailure {
+    fn from(error: ErrorInfo) -> ModelFailure {
+        ModelFailure { error: Box::new(error), usage: ModelUsage::default(), retry_after_ms: None }
     }
 }
 
-impl Failed {
-    pub(super) fn outcome(self, price: Option<Price>) -> TaskOutcome {
+impl ModelFailure {
+    pub(super) fn outcome(self, price: Option<TokenPrice>) -> TaskOutcome {
         let mut meta = Map::new();
         if let Some(ms) = self.retry_after_ms {
             meta.insert("retryAfterMs", ms);
         }
-        if self.usage != Usage::default() {
+        if self.usage != ModelUsage::default() {
             meta.insert("usage", self.usage.meta(price));
         }
         let meta = if meta.is_empty() { Value::Null } else { Value::map(meta) };
@@ -57,10 +57,10 @@ impl Failed {
 }
 
 /// How long a stream may stay open after it has said that it is over.
-const END: StdDuration = StdDuration::from_millis(50);
+const END_GRACE: StdDuration = StdDuration::from_millis(50);
 
 /// The task of a plan that asks the model: no part of the step's name.
-const TASK: &str = ".ask";
+const TASK_SUFFIX: &str = ".ask";
 
 impl Exchange<'_> {
     /// Asks, unless `stop` comes first; gives up when the time is over.
@@ -69,36 +69,36 @@ impl Exchange<'_> {
         timeout: Duration,
         publishes_deltas: bool,
         stop: impl Future<Output = ()>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<ModelReply, ModelFailure> {
         let publish = |data: Value| self.call.publish.send(windlass_core::EventKind::AGENT_OUTPUT, data);
-        let deltas = Deltas::new(if publishes_deltas { Some(&publish) } else { None }, &self.chosen.redaction);
+        let deltas = DeltaBuffer::new(if publishes_deltas { Some(&publish) } else { None }, &self.endpoint.redaction);
         let limit = self.call.timeout.into_iter().chain([timeout]).min().unwrap_or(timeout).to_std();
         tokio::select! {
             biased;
-            () = stop => Err(self.gave_up("Cancelled", "cancelled", "the question was called off".to_owned())),
+            () = stop => Err(self.failed_with("Cancelled", "cancelled", "the question was called off".to_owned())),
             answer = self.ask(deltas) => answer,
-            () = tokio::time::sleep(limit) => Err(self.too_late(limit)),
+            () = tokio::time::sleep(limit) => Err(self.timed_out(limit)),
         }
     }
 
-    fn too_late(&self, limit: StdDuration) -> Failed {
+    fn timed_out(&self, limit: StdDuration) -> ModelFailure {
         let message = format!(
             "the model `{}` of `{}` gave no complete answer within {limit:?}",
-            self.chosen.model, self.chosen.provider
+            self.endpoint.model, self.endpoint.provider
         );
         let hint = "`timeout` of the step, or `limits.max_model_time` in windlass.toml, says how long it may take";
         ErrorInfo::new("timeout", "timeout", message).hint(hint).into()
     }
 
-    fn gave_up(&self, code: &str, kind: &str, message: String) -> Failed {
+    fn failed_with(&self, code: &str, kind: &str, message: String) -> ModelFailure {
         ErrorInfo::new(code.to_owned(), kind.to_owned(), message).into()
     }
 
-    pub(super) async fn ask(&self, deltas: Deltas<'_>) -> Result<Answer, Failed> {
-        let chosen = self.chosen;
+    pub(super) async fn ask(&self, deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+        let chosen = self.endpoint;
         let body = match chosen.protocol {
-            Protocol::OpenAi => openai::body(chosen, self.question, self.tools),
-            Protocol::Anthropic => anthropic::body(chosen, self.question, self.tools),
+            ModelProtocol::OpenAi => openai::request_body(chosen, self.request, self.tools),
+            ModelProtocol::Anthropic => anthropic::request_body(chosen, self.request, self.tools),
         };
         let headers = self.headers();
         let request = ConfiguredRequest {
@@ -108,81 +108,81 @@ impl Exchange<'_> {
             redaction: &chosen.redaction,
             body: Some(&body),
             timeout: None,
-            own_origin: true,
+            same_origin_only: true,
         };
         let opened = self.http.open_stream(self.call, &request).await?;
         let status = opened.status();
         if !status.is_success() {
             let retry_after_ms = opened.retry_after_ms();
             // Whatever is wrong with the body, the status says more.
-            let body = opened.whole().await.unwrap_or_default();
+            let body = opened.read_to_end().await.unwrap_or_default();
             let refused = failure::refused(chosen, status, &body);
             let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
             if let Some(wait) = wait.filter(|wait| *wait > self.max_retry_after) {
-                return Err(failure::too_long_a_wait(refused, wait, self.max_retry_after).into());
+                return Err(failure::retry_after_too_long(refused, wait, self.max_retry_after).into());
             }
-            return Err(Failed { retry_after_ms, ..refused.into() });
+            return Err(ModelFailure { retry_after_ms, ..refused.into() });
         }
-        let answer = match opened.media_type() == "text/event-stream" && opened.is_plain() {
-            true => self.stream(opened, deltas).await?,
-            false => self.whole(opened, deltas).await?,
+        let answer = match opened.media_type() == "text/event-stream" && opened.is_unencoded() {
+            true => self.read_stream(opened, deltas).await?,
+            false => self.read_whole(opened, deltas).await?,
         };
-        Ok(answer.counted(self.prompt_chars()))
+        Ok(answer.with_usage(self.prompt_chars()))
     }
 
     /// The same whatever the protocol puts around it.
     fn prompt_chars(&self) -> u64 {
-        let said = ["system", "messages"].into_iter().filter_map(|name| self.call.input.get(name)).map(text_chars);
+        let texts = ["system", "messages"].into_iter().filter_map(|name| self.call.input.get(name)).map(text_chars);
         let tools = self.tools.iter().map(|tool| {
             let texts = [tool.name.as_str().into(), tool.description.as_str().into(), to_json(&tool.parameters).into()];
             text_chars(&Value::list(texts.to_vec()))
         });
-        said.chain(tools).sum()
+        texts.chain(tools).sum()
     }
 
     fn headers(&self) -> Vec<(String, Secret)> {
         let path = &*self.call.path;
-        let step = path.strip_suffix(TASK).unwrap_or(path);
-        let turn = self.question.turn.map(|turn| turn.to_string());
+        let step = path.strip_suffix(TASK_SUFFIX).unwrap_or(path);
+        let turn = self.request.turn.map(|turn| turn.to_string());
         let own = [
-            ("x-windlass-step", Some(escaped(step))),
-            ("x-windlass-role", self.question.role.map(escaped)),
+            ("x-windlass-step", Some(escape_header(step))),
+            ("x-windlass-role", self.request.role.map(escape_header)),
             ("x-windlass-turn", turn),
         ];
         let own = own.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Secret::plain(text?))));
-        self.chosen.headers.iter().cloned().chain(own).collect()
+        self.endpoint.headers.iter().cloned().chain(own).collect()
     }
 
     /// An answer in one piece; or a stream that is packed, or that its service calls something else.
-    async fn whole(&self, opened: StreamedReply, mut deltas: Deltas<'_>) -> Result<Answer, Failed> {
-        let bytes = opened.whole().await?;
-        if looks_like(&bytes) {
-            let mut reading = Reading::new(self.chosen);
-            reading.piece(&bytes, &mut deltas)?;
+    async fn read_whole(&self, opened: StreamedReply, mut deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+        let bytes = opened.read_to_end().await?;
+        if looks_like_sse(&bytes) {
+            let mut reading = StreamReader::new(self.endpoint);
+            reading.push(&bytes, &mut deltas)?;
             return reading.finish(&mut deltas);
         }
         let body = std::str::from_utf8(&bytes).ok().and_then(|text| parse_json(text.trim()).ok());
         let Some(body) = body.filter(|body| body.as_map().is_some()) else {
-            return Err(failure::no_answer(self.chosen, &bytes).into());
+            return Err(failure::not_json(self.endpoint, &bytes).into());
         };
-        if let Some(error) = failure::reported(self.chosen, &body) {
+        if let Some(error) = failure::reported(self.endpoint, &body) {
             return Err(error.into());
         }
-        let answer = match self.chosen.protocol {
-            Protocol::OpenAi => openai::whole(&body),
-            Protocol::Anthropic => anthropic::whole(&body),
+        let answer = match self.endpoint.protocol {
+            ModelProtocol::OpenAi => openai::parse_reply(&body),
+            ModelProtocol::Anthropic => anthropic::parse_reply(&body),
         };
-        let answer = answer.map_err(|problem| failure::bad_reply(self.chosen, &problem))?;
-        if answer.is_none() {
-            return Err(Failed { usage: answer.usage, ..failure::empty(self.chosen).into() });
+        let answer = answer.map_err(|problem| failure::bad_reply(self.endpoint, &problem))?;
+        if answer.is_empty() {
+            return Err(ModelFailure { usage: answer.usage, ..failure::empty_reply(self.endpoint).into() });
         }
         deltas.push(&answer.content, false, Instant::now());
         deltas.flush(true, Instant::now());
         Ok(answer)
     }
 
-    async fn stream(&self, mut opened: StreamedReply, mut deltas: Deltas<'_>) -> Result<Answer, Failed> {
-        let mut reading = Reading::new(self.chosen);
+    async fn read_stream(&self, mut opened: StreamedReply, mut deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+        let mut reading = StreamReader::new(self.endpoint);
         loop {
             let piece = match deltas.due() {
                 None => opened.next_chunk().await,
@@ -196,14 +196,14 @@ impl Exchange<'_> {
                 },
             };
             match piece {
-                Ok(Some(piece)) => reading.piece(&piece, &mut deltas)?,
+                Ok(Some(piece)) => reading.push(&piece, &mut deltas)?,
                 Ok(None) => return reading.finish(&mut deltas),
                 // An answer that is whole is not lost because its connection ended badly.
-                Err(error) => return reading.cut(error, &mut deltas),
+                Err(error) => return reading.finish_broken(error, &mut deltas),
             }
             if reading.is_over() {
                 // With its end read the connection can be used again; a service that never ends is not waited for.
-                let _ = tokio::time::timeout(END, opened.next_chunk()).await;
+                let _ = tokio::time::timeout(END_GRACE, opened.next_chunk()).await;
                 return reading.finish(&mut deltas);
             }
         }
@@ -211,30 +211,30 @@ impl Exchange<'_> {
 }
 
 /// Step names are plain in most dialects; what is not is escaped, as in all headers of this crate.
-fn escaped(text: &str) -> String {
+fn escape_header(text: &str) -> String {
     String::from_utf8_lossy(windlass_tools::escaped_header(text).as_bytes()).into_owned()
 }
 
 /// A stream, as far as it has come.
-struct Reading<'a> {
-    chosen: &'a Chosen,
-    events: Events,
-    assembly: Assembly,
+struct StreamReader<'a> {
+    endpoint: &'a ModelEndpoint,
+    events: SseParser,
+    assembly: ReplyAssembly,
     is_over: bool,
 }
 
-enum Assembly {
-    OpenAi(openai::Assembly),
-    Anthropic(anthropic::Assembly),
+enum ReplyAssembly {
+    OpenAi(openai::OpenAiAssembly),
+    Anthropic(anthropic::AnthropicAssembly),
 }
 
-impl<'a> Reading<'a> {
-    fn new(chosen: &'a Chosen) -> Reading<'a> {
+impl<'a> StreamReader<'a> {
+    fn new(chosen: &'a ModelEndpoint) -> StreamReader<'a> {
         let assembly = match chosen.protocol {
-            Protocol::OpenAi => Assembly::OpenAi(openai::Assembly::default()),
-            Protocol::Anthropic => Assembly::Anthropic(anthropic::Assembly::default()),
+            ModelProtocol::OpenAi => ReplyAssembly::OpenAi(openai::OpenAiAssembly::default()),
+            ModelProtocol::Anthropic => ReplyAssembly::Anthropic(anthropic::AnthropicAssembly::default()),
         };
-        Reading { chosen, events: Events::default(), assembly, is_over: false }
+        StreamReader { endpoint: chosen, events: SseParser::default(), assembly, is_over: false }
     }
 
     /// The service has said that nothing follows, whether it closes the stream or not.
@@ -242,48 +242,48 @@ impl<'a> Reading<'a> {
         self.is_over
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> ModelUsage {
         match &self.assembly {
-            Assembly::OpenAi(assembly) => assembly.usage(),
-            Assembly::Anthropic(assembly) => assembly.usage(),
+            ReplyAssembly::OpenAi(assembly) => assembly.usage(),
+            ReplyAssembly::Anthropic(assembly) => assembly.usage(),
         }
     }
 
-    fn failed(&self, error: ErrorInfo) -> Failed {
-        Failed { usage: self.usage(), ..error.into() }
+    fn failed(&self, error: ErrorInfo) -> ModelFailure {
+        ModelFailure { usage: self.usage(), ..error.into() }
     }
 
-    fn no_text(&self) -> Failed {
-        self.failed(failure::bad_reply(self.chosen, "sent a stream that is not UTF-8"))
+    fn not_utf8(&self) -> ModelFailure {
+        self.failed(failure::bad_reply(self.endpoint, "sent a stream that is not UTF-8"))
     }
 
-    fn piece(&mut self, piece: &[u8], deltas: &mut Deltas<'_>) -> Result<(), Failed> {
-        let events = self.events.push(piece).map_err(|_| self.no_text())?;
+    fn push(&mut self, piece: &[u8], deltas: &mut DeltaBuffer<'_>) -> Result<(), ModelFailure> {
+        let events = self.events.push(piece).map_err(|_| self.not_utf8())?;
         events.iter().try_for_each(|event| self.event(event, deltas))
     }
 
-    fn event(&mut self, event: &Event, deltas: &mut Deltas<'_>) -> Result<(), Failed> {
+    fn event(&mut self, event: &SseEvent, deltas: &mut DeltaBuffer<'_>) -> Result<(), ModelFailure> {
         let data = event.data.trim();
         if self.is_over || data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
-            if let Assembly::OpenAi(assembly) = &mut self.assembly {
-                assembly.done();
+            if let ReplyAssembly::OpenAi(assembly) = &mut self.assembly {
+                assembly.mark_done();
             }
             self.is_over = true;
             return Ok(());
         }
         let data = parse_json(data).map_err(|error| {
             let problem = format!("sent an event that is {error}");
-            self.failed(failure::bad_reply(self.chosen, &problem))
+            self.failed(failure::bad_reply(self.endpoint, &problem))
         })?;
-        if let Some(error) = failure::reported(self.chosen, &data) {
+        if let Some(error) = failure::reported(self.endpoint, &data) {
             return Err(self.failed(error));
         }
         let delta = match &mut self.assembly {
-            Assembly::OpenAi(assembly) => assembly.chunk(&data),
-            Assembly::Anthropic(assembly) => {
+            ReplyAssembly::OpenAi(assembly) => assembly.chunk(&data),
+            ReplyAssembly::Anthropic(assembly) => {
                 self.is_over = data.get("type").and_then(Value::as_str) == Some("message_stop");
                 assembly.event(&data)
             }
@@ -294,30 +294,30 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn finish(mut self, deltas: &mut Deltas<'_>) -> Result<Answer, Failed> {
-        let last = std::mem::take(&mut self.events).finish().map_err(|_| self.no_text())?;
+    fn finish(mut self, deltas: &mut DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+        let last = std::mem::take(&mut self.events).finish().map_err(|_| self.not_utf8())?;
         if let Some(event) = last {
             self.event(&event, deltas)?;
         }
         deltas.flush(true, Instant::now());
-        let (broken, empty) = (self.failed(failure::truncated(self.chosen)), self.failed(failure::empty(self.chosen)));
+        let (broken, empty) = (self.failed(failure::truncated(self.endpoint)), self.failed(failure::empty_reply(self.endpoint)));
         let answer = match self.assembly {
-            Assembly::OpenAi(assembly) => assembly.finish(),
-            Assembly::Anthropic(assembly) => assembly.finish(),
+            ReplyAssembly::OpenAi(assembly) => assembly.finish(),
+            ReplyAssembly::Anthropic(assembly) => assembly.finish(),
         };
         let answer = answer.ok_or(broken)?;
-        if answer.is_none() { Err(empty) } else { Ok(answer) }
+        if answer.is_empty() { Err(empty) } else { Ok(answer) }
     }
 
-    fn cut(self, error: ErrorInfo, deltas: &mut Deltas<'_>) -> Result<Answer, Failed> {
+    fn finish_broken(self, error: ErrorInfo, deltas: &mut DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
         deltas.flush(true, Instant::now());
         let is_limit = &*error.kind == "limit";
         let broken = self.failed(error);
         let answer = match self.assembly {
             _ if is_limit => None,
-            Assembly::OpenAi(assembly) => assembly.finish(),
-            Assembly::Anthropic(assembly) => assembly.finish(),
+            ReplyAssembly::OpenAi(assembly) => assembly.finish(),
+            ReplyAssembly::Anthropic(assembly) => assembly.finish(),
         };
-        answer.filter(|answer| !answer.is_none()).ok_or(broken)
+        answer.filter(|answer| !answer.is_empty()).ok_or(broken)
     }
 }

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use windlass_core::ErrorInfo;
 use windlass_value::{Duration, Value, parse_json, to_json};
 
-use super::service::Chosen;
+use super::service::ModelEndpoint;
 
 const KIND: &str = "model";
 /// A service's own words may be long; beyond this nobody reads them.
@@ -16,7 +16,7 @@ const MAX_READ_CHARS: usize = 16 << 10;
 const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
 
 /// The service's address without its query.
-fn place(chosen: &Chosen) -> String {
+fn describe_service(chosen: &ModelEndpoint) -> String {
     let address = chosen.url.split('?').next().unwrap_or_default();
     // A login is no part of what is shown.
     let shown = match address.split_once("://") {
@@ -27,14 +27,14 @@ fn place(chosen: &Chosen) -> String {
 }
 
 /// What an error of a service says: both protocols have `error: {message, type, code}`, and others less.
-struct Told {
+struct ServiceError {
     message: String,
     code: String,
     kind: String,
 }
 
-impl Told {
-    fn of(chosen: &Chosen, body: &Value) -> Option<Told> {
+impl ServiceError {
+    fn parse(chosen: &ModelEndpoint, body: &Value) -> Option<ServiceError> {
         let error = body.get("error").filter(|error| !error.is_null());
         let text = |value: Option<&Value>| match value {
             Some(Value::Str(text)) => text.to_string(),
@@ -53,31 +53,31 @@ impl Told {
             (None, None, None) => return None,
         };
         let message = one_line(chosen, &message, MAX_MESSAGE_CHARS);
-        Some(Told { message, code: part("code"), kind: part("type") })
+        Some(ServiceError { message, code: part("code"), kind: part("type") })
     }
 }
 
 /// The service has answered with another status than success.
-pub(super) fn refused(chosen: &Chosen, status: StatusCode, body: &[u8]) -> ErrorInfo {
+pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -> ErrorInfo {
     let text = String::from_utf8_lossy(body);
     let body = parse_json(text.trim()).unwrap_or_default();
     // Google gives its errors in a list.
     let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
-    let told = Told::of(chosen, &body);
-    let words = told.as_ref().map_or_else(|| one_line(chosen, &text, MAX_EXCERPT_CHARS), |told| told.message.clone());
-    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let service_error = ServiceError::parse(chosen, &body);
+    let detail = service_error.as_ref().map_or_else(|| one_line(chosen, &text, MAX_EXCERPT_CHARS), |error| error.message.clone());
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
-    let message = format!("{} answered {}{reason}{words}", place(chosen), status.as_str());
-    let told = told.unwrap_or(Told { message: String::new(), code: String::new(), kind: String::new() });
-    classed(chosen, status.as_u16(), "http", message, &told)
+    let message = format!("{} answered {}{reason}{detail}", describe_service(chosen), status.as_str());
+    let service_error = service_error.unwrap_or(ServiceError { message: String::new(), code: String::new(), kind: String::new() });
+    classify(chosen, status.as_u16(), "http", message, &service_error)
 }
 
 /// The service has said with a success, or in the middle of a stream, that it has failed.
-pub(super) fn reported(chosen: &Chosen, body: &Value) -> Option<ErrorInfo> {
+pub(super) fn reported(chosen: &ModelEndpoint, body: &Value) -> Option<ErrorInfo> {
     body.get("error").filter(|error| !error.is_null())?;
-    let told = Told::of(chosen, body)?;
-    let message = format!("{} answered with an error: {}", place(chosen), told.message);
-    let status = told.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(match told.kind.as_str() {
+    let service_error = ServiceError::parse(chosen, body)?;
+    let message = format!("{} answered with an error: {}", describe_service(chosen), service_error.message);
+    let status = service_error.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(match service_error.kind.as_str() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
         "billing_error" => 402,
@@ -90,31 +90,31 @@ pub(super) fn reported(chosen: &Chosen, body: &Value) -> Option<ErrorInfo> {
         // Whoever fails in the middle can mostly be asked again.
         _ => 500,
     });
-    Some(classed(chosen, status, "http", message, &told))
+    Some(classify(chosen, status, "http", message, &service_error))
 }
 
-fn classed(chosen: &Chosen, status: u16, kind: &str, message: String, told: &Told) -> ErrorInfo {
+fn classify(chosen: &ModelEndpoint, status: u16, kind: &str, message: String, service_error: &ServiceError) -> ErrorInfo {
     let own = |code: &str| ErrorInfo::new(code.to_owned(), KIND, message.clone()).replied();
-    if told.code == SCRIPT_UNMATCHED {
+    if service_error.code == SCRIPT_UNMATCHED {
         return own(SCRIPT_UNMATCHED)
             .hint("add a rule for it to the script: step, role and turn are those of its `when`");
     }
-    if is_too_long(status, told) {
+    if is_too_long(status, service_error) {
         return own("ContextTooLong").hint("give the step less to read, or a model with a longer context");
     }
-    if is_refusal(status, told) {
+    if is_refusal(status, service_error) {
         return own("Refused").hint("the service does not let the model answer this: change what it is asked");
     }
     let error = ErrorInfo::new(status.to_string(), kind, message).replied();
-    match hint(chosen, status, told) {
+    match hint(chosen, status, service_error) {
         Some(hint) => error.hint(hint),
         None => error,
     }
 }
 
-fn is_too_long(status: u16, told: &Told) -> bool {
-    let words = told.message.to_ascii_lowercase();
-    let says = [
+fn is_too_long(status: u16, service_error: &ServiceError) -> bool {
+    let message = service_error.message.to_ascii_lowercase();
+    let phrases = [
         "prompt is too long",
         "input is too long",
         "maximum context length",
@@ -126,16 +126,16 @@ fn is_too_long(status: u16, told: &Told) -> bool {
         "reduce the length of the messages",
         "too large for model with",
     ];
-    let said = told.code == "context_length_exceeded" || told.kind == "context_length_exceeded";
-    said || (matches!(status, 400 | 413 | 422) && (status == 413 || says.iter().any(|say| words.contains(say))))
+    let has_code = service_error.code == "context_length_exceeded" || service_error.kind == "context_length_exceeded";
+    has_code || (matches!(status, 400 | 413 | 422) && (status == 413 || phrases.iter().any(|phrase| message.contains(phrase))))
 }
 
-fn is_refusal(status: u16, told: &Told) -> bool {
+fn is_refusal(status: u16, service_error: &ServiceError) -> bool {
     let codes = ["content_policy_violation", "content_filter", "ResponsibleAIPolicyViolation", "moderation_blocked"];
-    matches!(status, 400 | 403 | 422) && codes.iter().any(|code| told.code == *code || told.kind == *code)
+    matches!(status, 400 | 403 | 422) && codes.iter().any(|code| service_error.code == *code || service_error.kind == *code)
 }
 
-fn hint(chosen: &Chosen, status: u16, told: &Told) -> Option<String> {
+fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Option<String> {
     let provider = &chosen.provider;
     match status {
         401 | 403 if chosen.key_variable.is_empty() => {
@@ -147,11 +147,11 @@ fn hint(chosen: &Chosen, status: u16, told: &Told) -> Option<String> {
             chosen.model
         )),
         402 => Some("the account has no credit left".to_owned()),
-        429 if told.code == "insufficient_quota" || told.kind == "insufficient_quota" => {
+        429 if service_error.code == "insufficient_quota" || service_error.kind == "insufficient_quota" => {
             Some("the account has no credit left".to_owned())
         }
         429 => Some("too many requests; it is asked again when the service allows".to_owned()),
-        400 | 422 if told.message.contains("stream_options") => {
+        400 | 422 if service_error.message.contains("stream_options") => {
             Some(format!("`stream_usage = false` under `[models.{provider}]` in windlass.toml leaves it out"))
         }
         _ => None,
@@ -159,12 +159,12 @@ fn hint(chosen: &Chosen, status: u16, told: &Told) -> Option<String> {
 }
 
 /// A reply that is no answer.
-pub(super) fn bad_reply(chosen: &Chosen, problem: &str) -> ErrorInfo {
-    ErrorInfo::new("BadModelReply", KIND, format!("{} {problem}", place(chosen))).replied()
+pub(super) fn bad_reply(chosen: &ModelEndpoint, problem: &str) -> ErrorInfo {
+    ErrorInfo::new("BadModelReply", KIND, format!("{} {problem}", describe_service(chosen))).replied()
 }
 
 /// A reply that is not even what the protocol says.
-pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
+pub(super) fn not_json(chosen: &ModelEndpoint, body: &[u8]) -> ErrorInfo {
     let start = String::from_utf8_lossy(&body[..body.len().min(MAX_READ_CHARS)]);
     let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, MAX_EXCERPT_CHARS));
     let hint = format!("is it the address of a service that speaks the `{}` protocol?", chosen.protocol.name());
@@ -172,12 +172,12 @@ pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
 }
 
 /// A reply that is over and was nothing.
-pub(super) fn empty(chosen: &Chosen) -> ErrorInfo {
+pub(super) fn empty_reply(chosen: &ModelEndpoint) -> ErrorInfo {
     bad_reply(chosen, "sent a reply without an answer: no text, no call, no reason to stop")
 }
 
 /// The service wants to be left alone for longer than a step should wait.
-pub(super) fn too_long_a_wait(refused: ErrorInfo, wait: Duration, max: Duration) -> ErrorInfo {
+pub(super) fn retry_after_too_long(refused: ErrorInfo, wait: Duration, max: Duration) -> ErrorInfo {
     let (wait, max) = (wait.to_std(), max.to_std());
     let message = format!("{}; it wants to be asked again in {wait:?}, and {max:?} is the most", refused.message);
     ErrorInfo::new("RetryAfterTooLong", KIND, message)
@@ -186,13 +186,13 @@ pub(super) fn too_long_a_wait(refused: ErrorInfo, wait: Duration, max: Duration)
 }
 
 /// The stream ended before the answer did.
-pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
-    let message = format!("{} broke off in the middle of its answer", place(chosen));
+pub(super) fn truncated(chosen: &ModelEndpoint) -> ErrorInfo {
+    let message = format!("{} broke off in the middle of its answer", describe_service(chosen));
     ErrorInfo::new("connection", "connection", message)
 }
 
 /// Cut only after secrets are taken out: half of one is still one.
-fn one_line(chosen: &Chosen, text: &str, max_chars: usize) -> String {
+fn one_line(chosen: &ModelEndpoint, text: &str, max_chars: usize) -> String {
     let read: String = text.trim().chars().take(MAX_READ_CHARS).collect();
     let clean = chosen.redaction.redact_text(&read);
     clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()

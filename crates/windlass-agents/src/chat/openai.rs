@@ -3,38 +3,38 @@
 use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
-use super::answer::{Answer, Call, Stop, Usage, past_arguments};
-use super::question::{Message, Part, Question};
-use super::service::Chosen;
+use super::reply::{ModelReply, ToolUse, StopReason, ModelUsage, past_arguments};
+use super::request::{ChatMessage, MessagePart, ChatRequest};
+use super::service::ModelEndpoint;
 
-pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec]) -> Value {
+pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {
     let mut body = Map::new();
     body.insert("model", chosen.model.as_str());
-    let mut messages = Vec::with_capacity(question.messages.len() + 1);
-    messages.extend(question.system.map(|text| message("system", text.into())));
-    for one in &question.messages {
+    let mut messages = Vec::with_capacity(request.messages.len() + 1);
+    messages.extend(request.system.map(|text| message("system", text.into())));
+    for one in &request.messages {
         add_message(&mut messages, one);
     }
     body.insert("messages", Value::list(messages));
     if !tools.is_empty() {
         body.insert("tools", Value::list(tools.iter().map(tool).collect()));
     }
-    if let Some(name) = question.require {
+    if let Some(name) = request.require {
         let function = Value::object([("name", name)]);
         body.insert("tool_choice", Value::object([("type", Value::from("function")), ("function", function)]));
     }
-    for (name, value) in [("temperature", question.temperature), ("top_p", question.top_p)] {
+    for (name, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
         if let Some(value) = value {
             body.insert(name, value.clone());
         }
     }
-    if let Some(max_tokens) = question.max_tokens.or(chosen.max_tokens) {
-        let name = if chosen.quirks.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+    if let Some(max_tokens) = request.max_tokens.or(chosen.max_tokens) {
+        let name = if chosen.quirks.uses_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(name, i64::try_from(max_tokens).unwrap_or(i64::MAX));
     }
     if chosen.stream {
         body.insert("stream", true);
-        if !chosen.quirks.usage_unasked {
+        if !chosen.quirks.sends_usage_unasked {
             body.insert("stream_options", Value::object([("include_usage", true)]));
         }
     }
@@ -45,13 +45,13 @@ fn message(role: &str, content: Value) -> Value {
     Value::object([("role", Value::from(role)), ("content", content)])
 }
 
-fn add_message(messages: &mut Vec<Value>, one: &Message<'_>) {
+fn add_message(messages: &mut Vec<Value>, one: &ChatMessage<'_>) {
     match one {
-        Message::User(parts) => match parts.as_slice() {
-            [Part::Text(text)] => messages.push(message("user", (*text).into())),
+        ChatMessage::User(parts) => match parts.as_slice() {
+            [MessagePart::Text(text)] => messages.push(message("user", (*text).into())),
             parts => messages.push(message("user", Value::list(parts.iter().map(part).collect()))),
         },
-        Message::Assistant { content, calls } => {
+        ChatMessage::Assistant { content, calls } => {
             let mut map = Map::new();
             map.insert("role", "assistant");
             // Beside calls, no text is none, not an empty one.
@@ -67,7 +67,7 @@ fn add_message(messages: &mut Vec<Value>, one: &Message<'_>) {
             }
             messages.push(Value::map(map));
         }
-        Message::Results(results) => {
+        ChatMessage::Results(results) => {
             messages.extend(results.iter().map(|result| {
                 Value::object([("role", "tool"), ("tool_call_id", result.id), ("content", result.content)])
             }))
@@ -75,14 +75,14 @@ fn add_message(messages: &mut Vec<Value>, one: &Message<'_>) {
     }
 }
 
-fn part(part: &Part<'_>) -> Value {
+fn part(part: &MessagePart<'_>) -> Value {
     match part {
-        Part::Text(text) => Value::object([("type", "text"), ("text", text)]),
-        Part::Image { media, data } => {
+        MessagePart::Text(text) => Value::object([("type", "text"), ("text", text)]),
+        MessagePart::Image { media, data } => {
             let url = Value::object([("url", data_url(media, data))]);
             Value::object([("type", Value::from("image_url")), ("image_url", url)])
         }
-        Part::File { media, data, name } => {
+        MessagePart::File { media, data, name } => {
             let file = Value::object([("filename", (*name).to_owned()), ("file_data", data_url(media, data))]);
             Value::object([("type", Value::from("file")), ("file", file)])
         }
@@ -103,12 +103,12 @@ fn tool(spec: &ToolSpec) -> Value {
 }
 
 /// An answer in one piece, or what is missing in it.
-pub(super) fn whole(body: &Value) -> Result<Answer, String> {
+pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
     let choice = choice.ok_or("sent a reply without `choices`")?;
     let message = choice.get("message").filter(|message| message.as_map().is_some());
     let message = message.ok_or("sent a choice without a `message`")?;
-    let mut assembly = Assembly::default();
+    let mut assembly = OpenAiAssembly::default();
     assembly.head(body);
     assembly.choice(choice, message);
     assembly.is_done = true;
@@ -117,13 +117,13 @@ pub(super) fn whole(body: &Value) -> Result<Answer, String> {
 
 /// An answer that is put together from the pieces of a stream.
 #[derive(Default)]
-pub(super) struct Assembly {
+pub(super) struct OpenAiAssembly {
     content: String,
     refusal: String,
-    calls: Vec<(Option<i64>, Call)>,
-    stop: Option<Stop>,
+    calls: Vec<(Option<i64>, ToolUse)>,
+    stop: Option<StopReason>,
     model: Option<String>,
-    usage: Usage,
+    usage: ModelUsage,
     is_done: bool,
 }
 
@@ -134,12 +134,12 @@ pub(super) struct ReplyDelta {
     pub(super) reasoning: String,
 }
 
-impl Assembly {
-    pub(super) fn done(&mut self) {
+impl OpenAiAssembly {
+    pub(super) fn mark_done(&mut self) {
         self.is_done = true;
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> ModelUsage {
         self.usage
     }
 
@@ -171,10 +171,10 @@ impl Assembly {
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
             self.stop = Some(match reason {
-                "tool_calls" | "function_call" => Stop::Tools,
-                "length" => Stop::Length,
-                "content_filter" => Stop::Refused,
-                _ => Stop::End,
+                "tool_calls" | "function_call" => StopReason::Tools,
+                "length" => StopReason::Length,
+                "content_filter" => StopReason::Refused,
+                _ => StopReason::End,
             });
         }
         let reasoning = text_of(delta.get("reasoning_content").or_else(|| delta.get("reasoning")));
@@ -187,13 +187,13 @@ impl Assembly {
         let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
         let function = piece.get("function").unwrap_or(&Value::Null);
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-        let is_same = |(at, call): &(Option<i64>, Call)| {
+        let is_same = |(at, call): &(Option<i64>, ToolUse)| {
             let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
             same_id && (index.is_none() || *at == index) && (index.is_some() || name.is_empty())
         };
         let found = self.calls.iter().rposition(is_same);
         let at = found.unwrap_or_else(|| {
-            self.calls.push((index, Call::default()));
+            self.calls.push((index, ToolUse::default()));
             self.calls.len() - 1
         });
         let Some((_, call)) = self.calls.get_mut(at) else { return };
@@ -212,15 +212,15 @@ impl Assembly {
     }
 
     /// None if the answer has not come to its end.
-    pub(super) fn finish(self) -> Option<Answer> {
+    pub(super) fn finish(self) -> Option<ModelReply> {
         if self.stop.is_none() && !self.is_done {
             return None;
         }
         let refused = !self.refusal.is_empty();
-        let stop = if refused { Some(Stop::Refused) } else { self.stop };
+        let stop = if refused { Some(StopReason::Refused) } else { self.stop };
         let content = if refused && self.content.is_empty() { self.refusal } else { self.content };
         let calls = self.calls.into_iter().map(|(_, call)| call).collect();
-        Some(Answer { content, calls, stop, model: self.model, usage: self.usage })
+        Some(ModelReply { content, calls, stop, model: self.model, usage: self.usage })
     }
 }
 
@@ -233,8 +233,8 @@ fn text_of(content: Option<&Value>) -> String {
     }
 }
 
-fn read_usage(usage: &Value) -> Usage {
-    let count = |path: &[&str]| Usage::count(usage, path);
+fn read_usage(usage: &Value) -> ModelUsage {
+    let count = |path: &[&str]| ModelUsage::count(usage, path);
     let input = count(&["prompt_tokens"]).unwrap_or(0);
     let output = count(&["completion_tokens"]).unwrap_or(0);
     let total = count(&["total_tokens"]).unwrap_or(0);
@@ -242,7 +242,7 @@ fn read_usage(usage: &Value) -> Usage {
     let cached = count(&["prompt_tokens_details", "cached_tokens"]).or_else(|| count(&["prompt_cache_hit_tokens"]));
     // Some count reasoning only in the total: it is paid for as output.
     let output = output.max(total.saturating_sub(input));
-    Usage {
+    ModelUsage {
         input,
         output,
         total: total.max(input.saturating_add(output)),

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::Usage;
+use super::reply::ModelUsage;
 
 /// Millionths of money per million tokens. What is not given of the cache costs as much as any input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Price {
+pub struct TokenPrice {
     pub input: u64,
     pub output: u64,
     pub cache_read: Option<u64>,
     pub cache_write: Option<u64>,
 }
 
-impl Price {
+impl TokenPrice {
     /// Millionths of money; a part of one counts as a whole, so that budgets are kept.
-    pub(super) fn of(&self, usage: &Usage) -> u64 {
+    pub(super) fn cost(&self, usage: &ModelUsage) -> u64 {
         let (read, write) = (usage.cache_read, usage.cache_write);
         let plain = usage.input.saturating_sub(read).saturating_sub(write);
         let parts = [
@@ -31,14 +31,14 @@ impl Price {
 
 /// Prices by the model's name, with or without its provider, or by what stands before a colon: `scripted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prices(BTreeMap<String, Price>);
+pub struct Prices(BTreeMap<String, TokenPrice>);
 
 impl Prices {
-    pub fn new(prices: impl IntoIterator<Item = (String, Price)>) -> Prices {
+    pub fn new(prices: impl IntoIterator<Item = (String, TokenPrice)>) -> Prices {
         Prices(prices.into_iter().collect())
     }
 
-    pub(crate) fn of(&self, model: &str) -> Option<Price> {
+    pub(crate) fn lookup(&self, model: &str) -> Option<TokenPrice> {
         let bare = || model.split_once('/').and_then(|(_, bare)| self.0.get(bare));
         let kind = || model.split_once(':').and_then(|(kind, _)| self.0.get(kind));
         self.0.get(model).or_else(bare).or_else(kind).copied()
@@ -50,30 +50,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_counted_exactly() {
-        let usage = |input, output, cache_read, cache_write| Usage {
+    fn costs_are_computed_exactly() {
+        let usage = |input, output, cache_read, cache_write| ModelUsage {
             input,
             output,
             cache_read,
             cache_write,
-            ..Usage::default()
+            ..ModelUsage::default()
         };
         let dear =
-            Price { input: 3_000_000, output: 15_000_000, cache_read: Some(300_000), cache_write: Some(3_750_000) };
-        let plain = Price { cache_read: None, cache_write: None, ..dear };
+            TokenPrice { input: 3_000_000, output: 15_000_000, cache_read: Some(300_000), cache_write: Some(3_750_000) };
+        let plain = TokenPrice { cache_read: None, cache_write: None, ..dear };
         for (price, usage, money) in [
             (dear, usage(0, 0, 0, 0), 0),
             (dear, usage(1_000, 100, 0, 0), 4_500),
             (dear, usage(1_000, 0, 800, 100), 300 + 240 + 375),
             (plain, usage(1_000, 0, 800, 100), 3_000),
-            (Price { input: 1, ..Price::default() }, usage(1, 0, 0, 0), 1),
+            (TokenPrice { input: 1, ..TokenPrice::default() }, usage(1, 0, 0, 0), 1),
             (dear, usage(10, 0, 800, 0), 240),
             (dear, usage(u64::MAX, u64::MAX, 0, 0), u64::MAX),
         ] {
-            assert_eq!(price.of(&usage), money, "{usage:?}");
+            assert_eq!(price.cost(&usage), money, "{usage:?}");
         }
         let prices = Prices::new([("small".to_owned(), plain), ("openai/large".to_owned(), dear)]);
-        let found = ["small", "openai/small", "large", "openai/large", "small:8b"].map(|name| prices.of(name));
+        let found = ["small", "openai/small", "large", "openai/large", "small:8b"].map(|name| prices.lookup(name));
         assert_eq!(found, [Some(plain), Some(plain), None, Some(dear), Some(plain)]);
     }
 }

@@ -2,36 +2,36 @@
 
 /// How a service is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ModelProtocol {
     /// `POST …/chat/completions`.
     OpenAi,
     /// `POST …/messages`.
     Anthropic,
 }
 
-impl Protocol {
+impl ModelProtocol {
     /// As the settings write it.
-    pub fn named(name: &str) -> Option<Protocol> {
+    pub fn parse(name: &str) -> Option<ModelProtocol> {
         match name {
-            "openai" => Some(Protocol::OpenAi),
-            "anthropic" => Some(Protocol::Anthropic),
+            "openai" => Some(ModelProtocol::OpenAi),
+            "anthropic" => Some(ModelProtocol::Anthropic),
             _ => None,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Protocol::OpenAi => "openai",
-            Protocol::Anthropic => "anthropic",
+            ModelProtocol::OpenAi => "openai",
+            ModelProtocol::Anthropic => "anthropic",
         }
     }
 }
 
 /// A service that needs no settings but its key.
 #[derive(Clone, Copy, Debug)]
-pub struct Provider {
+pub struct ModelProvider {
     pub prefix: &'static str,
-    pub protocol: Protocol,
+    pub protocol: ModelProtocol,
     /// None: every customer has an address of their own.
     pub base_url: Option<&'static str>,
     /// The variable that names another address.
@@ -41,106 +41,106 @@ pub struct Provider {
     /// On one's own machine mostly none is asked for.
     pub needs_key: bool,
     /// What the newest models of one service want, and others refuse.
-    pub(super) quirks: Quirks,
+    pub(super) quirks: ProviderQuirks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quirks {
+pub(super) struct ProviderQuirks {
     /// `max_completion_tokens` in place of `max_tokens`.
-    pub(super) completion_tokens: bool,
+    pub(super) uses_max_completion_tokens: bool,
     /// The service refuses to be asked for usage at the end of a stream; it gives it unasked.
-    pub(super) usage_unasked: bool,
+    pub(super) sends_usage_unasked: bool,
     /// The key goes as `api-key`, not as a bearer.
-    pub(super) plain_key: bool,
+    pub(super) uses_api_key_header: bool,
 }
 
-pub(super) const PLAIN: Quirks = Quirks { completion_tokens: false, usage_unasked: false, plain_key: false };
+pub(super) const NO_QUIRKS: ProviderQuirks = ProviderQuirks { uses_max_completion_tokens: false, sends_usage_unasked: false, uses_api_key_header: false };
 
-const fn open(
+const fn hosted(
     prefix: &'static str,
     base_url: &'static str,
     url_variable: &'static str,
     key_variables: &'static [&'static str],
-) -> Provider {
+) -> ModelProvider {
     let base_url = Some(base_url);
-    Provider {
+    ModelProvider {
         prefix,
-        protocol: Protocol::OpenAi,
+        protocol: ModelProtocol::OpenAi,
         base_url,
         url_variable,
         key_variables,
         needs_key: true,
-        quirks: PLAIN,
+        quirks: NO_QUIRKS,
     }
 }
 
-const fn local(
+const fn self_hosted(
     prefix: &'static str,
     base_url: &'static str,
     url_variable: &'static str,
     key_variables: &'static [&'static str],
-) -> Provider {
-    Provider { needs_key: false, ..open(prefix, base_url, url_variable, key_variables) }
+) -> ModelProvider {
+    ModelProvider { needs_key: false, ..hosted(prefix, base_url, url_variable, key_variables) }
 }
 
 /// The address is each customer's own.
-const fn own(prefix: &'static str, url_variable: &'static str, key_variables: &'static [&'static str]) -> Provider {
-    Provider { base_url: None, ..open(prefix, "", url_variable, key_variables) }
+const fn customer_hosted(prefix: &'static str, url_variable: &'static str, key_variables: &'static [&'static str]) -> ModelProvider {
+    ModelProvider { base_url: None, ..hosted(prefix, "", url_variable, key_variables) }
 }
 
-const OPENAI: Provider = Provider {
-    quirks: Quirks { completion_tokens: true, ..PLAIN },
-    ..open("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", &["OPENAI_API_KEY"])
+const OPENAI: ModelProvider = ModelProvider {
+    quirks: ProviderQuirks { uses_max_completion_tokens: true, ..NO_QUIRKS },
+    ..hosted("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", &["OPENAI_API_KEY"])
 };
-const ANTHROPIC: Provider = Provider {
-    protocol: Protocol::Anthropic,
-    ..open("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", &["ANTHROPIC_API_KEY"])
+const ANTHROPIC: ModelProvider = ModelProvider {
+    protocol: ModelProtocol::Anthropic,
+    ..hosted("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", &["ANTHROPIC_API_KEY"])
 };
-const MISTRAL: Provider = Provider {
-    quirks: Quirks { usage_unasked: true, ..PLAIN },
-    ..open("mistral", "https://api.mistral.ai/v1", "MISTRAL_BASE_URL", &["MISTRAL_API_KEY"])
+const MISTRAL: ModelProvider = ModelProvider {
+    quirks: ProviderQuirks { sends_usage_unasked: true, ..NO_QUIRKS },
+    ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_BASE_URL", &["MISTRAL_API_KEY"])
 };
-const AZURE: Provider = Provider {
-    quirks: Quirks { completion_tokens: true, plain_key: true, ..PLAIN },
-    ..own("azure", "AZURE_OPENAI_BASE_URL", &["AZURE_OPENAI_API_KEY"])
+const AZURE: ModelProvider = ModelProvider {
+    quirks: ProviderQuirks { uses_max_completion_tokens: true, uses_api_key_header: true, ..NO_QUIRKS },
+    ..customer_hosted("azure", "AZURE_OPENAI_BASE_URL", &["AZURE_OPENAI_API_KEY"])
 };
 
 /// In the order in which the first with a key is the default.
-pub const PROVIDERS: &[Provider] = &[
+pub const PROVIDERS: &[ModelProvider] = &[
     OPENAI,
     ANTHROPIC,
-    open(
+    hosted(
         "google",
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "GOOGLE_BASE_URL",
         &["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY"],
     ),
     MISTRAL,
-    open("groq", "https://api.groq.com/openai/v1", "GROQ_BASE_URL", &["GROQ_API_KEY"]),
-    open("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_BASE_URL", &["DEEPSEEK_API_KEY"]),
-    open("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", &["OPENROUTER_API_KEY"]),
-    open("together", "https://api.together.xyz/v1", "TOGETHER_BASE_URL", &["TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"]),
-    open("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_BASE_URL", &["FIREWORKS_API_KEY"]),
-    open("xai", "https://api.x.ai/v1", "XAI_BASE_URL", &["XAI_API_KEY"]),
-    open("perplexity", "https://api.perplexity.ai", "PERPLEXITY_BASE_URL", &["PERPLEXITY_API_KEY"]),
-    open("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_BASE_URL", &["CEREBRAS_API_KEY"]),
-    open("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_BASE_URL", &["DEEPINFRA_API_KEY"]),
-    open("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_BASE_URL", &["NVIDIA_API_KEY"]),
-    open("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_BASE_URL", &["COHERE_API_KEY", "CO_API_KEY"]),
-    open("minimax", "https://api.minimax.io/v1", "MINIMAX_BASE_URL", &["MINIMAX_API_KEY"]),
+    hosted("groq", "https://api.groq.com/openai/v1", "GROQ_BASE_URL", &["GROQ_API_KEY"]),
+    hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_BASE_URL", &["DEEPSEEK_API_KEY"]),
+    hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", &["OPENROUTER_API_KEY"]),
+    hosted("together", "https://api.together.xyz/v1", "TOGETHER_BASE_URL", &["TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"]),
+    hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_BASE_URL", &["FIREWORKS_API_KEY"]),
+    hosted("xai", "https://api.x.ai/v1", "XAI_BASE_URL", &["XAI_API_KEY"]),
+    hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_BASE_URL", &["PERPLEXITY_API_KEY"]),
+    hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_BASE_URL", &["CEREBRAS_API_KEY"]),
+    hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_BASE_URL", &["DEEPINFRA_API_KEY"]),
+    hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_BASE_URL", &["NVIDIA_API_KEY"]),
+    hosted("cohere", "https://api.cohere.ai/compatibility/v1", "COHERE_BASE_URL", &["COHERE_API_KEY", "CO_API_KEY"]),
+    hosted("minimax", "https://api.minimax.io/v1", "MINIMAX_BASE_URL", &["MINIMAX_API_KEY"]),
     AZURE,
-    own("bedrock", "BEDROCK_BASE_URL", &["AWS_BEARER_TOKEN_BEDROCK"]),
-    own("cloudflare", "CLOUDFLARE_BASE_URL", &["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY"]),
-    own("fptcloud", "FPT_BASE_URL", &["FPT_API_KEY"]),
-    own("runpod", "RUNPOD_BASE_URL", &["RUNPOD_API_KEY"]),
-    own("vertex", "VERTEX_BASE_URL", &["VERTEX_ACCESS_TOKEN"]),
-    local("compat", "http://localhost:8080/v1", "COMPAT_BASE_URL", &["COMPAT_API_KEY"]),
-    local("ollama", "http://localhost:11434/v1", "OLLAMA_BASE_URL", &["OLLAMA_API_KEY"]),
-    local("vllm", "http://localhost:8000/v1", "VLLM_BASE_URL", &["VLLM_API_KEY"]),
+    customer_hosted("bedrock", "BEDROCK_BASE_URL", &["AWS_BEARER_TOKEN_BEDROCK"]),
+    customer_hosted("cloudflare", "CLOUDFLARE_BASE_URL", &["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY"]),
+    customer_hosted("fptcloud", "FPT_BASE_URL", &["FPT_API_KEY"]),
+    customer_hosted("runpod", "RUNPOD_BASE_URL", &["RUNPOD_API_KEY"]),
+    customer_hosted("vertex", "VERTEX_BASE_URL", &["VERTEX_ACCESS_TOKEN"]),
+    self_hosted("compat", "http://localhost:8080/v1", "COMPAT_BASE_URL", &["COMPAT_API_KEY"]),
+    self_hosted("ollama", "http://localhost:11434/v1", "OLLAMA_BASE_URL", &["OLLAMA_API_KEY"]),
+    self_hosted("vllm", "http://localhost:8000/v1", "VLLM_BASE_URL", &["VLLM_API_KEY"]),
 ];
 
 /// Whose model a bare name probably is.
-pub(super) fn guessed(model: &str) -> Option<&'static str> {
+pub(super) fn guess_provider(model: &str) -> Option<&'static str> {
     let is_o = |name: &str| name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     match model {
         // Weights that anybody can serve.

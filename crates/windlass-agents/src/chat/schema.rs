@@ -8,11 +8,11 @@ use windlass_tools::schema::{Draft, CompiledSchema as Compiled};
 /// How many problems a model is told.
 const MAX_SHOWN_PROBLEMS: usize = 20;
 
-pub(super) struct Schema(Compiled);
+pub(super) struct ResultSchema(Compiled);
 
-impl Schema {
-    pub(super) fn compile(schema: &Value) -> Result<Schema, ErrorInfo> {
-        Compiled::compile(schema, Some(Draft::Draft202012)).map(Schema).map_err(|problem| {
+impl ResultSchema {
+    pub(super) fn compile(schema: &Value) -> Result<ResultSchema, ErrorInfo> {
+        Compiled::compile(schema, Some(Draft::Draft202012)).map(ResultSchema).map_err(|problem| {
             ErrorInfo::new("BadResultSchema", "input", format!("the schema of the result is not valid: {problem}"))
                 .hint("it is a JSON Schema of draft 2020-12")
         })

@@ -5,60 +5,60 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use windlass_core::ErrorInfo;
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_testing::mock::{MockOptions, MockService, Script};
 
 use super::ChatOptions;
-use super::providers::{PLAIN, Protocol};
-use super::service::{Chosen, address};
+use super::providers::{NO_QUIRKS, ModelProtocol};
+use super::service::{ModelEndpoint, endpoint_url};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Redactor};
 
 /// The variable that names a file for what scripted models are asked, one line of JSON each.
-const LOG: &str = "WINDLASS_SCRIPT_LOG";
+const LOG_VARIABLE: &str = "WINDLASS_SCRIPT_LOG";
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The scripts that were asked so far, each served once.
-pub(super) struct Scripted {
+pub(super) struct ScriptedModels {
     /// A script is on this machine, whatever other models may be called.
     http: HttpTool,
     services: Mutex<BTreeMap<PathBuf, MockService>>,
 }
 
-impl Scripted {
-    pub(super) fn new(http: &HttpTool) -> Scripted {
+impl ScriptedModels {
+    pub(super) fn new(http: &HttpTool) -> ScriptedModels {
         let max_reply_bytes = http.max_reply_bytes();
         let options = HttpOptions { outbound: Outbound::open(), max_reply_bytes: reply_bytes_max: max_reply_bytes, ..HttpOptions::default() };
-        Scripted { http: HttpTool::new(options), services: Mutex::default() }
+        ScriptedModels { http: HttpTool::new(options), services: Mutex::default() }
     }
 
-    pub(super) fn choose(&self, file: &str, options: &ChatOptions) -> Result<(Chosen, &HttpTool), ErrorInfo> {
-        let base = self.served(Path::new(file.trim()), options)?;
-        let chosen = Chosen {
+    pub(super) fn choose(&self, file: &str, options: &ChatOptions) -> Result<(ModelEndpoint, &HttpTool), ErrorInfo> {
+        let base = self.serve(Path::new(file.trim()), options)?;
+        let chosen = ModelEndpoint {
             provider: "scripted".to_owned(),
-            protocol: Protocol::OpenAi,
+            protocol: ModelProtocol::OpenAi,
             model: format!("scripted:{file}"),
-            url: address(&base, Protocol::OpenAi),
+            url: endpoint_url(&base, ModelProtocol::OpenAi),
             headers: Vec::new(),
             redaction: Redactor::default(),
             stream: true,
             max_tokens: None,
-            quirks: PLAIN,
+            quirks: NO_QUIRKS,
             key_variable: String::new(),
         };
         Ok((chosen, &self.http))
     }
 
-    fn served(&self, file: &Path, options: &ChatOptions) -> Result<String, ErrorInfo> {
+    fn serve(&self, file: &Path, options: &ChatOptions) -> Result<String, ErrorInfo> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(service) = services.get(file) {
             return Ok(service.model_url());
         }
         let script = read(file)?;
-        let log = (options.variables)(LOG).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let service = MockService::with(script, &MockOptions { port: 0, log }, |_| {});
+        let log = (options.variables)(LOG_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let service = MockService::with_options(script, &MockOptions { port: 0, log }, |_| {});
         let service = service.map_err(|error| {
             problem(file, &format!("cannot be served: {error}"))
-                .hint(format!("it listens on 127.0.0.1; {LOG} names a log"))
+                .hint(format!("it listens on 127.0.0.1; {LOG_VARIABLE} names a log"))
         })?;
         let url = service.model_url();
         services.insert(file.to_owned(), service);
@@ -81,10 +81,10 @@ fn read(file: &Path) -> Result<Script, ErrorInfo> {
         return Err(unreadable(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let source = Source::new(file.display().to_string(), text);
+    let source = SourceText::new(file.display().to_string(), text);
     Script::parse(&source).map_err(|problems| {
-        let told = problems.render(&source, Colour::Never);
-        problem(file, &format!("is not valid:\n{}", told.trim_end())).hint("docs/models.md has the whole format")
+        let rendered = problems.render(&source, Colour::Never);
+        problem(file, &format!("is not valid:\n{}", rendered.trim_end())).hint("docs/models.md has the whole format")
     })
 }
 

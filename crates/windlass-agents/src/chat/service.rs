@@ -1,10 +1,10 @@
 //! Which service answers for a model's name, and how it is reached.
 
 use windlass_core::ErrorInfo;
-use windlass_syntax::{did_you_mean, list_of};
+use windlass_syntax::{did_you_mean, format_names};
 
 use super::ChatOptions;
-use super::providers::{PLAIN, PROVIDERS, Protocol, Provider, Quirks, guessed};
+use super::providers::{NO_QUIRKS, PROVIDERS, ModelProtocol, ModelProvider, ProviderQuirks, guess_provider};
 use windlass_tools::{Redactor, Secret};
 
 /// A service of the settings, or what they change about a known one. What is not given stays as it is.
@@ -14,10 +14,10 @@ pub struct ModelService {
     pub name: String,
     /// Up to where `/chat/completions` or `/messages` follows.
     pub base_url: Option<String>,
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<ModelProtocol>,
     /// The variable that holds the key.
     pub key_env: Option<String>,
-    pub headers: Vec<(String, HeaderText)>,
+    pub headers: Vec<(String, HeaderSource)>,
     /// False: answers are asked for in one piece.
     pub stream: Option<bool>,
     /// False: the service does not understand `stream_options`.
@@ -28,25 +28,25 @@ pub struct ModelService {
 
 /// The text of a header, or the variable that holds it.
 #[derive(Clone, PartialEq, Eq)]
-pub enum HeaderText {
+pub enum HeaderSource {
     Text(String),
     Variable(String),
 }
 
 /// Whatever it is, it is shown to nobody.
-impl std::fmt::Debug for HeaderText {
+impl std::fmt::Debug for HeaderSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            HeaderText::Text(_) => f.write_str("Text(…)"),
-            HeaderText::Variable(name) => write!(f, "Variable({name})"),
+            HeaderSource::Text(_) => f.write_str("Text(…)"),
+            HeaderSource::Variable(name) => write!(f, "Variable({name})"),
         }
     }
 }
 
 /// Where a question goes, and how.
-pub(super) struct Chosen {
+pub(super) struct ModelEndpoint {
     pub(super) provider: String,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: ModelProtocol,
     /// As the service calls it.
     pub(super) model: String,
     pub(super) url: String,
@@ -54,15 +54,15 @@ pub(super) struct Chosen {
     pub(super) redaction: Redactor,
     pub(super) stream: bool,
     pub(super) max_tokens: Option<u64>,
-    pub(super) quirks: Quirks,
+    pub(super) quirks: ProviderQuirks,
     /// What to look at if the key is refused.
     pub(super) key_variable: String,
 }
 
-const VERSION: &str = "2023-06-01";
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// The name that the question gives, or the default.
-pub(super) fn named<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Result<&'a str, ErrorInfo> {
+pub(super) fn model_name<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Result<&'a str, ErrorInfo> {
     let given = |name: &&str| !name.trim().is_empty();
     model.filter(given).or(options.default_model.as_deref().filter(given)).map(str::trim).ok_or_else(|| {
         let hint = "name one as provider/name: `model` of the agent, `model` under `[model]` in windlass.toml, \
@@ -72,7 +72,7 @@ pub(super) fn named<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Res
 }
 
 /// Finds the service by the prefix, or by what a bare name suggests.
-pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<Chosen, ErrorInfo> {
+pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<ModelEndpoint, ErrorInfo> {
     let (prefix, model) = match name.split_once('/') {
         Some((prefix, model)) => (prefix, model),
         None => (provider_of_bare(options, name)?, name),
@@ -80,17 +80,17 @@ pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<Chosen, ErrorI
     let known = PROVIDERS.iter().find(|provider| provider.prefix == prefix);
     let own = options.services.iter().find(|service| service.name == prefix);
     if known.is_none() && own.is_none() {
-        return Err(unknown(options, prefix, name));
+        return Err(unknown_provider(options, prefix, name));
     }
     if model.trim().is_empty() {
         let message = format!("`{name}` names a provider and no model");
         return Err(ErrorInfo::new("NoSuchModel", "input", message).hint(format!("such as `{prefix}/model-name`")));
     }
-    reach(options, prefix, model, known, own)
+    build_endpoint(options, prefix, model, known, own)
 }
 
 fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str, ErrorInfo> {
-    if let Some(guess) = guessed(name) {
+    if let Some(guess) = guess_provider(name) {
         return Ok(guess);
     }
     if let Some(default) = options.default_provider.as_deref() {
@@ -100,59 +100,59 @@ fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str,
     if let Some(prefix) = default {
         return Ok(prefix);
     }
-    let has_key = |provider: &&Provider| provider.key_variables.iter().any(|name| found(options, name).is_some());
+    let has_key = |provider: &&ModelProvider| provider.key_variables.iter().any(|name| lookup_variable(options, name).is_some());
     PROVIDERS.iter().find(has_key).map(|provider| provider.prefix).ok_or_else(|| {
-        let message = format!("nobody knows whose model `{}` is", shown(name));
+        let message = format!("nobody knows whose model `{}` is", printable(name));
         let hint =
             "write it as provider/name, such as `ollama/llama3.2`; or give `provider` under `[model]` in windlass.toml";
         ErrorInfo::new("NoSuchModel", "input", message).hint(hint)
     })
 }
 
-fn unknown(options: &ChatOptions, prefix: &str, name: &str) -> ErrorInfo {
+fn unknown_provider(options: &ChatOptions, prefix: &str, name: &str) -> ErrorInfo {
     let names: Vec<&str> = PROVIDERS
         .iter()
         .map(|provider| provider.prefix)
         .chain(options.services.iter().map(|service| service.name.as_str()))
         .collect();
-    let known = format!("known are {}; others come from `[models.NAME]` in windlass.toml", list_of(names.clone()));
+    let known = format!("known are {}; others come from `[models.NAME]` in windlass.toml", format_names(names.clone()));
     let hint = match did_you_mean(prefix, names) {
         Some(near) => format!("{near} {known}"),
         None => known,
     };
-    let message = format!("there is no model provider `{}`, which `{}` names", shown(prefix), shown(name));
+    let message = format!("there is no model provider `{}`, which `{}` names", printable(prefix), printable(name));
     ErrorInfo::new("NoSuchModel", "input", message).hint(hint)
 }
 
-fn reach(
+fn build_endpoint(
     options: &ChatOptions,
     prefix: &str,
     model: &str,
-    known: Option<&Provider>,
+    known: Option<&ModelProvider>,
     own: Option<&ModelService>,
-) -> Result<Chosen, ErrorInfo> {
-    let protocol = own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(Protocol::OpenAi);
+) -> Result<ModelEndpoint, ErrorInfo> {
+    let protocol = own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(ModelProtocol::OpenAi);
     let (base, is_usual) = base_url(options, prefix, known, own)?;
     let key_variables: Vec<&str> = match own.and_then(|own| own.key_env.as_deref()) {
         Some(named) => vec![named],
         None => known.map(|known| known.key_variables.to_vec()).unwrap_or_default(),
     };
-    let key = key_variables.iter().find_map(|name| found(options, name));
+    let key = key_variables.iter().find_map(|name| lookup_variable(options, name));
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     let is_named = own.is_some_and(|own| own.key_env.is_some());
     // Whoever gives an address of their own knows whether it wants a key.
     if key.is_none() && (is_named || (is_usual && known.is_some_and(|known| known.needs_key))) {
         return Err(no_key(prefix, &key_variables));
     }
-    let quirks = known.map_or(PLAIN, |known| known.quirks);
+    let quirks = known.map_or(NO_QUIRKS, |known| known.quirks);
     let quirks = match own.and_then(|own| own.stream_usage) {
-        Some(asked) => Quirks { usage_unasked: !asked, ..quirks },
+        Some(requested) => ProviderQuirks { sends_usage_unasked: !requested, ..quirks },
         None => quirks,
     };
     let headers = headers(options, protocol, quirks, key, own)?;
-    let url = address(&base, protocol);
+    let url = endpoint_url(&base, protocol);
     let redaction = Redactor::from_headers(&headers).with_login(&url);
-    Ok(Chosen {
+    Ok(ModelEndpoint {
         provider: prefix.to_owned(),
         protocol,
         model: model.to_owned(),
@@ -170,11 +170,11 @@ fn reach(
 fn base_url(
     options: &ChatOptions,
     prefix: &str,
-    known: Option<&Provider>,
+    known: Option<&ModelProvider>,
     own: Option<&ModelService>,
 ) -> Result<(String, bool), ErrorInfo> {
     let given = own.and_then(|own| own.base_url.clone());
-    let given = given.or_else(|| known.and_then(|known| found(options, known.url_variable)));
+    let given = given.or_else(|| known.and_then(|known| lookup_variable(options, known.url_variable)));
     let given = given.map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
     if let Some(url) = given {
         return Ok((url, false));
@@ -197,17 +197,17 @@ fn no_key(prefix: &str, variables: &[&str]) -> ErrorInfo {
 
 fn headers(
     options: &ChatOptions,
-    protocol: Protocol,
-    quirks: Quirks,
+    protocol: ModelProtocol,
+    quirks: ProviderQuirks,
     key: Option<String>,
     own: Option<&ModelService>,
 ) -> Result<Vec<(String, Secret)>, ErrorInfo> {
     let mut headers = Vec::new();
     for (name, text) in own.map(|own| own.headers.as_slice()).unwrap_or_default() {
         let value = match text {
-            HeaderText::Text(text) => Secret::plain(text.as_str()),
-            HeaderText::Variable(variable) => {
-                let value = found(options, variable).ok_or_else(|| {
+            HeaderSource::Text(text) => Secret::plain(text.as_str()),
+            HeaderSource::Variable(variable) => {
+                let value = lookup_variable(options, variable).ok_or_else(|| {
                     let message =
                         format!("the header `{name}` of a model service comes from {variable}, which is not set");
                     ErrorInfo::new("NoModelKey", "input", message).hint("windlass.toml names it: set it before running")
@@ -223,33 +223,33 @@ fn headers(
         }
     };
     match (protocol, key) {
-        (Protocol::Anthropic, Some(key)) => add("x-api-key", Secret::new(key)),
-        (Protocol::OpenAi, Some(key)) if quirks.plain_key => add("api-key", Secret::new(key)),
-        (Protocol::OpenAi, Some(key)) => add("authorization", Secret::new(format!("Bearer {key}"))),
+        (ModelProtocol::Anthropic, Some(key)) => add("x-api-key", Secret::new(key)),
+        (ModelProtocol::OpenAi, Some(key)) if quirks.uses_api_key_header => add("api-key", Secret::new(key)),
+        (ModelProtocol::OpenAi, Some(key)) => add("authorization", Secret::new(format!("Bearer {key}"))),
         (_, None) => {}
     }
-    if protocol == Protocol::Anthropic {
-        add("anthropic-version", Secret::plain(VERSION));
+    if protocol == ModelProtocol::Anthropic {
+        add("anthropic-version", Secret::plain(ANTHROPIC_VERSION));
     }
     Ok(headers)
 }
 
 /// A version or the like may stand behind the path, where the rest must not.
-pub(super) fn address(base: &str, protocol: Protocol) -> String {
+pub(super) fn endpoint_url(base: &str, protocol: ModelProtocol) -> String {
     let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
     let path = path.trim_end_matches('/');
     match protocol {
-        Protocol::OpenAi => format!("{path}/chat/completions{query}"),
+        ModelProtocol::OpenAi => format!("{path}/chat/completions{query}"),
         // The variable is usually set without the version.
-        Protocol::Anthropic if path.ends_with("/v1") => format!("{path}/messages{query}"),
-        Protocol::Anthropic => format!("{path}/v1/messages{query}"),
+        ModelProtocol::Anthropic if path.ends_with("/v1") => format!("{path}/messages{query}"),
+        ModelProtocol::Anthropic => format!("{path}/v1/messages{query}"),
     }
 }
 
-fn found(options: &ChatOptions, variable: &str) -> Option<String> {
+fn lookup_variable(options: &ChatOptions, variable: &str) -> Option<String> {
     (options.variables)(variable).filter(|value| !value.trim().is_empty())
 }
 
-fn shown(name: &str) -> String {
+fn printable(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(80).collect()
 }

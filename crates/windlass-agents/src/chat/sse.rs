@@ -2,26 +2,26 @@
 
 /// One event. Its name is empty if the service gives none.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct SseEvent {
     pub(super) name: String,
     pub(super) data: String,
 }
 
 /// Bytes that are no text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotText;
+pub(super) struct NotUtf8;
 
 /// Puts events together. What it holds is never more than it was given, so the limit of the reply holds for it too.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct SseParser {
     line: Vec<u8>,
     name: String,
     data: Option<String>,
 }
 
-impl Events {
+impl SseParser {
     /// The events that are whole after this piece.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, NotText> {
+    pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<SseEvent>, NotUtf8> {
         let mut events = Vec::new();
         let mut rest = piece;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -34,14 +34,14 @@ impl Events {
     }
 
     /// What is left at the end: not every service ends its last event.
-    pub(super) fn finish(mut self) -> Result<Option<Event>, NotText> {
+    pub(super) fn finish(mut self) -> Result<Option<SseEvent>, NotUtf8> {
         let last = if self.line.is_empty() { None } else { self.end_line()? };
         Ok(last.or_else(|| self.end_event()))
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, NotText> {
+    fn end_line(&mut self) -> Result<Option<SseEvent>, NotUtf8> {
         let line = std::mem::take(&mut self.line);
-        let line = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)).map_err(|_| NotText)?;
+        let line = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)).map_err(|_| NotUtf8)?;
         let line = line.trim_start_matches('\u{feff}');
         if line.is_empty() {
             return Ok(self.end_event());
@@ -63,14 +63,14 @@ impl Events {
         Ok(None)
     }
 
-    fn end_event(&mut self) -> Option<Event> {
+    fn end_event(&mut self) -> Option<SseEvent> {
         let name = std::mem::take(&mut self.name);
-        self.data.take().map(|data| Event { name, data })
+        self.data.take().map(|data| SseEvent { name, data })
     }
 }
 
 /// Whether a body is a stream, whatever its content type says.
-pub(super) fn looks_like(body: &[u8]) -> bool {
+pub(super) fn looks_like_sse(body: &[u8]) -> bool {
     let start = body.trim_ascii_start();
     [&b"data:"[..], b"event:", b": ", b"id:", b"retry:"].iter().any(|field| start.starts_with(field))
 }
@@ -79,8 +79,8 @@ pub(super) fn looks_like(body: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn all(pieces: &[&[u8]]) -> Result<Vec<(String, String)>, NotText> {
-        let mut events = Events::default();
+    fn all(pieces: &[&[u8]]) -> Result<Vec<(String, String)>, NotUtf8> {
+        let mut events = SseParser::default();
         let mut found = Vec::new();
         for piece in pieces {
             found.extend(events.push(piece)?);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_any_pieces() {
+    fn events_are_parsed_from_any_pieces() {
         let text = "\u{feff}: hello\r\nevent: a\r\ndata: {\"x\":\r\ndata: \"ü\"}\r\n\r\nid: 3\n\ndata:y\n\nevent: none\n\ndata: [DONE]";
         let whole = all(&[text.as_bytes()]).unwrap();
         let pair = |name: &str, data: &str| (name.to_owned(), data.to_owned());
@@ -99,6 +99,6 @@ mod tests {
             let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
             assert_eq!(all(&pieces).unwrap(), whole, "in pieces of {size}");
         }
-        assert_eq!(all(&[b"data: \xff\n\n"]), Err(NotText));
+        assert_eq!(all(&[b"data: \xff\n\n"]), Err(NotUtf8));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use windlass_testing::test_service::TestService;
 use windlass_value::{parse_json, to_json};
 
-use super::deltas::Deltas;
+use super::deltas::DeltaBuffer;
 use super::*;
 use windlass_tools::{HttpOptions, Outbound};
 
@@ -25,12 +25,12 @@ const INPUT: &str = r#"{"model": "test/m", "messages": [{"role": "user", "conten
 #[tokio::test]
 async fn a_cancelled_question_ends_at_once() {
     let service = TestService::from_script(r#"{"model": [{"fault": "hang"}]}"#).unwrap();
-    let call = ToolCall::alone(parse_json(INPUT).unwrap());
-    let question = Question::of(&call.input).unwrap();
+    let call = ToolCall::for_test(parse_json(INPUT).unwrap());
+    let question = ChatRequest::parse(&call.input).unwrap();
     let chosen = service::choose(&options(service.model_url()), "test/m").unwrap();
     let http = http();
     let exchange =
-        Exchange { http: &http, call: &call, chosen: &chosen, question: &question, tools: &[], max_retry_after: HOUR };
+        Exchange { http: &http, call: &call, endpoint: &chosen, request: &question, tools: &[], max_retry_after: HOUR };
     let seen = async {
         while service.model_requests() == 0 {
             tokio::task::yield_now().await;
@@ -42,11 +42,11 @@ async fn a_cancelled_question_ends_at_once() {
 
 #[tokio::test]
 async fn published_deltas_add_up_to_the_reply() {
-    let said = "a long text of many words. ".repeat(20);
+    let reply_text = "a long text of many words. ".repeat(20);
     let script = format!(r#"{{"model": [{{"reply": "{said}"}}]}}"#);
     let service = TestService::from_script(&script).unwrap();
-    let call = ToolCall::alone(parse_json(INPUT).unwrap());
-    let question = Question::of(&call.input).unwrap();
+    let call = ToolCall::for_test(parse_json(INPUT).unwrap());
+    let question = ChatRequest::parse(&call.input).unwrap();
     for (streams, max_events) in [(true, 5), (false, 1)] {
         let mut options = options(service.model_url());
         options.services[0].stream = Some(streams);
@@ -55,14 +55,14 @@ async fn published_deltas_add_up_to_the_reply() {
         let exchange = Exchange {
             http: &http,
             call: &call,
-            chosen: &chosen,
-            question: &question,
+            endpoint: &chosen,
+            request: &question,
             tools: &[],
             max_retry_after: HOUR,
         };
         let published = Mutex::new(Vec::new());
         let publish = |data: Value| told.lock().unwrap().push(data);
-        let answer = exchange.ask(Deltas::new(Some(&publish), &chosen.redaction)).await.unwrap();
+        let answer = exchange.ask(DeltaBuffer::new(Some(&publish), &chosen.redaction)).await.unwrap();
         let published = told.into_inner().unwrap();
         let whole: String = told.iter().filter_map(|data| data.get("delta").and_then(Value::as_str)).collect();
         assert_eq!((whole.as_str(), answer.content.as_str()), (said.as_str(), said.as_str()));

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Stat, statat};
 
-use super::{Problem, quoted};
+use super::{FileToolProblem, quote};
 
 /// Paths that file tools do not touch, beside those that go by their names: nothing in a folder `.windlass` is read or
 /// written, no `windlass.toml` and nothing in a `.git` is written.
 #[derive(Clone, Debug, Default)]
-pub struct Protected {
+pub struct ProtectedPaths {
     /// Neither read nor written, with all that is in them.
-    pub closed: Vec<PathBuf>,
+    pub no_access: Vec<PathBuf>,
     /// Read, but not written, with all that is in them.
-    pub kept: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
 }
 
 /// What a path is wanted for.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum AccessMode {
     Read,
     Write,
 }
@@ -31,55 +31,55 @@ const GIT: &str = ".git";
 
 /// The paths as they are now, without links.
 #[derive(Default)]
-pub(crate) struct Guard {
-    closed: Vec<Known>,
-    kept: Vec<Known>,
+pub(crate) struct PathGuard {
+    no_access: Vec<ProtectedPath>,
+    read_only: Vec<ProtectedPath>,
 }
 
-struct Known {
+struct ProtectedPath {
     /// In lower case: there are file systems that do not tell the cases apart.
     path: PathBuf,
     /// Whatever it is called.
     file: Option<(u64, u64)>,
 }
 
-impl Guard {
-    pub(crate) fn new(protected: &Protected) -> Guard {
-        let known = |paths: &[PathBuf]| paths.iter().map(|path| Known::new(path)).collect();
-        Guard { closed: known(&protected.closed), kept: known(&protected.kept) }
+impl PathGuard {
+    pub(crate) fn new(protected: &ProtectedPaths) -> PathGuard {
+        let known = |paths: &[PathBuf]| paths.iter().map(|path| ProtectedPath::new(path)).collect();
+        PathGuard { no_access: known(&protected.no_access), read_only: known(&protected.read_only) }
     }
 
     /// One more name on a path: `path` is the whole of it, without links, `name` its end.
-    pub(crate) fn check(&self, path: &Path, name: &OsStr, stat: Option<&Stat>, wanted: Wanted) -> Result<(), Problem> {
-        let refused = |what: &str| Err(format!("{} is {what}; file tools leave it alone", quoted(name)));
-        if is(name, STORE) || self.closed.iter().any(|known| known.is(path, stat)) {
+    pub(crate) fn check(&self, path: &Path, name: &OsStr, stat: Option<&Stat>, access: AccessMode) -> Result<(), FileToolProblem> {
+        let refused = |what: &str| Err(format!("{} is {what}; file tools leave it alone", quote(name)));
+        if is_named(name, STORE) || self.no_access.iter().any(|known| known.matches(path, stat)) {
             return refused("where runs are kept");
         }
-        if wanted == Wanted::Read {
+        if access == AccessMode::Read {
             return Ok(());
         }
-        if is(name, SETTINGS) {
+        if is_named(name, SETTINGS) {
             return refused("a file of settings, which cannot be written");
         }
-        if is(name, GIT) {
+        if is_named(name, GIT) {
             return refused("what git keeps, which cannot be written");
         }
-        match self.kept.iter().any(|known| known.is(path, stat)) {
+        match self.read_only.iter().any(|known| known.matches(path, stat)) {
             true => refused("part of what is being run, or its settings, and cannot be written"),
             false => Ok(()),
         }
     }
 }
 
-impl Known {
-    fn new(path: &Path) -> Known {
+impl ProtectedPath {
+    fn new(path: &Path) -> ProtectedPath {
         let file = statat(CWD, path, AtFlags::empty()).ok().map(|stat| identity(&stat));
-        Known { path: lower(&resolved(path)), file }
+        ProtectedPath { path: to_lowercase_path(&canonicalize_existing(path)), file }
     }
 
-    fn is(&self, path: &Path, stat: Option<&Stat>) -> bool {
+    fn matches(&self, path: &Path, stat: Option<&Stat>) -> bool {
         let same = stat.is_some_and(|stat| self.file == Some(identity(stat)));
-        same || lower(path).starts_with(&self.path)
+        same || to_lowercase_path(path).starts_with(&self.path)
     }
 }
 
@@ -89,18 +89,18 @@ fn identity(stat: &Stat) -> (u64, u64) {
 }
 
 /// Without links as far as it is there.
-fn resolved(path: &Path) -> PathBuf {
+fn canonicalize_existing(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(path), _, _) => path,
-        (Err(_), Some(parent), Some(name)) => resolved(parent).join(name),
+        (Err(_), Some(parent), Some(name)) => canonicalize_existing(parent).join(name),
         _ => path.to_owned(),
     }
 }
 
-fn lower(path: &Path) -> PathBuf {
+fn to_lowercase_path(path: &Path) -> PathBuf {
     PathBuf::from(path.to_string_lossy().to_lowercase())
 }
 
-fn is(name: &OsStr, known: &str) -> bool {
+fn is_named(name: &OsStr, known: &str) -> bool {
     name.to_string_lossy().to_lowercase() == known
 }

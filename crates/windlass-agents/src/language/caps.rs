@@ -6,7 +6,7 @@ use super::config::Config;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caps {
+pub(super) struct PromptCaps {
     /// What one dependency may bring.
     pub dependency: usize,
     /// A whole prompt.
@@ -15,21 +15,21 @@ pub(super) struct Caps {
     pub whole: usize,
 }
 
-impl Caps {
-    pub(crate) fn read(config: &Config<'_>) -> Result<Caps, String> {
+impl PromptCaps {
+    pub(crate) fn read(config: &Config<'_>) -> Result<PromptCaps, String> {
         let limits = Limits::default();
-        let usual = Caps {
+        let usual = PromptCaps {
             dependency: limits.max_prompt_dependency_bytes,
             prompt: limits.max_prompt_bytes,
             whole: limits.max_whole_prompt_bytes,
         };
         let Some(caps) = config.inner("caps")? else { return Ok(usual) };
-        let read = Caps {
+        let read = PromptCaps {
             dependency: caps.count("dependency")?.unwrap_or(usual.dependency),
             prompt: caps.count("prompt")?.unwrap_or(usual.prompt),
             whole: caps.count("whole")?.unwrap_or(usual.whole),
         };
-        caps.all_read().map(|()| read)
+        caps.check_all_read().map(|()| read)
     }
 }
 

@@ -22,16 +22,16 @@ impl<'a> Config<'a> {
     }
 
     /// A value that is not null.
-    pub(crate) fn given(&self, key: &'static str) -> Option<&'a Value> {
+    pub(crate) fn non_null(&self, key: &'static str) -> Option<&'a Value> {
         self.value(key).filter(|value| !value.is_null())
     }
 
     pub(crate) fn text(&self, key: &'static str) -> Result<Arc<str>, String> {
-        self.maybe_text(key)?.ok_or_else(|| format!("it needs a text `{key}`"))
+        self.optional_text(key)?.ok_or_else(|| format!("it needs a text `{key}`"))
     }
 
-    pub(crate) fn maybe_text(&self, key: &'static str) -> Result<Option<Arc<str>>, String> {
-        match self.given(key) {
+    pub(crate) fn optional_text(&self, key: &'static str) -> Result<Option<Arc<str>>, String> {
+        match self.non_null(key) {
             None => Ok(None),
             Some(Value::Str(text)) => Ok(Some(text.clone())),
             Some(other) => Err(format!("`{key}` must be a text; {} is none", other.kind())),
@@ -39,20 +39,20 @@ impl<'a> Config<'a> {
     }
 
     pub(crate) fn flag(&self, key: &'static str) -> Result<bool, String> {
-        match self.given(key) {
+        match self.non_null(key) {
             None => Ok(false),
             Some(value) => value.as_bool().ok_or_else(|| format!("`{key}` must be true or false")),
         }
     }
 
     pub(crate) fn count(&self, key: &'static str) -> Result<Option<usize>, String> {
-        let Some(value) = self.given(key) else { return Ok(None) };
+        let Some(value) = self.non_null(key) else { return Ok(None) };
         let count = value.as_int().and_then(|count| usize::try_from(count).ok());
         count.map(Some).ok_or_else(|| format!("`{key}` must be a number from 0 on"))
     }
 
     pub(crate) fn list(&self, key: &'static str) -> Result<&'a [Value], String> {
-        match self.given(key) {
+        match self.non_null(key) {
             None => Ok(&[]),
             Some(value) => value.as_list().ok_or_else(|| format!("`{key}` must be a list")),
         }
@@ -67,11 +67,11 @@ impl<'a> Config<'a> {
     }
 
     pub(crate) fn inner(&self, key: &'static str) -> Result<Option<Config<'a>>, String> {
-        let Some(value) = self.given(key) else { return Ok(None) };
+        let Some(value) = self.non_null(key) else { return Ok(None) };
         Config::new(value).map(Some).ok_or_else(|| format!("`{key}` must be an object"))
     }
 
-    pub(crate) fn all_read(&self) -> Result<(), String> {
+    pub(crate) fn check_all_read(&self) -> Result<(), String> {
         let read = self.read.borrow();
         let unknown = self.map.keys().find(|key| !read.contains(&***key));
         unknown.map_or(Ok(()), |key| Err(format!("it has no setting `{key}`")))

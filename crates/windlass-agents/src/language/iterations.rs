@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::Made;
+use super::CompiledFunction;
 use super::config::Config;
 use super::prompt::Sections;
-use super::read::{Ended, Reader};
+use super::reader::{EndedStep, ScopeReader};
 
 /// Between iterations of a text that has all of them.
 pub(super) const ITERATION_SEPARATOR: &str = "\n\n---\n\n";
 
 /// What a turn gives: `{content, result, status}`, of a body with steps also `steps`.
-pub(super) fn iteration_output(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn iteration_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| match steps.is_empty() {
         true => single_step_output(reader),
@@ -21,9 +21,9 @@ pub(super) fn iteration_output(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
-fn single_step_output(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+fn single_step_output(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
-    let given = reader.given()?;
+    let given = reader.task_result()?;
     Ok(Value::object([
         ("content", Value::Str(reader.text(&given, "content")?)),
         ("result", reader.part(&given, "result")?),
@@ -32,14 +32,14 @@ fn single_step_output(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
 }
 
 /// Content and result are those of the last step, as they are written down, that has completed.
-fn steps_output(reader: &mut Reader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
+fn steps_output(reader: &mut ScopeReader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
     let mut steps = Map::with_capacity(ids.len());
-    let mut last = Ended::default();
+    let mut last = EndedStep::default();
     for id in ids {
         let Some(ended) = reader.step(0, id)? else { continue };
         steps.insert(id.clone(), step_value(&ended));
-        if ended.completed() {
+        if ended.is_completed() {
             last = ended;
         }
     }
@@ -51,7 +51,7 @@ fn steps_output(reader: &mut Reader<'_>, ids: &[Arc<str>]) -> Result<Value, Eval
     ]))
 }
 
-fn step_value(ended: &Ended) -> Value {
+fn step_value(ended: &EndedStep) -> Value {
     Value::object([
         ("content", Value::Str(ended.content.clone())),
         ("result", ended.result.clone()),
@@ -60,20 +60,20 @@ fn step_value(ended: &Ended) -> Value {
 }
 
 /// What is remembered of a turn for the judge, and for a text of all turns.
-pub(super) fn history_entry(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn history_entry(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| {
         let index = reader.iteration(None).map_or(0, |iteration| iteration.iteration_index);
         let mut entry = vec![("iteration", Value::from(index + 1))];
         match steps.is_empty() {
             true => {
-                let given = reader.given()?;
+                let given = reader.task_result()?;
                 entry.push(("content", Value::Str(reader.text(&given, "content")?)));
             }
             false => {
                 let mut parts = Vec::new();
                 for id in &steps {
-                    let Some(ended) = reader.step(0, id)?.filter(Ended::completed) else { continue };
+                    let Some(ended) = reader.step(0, id)?.filter(EndedStep::is_completed) else { continue };
                     parts.push(Value::object([("id", Value::Str(id.clone())), ("content", Value::Str(ended.content))]));
                 }
                 entry.push(("steps", Value::list(parts)));
@@ -84,47 +84,47 @@ pub(super) fn history_entry(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// What the loop asks its judge for: the result; nothing if there is none, but why.
-pub(super) fn judged(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn judge_verdict(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         // A judge that has failed has no say, whatever it submitted before.
         if reader.has_failed() {
-            return Ok(Value::object([("error", reader.error()?)]));
+            return Ok(Value::object([("error", reader.task_error()?)]));
         }
-        let given = reader.given()?;
+        let given = reader.task_result()?;
         let result = reader.part(&given, "result")?;
         Ok(if result.is_null() { Value::map(Map::new()) } else { result })
     }))
 }
 
 /// Whether a model cannot be asked at all, now or ever: then trying on is of no use.
-pub(super) fn unaskable(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn model_unavailable(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let error = reader.error()?;
+        let error = reader.task_error()?;
         let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         Ok(Value::Bool(reader.has_failed() && (word("kind") == "input" || word("code") == "ScriptUnmatched")))
     }))
 }
 
 /// What the judge has said, for the next turn.
-pub(super) fn feedback(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn feedback(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let (iteration, text) = said(reader)?;
+        let (iteration, text) = judge_feedback(reader)?;
         Ok(Value::object([("iteration", iteration), ("text", Value::from(text))]))
     }))
 }
 
 /// The same, to be remembered among the turns.
-pub(super) fn remark(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn feedback_entry(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let (iteration, text) = said(reader)?;
+        let (iteration, text) = judge_feedback(reader)?;
         Ok(Value::object([("feedback", iteration), ("text", Value::from(text))]))
     }))
 }
 
 /// The judge's text and its reason, or its whole result if it gives none.
-fn said(reader: &mut Reader<'_>) -> Result<(Value, String), EvalError> {
+fn judge_feedback(reader: &mut ScopeReader<'_>) -> Result<(Value, String), EvalError> {
     let index = reader.iteration(None).map_or(0, |iteration| iteration.iteration_index);
-    let given = reader.given()?;
+    let given = reader.task_result()?;
     let mut text = Sections::default();
     let content = reader.text(&given, "content")?;
     if !content.trim().is_empty() {
@@ -144,43 +144,42 @@ fn said(reader: &mut Reader<'_>) -> Result<(Value, String), EvalError> {
 }
 
 /// All that is remembered of a loop's turns, as a text.
-pub(super) fn history_text(reader: &mut Reader<'_>, entries: &Value) -> Result<String, EvalError> {
-    newest(reader, entries, usize::MAX)
+pub(super) fn history_text(reader: &mut ScopeReader<'_>, entries: &Value) -> Result<String, EvalError> {
+    newest_history(reader, entries, usize::MAX)
 }
 
 /// The newest of what is remembered, as far as there is room. Costs no more than what is told, however many turns there were.
-pub(super) fn newest(reader: &mut Reader<'_>, entries: &Value, room: usize) -> Result<String, EvalError> {
-    let entries = reader.whole(entries)?;
+pub(super) fn newest_history(reader: &mut ScopeReader<'_>, entries: &Value, room: usize) -> Result<String, EvalError> {
+    let entries = reader.load(entries)?;
     let entries = entries.as_list().unwrap_or_default();
-    let mut told: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     let mut bytes = 0;
     for entry in entries.iter().rev() {
         if bytes > room {
             break;
         }
-        let entry = reader.whole(entry)?;
+        let entry = reader.load(entry)?;
         let text = match entry.get("feedback").and_then(Value::as_int) {
             Some(iteration) => {
-                let said = reader.text(&entry, "text")?;
-                if said.is_empty() {
+                let feedback = reader.text(&entry, "text")?;
+                if feedback.is_empty() {
                     continue;
                 }
-                format!("## Judge Feedback (Iteration {iteration})\n\n{}", said.trim_end())
+                format!("## Judge Feedback (Iteration {iteration})\n\n{}", feedback.trim_end())
             }
             None => iteration_text(reader, &entry)?,
         };
         reader.pay(text.len())?;
-        let after =
-            told.last().map_or("", |next| if next.starts_with("## Iteration ") { ITERATION_SEPARATOR } else { "\n\n" });
+        let after = parts.last().map_or("", |next| if next.starts_with("## Iteration ") { ITERATION_SEPARATOR } else { "\n\n" });
         bytes += text.len() + after.len();
-        told.push(after.to_owned());
-        told.push(text);
+        parts.push(after.to_owned());
+        parts.push(text);
     }
-    told.reverse();
-    Ok(told.concat())
+    parts.reverse();
+    Ok(parts.concat())
 }
 
-fn iteration_text(reader: &mut Reader<'_>, entry: &Value) -> Result<String, EvalError> {
+fn iteration_text(reader: &mut ScopeReader<'_>, entry: &Value) -> Result<String, EvalError> {
     let iteration = entry.get("iteration").and_then(Value::as_int).unwrap_or(1);
     let mut inside = Sections::default();
     match entry.get("steps") {
@@ -196,13 +195,11 @@ fn iteration_text(reader: &mut Reader<'_>, entry: &Value) -> Result<String, Eval
 }
 
 /// What a loop over items keeps of a turn.
-pub(super) fn iteration_entry(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn iteration_entry(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {
         let iteration = reader.iteration(None);
-        let (index, item) = iteration
-            .as_ref()
-            .map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
+        let (index, item) = iteration.as_ref().map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
         let good = reader.local("status")?.as_str() == Some("success");
         let output = reader.local("output")?;
         Ok(Value::object([

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Value};
 
-use super::Made;
-use super::caps::{Caps, cut, cut_front};
+use super::CompiledFunction;
+use super::caps::{PromptCaps, cut, cut_front};
 use super::config::Config;
-use super::iterations::newest;
-use super::prompt::{Owed, Sections, owed};
-use super::read::Reader;
+use super::prompt::{RequiredResult, Sections, required_result};
+use super::reader::ScopeReader;
+use super::iterations::newest_history;
 
 struct Judge {
     name: Arc<str>,
     instructions: Option<Arc<str>>,
     max_iterations: usize,
-    result: Option<Owed>,
-    caps: Caps,
+    result: Option<RequiredResult>,
+    caps: PromptCaps,
 }
 
-pub(super) fn prompt(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn judge_prompt(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let judge = Judge {
         name: config.text("name")?,
-        instructions: config.maybe_text("instructions")?,
+        instructions: config.optional_text("instructions")?,
         max_iterations: config.count("turns")?.unwrap_or(1),
-        result: owed(config)?,
-        caps: Caps::read(config)?,
+        result: required_result(config)?,
+        caps: PromptCaps::read(config)?,
     };
     Ok(Box::new(move |reader| {
         let text = judge.text(reader)?;
@@ -36,7 +36,7 @@ pub(super) fn prompt(config: &Config<'_>) -> Result<Made, String> {
 }
 
 impl Judge {
-    fn text(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
+    fn text(&self, reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
         let mut text = Sections::default();
         text.section("Evaluation", &self.brief());
         if let Some(owed) = &self.result {
@@ -45,16 +45,16 @@ impl Judge {
         if let Some(instructions) = &self.instructions {
             text.section("Task of the Loop", &cut(instructions.trim_end(), self.caps.dependency));
         }
-        let previous = reader.around("previous")?;
+        let previous = reader.enclosing_variable("previous")?;
         let last = reader.part(&previous, "result")?;
         let mut end = Sections::default();
         if !last.is_null() {
             end.section("Last Result", &cut(&reader.json(&last)?, self.caps.dependency));
         }
-        let entries = reader.around("history")?;
+        let entries = reader.enclosing_variable("history")?;
         // The newest turns count most.
         let room = self.caps.prompt.saturating_sub(text.0.len() + end.0.len());
-        let history = newest(reader, &entries, room)?;
+        let history = newest_history(reader, &entries, room)?;
         text.plain(&cut_front(&history, room));
         if !end.0.is_empty() {
             text.plain(&end.0);

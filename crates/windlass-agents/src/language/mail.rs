@@ -2,76 +2,76 @@
 
 use windlass_value::{EvalError, Value};
 
-use super::Made;
-use super::acts::told;
+use super::CompiledFunction;
+use super::tool_calls::tool_answer;
 use super::config::Config;
 use super::prompt::{Sections, flow_context};
-use super::read::{Reader, word};
-use super::reply::replied_calls;
+use super::reader::{ScopeReader, status_name};
+use super::reply::reply_calls;
 
 /// Kinds of letters; any other is one of the first.
-const KINDS: [&str; 3] = ["info", "context_update", "cancel"];
+const MESSAGE_KINDS: [&str; 3] = ["info", "context_update", "cancel"];
 
 /// The letter that the call at hand asks to send.
-pub(super) fn letter(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn outgoing_message(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (call, _) = reader.item()?;
         let arguments = reader.part(&call, "arguments")?;
         let text = reader.text(&arguments, "text")?;
         let kind = reader.text(&arguments, "kind")?;
-        let kind = KINDS.iter().find(|known| **known == &*kind).unwrap_or(&KINDS[0]);
+        let kind = MESSAGE_KINDS.iter().find(|known| **known == &*kind).unwrap_or(&MESSAGE_KINDS[0]);
         Ok(Value::object([("text", Value::Str(text)), ("kind", Value::from(*kind))]))
     }))
 }
 
 /// Whether a letter was for a step that only wraps others.
-pub(super) fn wraps(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn addresses_a_wrapper(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let wraps = reader.given()?.get("wraps").and_then(Value::as_bool);
+        let wraps = reader.task_result()?.get("wraps").and_then(Value::as_bool);
         Ok(Value::Bool(wraps == Some(true)))
     }))
 }
 
 /// What the model is told of a letter that it has sent: what came of it is what came before, or was kept under a name.
-pub(super) fn posted(config: &Config<'_>) -> Result<Made, String> {
-    let kept = config.maybe_text("kept")?;
+pub(super) fn delivery_answer(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let kept = config.optional_text("kept")?;
     Ok(Box::new(move |reader| {
         let given = match &kept {
-            Some(kept) => reader.own(kept)?,
+            Some(kept) => reader.own_variable(kept)?,
             None => reader.local("_prev")?,
         };
         let text = |key: &str| given.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("status") == "queued" {
-            return Ok(told(format!("queued: {}", text("id")), false));
+            return Ok(tool_answer(format!("queued: {}", text("id")), false));
         }
-        let mut said = format!("dropped: {}", text("reason"));
+        let mut answer = format!("dropped: {}", text("reason"));
         if !text("message").is_empty() {
-            said.push_str(&format!(": {}", text("message")));
+            answer.push_str(&format!(": {}", text("message")));
         }
         let known = given.get("known").and_then(Value::as_list).unwrap_or_default();
         if !known.is_empty() {
             let known: Vec<&str> = known.iter().filter_map(Value::as_str).collect();
-            said.push_str(&format!("; there are: {}", known.join(", ")));
+            answer.push_str(&format!("; there are: {}", known.join(", ")));
         }
-        Ok(told(said, true))
+        Ok(tool_answer(answer, true))
     }))
 }
 
 /// Letters that have come, as messages of the conversation.
-pub(super) fn letters(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn incoming_messages(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let mail = reader.given()?;
+        let mail = reader.task_result()?;
         let mut messages = Vec::new();
         for letter in reader.list(&mail)? {
-            let letter = reader.whole(&letter)?;
-            let text = written(reader, &letter)?;
+            let letter = reader.load(&letter)?;
+            let text = message_text(reader, &letter)?;
             messages.push(Value::object([("role", Value::from("user")), ("content", Value::from(text))]));
         }
         Ok(Value::list(messages))
     }))
 }
 
-fn written(reader: &mut Reader<'_>, letter: &Value) -> Result<String, EvalError> {
+fn message_text(reader: &mut ScopeReader<'_>, letter: &Value) -> Result<String, EvalError> {
     let from = reader.text(letter, "from")?;
     if is_report(letter) {
         return report(reader, letter, &from);
@@ -88,31 +88,31 @@ fn is_report(letter: &Value) -> bool {
 }
 
 /// Counters, and never what a step has given.
-fn report(reader: &mut Reader<'_>, letter: &Value, from: &str) -> Result<String, EvalError> {
-    let (who, what) = if from.is_empty() { ("workflow", "the workflow") } else { (from, "the step") };
+fn report(reader: &mut ScopeReader<'_>, letter: &Value, from: &str) -> Result<String, EvalError> {
+    let (sender, what) = if from.is_empty() { ("workflow", "the workflow") } else { (from, "the step") };
     if &*reader.text(letter, "kind")? == "started" {
-        return Ok(format!("[{who}]: {what} has started"));
+        return Ok(format!("[{sender}]: {what} has started"));
     }
-    let mut said = format!("[{who}]: {what} has ended as {}", word(&reader.text(letter, "status")?));
+    let mut line = format!("[{sender}]: {what} has ended as {}", status_name(&reader.text(letter, "status")?));
     for (key, name) in [("attempts", "attempts"), ("duration_ms", "milliseconds")] {
         if let Some(amount) = letter.get(key).and_then(Value::as_int) {
-            said.push_str(&format!(", {name}: {amount}"));
+            line.push_str(&format!(", {name}: {amount}"));
         }
     }
     let usage = reader.part(letter, "usage")?;
     if let Some(tokens) = usage.get("tokens").and_then(Value::as_int) {
-        said.push_str(&format!(", tokens: {tokens}"));
+        line.push_str(&format!(", tokens: {tokens}"));
     }
     let error = reader.part(letter, "error")?;
     if !error.is_null() {
-        said.push_str(&format!(", error: {}", reader.text(&error, "message")?));
+        line.push_str(&format!(", error: {}", reader.text(&error, "message")?));
     }
-    Ok(said)
+    Ok(line)
 }
 
 /// What kind of mail has come: `cancel`, `some` other, `any` at all. With `turns`, mail counts only while that many turns
 /// have not been had.
-pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn mail_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (is, turns) = (config.text("is")?, config.count("turns")?);
     if !["cancel", "some", "any"].contains(&&*is) {
         return Err(format!("there is no mail that is `{is}`"));
@@ -121,7 +121,7 @@ pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
         if reader.has_failed() {
             return Ok(Value::Bool(false));
         }
-        let mail = reader.given()?;
+        let mail = reader.task_result()?;
         let mail = reader.list(&mail)?;
         let cancels = mail.iter().any(|letter| letter.get("kind").and_then(Value::as_str) == Some("cancel"));
         let is = match &*is {
@@ -133,15 +133,15 @@ pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
-fn turns_left(reader: &mut Reader<'_>, turns: Option<usize>) -> Result<bool, EvalError> {
+fn turns_left(reader: &mut ScopeReader<'_>, turns: Option<usize>) -> Result<bool, EvalError> {
     let Some(turns) = turns else { return Ok(true) };
-    let talk = reader.own("talk")?;
+    let talk = reader.own_variable("talk")?;
     let replies = |message: &&Value| message.get("role").and_then(Value::as_str) == Some("assistant");
     Ok(reader.list(&talk)?.iter().filter(replies).count() < turns)
 }
 
 /// What the coordinator does next: `act`, `over`, `wait`.
-pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = config.text("is")?;
     if !["act", "over", "wait"].contains(&&*is) {
         return Err(format!("a coordinator does not `{is}`"));
@@ -150,8 +150,8 @@ pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
         if reader.has_failed() {
             return Ok(Value::Bool(false));
         }
-        let acts = !replied_calls(reader)?.is_empty();
-        let ending = reader.own("ending")?.as_bool() == Some(true);
+        let acts = !reply_calls(reader)?.is_empty();
+        let ending = reader.own_variable("ending")?.as_bool() == Some(true);
         let next = match (acts, ending) {
             (true, _) => "act",
             (false, true) => "over",
@@ -162,31 +162,31 @@ pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// Why the coordinator has given up, for those who watch.
-pub(super) fn trouble_told(_: &Config<'_>) -> Result<Made, String> {
-    Ok(Box::new(|reader| Ok(Value::object([("error", reader.own("trouble")?)]))))
+pub(super) fn coordinator_failure(_: &Config<'_>) -> Result<CompiledFunction, String> {
+    Ok(Box::new(|reader| Ok(Value::object([("error", reader.own_variable("trouble")?)]))))
 }
 
 /// Whether the coordinator has had so many turns since it was written to: then it waits for mail, or is over.
-pub(super) fn spun(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let turns = config.count("turns")?.ok_or("it needs `turns`")?;
     let ending = config.flag("ending")?;
     Ok(Box::new(move |reader| {
-        let talk = reader.own("talk")?;
+        let talk = reader.own_variable("talk")?;
         let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
         let since = talk.as_list().unwrap_or_default().iter().rev().map(role);
         let since = since.take_while(|role| role.as_deref() != Some("user"));
-        let had = since.filter(|role| role.as_deref() == Some("assistant")).count();
-        reader.spend(had)?;
-        let over = reader.own("ending")?.as_bool() == Some(true);
-        Ok(Value::Bool(!reader.has_failed() && had >= turns && over == ending))
+        let turns_had = since.filter(|role| role.as_deref() == Some("assistant")).count();
+        reader.spend(turns_had)?;
+        let over = reader.own_variable("ending")?.as_bool() == Some(true);
+        Ok(Value::Bool(!reader.has_failed() && turns_had >= turns && over == ending))
     }))
 }
 
 /// Whether the mail, or mail before it, says that the steps have all ended.
-pub(super) fn ending(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn steps_have_ended(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let before = reader.own("ending")?.as_bool() == Some(true);
-        let mail = reader.given()?;
+        let before = reader.own_variable("ending")?.as_bool() == Some(true);
+        let mail = reader.task_result()?;
         let text = |letter: &Value, key: &str| letter.get(key).and_then(Value::as_str).map(str::to_owned);
         // Of the steps as a whole, which have no name.
         let ends = |letter: &Value| {
@@ -199,16 +199,16 @@ pub(super) fn ending(_: &Config<'_>) -> Result<Made, String> {
 }
 
 /// The first message to a coordinator.
-pub(super) fn welcome(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn coordinator_welcome(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let text = config.text("text")?;
     Ok(Box::new(move |reader| {
-        let mut said = Sections::default();
+        let mut sections = Sections::default();
         if let Some(context) = flow_context(reader) {
-            said.plain(&context);
+            sections.plain(&context);
         }
-        said.plain(&text);
-        reader.pay(said.0.len())?;
-        let message = Value::object([("role", Value::from("user")), ("content", Value::from(said.0))]);
+        sections.plain(&text);
+        reader.pay(sections.0.len())?;
+        let message = Value::object([("role", Value::from("user")), ("content", Value::from(sections.0))]);
         Ok(Value::list(vec![message]))
     }))
 }

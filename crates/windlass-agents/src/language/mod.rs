@@ -8,118 +8,118 @@
 //! - `reply` what follows from a model's reply · `request` what is sent to a model · `acts` calls of tools and their replies
 //! - `mail` letters · `turns` what a turn leaves behind · `outputs` what steps, loops, includes and runs give
 
-mod acts;
+mod tool_calls;
 mod caps;
 mod config;
 mod judge;
 mod mail;
 mod outputs;
 mod prompt;
-mod read;
+mod reader;
 mod reply;
 mod request;
 mod iterations;
 
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
 
 use config::Config;
-use read::Reader;
+use reader::ScopeReader;
 
 /// The language `agent`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Agent;
+pub struct AgentLanguage;
 
 /// What a function does when it is asked.
-type Made = Box<dyn Fn(&mut Reader<'_>) -> Result<Value, EvalError> + Send + Sync>;
+type CompiledFunction = Box<dyn Fn(&mut ScopeReader<'_>) -> Result<Value, EvalError> + Send + Sync>;
 
 /// Reads what its source says, once.
-type Makes = fn(&Config<'_>) -> Result<Made, String>;
+type FunctionCompiler = fn(&Config<'_>) -> Result<CompiledFunction, String>;
 
 /// Every function, by name.
-const FUNCTIONS: &[(&str, Makes)] = &[
-    ("value", value),
-    ("ok", ok),
-    ("given", given),
-    ("first", prompt::first),
-    ("judge", judge::prompt),
+const FUNCTIONS: &[(&str, FunctionCompiler)] = &[
+    ("value", constant),
+    ("ok", task_succeeded),
+    ("given", task_result),
+    ("first", prompt::first_message),
+    ("judge", judge::judge_prompt),
     ("request", request::request),
     ("reserve", request::reserve),
-    ("asked", reply::asked),
+    ("asked", reply::next_action_is),
     ("assistant", reply::assistant),
-    ("submitted", reply::submitted),
-    ("forced", reply::forced),
-    ("unsubmitted", reply::unsubmitted),
-    ("demands", reply::demands),
-    ("calls", acts::calls),
-    ("kept", acts::kept),
-    ("names", acts::names),
-    ("troubled", acts::troubled),
-    ("trouble", acts::trouble),
-    ("tool", acts::tool),
-    ("verdict", acts::verdict),
-    ("done", acts::done),
-    ("answer", acts::answer),
-    ("answers", acts::answers),
-    ("finished", acts::finished),
-    ("after", acts::after),
-    ("argument", acts::argument),
-    ("arguments", acts::arguments),
-    ("letter", mail::letter),
-    ("posted", mail::posted),
-    ("wraps", mail::wraps),
-    ("letters", mail::letters),
-    ("mailed", mail::mailed),
-    ("coordinated", mail::coordinated),
-    ("spun", mail::spun),
-    ("ending", mail::ending),
-    ("welcome", mail::welcome),
+    ("submitted", reply::submitted_result),
+    ("forced", reply::demand_result),
+    ("unsubmitted", reply::missing_result_error),
+    ("demands", reply::next_demand_count),
+    ("calls", tool_calls::calls),
+    ("kept", tool_calls::pending_calls),
+    ("names", tool_calls::is_call_of),
+    ("troubled", tool_calls::is_malformed),
+    ("trouble", tool_calls::malformed_answer),
+    ("tool", tool_calls::tool_input),
+    ("verdict", tool_calls::verdict),
+    ("done", tool_calls::fixed_answer),
+    ("answer", tool_calls::answer_record),
+    ("answers", tool_calls::answers_message),
+    ("finished", tool_calls::has_valid_call),
+    ("after", tool_calls::comes_after),
+    ("argument", tool_calls::argument),
+    ("arguments", tool_calls::arguments),
+    ("letter", mail::outgoing_message),
+    ("posted", mail::delivery_answer),
+    ("wraps", mail::addresses_a_wrapper),
+    ("letters", mail::incoming_messages),
+    ("mailed", mail::mail_is),
+    ("coordinated", mail::coordinator_next_is),
+    ("spun", mail::turns_used_up),
+    ("ending", mail::steps_have_ended),
+    ("welcome", mail::coordinator_welcome),
     ("turn", iterations::iteration_output),
     ("remember", iterations::history_entry),
-    ("judged", iterations::judged),
-    ("unaskable", iterations::unaskable),
-    ("error", error),
-    ("trouble_told", mail::trouble_told),
+    ("judged", iterations::judge_verdict),
+    ("unaskable", iterations::model_unavailable),
+    ("error", task_error),
+    ("trouble_told", mail::coordinator_failure),
     ("feedback", iterations::feedback),
-    ("remark", iterations::remark),
+    ("remark", iterations::feedback_entry),
     ("iteration", iterations::iteration_entry),
-    ("results", outputs::results),
-    ("each", outputs::each),
-    ("repeat", outputs::repeat),
-    ("include", outputs::include),
-    ("called", outputs::called),
-    ("run", outputs::run),
+    ("results", outputs::agent_output),
+    ("each", outputs::for_each_output),
+    ("repeat", outputs::repeat_output),
+    ("include", outputs::include_output),
+    ("called", outputs::call_output),
+    ("run", outputs::run_output),
 ];
 
-struct Function {
+struct AgentExpression {
     name: &'static str,
-    made: Made,
+    evaluate: CompiledFunction,
 }
 
-impl Language for Agent {
+impl Language for AgentLanguage {
     fn name(&self) -> &'static str {
         "agent"
     }
 
-    fn compile(&self, source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, _mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         let refuse = |message: String| vec![CompileError { message, hint: None, pointer: Vec::new(), range: 0..0 }];
         let config = Config::new(source).ok_or_else(|| refuse(format!("{source:?} is no expression of agents")))?;
         let name = config.text("agent").map_err(refuse)?;
-        let Some((name, makes)) = FUNCTIONS.iter().find(|(known, _)| *known == &*name) else {
+        let Some((name, compile)) = FUNCTIONS.iter().find(|(known, _)| *known == &*name) else {
             return Err(refuse(format!("agents have no function `{name}`")));
         };
-        let made = makes(&config).and_then(|made| config.all_read().map(|()| made));
-        match made {
-            Ok(made) => Ok(Box::new(Function { name, made })),
+        let compiled = compile(&config).and_then(|compiled| config.check_all_read().map(|()| compiled));
+        match compiled {
+            Ok(evaluate) => Ok(Box::new(AgentExpression { name, evaluate: made: evaluate })),
             Err(problem) => Err(refuse(format!("{name}: {problem}"))),
         }
     }
 }
 
-impl Expression for Function {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+impl Expression for AgentExpression {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1)?;
-        let mut reader = Reader::new(scope, meter);
-        let value = (self.made)(&mut reader).map_err(|error| error.within(self.name))?;
+        let mut reader = ScopeReader::new(scope, meter);
+        let value = (self.evaluate)(&mut reader).map_err(|error| error.with_expression(self.name))?;
         let max_bytes = meter.max_output_bytes;
         meter.check_size(value.size_up_to(max_bytes))?;
         Ok(value)
@@ -127,22 +127,22 @@ impl Expression for Function {
 }
 
 /// A value that is known beforehand.
-fn value(config: &Config<'_>) -> Result<Made, String> {
+fn constant(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let value = config.value("value").cloned().ok_or("it needs a `value`")?;
     Ok(Box::new(move |_| Ok(value.clone())))
 }
 
 /// Whether a task has ended well.
-fn ok(_: &Config<'_>) -> Result<Made, String> {
+fn task_succeeded(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| Ok(Value::Bool(!reader.has_failed()))))
 }
 
 /// Why a task has failed.
-fn error(_: &Config<'_>) -> Result<Made, String> {
-    Ok(Box::new(|reader| reader.error()))
+fn task_error(_: &Config<'_>) -> Result<CompiledFunction, String> {
+    Ok(Box::new(|reader| reader.task_error()))
 }
 
 /// What a task has given. What is stored elsewhere stays there.
-fn given(_: &Config<'_>) -> Result<Made, String> {
-    Ok(Box::new(|reader| Ok(reader.raw())))
+fn task_result(_: &Config<'_>) -> Result<CompiledFunction, String> {
+    Ok(Box::new(|reader| Ok(reader.raw_task_result())))
 }

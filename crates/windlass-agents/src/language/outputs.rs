@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::Made;
+use super::CompiledFunction;
 use super::config::Config;
+use super::reader::{EndedStep, ScopeReader};
 use super::iterations::{ITERATION_SEPARATOR, history_text};
-use super::read::{Ended, Reader};
 
 /// Between the texts of an agent's turns.
 const PARAGRAPH: &str = "\n\n";
 
 /// What an agent gives: `{content, result}`.
-pub(super) fn results(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn agent_output(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        let (content, result) = match reader.own("cancelled")?.as_bool() {
+        let (content, result) = match reader.own_variable("cancelled")?.as_bool() {
             Some(true) => ("cancelled".to_owned(), Value::Null),
-            _ => (said(reader)?, reader.own("result")?),
+            _ => (agent_text(reader)?, reader.own_variable("result")?),
         };
         Ok(output(Value::from(content), result))
     }))
@@ -28,8 +28,8 @@ fn output(content: Value, result: Value) -> Value {
 }
 
 /// The texts of all its turns.
-fn said(reader: &mut Reader<'_>) -> Result<String, EvalError> {
-    let talk = reader.own("talk")?;
+fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
+    let talk = reader.own_variable("talk")?;
     let mut text = String::new();
     for message in reader.list(&talk)? {
         if message.get("role").and_then(Value::as_str) != Some("assistant") {
@@ -49,7 +49,7 @@ fn said(reader: &mut Reader<'_>) -> Result<String, EvalError> {
 }
 
 /// What a loop over items gives: the content of the last iteration that completed, or of all of them.
-pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
     Ok(Box::new(move |reader| {
         let kept = reader.own_output(&name)?;
@@ -58,10 +58,10 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
         let entries = reader.list(&kept)?;
         let items = all_items(reader)?;
         for entry in entries {
-            let entry = reader.whole(&entry)?;
+            let entry = reader.load(&entry)?;
             let Some(map) = entry.as_map() else { continue };
             let index = map.get("index").and_then(Value::as_int).and_then(|index| usize::try_from(index).ok());
-            fill_up(&mut iterations, &name, index.unwrap_or(0), &items);
+            fill_cancelled(&mut iterations, &name, index.unwrap_or(0), &items);
             if map.get("status").and_then(Value::as_str) == Some("completed") {
                 let content = reader.text(&entry, "content")?;
                 reader.pay(content.len())?;
@@ -69,7 +69,7 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
             }
             iterations.push(entry);
         }
-        fill_up(&mut iterations, &name, items.len(), &items);
+        fill_cancelled(&mut iterations, &name, items.len(), &items);
         reader.spend(iterations.len())?;
         let content = match cumulative {
             true => Value::from(contents.join(ITERATION_SEPARATOR)),
@@ -80,7 +80,7 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// What the loop goes over, turns that never began included.
-fn all_items(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
+fn all_items(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {
     let lists = reader.local("_items")?;
     let mut items = Vec::new();
     for list in reader.list(&lists)? {
@@ -90,7 +90,7 @@ fn all_items(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
 }
 
 /// Turns that never began.
-fn fill_up(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value]) {
+fn fill_cancelled(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value]) {
     while iterations.len() < count {
         let index = iterations.len();
         iterations.push(Value::object([
@@ -104,13 +104,13 @@ fn fill_up(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value
 }
 
 /// What a loop that repeats gives: the last turn's content and result, or the text of all turns.
-pub(super) fn repeat(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn repeat_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
     Ok(Box::new(move |reader| {
         let last = reader.own_output(&name)?;
         let content = match cumulative {
             true => {
-                let history = reader.own("history")?;
+                let history = reader.own_variable("history")?;
                 Value::from(history_text(reader, &history)?)
             }
             false => Value::Str(reader.text(&last, "content")?),
@@ -121,17 +121,17 @@ pub(super) fn repeat(config: &Config<'_>) -> Result<Made, String> {
 
 /// What an included workflow gives: content and result of the last step that completed, and of all steps content and
 /// status beside it.
-pub(super) fn include(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn include_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, steps) = (config.text("name")?, config.texts("steps")?);
     Ok(Box::new(move |reader| {
         let mut inner = Map::with_capacity(steps.len());
-        let mut last = Ended::default();
+        let mut last = EndedStep::default();
         for id in &steps {
             let ended = ended_or_cancelled(reader, id)?;
-            let told =
+            let inner_step =
                 Value::object([("content", Value::Str(ended.content.clone())), ("status", Value::from(ended.status))]);
-            inner.insert(format!("{name}.{id}"), told);
-            if ended.completed() {
+            inner.insert(format!("{name}.{id}"), inner_step);
+            if ended.is_completed() {
                 last = ended;
             }
         }
@@ -146,11 +146,11 @@ pub(super) fn include(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// The output of a definition that was called: as it is, and as text.
-pub(super) fn called(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn call_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {
         let given = reader.own_output(&name)?;
-        let content = match reader.whole(&given)? {
+        let content = match reader.load(&given)? {
             Value::Null => Value::from(""),
             Value::Str(text) => Value::Str(text),
             other => Value::from(reader.json(&other)?),
@@ -160,29 +160,29 @@ pub(super) fn called(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// A step that never began was called off with the rest.
-fn ended_or_cancelled(reader: &mut Reader<'_>, id: &str) -> Result<Ended, EvalError> {
-    Ok(reader.step(0, id)?.unwrap_or(Ended { status: "cancelled", ..Ended::default() }))
+fn ended_or_cancelled(reader: &mut ScopeReader<'_>, id: &str) -> Result<EndedStep, EvalError> {
+    Ok(reader.step(0, id)?.unwrap_or(EndedStep { status: "cancelled", ..EndedStep::default() }))
 }
 
 /// What a run gives: its status, all steps, the coordinator's summary, and what was used.
-pub(super) fn run(config: &Config<'_>) -> Result<Made, String> {
-    let (ids, coordinator) = (config.texts("steps")?, config.maybe_text("coordinator")?);
+pub(super) fn run_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let (ids, coordinator) = (config.texts("steps")?, config.optional_text("coordinator")?);
     Ok(Box::new(move |reader| {
         let mut steps = Map::with_capacity(ids.len());
         let mut used = Map::new();
         let (mut completed, mut bad) = (false, false);
         for id in &ids {
             let ended = ended_or_cancelled(reader, id)?;
-            completed |= ended.completed();
+            completed |= ended.is_completed();
             bad |= matches!(ended.status, "failed" | "cancelled");
             add_up(&mut used, &ended.usage);
-            let mut told = vec![
+            let mut entry = vec![
                 ("status", Value::from(ended.status)),
                 ("content", Value::Str(ended.content)),
                 ("result", ended.result),
             ];
-            told.extend((!ended.usage.is_null()).then_some(("usage", ended.usage)));
-            steps.insert(id.clone(), Value::object(told));
+            entry.extend((!ended.usage.is_null()).then_some(("usage", ended.usage)));
+            steps.insert(id.clone(), Value::object(entry));
         }
         if let Some(name) = &coordinator
             && let Some(ended) = reader.step(0, name)?
@@ -195,7 +195,7 @@ pub(super) fn run(config: &Config<'_>) -> Result<Made, String> {
             (false, true) => "failed",
         };
         let mut given = vec![("status", Value::from(status)), ("steps", Value::map(steps))];
-        let summary = reader.global("summary")?;
+        let summary = reader.run_variable("summary")?;
         given.extend((!summary.is_null()).then_some(("summary", summary)));
         given.push(("usage", Value::map(used)));
         Ok(Value::object(given))

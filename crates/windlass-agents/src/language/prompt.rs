@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::Made;
-use super::caps::{Caps, cut};
+use super::CompiledFunction;
+use super::caps::{PromptCaps, cut};
 use super::config::Config;
-use super::read::Reader;
+use super::reader::ScopeReader;
 
 /// A step whose outcome is told.
 struct Dependency {
@@ -19,13 +19,13 @@ struct Dependency {
 }
 
 /// A result that an agent owes: the tool that takes it, and its schema as text.
-pub(super) struct Owed {
+pub(super) struct RequiredResult {
     tool: Arc<str>,
     schema: Arc<str>,
 }
 
 /// The loop around an agent.
-struct Around {
+struct EnclosingLoop {
     name: Arc<str>,
     /// Over items.
     items: bool,
@@ -35,30 +35,30 @@ struct Around {
     previous: bool,
 }
 
-struct First {
+struct FirstMessage {
     instructions: Arc<str>,
-    result: Option<Owed>,
+    result: Option<RequiredResult>,
     heading: Arc<str>,
     dependencies: Vec<Dependency>,
-    around: Option<Around>,
+    enclosing_loop: Option<EnclosingLoop>,
     inputs: Vec<Arc<str>>,
     files: bool,
     /// The text that the run was started with comes first.
     context: bool,
-    caps: Caps,
+    caps: PromptCaps,
 }
 
-pub(super) fn first(config: &Config<'_>) -> Result<Made, String> {
-    let first = First {
-        instructions: config.maybe_text("instructions")?.unwrap_or_else(|| "".into()),
-        result: owed(config)?,
-        heading: config.maybe_text("heading")?.unwrap_or_else(|| "Previous Step Results".into()),
+pub(super) fn first_message(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let first = FirstMessage {
+        instructions: config.optional_text("instructions")?.unwrap_or_else(|| "".into()),
+        result: required_result(config)?,
+        heading: config.optional_text("heading")?.unwrap_or_else(|| "Previous Step Results".into()),
         dependencies: config.list("dependencies")?.iter().map(dependency).collect::<Result<_, _>>()?,
-        around: config.inner("around")?.map(|around| looped(&around)).transpose()?,
+        enclosing_loop: config.inner("around")?.map(|around| enclosing_loop(&around)).transpose()?,
         inputs: config.texts("inputs")?,
         files: config.flag("files")?,
         context: config.flag("context")?,
-        caps: Caps::read(config)?,
+        caps: PromptCaps::read(config)?,
     };
     Ok(Box::new(move |reader| {
         let message = first.message(reader)?;
@@ -67,32 +67,32 @@ pub(super) fn first(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// The result that an agent owes: `{tool, schema}`.
-pub(super) fn owed(config: &Config<'_>) -> Result<Option<Owed>, String> {
+pub(super) fn required_result(config: &Config<'_>) -> Result<Option<RequiredResult>, String> {
     let Some(result) = config.inner("result")? else { return Ok(None) };
     let schema = result.value("schema").cloned().unwrap_or_default();
-    let owed = Owed { tool: result.text("tool")?, schema: windlass_value::to_json_pretty(&schema).into() };
-    result.all_read().map(|()| Some(owed))
+    let required = RequiredResult { tool: result.text("tool")?, schema: windlass_value::to_json_pretty(&schema).into() };
+    result.check_all_read().map(|()| Some(required))
 }
 
 fn dependency(value: &Value) -> Result<Dependency, String> {
     let config = Config::new(value).ok_or("a dependency is an object")?;
     let beyond = config.count("beyond")?.unwrap_or(1);
     let dependency = Dependency { id: config.text("id")?, beyond, whole: config.flag("whole")? };
-    config.all_read().map(|()| dependency)
+    config.check_all_read().map(|()| dependency)
 }
 
-fn looped(config: &Config<'_>) -> Result<Around, String> {
-    let around = Around {
+fn enclosing_loop(config: &Config<'_>) -> Result<EnclosingLoop, String> {
+    let enclosing = EnclosingLoop {
         name: config.text("name")?,
         items: config.flag("items")?,
         steps: config.texts("steps")?,
         previous: config.flag("previous")?,
     };
-    config.all_read().map(|()| around)
+    config.check_all_read().map(|()| enclosing)
 }
 
-impl First {
-    fn message(&self, reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+impl FirstMessage {
+    fn message(&self, reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
         let mut text = Sections::default();
         if let Some(context) = self.flow_context(reader)? {
             text.plain(&context);
@@ -102,7 +102,7 @@ impl First {
             text.section("Required Result", &owed.text());
         }
         self.inputs(reader, &mut text)?;
-        self.told(reader, &mut text)?;
+        self.dependency_results(reader, &mut text)?;
         self.previous_iteration(reader, &mut text)?;
         let parts = self.files(reader, &mut text)?;
         let last = self.item(reader)?;
@@ -123,8 +123,8 @@ impl First {
     }
 
     /// `## Iteration 2` stands above the instructions of steps in a repeated body.
-    fn task(&self, reader: &Reader<'_>) -> String {
-        let repeated = self.around.as_ref().filter(|around| !around.items && !around.steps.is_empty());
+    fn task(&self, reader: &ScopeReader<'_>) -> String {
+        let repeated = self.enclosing_loop.as_ref().filter(|around| !around.items && !around.steps.is_empty());
         let iteration = repeated.and_then(|around| reader.iteration(Some(&around.name)));
         match iteration {
             Some(iteration) => format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end()),
@@ -132,11 +132,11 @@ impl First {
         }
     }
 
-    fn flow_context(&self, reader: &Reader<'_>) -> Result<Option<String>, EvalError> {
+    fn flow_context(&self, reader: &ScopeReader<'_>) -> Result<Option<String>, EvalError> {
         Ok(if self.context { flow_context(reader) } else { None })
     }
 
-    fn inputs(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+    fn inputs(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let mut given = Map::new();
         for name in &self.inputs {
             given.insert(name.clone(), reader.run().parameters.get(name).cloned().unwrap_or_default());
@@ -149,10 +149,10 @@ impl First {
     }
 
     /// What the steps before have given, those that have given something.
-    fn told(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+    fn dependency_results(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let mut inside = Sections::default();
         for dependency in &self.dependencies {
-            let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.completed()) else {
+            let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.is_completed()) else {
                 continue;
             };
             // What is to be seen as a whole is only cut where the whole prompt is: a marker of its own would be cut off.
@@ -169,10 +169,10 @@ impl First {
         Ok(())
     }
 
-    fn previous_iteration(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
-        let Some(around) = self.around.as_ref().filter(|around| around.previous) else { return Ok(()) };
+    fn previous_iteration(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+        let Some(around) = self.enclosing_loop.as_ref().filter(|around| around.previous) else { return Ok(()) };
         let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0) else { return Ok(()) };
-        let previous = reader.around("previous")?;
+        let previous = reader.enclosing_variable("previous")?;
         let mut inside = Sections::default();
         if around.steps.is_empty() {
             inside.plain(&cut(reader.text(&previous, "content")?.trim_end(), self.caps.dependency));
@@ -195,27 +195,27 @@ impl First {
             }
         }
         text.section(&format!("Previous Iteration Output (Iteration {})", iteration.iteration_index), &inside.0);
-        let feedback = reader.around("feedback")?;
-        let said = reader.text(&feedback, "text")?;
+        let feedback = reader.enclosing_variable("feedback")?;
+        let feedback_text = reader.text(&feedback, "text")?;
         // A judge that said nothing this time leaves what another turn was told behind.
         let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(iteration.iteration_index).ok();
-        if fresh && !said.is_empty() {
+        if fresh && !feedback_text.is_empty() {
             let heading = format!("Judge Feedback (Iteration {})", iteration.iteration_index);
-            text.section(&heading, &cut(said.trim_end(), self.caps.dependency));
+            text.section(&heading, &cut(feedback_text.trim_end(), self.caps.dependency));
         }
         Ok(())
     }
 
     /// Texts stand in the prompt; pictures and other files follow it.
-    fn files(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<Vec<Value>, EvalError> {
+    fn files(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<Vec<Value>, EvalError> {
         let mut parts = Vec::new();
         if !self.files {
             return Ok(parts);
         }
-        let files = reader.own("files")?;
+        let files = reader.own_variable("files")?;
         let mut inside = Sections::default();
         for file in reader.list(&files)? {
-            let file = reader.whole(&file)?;
+            let file = reader.load(&file)?;
             let path = reader.text(&file, "path")?;
             let problem = reader.text(&file, "problem")?;
             let media = reader.text(&file, "media")?;
@@ -227,7 +227,7 @@ impl First {
                 inside.part(&path, content.trim_end());
             } else {
                 inside.part(&path, &format!("[attached: {media}]"));
-                parts.push(attached(&path, &media, reader.part(&file, "data")?));
+                parts.push(attachment(&path, &media, reader.part(&file, "data")?));
             }
         }
         if !inside.0.is_empty() {
@@ -236,15 +236,15 @@ impl First {
         Ok(parts)
     }
 
-    fn item(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
-        let each = self.around.as_ref().filter(|around| around.items);
+    fn item(&self, reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
+        let each = self.enclosing_loop.as_ref().filter(|around| around.items);
         let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else { return Ok(String::new()) };
         let item = reader.json(&iteration.item)?;
         Ok(format!("\n\n## forEach Item (index: {})\n\n{}", iteration.iteration_index, cut(&item, self.caps.prompt / 2)))
     }
 }
 
-fn attached(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
+fn attachment(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
     let kind = if media.starts_with("image/") { "image" } else { "file" };
     Value::object([
         ("type", Value::from(kind)),
@@ -254,10 +254,10 @@ fn attached(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
     ])
 }
 
-impl Owed {
+impl RequiredResult {
     /// How the result is asked for.
     pub(crate) fn text(&self) -> String {
-        let Owed { tool, schema } = self;
+        let RequiredResult { tool, schema } = self;
         format!(
             "When your work is done, call the tool `{tool}` with the result. Only what you give to it counts as your \
              result. Its arguments must be valid against this JSON Schema:\n\n```json\n{schema}\n```"
@@ -266,7 +266,7 @@ impl Owed {
 }
 
 /// The text that the run was started with, if there is one.
-pub(super) fn flow_context(reader: &Reader<'_>) -> Option<String> {
+pub(super) fn flow_context(reader: &ScopeReader<'_>) -> Option<String> {
     let given = reader.run().input.get("context").and_then(Value::as_str).filter(|text| !text.trim().is_empty())?;
     Some(format!("[Flow Context]\n{}", given.trim_end()))
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Value};
 
-use super::Made;
-use super::acts::{rejected_for, rejection};
+use super::CompiledFunction;
+use super::tool_calls::{rejected_for, rejection};
 use super::caps::cut;
 use super::config::Config;
-use super::read::Reader;
+use super::reader::ScopeReader;
 
 /// What an agent does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
+enum NextAction {
     /// A valid result, and nothing else to do.
     Submitted,
     /// Tools are called.
@@ -27,42 +27,42 @@ enum Next {
     Over,
 }
 
-impl Next {
-    fn named(name: &str) -> Result<Next, String> {
+impl NextAction {
+    fn parse(name: &str) -> Result<NextAction, String> {
         Ok(match name {
-            "submitted" => Next::Submitted,
-            "act" => Next::Act,
-            "force" => Next::Force,
-            "no_result" => Next::NoResult,
-            "turn_limit" => Next::TurnLimit,
-            "over" => Next::Over,
+            "submitted" => NextAction::Submitted,
+            "act" => NextAction::Act,
+            "force" => NextAction::Force,
+            "no_result" => NextAction::NoResult,
+            "turn_limit" => NextAction::TurnLimit,
+            "over" => NextAction::Over,
             other => return Err(format!("nothing follows that is called `{other}`")),
         })
     }
 }
 
 /// Whether this is what follows from the reply. False of a call that has failed.
-pub(super) fn asked(config: &Config<'_>) -> Result<Made, String> {
-    let is = Next::named(&config.text("is")?)?;
+pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
+    let is = NextAction::parse(&config.text("is")?)?;
     let turns = config.count("turns")?.ok_or("it needs `turns`")? as u64;
-    let tool = config.maybe_text("tool")?;
-    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && next(reader, turns, tool.as_ref())? == is))))
+    let tool = config.optional_text("tool")?;
+    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && next_action(reader, turns, tool.as_ref())? == is))))
 }
 
-fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<Next, EvalError> {
-    let calls = replied_calls(reader)?;
+fn next_action(reader: &mut ScopeReader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<NextAction, EvalError> {
+    let calls = reply_calls(reader)?;
     let accepted = tool.and_then(|tool| first_valid(&calls, tool)).is_some();
     let owed = tool.is_some() && !accepted;
-    let demanded = demanded(reader)?;
+    let demand_count = demand_count(reader)?;
     Ok(match calls.len() {
-        1 if accepted => Next::Submitted,
-        2.. if accepted => Next::Act,
-        _ if owed && demanded >= MAX_RESULT_DEMANDS => Next::NoResult,
-        _ if owed && demanded > 0 => Next::Force,
-        1.. if reader.visit() < turns => Next::Act,
-        _ if owed => Next::Force,
-        1.. => Next::TurnLimit,
-        _ => Next::Over,
+        1 if accepted => NextAction::Submitted,
+        2.. if accepted => NextAction::Act,
+        _ if owed && demand_count >= MAX_RESULT_DEMANDS => NextAction::NoResult,
+        _ if owed && demand_count > 0 => NextAction::Force,
+        1.. if reader.visit() < turns => NextAction::Act,
+        _ if owed => NextAction::Force,
+        1.. => NextAction::TurnLimit,
+        _ => NextAction::Over,
     })
 }
 
@@ -70,8 +70,8 @@ fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<
 const MAX_RESULT_DEMANDS: i64 = 2;
 
 /// How often it was.
-pub(super) fn demanded(reader: &mut Reader<'_>) -> Result<i64, EvalError> {
-    Ok(match reader.own("forced")? {
+pub(super) fn demand_count(reader: &mut ScopeReader<'_>) -> Result<i64, EvalError> {
+    Ok(match reader.own_variable("forced")? {
         // Of an agent that was to be asked only once.
         Value::Bool(true) => MAX_RESULT_DEMANDS,
         times => times.as_int().unwrap_or(0),
@@ -79,26 +79,26 @@ pub(super) fn demanded(reader: &mut Reader<'_>) -> Result<i64, EvalError> {
 }
 
 /// The same, with the one that is made now.
-pub(super) fn demands(_: &Config<'_>) -> Result<Made, String> {
-    Ok(Box::new(|reader| demanded(reader).map(|times| Value::Int(times.saturating_add(1)))))
+pub(super) fn next_demand_count(_: &Config<'_>) -> Result<CompiledFunction, String> {
+    Ok(Box::new(|reader| demand_count(reader).map(|times| Value::Int(times.saturating_add(1)))))
 }
 
-pub(super) fn replied_calls(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
-    let reply = reader.given()?;
+pub(super) fn reply_calls(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {
+    let reply = reader.task_result()?;
     let calls = reader.part(&reply, "calls")?;
     reader.list(&calls)
 }
 
 /// The first call of the tool whose arguments are as they should be.
 pub(super) fn first_valid(calls: &[Value], tool: &str) -> Option<usize> {
-    calls.iter().position(|call| is_call(call, tool) && !is_troubled(call))
+    calls.iter().position(|call| is_call(call, tool) && !has_problem(call))
 }
 
 pub(super) fn is_call(call: &Value, tool: &str) -> bool {
     call.get("name").and_then(Value::as_str) == Some(tool)
 }
 
-pub(super) fn is_troubled(call: &Value) -> bool {
+pub(super) fn has_problem(call: &Value) -> bool {
     call.get("problem").is_some_and(|problem| !problem.is_null())
 }
 
@@ -110,15 +110,15 @@ fn problem_of(call: &Value) -> Option<Arc<str>> {
 }
 
 /// The reply as a message of the conversation.
-pub(super) fn assistant(_: &Config<'_>) -> Result<Made, String> {
+pub(super) fn assistant(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(message_of_reply))
 }
 
-fn message_of_reply(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
-    let reply = reader.given()?;
+fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
+    let reply = reader.task_result()?;
     let content = reader.text(&reply, "content")?;
     let mut message = vec![("role", Value::from("assistant")), ("content", Value::Str(content))];
-    let calls = replied_calls(reader)?;
+    let calls = reply_calls(reader)?;
     if !calls.is_empty() {
         let plain = |call: &Value| {
             let part = |key: &str| call.get(key).cloned().unwrap_or_default();
@@ -135,10 +135,10 @@ fn message_of_reply(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
 }
 
 /// The result that the reply submits; null if it submits none.
-pub(super) fn submitted(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn submitted_result(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
-        let calls = replied_calls(reader)?;
+        let calls = reply_calls(reader)?;
         let accepted = first_valid(&calls, &tool).and_then(|at| calls[at].get("arguments").cloned());
         Ok(accepted.unwrap_or_default())
     }))
@@ -146,15 +146,15 @@ pub(super) fn submitted(config: &Config<'_>) -> Result<Made, String> {
 
 /// The reply, and the demand for the result that is owed. Calls that nobody runs any more are answered: a conversation
 /// with open calls cannot go on. A result that was not valid is told why.
-pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn demand_result(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
         let mut messages = vec![message_of_reply(reader)?];
-        let calls = replied_calls(reader)?;
+        let calls = reply_calls(reader)?;
         if !calls.is_empty() {
             let mut results = Vec::with_capacity(calls.len());
             for call in &calls {
-                let content = match is_call(call, &tool) && is_troubled(call) {
+                let content = match is_call(call, &tool) && has_problem(call) {
                     true => rejection(reader.text(call, "problem")?),
                     false => "not run: there are no turns left".to_owned(),
                 };
@@ -178,14 +178,14 @@ pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
 const MAX_PROBLEM_BYTES: usize = 600;
 
 /// The error of an agent that owes its result: how often it tried, and what was wrong at last.
-pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn missing_result_error(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (code, tool) = (config.text("code")?, config.text("tool")?);
     Ok(Box::new(move |reader| {
-        let calls = replied_calls(reader)?;
+        let calls = reply_calls(reader)?;
         let tries = calls.iter().filter(|call| is_call(call, &tool));
         let (mut times, mut last) = (tries.clone().count(), tries.filter_map(problem_of).next_back());
         // The reply itself is not yet part of the conversation.
-        let talk = reader.own("talk")?;
+        let talk = reader.own_variable("talk")?;
         for message in reader.list(&talk)?.iter().rev() {
             let (called, answers) = (reader.part(message, "calls")?, reader.part(message, "results")?);
             times += reader.list(&called)?.iter().filter(|call| is_call(call, &tool)).count();
@@ -193,7 +193,7 @@ pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
                 let answers = reader.list(&answers)?;
                 let answer = answers.iter().rev().find(|answer| is_call(answer, &tool));
                 last = answer.map(|answer| reader.text(answer, "content")).transpose()?;
-                last = last.and_then(|told| rejected_for(&told));
+                last = last.and_then(|content| rejected_for(&content));
             }
         }
         let message = match times {

@@ -2,34 +2,34 @@
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::Made;
+use super::CompiledFunction;
 use super::config::Config;
-use super::read::Reader;
-use super::reply::demanded;
+use super::reader::ScopeReader;
+use super::reply::demand_count;
 
 /// What a request says besides the conversation, as the compiler of the workflow has written it down.
-const FIXED: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
+const FIXED_KEYS: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
 
 /// Bytes of a text that make a token, roughly.
-const BYTES_A_TOKEN: u64 = 4;
+const BYTES_PER_TOKEN: u64 = 4;
 
 const MILLION: u128 = 1_000_000;
 
-pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let fixed = config.inner("fixed")?.ok_or("it needs `fixed`")?;
     let mut map = Map::new();
-    for key in FIXED {
+    for key in FIXED_KEYS {
         map.insert(key, fixed.value(key).cloned().unwrap_or_default());
     }
-    fixed.all_read()?;
-    let tool = config.maybe_text("tool")?;
+    fixed.check_all_read()?;
+    let tool = config.optional_text("tool")?;
     Ok(Box::new(move |reader| {
         let forced = match &tool {
-            Some(tool) if demanded(reader)? > 0 => Some(tool),
+            Some(tool) if demand_count(reader)? > 0 => Some(tool),
             _ => None,
         };
         let mut request = map.clone();
-        request.insert("messages", reader.own("talk")?);
+        request.insert("messages", reader.own_variable("talk")?);
         request.insert("require", forced.map_or(Value::Null, |tool| Value::Str(tool.clone())));
         request.insert("turn", reader.visit());
         Ok(Value::map(request))
@@ -37,7 +37,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// Tokens, and money if there is a price.
-pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
+pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let max_tokens = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
@@ -46,7 +46,7 @@ pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
     });
     let price = price.transpose()?;
     Ok(Box::new(move |reader| {
-        let read = (fixed + said(reader)?).div_ceil(BYTES_A_TOKEN);
+        let read = (fixed + conversation_bytes(reader)?).div_ceil(BYTES_PER_TOKEN);
         let mut reserved = vec![("tokens", Value::from(read + max_tokens))];
         if let Some((input, output)) = price {
             let cost = u128::from(read) * u128::from(input) + u128::from(max_tokens) * u128::from(output);
@@ -57,8 +57,8 @@ pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// Bytes of the conversation so far.
-fn said(reader: &mut Reader<'_>) -> Result<u64, EvalError> {
-    let talk = reader.own("talk")?;
+fn conversation_bytes(reader: &mut ScopeReader<'_>) -> Result<u64, EvalError> {
+    let talk = reader.own_variable("talk")?;
     let messages = talk.as_list().map_or(0, <[Value]>::len);
     reader.spend(messages)?;
     Ok((talk.size_up_to(usize::MAX) as u64).saturating_add(talk.stored_bytes()))

@@ -23,15 +23,15 @@ use tokio::sync::oneshot;
 use windlass_tools::HttpTool;
 use windlass_value::{Map, Value, parse_json, to_json};
 
-use super::Reach;
-use crate::tool::Answer;
+use super::McpTransport;
+use crate::tool::ToolAnswer;
 
 /// The key of a call's metadata under which a server finds what it can tell repeats by.
 const IDEMPOTENCY_KEY_META: &str = "windlass/idempotencyKey";
-const CLOSING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A tool as its server describes it.
-pub(super) struct RemoteTool {
+pub(super) struct McpTool {
     pub(super) name: String,
     pub(super) description: String,
     /// Or why there are none.
@@ -39,31 +39,31 @@ pub(super) struct RemoteTool {
 }
 
 /// One page of what a server offers, and where the next one is.
-type Page = (Vec<RemoteTool>, Option<String>);
+type ToolPage = (Vec<McpTool>, Option<String>);
 
-pub(super) enum CallError {
+pub(super) enum McpCallError {
     /// The server has answered that it cannot, or something that is no answer.
-    Said(String),
+    ErrorReply(String),
     /// The request or its reply was lost; the server is still there.
-    Lost(String),
+    ReplyLost(String),
     /// There is no server any more.
-    Gone(String),
+    ServerGone(String),
 }
 
 /// A server that was reached. When this is dropped the server is left, and ended if it is a program.
-pub(super) struct Connection {
-    running: RunningService<RoleClient, Handler>,
+pub(super) struct McpConnection {
+    running: RunningService<RoleClient, NotificationHandler>,
     /// Comes when all that belonged to the connection is gone.
-    gone: Mutex<Option<oneshot::Receiver<()>>>,
-    last_words: stdio::LastWords,
+    closed: Mutex<Option<oneshot::Receiver<()>>>,
+    stderr_tail: stdio::StderrTail,
 }
 
 /// What a server may tell of itself.
-struct Handler {
+struct NotificationHandler {
     stale: Arc<AtomicBool>,
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for NotificationHandler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.stale.store(true, Ordering::SeqCst);
     }
@@ -76,60 +76,60 @@ impl ClientHandler for Handler {
     }
 }
 
-impl Connection {
-    pub(super) async fn open(reach: &Reach, http: &HttpTool, stale: Arc<AtomicBool>) -> Result<Connection, String> {
-        match Connection::by(reach, http, stale.clone(), ClientLifecycleMode::Initialize).await {
+impl McpConnection {
+    pub(super) async fn open(reach: &McpTransport, http: &HttpTool, stale: Arc<AtomicBool>) -> Result<McpConnection, String> {
+        match McpConnection::open_with_mode(reach, http, stale.clone(), ClientLifecycleMode::Initialize).await {
             // A server of the newer kind that knows no handshake.
-            Err(Failed::Refused(first)) => {
+            Err(ConnectError::Refused(first)) => {
                 let preferred_versions = vec![ProtocolVersion::LATEST];
                 let newer = ClientLifecycleMode::Discover { preferred_versions };
-                Connection::by(reach, http, stale, newer).await.map_err(|_| first)
+                McpConnection::open_with_mode(reach, http, stale, newer).await.map_err(|_| first)
             }
             other => other.map_err(|failed| match failed {
-                Failed::Refused(problem) | Failed::Other(problem) => problem,
+                ConnectError::Refused(problem) | ConnectError::Other(problem) => problem,
             }),
         }
     }
 
-    async fn by(
-        reach: &Reach,
+    async fn open_with_mode(
+        reach: &McpTransport,
         http: &HttpTool,
         stale: Arc<AtomicBool>,
         mode: ClientLifecycleMode,
-    ) -> Result<Connection, Failed> {
-        let (ended, gone) = oneshot::channel();
-        let handler = Handler { stale };
-        let last_words = stdio::LastWords::default();
+    ) -> Result<McpConnection, ConnectError> {
+        let (ended, closed) = oneshot::channel();
+        let handler = NotificationHandler { stale };
+        let stderr_tail = stdio::StderrTail::default();
         let served = match reach {
-            Reach::Program { command, args, env, folder } => {
-                let started = stdio::start(command, args, env, folder.as_deref(), last_words.clone());
+            McpTransport::Program { command, args, env, folder } => {
+                let started = stdio::start(command, args, env, folder.as_deref(), stderr_tail.clone());
                 let started =
-                    started.map_err(|error| Failed::Other(format!("`{command}` cannot be started: {error}")))?;
-                handler.serve_with_lifecycle(Noted { inner: started, _ended: ended }, mode).await
+                    started.map_err(|error| ConnectError::Other(format!("`{command}` cannot be started: {error}")))?;
+                handler.serve_with_lifecycle(CloseNotifier { inner: started, _closed: ended }, mode).await
             }
-            Reach::Url { url, headers } => {
-                let transport = http::transport(url, headers, http.clone()).map_err(Failed::Other)?;
-                handler.serve_with_lifecycle(Noted { inner: transport, _ended: ended }, mode).await
+            McpTransport::Url { url, headers } => {
+                let transport = http::transport(url, headers, http.clone()).map_err(ConnectError::Other)?;
+                handler.serve_with_lifecycle(CloseNotifier { inner: transport, _closed: ended }, mode).await
             }
         };
         let running = match served {
             Ok(running) => running,
             Err(error) => {
                 let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
-                let told = match &error {
-                    ClientInitializeError::TransportError { error, .. } => sentence(&*error.error),
-                    error => sentence(error),
+                let message = match &error {
+                    ClientInitializeError::TransportError { error, .. } => error_chain(&*error.error),
+                    error => error_chain(error),
                 };
-                let problem = format!("{told}{}", last_words.after().await);
-                return Err(if refused { Failed::Refused(problem) } else { Failed::Other(problem) });
+                let problem = format!("{message}{}", stderr_tail.as_suffix().await);
+                return Err(if refused { ConnectError::Refused(problem) } else { ConnectError::Other(problem) });
             }
         };
         let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
         if let Some(version) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
             let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-            return Err(Failed::Other(format!("it speaks version {version} only; known are {}", known.join(", "))));
+            return Err(ConnectError::Other(format!("it speaks version {version} only; known are {}", known.join(", "))));
         }
-        Ok(Connection { running, gone: Mutex::new(Some(gone)), last_words })
+        Ok(McpConnection { running, closed: Mutex::new(Some(closed)), stderr_tail: last_words: stderr_tail })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -138,18 +138,18 @@ impl Connection {
 
     /// Servers of the newer kind do not say by themselves what has changed; they say how long a list holds, which the
     /// protocol's crate minds.
-    pub(super) fn always_ask(&self) -> bool {
+    pub(super) fn lacks_change_notifications(&self) -> bool {
         self.running.peer().peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
-    pub(super) async fn tools(&self, max_tools: usize) -> Result<Vec<RemoteTool>, String> {
+    pub(super) async fn tools(&self, max_tools: usize) -> Result<Vec<McpTool>, String> {
         let mut tools = Vec::new();
         let mut page = PaginatedRequestParams::default();
         loop {
             let (more, next) = match self.running.list_tools(Some(page.clone())).await {
-                Ok(list) => (list.tools.into_iter().map(remote).collect(), list.next_cursor),
+                Ok(list) => (list.tools.into_iter().map(to_mcp_tool).collect(), list.next_cursor),
                 // Something in it is not as the protocol says: then each tool for itself.
-                Err(ServiceError::UnexpectedResponse) => self.each(page).await?,
+                Err(ServiceError::UnexpectedResponse) => self.list_tools_leniently(page).await?,
                 Err(error) => return Err(self.problem(&error).await),
             };
             tools.extend(more);
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    async fn each(&self, page: PaginatedRequestParams) -> Result<Page, String> {
+    async fn list_tools_leniently(&self, page: PaginatedRequestParams) -> Result<ToolPage, String> {
         let request = ListToolsRequest { params: Some(page), ..ListToolsRequest::default() };
         let list = match self.running.peer().send_request(ClientRequest::ListToolsRequest(request)).await {
             Ok(ServerResult::CustomResult(list)) => list.0,
@@ -173,79 +173,79 @@ impl Connection {
         let tools = list.get("tools").and_then(serde_json::Value::as_array).ok_or("its answer is no list of tools")?;
         let next = list.get("nextCursor").and_then(serde_json::Value::as_str).map(str::to_owned);
         let tool = |tool: &serde_json::Value| match serde_json::from_value::<Tool>(tool.clone()) {
-            Ok(tool) => remote(tool),
+            Ok(tool) => to_mcp_tool(tool),
             Err(error) => {
                 let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("(without a name)");
                 let parameters = Err(error.to_string());
-                RemoteTool { name: name.to_owned(), description: String::new(), parameters }
+                McpTool { name: name.to_owned(), description: String::new(), parameters }
             }
         };
         Ok((tools.iter().map(tool).collect(), next))
     }
 
     /// A call that is dropped is told to the server as cancelled.
-    pub(super) async fn call(&self, tool: &str, arguments: &Value, key: &str) -> Result<Answer, CallError> {
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(object(arguments));
+    pub(super) async fn call(&self, tool: &str, arguments: &Value, key: &str) -> Result<ToolAnswer, McpCallError> {
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(to_json_object(arguments));
         let mut meta = JsonObject::new();
         meta.insert(IDEMPOTENCY_KEY_META.to_owned(), key.into());
         params.meta = Some(RequestMetaObject::from(meta));
         match self.running.call_tool(params).await {
-            Ok(result) => Ok(answer(&result)),
+            Ok(result) => Ok(to_answer(&result)),
             Err(error @ (ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
-                Err(CallError::Gone(self.problem(&error).await))
+                Err(McpCallError::ServerGone(self.problem(&error).await))
             }
             Err(error @ ServiceError::TransportSend(_)) => {
                 let problem = self.problem(&error).await;
-                Err(if self.is_open() { CallError::Lost(problem) } else { CallError::Gone(problem) })
+                Err(if self.is_open() { McpCallError::ReplyLost(problem) } else { McpCallError::ServerGone(problem) })
             }
-            Err(ServiceError::McpError(error)) => Err(CallError::Said(error.message.into_owned())),
+            Err(ServiceError::McpError(error)) => Err(McpCallError::ErrorReply(error.message.into_owned())),
             Err(ServiceError::InputRequiredRoundsExceeded { .. }) => {
-                Err(CallError::Said("it asks for input, which an agent's tool cannot give".to_owned()))
+                Err(McpCallError::ErrorReply("it asks for input, which an agent's tool cannot give".to_owned()))
             }
-            Err(error) => Err(CallError::Said(sentence(&error))),
+            Err(error) => Err(McpCallError::ErrorReply(error_chain(&error))),
         }
     }
 
     async fn problem(&self, error: &ServiceError) -> String {
-        let told = match error {
-            ServiceError::TransportSend(error) => sentence(&*error.error),
-            error => sentence(error),
+        let message = match error {
+            ServiceError::TransportSend(error) => error_chain(&*error.error),
+            error => error_chain(error),
         };
-        format!("{told}{}", self.last_words.after().await)
+        format!("{message}{}", self.stderr_tail.as_suffix().await)
     }
 
     /// Leaves the server and waits until its program has ended.
     pub(super) async fn close(&self) {
         self.running.cancellation_token().cancel();
-        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(gone) = gone {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(closed) = closed {
             // It is killed in time; this is only not to wait for ever.
-            let _ = tokio::time::timeout(CLOSING, gone).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
         }
     }
 }
 
-fn remote(tool: Tool) -> RemoteTool {
-    RemoteTool {
+fn to_mcp_tool(tool: Tool) -> McpTool {
+    McpTool {
         name: tool.name.into_owned(),
         description: tool.description.map(|text| text.into_owned()).or(tool.title).unwrap_or_default(),
-        parameters: Ok(value(&serde_json::Value::Object((*tool.input_schema).clone()))),
+        parameters: Ok(from_serde_json(&serde_json::Value::Object((*tool.input_schema).clone()))),
     }
 }
 
-enum Failed {
+enum ConnectError {
     /// The server has answered the handshake with an error.
     Refused(String),
     Other(String),
 }
 
 /// A transport that says when it is gone.
-struct Noted<T> {
+struct CloseNotifier<T> {
     inner: T,
-    _ended: oneshot::Sender<()>,
+    _closed: oneshot::Sender<()>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Noted<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for CloseNotifier<T> {
     type Error = T::Error;
 
     fn send(
@@ -265,16 +265,16 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Noted<T> {
 }
 
 /// Text as it is, all else in words.
-fn answer(result: &CallToolResult) -> Answer {
-    let mut parts: Vec<String> = result.content.iter().map(described).collect();
+fn to_answer(result: &CallToolResult) -> ToolAnswer {
+    let mut parts: Vec<String> = result.content.iter().map(describe_content).collect();
     if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
-        parts.push(to_json(&value(structured)));
+        parts.push(to_json(&from_serde_json(structured)));
     }
     let content = if parts.is_empty() { "(done)".to_owned() } else { parts.join("\n") };
-    Answer { content, error: result.is_error.unwrap_or(false) }
+    ToolAnswer { content, error: result.is_error.unwrap_or(false) }
 }
 
-fn described(content: &ContentBlock) -> String {
+fn describe_content(content: &ContentBlock) -> String {
     let bytes = |data: &str| data.len() / 4 * 3;
     match content {
         ContentBlock::Text(text) => text.text.clone(),
@@ -295,18 +295,18 @@ fn described(content: &ContentBlock) -> String {
     }
 }
 
-fn value(json: &serde_json::Value) -> Value {
+fn from_serde_json(json: &serde_json::Value) -> Value {
     parse_json(&json.to_string()).unwrap_or_default()
 }
 
-fn object(value: &Value) -> JsonObject {
+fn to_json_object(value: &Value) -> JsonObject {
     let map = Map::new();
     let text = to_json(&Value::map(value.as_map().unwrap_or(&map).clone()));
     serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// An error with its causes: the outer ones often say nothing.
-fn sentence(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut inner = error.source();
     while let Some(error) = inner {

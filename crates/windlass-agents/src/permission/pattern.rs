@@ -6,7 +6,7 @@ use std::str::FromStr;
 use windlass_value::Value;
 
 use super::PermissionRequest;
-use crate::address::{Address, usual_authority};
+use crate::address::{Address, normalize_authority};
 
 /// A tool's name, where `*` stands for anything, and in parentheses what its first argument must be like: the command of
 /// `bash`, the path of file tools, the address of `http`.
@@ -18,41 +18,41 @@ pub struct CallPattern {
 
 /// A pattern that cannot be read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NoPattern(String);
+pub struct PatternError(String);
 
-impl fmt::Display for NoPattern {
+impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` names no tool: such as `bash`, `github__*` or `bash(git *)`", self.0)
     }
 }
 
-impl std::error::Error for NoPattern {}
+impl std::error::Error for PatternError {}
 
 impl FromStr for CallPattern {
-    type Err = NoPattern;
+    type Err = PatternError;
 
-    fn from_str(text: &str) -> Result<CallPattern, NoPattern> {
+    fn from_str(text: &str) -> Result<CallPattern, PatternError> {
         let text = text.trim();
         let (tool, argument) = match text.split_once('(') {
             Some((tool, rest)) => {
-                (tool, Some(rest.strip_suffix(')').ok_or_else(|| NoPattern(text.to_owned()))?.trim()))
+                (tool, Some(rest.strip_suffix(')').ok_or_else(|| PatternError(text.to_owned()))?.trim()))
             }
             None => (text, None),
         };
         let tool = tool.trim();
         let usable = |one: char| one.is_ascii_alphanumeric() || "_-.*".contains(one);
         if tool.is_empty() || !tool.chars().all(usable) {
-            return Err(NoPattern(text.to_owned()));
+            return Err(PatternError(text.to_owned()));
         }
         Ok(CallPattern { tool: tool.to_owned(), argument: argument.map(str::to_owned) })
     }
 }
 
 /// The argument that tells most, by tool.
-const TELLING: [&str; 4] = ["command", "path", "url", "pattern"];
+const PRIMARY_ARGUMENTS: [&str; 4] = ["command", "path", "url", "pattern"];
 
 /// What lets one command of a shell become two, or hides one in another.
-const JOINS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
+const SHELL_SEPARATORS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
 
 impl CallPattern {
     /// The name, in which `*` may stand for anything.
@@ -63,20 +63,20 @@ impl CallPattern {
     /// Whether a call is allowed by it. Of the shell's texts only single commands: `git status; rm -r x` does not fit
     /// `git *`.
     pub(crate) fn allows(&self, request: &PermissionRequest<'_>) -> bool {
-        fits(&self.tool, request.tool)
-            && match (&self.argument, argument(request.arguments)) {
+        glob_matches(&self.tool, request.tool)
+            && match (&self.argument, primary_argument(request.arguments)) {
                 (None, _) => true,
-                (Some(wanted), Some((name, given))) => {
-                    let joined = name == "command" && JOINS.iter().any(|join| given.contains(join));
+                (Some(pattern), Some((name, given))) => {
+                    let joined = name == "command" && SHELL_SEPARATORS.iter().any(|join| given.contains(join));
                     match name {
                         // Where it leads counts, not how it is spelled.
-                        "path" if !request.leads_to.is_empty() => {
-                            request.leads_to.iter().any(|path| fits(wanted, path))
+                        "path" if !request.resolved_paths.is_empty() => {
+                            request.resolved_paths.iter().any(|path| glob_matches(pattern, path))
                         }
                         // A path that climbs may lead elsewhere than it seems to.
-                        "path" => !given.split('/').any(|part| part == "..") && fits(wanted, given.trim()),
-                        "url" => Address::of(given).is_ok_and(|address| address.is_plain && at(wanted, &address, true)),
-                        _ => !joined && fits(wanted, given.trim()),
+                        "path" => !given.split('/').any(|part| part == "..") && glob_matches(pattern, given.trim()),
+                        "url" => Address::parse(given).is_ok_and(|address| address.has_no_dot_segments && url_matches(pattern, &address, true)),
+                        _ => !joined && glob_matches(pattern, given.trim()),
                     }
                 }
                 (Some(_), None) => false,
@@ -85,53 +85,53 @@ impl CallPattern {
 
     /// Whether a call is denied by it: of the shell's texts any of the commands in it counts.
     pub(crate) fn denies(&self, request: &PermissionRequest<'_>) -> bool {
-        fits(&self.tool, request.tool)
-            && match (&self.argument, argument(request.arguments)) {
+        glob_matches(&self.tool, request.tool)
+            && match (&self.argument, primary_argument(request.arguments)) {
                 (None, _) => true,
-                (Some(wanted), Some(("command", given))) => {
+                (Some(pattern), Some(("command", given))) => {
                     let parts = given.split(['&', '|', ';', '\n', '\r', '`', '(', ')', '{', '}']);
-                    parts.chain([given]).any(|part| fits(wanted, part.trim().trim_start_matches('$').trim()))
+                    parts.chain([given]).any(|part| glob_matches(pattern, part.trim().trim_start_matches('$').trim()))
                 }
-                (Some(wanted), Some(("path", given))) => {
+                (Some(pattern), Some(("path", given))) => {
                     // There are file systems that do not tell the cases apart.
-                    let wanted = wanted.to_lowercase();
-                    let fits = |path: &str| fits(&wanted, &path.to_lowercase());
-                    fits(given.trim()) || request.leads_to.iter().any(|path| fits(path))
+                    let pattern = pattern.to_lowercase();
+                    let fits = |path: &str| glob_matches(&pattern, &path.to_lowercase());
+                    fits(given.trim()) || request.resolved_paths.iter().any(|path| fits(path))
                 }
-                (Some(wanted), Some(("url", given))) => {
-                    fits(wanted, given.trim()) || Address::of(given).is_ok_and(|address| at(wanted, &address, false))
+                (Some(pattern), Some(("url", given))) => {
+                    glob_matches(pattern, given.trim()) || Address::parse(given).is_ok_and(|address| url_matches(pattern, &address, false))
                 }
-                (Some(wanted), Some((_, given))) => fits(wanted, given.trim()),
+                (Some(pattern), Some((_, given))) => glob_matches(pattern, given.trim()),
                 (Some(_), None) => false,
             }
     }
 }
 
-fn argument(arguments: &Value) -> Option<(&'static str, &str)> {
-    TELLING.iter().find_map(|name| Some((*name, arguments.get(name)?.as_str()?)))
+fn primary_argument(arguments: &Value) -> Option<(&'static str, &str)> {
+    PRIMARY_ARGUMENTS.iter().find_map(|name| Some((*name, arguments.get(name)?.as_str()?)))
 }
 
 /// Whether an address fits a pattern. A `*` in the host does not reach beyond it. `https://example.com*` allows that host
 /// alone, whatever it is asked for; `example.com.evil.test` begins so, too.
-fn at(pattern: &str, address: &Address, allows: bool) -> bool {
-    let Some((scheme, rest)) = pattern.split_once("://") else { return fits(pattern, &address.text()) };
+fn url_matches(pattern: &str, address: &Address, allows: bool) -> bool {
+    let Some((scheme, rest)) = pattern.split_once("://") else { return glob_matches(pattern, &address.to_url()) };
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (scheme, is_whole) = (scheme.to_ascii_lowercase(), !path.is_empty());
     let open = authority
         .strip_suffix('*')
         .filter(|host| !is_whole && host.ends_with(|one: char| one != '.' && one != ':' && one != '*'));
     let path_fits = match (is_whole, authority.ends_with('*')) {
-        (true, _) if path.starts_with('?') => fits(&format!("/{path}"), &address.path),
-        (true, _) => fits(path, &address.path),
+        (true, _) if path.starts_with('?') => glob_matches(&format!("/{path}"), &address.path),
+        (true, _) => glob_matches(path, &address.path),
         (false, true) => true,
         (false, false) => address.path == "/",
     };
-    let authority = usual_authority(&scheme, open.filter(|_| allows).unwrap_or(authority));
-    fits(&scheme, &address.scheme) && fits(&authority, &address.authority) && path_fits
+    let authority = normalize_authority(&scheme, open.filter(|_| allows).unwrap_or(authority));
+    glob_matches(&scheme, &address.scheme) && glob_matches(&authority, &address.authority) && path_fits
 }
 
 /// `*` stands for any characters, also none. In time that grows with both lengths at most.
-fn fits(pattern: &str, text: &str) -> bool {
+fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let pattern: CallPattern = pattern.parse().unwrap();
             let arguments = parse_json(arguments).unwrap();
-            let request = PermissionRequest { tool, step: "s", arguments: &arguments, leads_to: &[] };
+            let request = PermissionRequest { tool, step: "s", arguments: &arguments, resolved_paths: &[] };
             assert_eq!(
                 (pattern.allows(&request), pattern.denies(&request)),
                 (allows, denies),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn stars() {
+    fn a_star_matches_any_characters() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("a", "ab", false),
@@ -224,7 +224,7 @@ mod tests {
             ("ab*ba", "aba", false),
             ("**", "x", true),
         ] {
-            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(glob_matches(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

@@ -16,14 +16,14 @@ pub struct TerminalPrompt;
 
 impl TerminalPrompt {
     /// Whether somebody can be asked at all.
-    pub fn is_there() -> bool {
+    pub fn is_available() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 }
 
 impl PermissionPrompt for TerminalPrompt {
     fn ask(&self, question: &str) -> io::Result<Option<String>> {
-        if !TerminalPrompt::is_there() {
+        if !TerminalPrompt::is_available() {
             return Ok(None);
         }
         let mut errors = io::stderr().lock();
@@ -39,12 +39,12 @@ impl PermissionPrompt for TerminalPrompt {
 
 /// Waits for the answer on a thread of its own: one that nobody answers any more must not keep the program from ending.
 /// The next question is for when this one is answered, also if nobody wants its answer any more.
-pub(super) async fn ask_on_thread(prompt: Arc<dyn PermissionPrompt>, question: String, one: OwnedMutexGuard<()>) -> Option<String> {
+pub(super) async fn ask_on_thread(prompt: Arc<dyn PermissionPrompt>, question: String, lock: OwnedMutexGuard<()>) -> Option<String> {
     let (send, answered) = tokio::sync::oneshot::channel();
     let asking = std::thread::Builder::new().name("permission".to_owned()).spawn(move || {
         // Whoever has asked may be gone.
         let _ = send.send(prompt.ask(&question));
-        drop(one);
+        drop(lock);
     });
     asking.ok()?;
     answered.await.ok()?.ok().flatten()

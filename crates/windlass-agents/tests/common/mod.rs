@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_agents::{
-    AgentToolCaller, Answer, BashOptions, DefaultRule, Permission, PermissionPolicy, Protected, Registry,
-    RegistryBuilder,
+    AgentToolCaller, BashOptions, DefaultRule, Permission, PermissionPolicy, ProtectedPaths, ToolAnswer, ToolRegistry,
+    ToolRegistryBuilder,
 };
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
@@ -17,7 +17,7 @@ use windlass_value::{Map, Value, parse_json};
 
 pub(crate) struct Scene {
     root: PathBuf,
-    pub registry: Arc<Registry>,
+    pub registry: Arc<ToolRegistry>,
     permission: Arc<dyn Permission>,
 }
 
@@ -28,28 +28,28 @@ impl Drop for Scene {
 }
 
 /// All built-in tools.
-pub(crate) fn usual() -> RegistryBuilder {
+pub(crate) fn builtin_tools() -> ToolRegistryBuilder {
     let env = [("PATH", std::env::var("PATH").unwrap_or_default()), ("MY_API_KEY", "hush".to_owned())];
     let env = env.map(|(name, value)| (name.to_owned(), value));
     let http = HttpTool::new(HttpOptions::default());
-    Registry::builder().file_tools().bash(BashOptions::with_environment(env)).http(http)
+    ToolRegistry::builder().file_tools().bash(BashOptions::with_environment(env)).http(http)
 }
 
 impl Scene {
     pub(crate) fn new() -> Scene {
-        Scene::with(usual(), PermissionPolicy::new(DefaultRule::Allow))
+        Scene::with(builtin_tools(), PermissionPolicy::new(DefaultRule::Allow))
     }
 
     /// With paths of the work folder that file tools leave alone.
-    pub(crate) fn protecting(protected: impl FnOnce(&Path) -> Protected) -> Scene {
-        Scene::made(|work| usual().protect(protected(work)), PermissionPolicy::new(DefaultRule::Allow))
+    pub(crate) fn with_protected(protected: impl FnOnce(&Path) -> ProtectedPaths) -> Scene {
+        Scene::build(|work| builtin_tools().protect(protected(work)), PermissionPolicy::new(DefaultRule::Allow))
     }
 
-    pub(crate) fn with(registry: RegistryBuilder, permission: impl Permission + 'static) -> Scene {
-        Scene::made(|_| registry, permission)
+    pub(crate) fn with(registry: ToolRegistryBuilder, permission: impl Permission + 'static) -> Scene {
+        Scene::build(|_| registry, permission)
     }
 
-    fn made(registry: impl FnOnce(&Path) -> RegistryBuilder, permission: impl Permission + 'static) -> Scene {
+    fn build(registry: impl FnOnce(&Path) -> ToolRegistryBuilder, permission: impl Permission + 'static) -> Scene {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!("windlass-agents-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let root = std::env::temp_dir().canonicalize().unwrap().join(name);
@@ -64,7 +64,7 @@ impl Scene {
     }
 
     /// A path that is none of the agent's business.
-    pub(crate) fn beside(&self, path: &str) -> PathBuf {
+    pub(crate) fn outside(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
@@ -87,23 +87,23 @@ impl Scene {
     }
 
     pub(crate) async fn run(&self, input: Map) -> TaskOutcome {
-        self.tool().call(ToolCall::alone(Value::map(input))).await
+        self.tool().call(ToolCall::for_test(Value::map(input))).await
     }
 
     /// The answer: nothing that a model does is an error of the step.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolAnswer {
         answer(&self.run(self.input(tool, arguments)).await)
     }
 
-    pub(crate) async fn call_json(&self, tool: &str, arguments: &str) -> Answer {
+    pub(crate) async fn call_json(&self, tool: &str, arguments: &str) -> ToolAnswer {
         self.call(tool, parse_json(arguments).unwrap()).await
     }
 }
 
-pub(crate) fn answer(outcome: &TaskOutcome) -> Answer {
+pub(crate) fn answer(outcome: &TaskOutcome) -> ToolAnswer {
     assert_eq!(outcome.error, None);
     let content = outcome.output.get("content").and_then(Value::as_str).unwrap().to_owned();
-    Answer { content, error: outcome.output.get("error").and_then(Value::as_bool).unwrap() }
+    ToolAnswer { content, error: outcome.output.get("error").and_then(Value::as_bool).unwrap() }
 }
 
 pub(crate) fn object<const N: usize>(entries: [(&str, &str); N]) -> Value {

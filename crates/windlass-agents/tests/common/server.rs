@@ -34,7 +34,7 @@ fn tool(name: &str, properties: Value) -> Value {
 }
 
 /// A tool that cannot be offered, if one is asked for.
-fn bad() -> Option<Value> {
+fn bad_tool() -> Option<Value> {
     let schema = match std::env::var("MCP_BAD").ok()?.as_str() {
         "no_object" => json!("text"),
         "no_schema" => json!({"type": "foo"}),
@@ -78,7 +78,7 @@ pub(crate) fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) 
             Some(_) => {
                 let mut names = vec!["refuse", "die", "hang", "grow", "environment", "spawn", "get.key"];
                 names.extend(grown.load(Ordering::SeqCst).then_some("grown"));
-                json!({"tools": names.into_iter().map(|name| tool(name, json!({}))).chain(bad()).collect::<Vec<_>>()})
+                json!({"tools": names.into_iter().map(|name| tool(name, json!({}))).chain(bad_tool()).collect::<Vec<_>>()})
             }
         })),
         "tools/call" => match message["params"]["name"].as_str().unwrap_or_default() {
@@ -145,7 +145,7 @@ pub(crate) fn serve_lines() {
 
 /// How the server over HTTP answers.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Manner {
+pub(crate) enum ReplyFormat {
     Json,
     Stream,
 }
@@ -157,7 +157,7 @@ pub(crate) struct HttpServer {
 }
 
 struct State {
-    manner: Manner,
+    format: ReplyFormat,
     grown: AtomicBool,
     session: AtomicUsize,
     handshakes: AtomicUsize,
@@ -168,11 +168,11 @@ struct State {
 }
 
 impl HttpServer {
-    pub(crate) async fn start(manner: Manner) -> HttpServer {
+    pub(crate) async fn start(format: ReplyFormat) -> HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let state = Arc::new(State {
-            manner,
+            format: manner: format,
             grown: AtomicBool::default(),
             session: AtomicUsize::new(1),
             handshakes: AtomicUsize::default(),
@@ -243,7 +243,7 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> std::io::Resul
         state.wrong.lock().unwrap().push("no version in a session".to_owned());
     }
     match *request.method() {
-        Method::GET if state.manner == Manner::Json => return Ok(status(405)),
+        Method::GET if state.format == ReplyFormat::Json => return Ok(status(405)),
         Method::GET => {
             let (send, pipe) = pipe();
             send.send(Ok(Bytes::from(": hello\n\n"))).unwrap();
@@ -284,15 +284,15 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> std::io::Resul
             for listener in state.listeners.lock().unwrap().iter() {
                 let _ = listener.send(Ok(Bytes::from(word)));
             }
-            Ok(told(answer, &state, &session))
+            Ok(json_rpc_response(answer, &state, &session))
         }
-        Reply::Answer(answer) => Ok(told(answer, &state, &session)),
+        Reply::Answer(answer) => Ok(json_rpc_response(answer, &state, &session)),
     }
 }
 
-fn told(answer: Value, state: &State, session: &str) -> Response<Pipe> {
+fn json_rpc_response(answer: Value, state: &State, session: &str) -> Response<Pipe> {
     let (send, pipe) = pipe();
-    if state.manner == Manner::Json {
+    if state.format == ReplyFormat::Json {
         let _ = send.send(Ok(Bytes::from(answer.to_string())));
         let mut response = Response::new(pipe);
         response.headers_mut().insert("content-type", "application/json".parse().unwrap());

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What happens after the bytes.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Then {
+pub(crate) enum AfterReply {
     Close,
     /// The connection stays open, and nothing follows.
     Silence,
@@ -17,14 +17,14 @@ pub(crate) enum Then {
     Endless,
 }
 
-pub(crate) struct Canned {
+pub(crate) struct CannedService {
     pub url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Canned {
+impl CannedService {
     /// The same to every request.
-    pub(crate) async fn start(pieces: Vec<Vec<u8>>, then: Then) -> Canned {
+    pub(crate) async fn start(pieces: Vec<Vec<u8>>, then: AfterReply) -> CannedService {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -35,26 +35,31 @@ impl Canned {
                 tokio::spawn(serve(stream, pieces.clone(), then, seen.clone()));
             }
         });
-        Canned { url, requests }
+        CannedService { url, requests }
     }
 
-    pub(crate) async fn reply(status: u16, headers: &str, body: &[u8]) -> Canned {
+    pub(crate) async fn reply(status: u16, headers: &str, body: &[u8]) -> CannedService {
         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
-        Canned::start(vec![[head.as_bytes(), body].concat()], Then::Close).await
+        CannedService::start(vec![[head.as_bytes(), body].concat()], AfterReply::Close).await
     }
 
-    pub(crate) async fn json(status: u16, body: &str) -> Canned {
-        Canned::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
+    pub(crate) async fn json(status: u16, body: &str) -> CannedService {
+        CannedService::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
     }
 
     /// The events of a stream, which ends with its connection.
-    pub(crate) async fn events(events: &[&str], then: Then) -> Canned {
-        Canned::stream("text/event-stream", events.iter().map(|event| format!("{event}\n\n").into_bytes()), then).await
+    pub(crate) async fn events(events: &[&str], then: AfterReply) -> CannedService {
+        CannedService::stream("text/event-stream", events.iter().map(|event| format!("{event}\n\n").into_bytes()), then)
+            .await
     }
 
-    pub(crate) async fn stream(media: &str, pieces: impl IntoIterator<Item = Vec<u8>>, then: Then) -> Canned {
+    pub(crate) async fn stream(
+        media: &str,
+        pieces: impl IntoIterator<Item = Vec<u8>>,
+        then: AfterReply,
+    ) -> CannedService {
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {media}\r\n\r\n").into_bytes();
-        Canned::start([head].into_iter().chain(pieces).collect(), then).await
+        CannedService::start([head].into_iter().chain(pieces).collect(), then).await
     }
 
     /// Heads and bodies.
@@ -68,7 +73,7 @@ impl Canned {
     }
 }
 
-async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: Then, seen: Arc<Mutex<Vec<String>>>) {
+async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: AfterReply, seen: Arc<Mutex<Vec<String>>>) {
     let mut text = Vec::new();
     loop {
         let mut piece = [0; 4096];
@@ -91,8 +96,8 @@ async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: Then, seen: Ar
     }
     let last = pieces.last().cloned().unwrap_or_default();
     match then {
-        Then::Close => {}
-        Then::Silence => std::future::pending().await,
-        Then::Endless => while stream.write_all(&last).await.is_ok() {},
+        AfterReply::Close => {}
+        AfterReply::Silence => std::future::pending().await,
+        AfterReply::Endless => while stream.write_all(&last).await.is_ok() {},
     }
 }

@@ -28,6 +28,6 @@ pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
 }
 
 /// Everything of an outcome that can be seen.
-pub(crate) fn all_of(outcome: &TaskOutcome) -> String {
+pub(crate) fn debug_text(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_agents::chat::{AgentModelTool, Catalogue, ChatOptions, ModelService, NoTools, Protocol, Variables};
+use windlass_agents::chat::{
+    AgentModelTool, ChatOptions, ModelProtocol, ModelService, NoTools, ToolCatalogue, Variables,
+};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_value::parse_json;
@@ -22,7 +24,7 @@ pub(crate) fn variables(pairs: &[(&str, &str)]) -> Variables {
 }
 
 /// One service, `test`, with a key.
-pub(crate) fn options(url: &str, protocol: Protocol, stream: bool) -> ChatOptions {
+pub(crate) fn options(url: &str, protocol: ModelProtocol, stream: bool) -> ChatOptions {
     let service = ModelService {
         name: "test".to_owned(),
         base_url: Some(url.to_owned()),
@@ -45,7 +47,7 @@ pub(crate) fn turn_call(input: &str) -> ToolCall {
         attempt: 1,
         run: "run-1".into(),
         path: "loop.0.inner.ask".into(),
-        ..ToolCall::alone(parse_json(input).unwrap())
+        ..ToolCall::for_test(parse_json(input).unwrap())
     }
 }
 
@@ -53,10 +55,10 @@ pub(crate) async fn turn(options: ChatOptions, input: &str) -> TaskOutcome {
     turn_with(options, Arc::new(NoTools), turn_call(input)).await
 }
 
-pub(crate) async fn turn_with(options: ChatOptions, catalogue: Arc<dyn Catalogue>, call: ToolCall) -> TaskOutcome {
+pub(crate) async fn turn_with(options: ChatOptions, catalogue: Arc<dyn ToolCatalogue>, call: ToolCall) -> TaskOutcome {
     AgentModelTool::new(options, tool(), catalogue).call(call).await
 }
 
 pub(crate) const ASK: &str = r#"{"messages": [{"role": "user", "content": "hello"}], "role": "step", "turn": 1}"#;
 
-pub(crate) const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
+pub(crate) const BOTH: [ModelProtocol; 2] = [ModelProtocol::OpenAi, ModelProtocol::Anthropic];

@@ -1,26 +1,26 @@
 //! What can be typed.
 
-mod served;
+mod server;
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-pub(crate) use served::*;
+pub(crate) use server::*;
 
 use crate::dialects;
 
 #[derive(Parser)]
 #[command(name = "windlass", version, about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 #[derive(ClapArgs, Clone)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The directory that keeps the runs [default: .windlass]
     #[arg(long, global = true, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
     pub store: Option<PathBuf>,
@@ -36,67 +36,67 @@ pub(crate) struct Global {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Compile a definition and run it to its end
-    Run(Box<Run>),
+    Run(Box<RunArgs>),
     /// Look for problems in definitions, without running them
-    Check(Check),
+    Check(CheckArgs),
     /// The runs of the store, newest first
-    List(List),
+    List(ListArgs),
     /// Where a run stands
-    Status(Status),
+    Status(StatusArgs),
     /// The turns of a run's loops
     Iterations(IterationsArgs),
     /// What has happened in a run, in order
-    Events(Events),
+    Events(EventsArgs),
     /// Go on with a run after a crash, an interruption or a pause
-    Resume(Resume),
+    Resume(ResumeArgs),
     /// Do a run again from a step or a loop's turn on, as a new run
-    Restart(Restart),
+    Restart(RestartArgs),
     /// Do again what has failed in a run, as a new run
-    Retry(Retry),
+    Retry(RetryArgs),
     /// Let a run stop between two tasks
-    Pause(Ask),
+    Pause(RunRequestArgs),
     /// End a run early
-    Cancel(Cancel),
+    Cancel(CancelArgs),
     /// Answer a run that waits for something
-    Signal(Signal),
+    Signal(SignalArgs),
     /// What runs ask of people
-    Approvals(Approvals),
+    Approvals(ApprovalsArgs),
     /// Answer what a run asks
-    Approve(Approve),
+    Approve(ApproveArgs),
     /// Rebuild a run's state from its journal and compare
-    Replay(Replay),
+    Replay(ReplayArgs),
     /// Draw a definition, or what has happened in a run
-    Graph(Graph),
+    Graph(GraphArgs),
     /// Serve definitions and runs over HTTP, with a page to look at them
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     /// Serve the definitions of a folder while they are being written; whoever has its token is trusted as its files are
-    Dev(Box<Dev>),
+    Dev(Box<DevArgs>),
     /// Register definitions at a server
-    Register(Register),
+    Register(RegisterArgs),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
-    Mock(Mock),
+    Mock(MockArgs),
     /// Do jobs for a server on another machine, with the tools of this one
-    Worker(Worker),
+    Worker(WorkerArgs),
     /// What tasks can do: the tools of this program, with their inputs and results
-    Tools(Tools),
+    Tools(ToolsArgs),
     /// Print the JSON Schema of events or of a dialect's files
-    Schema(Schema),
+    Schema(SchemaArgs),
     /// All limits with their values
     Limits,
     /// Who may use the server of this store
-    Token(Token),
+    Token(TokenArgs),
     /// Look for runs that are stuck and for damage
     Doctor,
     /// Remove runs that have ended long ago, and what only they have stored
-    Clean(Clean),
+    Clean(CleanArgs),
     #[command(hide = true)]
-    Workflow(Workflow),
+    Workflow(WorkflowArgs),
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Workflow {
+pub(crate) struct WorkflowArgs {
     #[command(subcommand)]
     pub command: WorkflowCommand,
 }
@@ -104,23 +104,23 @@ pub(crate) struct Workflow {
 #[derive(Subcommand)]
 pub(crate) enum WorkflowCommand {
     /// Where a run stands
-    Status(Status),
+    Status(StatusArgs),
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Source {
+pub(crate) struct SourceArgs {
     /// The definition, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which dialect it is written in [default: found from its content]
-    #[arg(long, value_parser = dialects::names())]
+    #[arg(long, value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub source: Source,
+    pub source: SourceArgs,
     /// One input; the value is JSON if it can be read as such, else text. KEY may lead into an object: base.b.c
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -146,17 +146,17 @@ pub(crate) struct Run {
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
-    pub agents: Agents,
+    pub agents: AgentArgs,
     #[command(flatten)]
-    pub permissions: Permissions,
+    pub permissions: PermissionArgs,
     #[command(flatten)]
-    pub testing: Testing,
+    pub testing: TestingArgs,
 }
 
 /// How a workflow of agents is run.
 #[derive(ClapArgs, Clone, Default)]
 #[command(next_help_heading = "Workflows of agents")]
-pub(crate) struct Agents {
+pub(crate) struct AgentArgs {
     /// The model for everything, whatever the file says: `provider/model`, or `scripted:FILE`
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
@@ -168,7 +168,7 @@ pub(crate) struct Agents {
     pub workdir: Option<PathBuf>,
     /// Whether there is somebody who passes messages on [default: if the file mentions send_message]
     #[arg(long, value_name = "WHEN")]
-    pub coordinator: Option<Coordinator>,
+    pub coordinator: Option<CoordinatorArg>,
     /// Steps at a time, if the file says nothing [default: 5]
     #[arg(long, value_name = "N")]
     pub max_concurrency: Option<u64>,
@@ -178,7 +178,7 @@ pub(crate) struct Agents {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Coordinator {
+pub(crate) enum CoordinatorArg {
     Auto,
     On,
     Off,
@@ -187,7 +187,7 @@ pub(crate) enum Coordinator {
 /// What agents may do without being asked for. Otherwise a terminal is asked, and without one the answer is no.
 #[derive(ClapArgs, Clone, Default)]
 #[command(next_help_heading = "Permissions of agents")]
-pub(crate) struct Permissions {
+pub(crate) struct PermissionArgs {
     /// Everything
     #[arg(long)]
     pub yolo: bool,
@@ -202,22 +202,22 @@ pub(crate) struct Permissions {
     pub deny: Vec<String>,
 }
 
-impl Permissions {
+impl PermissionArgs {
     /// As they are written on a command line, each after a blank.
-    pub(crate) fn words(&self) -> String {
-        let mut words = String::new();
-        words.push_str(if self.yolo { " --yolo" } else { "" });
-        words.push_str(if self.sandbox { " --sandbox" } else { "" });
+    pub(crate) fn to_flags(&self) -> String {
+        let mut flags = String::new();
+        flags.push_str(if self.yolo { " --yolo" } else { "" });
+        flags.push_str(if self.sandbox { " --sandbox" } else { "" });
         for (flag, tools) in [("allow", &self.allow), ("deny", &self.deny)] {
-            tools.iter().for_each(|tool| words.push_str(&format!(" --{flag} {}", crate::stores::quoted(tool))));
+            tools.iter().for_each(|tool| flags.push_str(&format!(" --{flag} {}", crate::stores::shell_quote(tool))));
         }
-        words
+        flags
     }
 }
 
 /// For tests and benchmarks of the program itself.
 #[derive(ClapArgs)]
-pub(crate) struct Testing {
+pub(crate) struct TestingArgs {
     /// before:N or after:N – dies as if by kill -9 around its N-th commit
     #[arg(long, hide = true, value_name = "MOMENT:N")]
     pub crash_at: Option<String>,
@@ -232,7 +232,7 @@ pub(crate) enum BenchDurability {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any that is free [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub bind: Option<std::net::SocketAddr>,
@@ -254,11 +254,11 @@ pub(crate) struct Serve {
     #[arg(long, hide = true)]
     pub virtual_time: bool,
     #[command(flatten)]
-    pub testing: Testing,
+    pub testing: TestingArgs,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Dev {
+pub(crate) struct DevArgs {
     /// A folder, or files with definitions [default: the current folder]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
@@ -281,11 +281,11 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG", hide_env_values = true, default_value = "info")]
     pub log_level: String,
     #[command(flatten)]
-    pub agents: Agents,
+    pub agents: AgentArgs,
     #[command(flatten)]
-    pub permissions: Permissions,
+    pub permissions: PermissionArgs,
     #[command(flatten)]
-    pub testing: Testing,
+    pub testing: TestingArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -295,17 +295,17 @@ pub(crate) enum LogFormat {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// The definitions, or `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Which dialect they are written in [default: found from their content]
-    #[arg(long, value_parser = dialects::names())]
+    #[arg(long, value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// Only runs with this status
     #[arg(long)]
     pub status: Option<String>,
@@ -321,7 +321,7 @@ pub(crate) struct List {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Status {
+pub(crate) struct StatusArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
 }
@@ -344,7 +344,7 @@ pub(crate) struct IterationsArgs {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Events {
+pub(crate) struct EventsArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// The last event seen: shows what came after it
@@ -356,18 +356,18 @@ pub(crate) struct Events {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Schema {
+pub(crate) struct SchemaArgs {
     /// A dialect, or `events` for the events of runs
     #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(crate::commands::schema::subjects()))]
-    pub of: String,
+    pub subject: String,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Resume {
+pub(crate) struct ResumeArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     #[command(flatten)]
-    pub trust: Trust,
+    pub trust: TrustArgs,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
@@ -375,13 +375,13 @@ pub(crate) struct Resume {
     #[arg(long)]
     pub stream: bool,
     #[command(flatten)]
-    pub permissions: Permissions,
+    pub permissions: PermissionArgs,
     #[command(flatten)]
-    pub testing: Testing,
+    pub testing: TestingArgs,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Restart {
+pub(crate) struct RestartArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// Where to begin, as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn
@@ -398,7 +398,7 @@ pub(crate) struct Restart {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Retry {
+pub(crate) struct RetryArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     #[command(flatten)]
@@ -412,7 +412,7 @@ pub(crate) struct SteeringArgs {
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
     #[command(flatten)]
-    pub trust: Trust,
+    pub trust: TrustArgs,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
@@ -420,27 +420,27 @@ pub(crate) struct SteeringArgs {
     #[arg(long)]
     pub stream: bool,
     #[command(flatten)]
-    pub permissions: Permissions,
+    pub permissions: PermissionArgs,
     #[command(flatten)]
-    pub testing: Testing,
+    pub testing: TestingArgs,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Trust {
+pub(crate) struct TrustArgs {
     /// Give a run of a definition that is registered with a server the rights of this terminal: all tools, all addresses
     #[arg(long)]
     pub trusted: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     /// As it is written on a command line, with what else was permitted.
-    pub(crate) fn words(&self, permissions: &Permissions) -> String {
-        format!("{}{}", if self.trusted { " --trusted" } else { "" }, permissions.words())
+    pub(crate) fn to_flags(&self, permissions: &PermissionArgs) -> String {
+        format!("{}{}", if self.trusted { " --trusted" } else { "" }, permissions.to_flags())
     }
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Ask {
+pub(crate) struct RunRequestArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// A name for this request: the same twice counts once
@@ -449,16 +449,16 @@ pub(crate) struct Ask {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Cancel {
+pub(crate) struct CancelArgs {
     #[command(flatten)]
-    pub ask: Ask,
+    pub request: RunRequestArgs,
     /// Why, for whoever looks at the run later
     #[arg(long, default_value = "cancelled by hand")]
     pub reason: String,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Signal {
+pub(crate) struct SignalArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// What the run waits for
@@ -472,13 +472,13 @@ pub(crate) struct Signal {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Approvals {
+pub(crate) struct ApprovalsArgs {
     /// Only of this run: its id, its beginning, or `last`
     pub run: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Approve {
+pub(crate) struct ApproveArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// What is answered, by its name or path as `windlass approvals` shows it; needed if the run asks for several things
@@ -492,7 +492,7 @@ pub(crate) struct Approve {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Clean {
+pub(crate) struct CleanArgs {
     /// How long ago they must have ended: `30d`, `12h`, or as ISO 8601 (`P30D`)
     #[arg(long, value_name = "AGE")]
     pub older_than: String,
@@ -502,7 +502,7 @@ pub(crate) struct Clean {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Mock {
+pub(crate) struct MockArgs {
     /// The script, JSON or YAML: routes with their replies, and rules for a model
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -518,13 +518,13 @@ pub(crate) struct Mock {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Tools {
+pub(crate) struct ToolsArgs {
     /// One tool; without it, all of them
     pub name: Option<String>,
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// Stop after this many ticks
@@ -533,12 +533,12 @@ pub(crate) struct Replay {
 }
 
 #[derive(ClapArgs)]
-pub(crate) struct Graph {
+pub(crate) struct GraphArgs {
     /// The definition, or `-` for standard input
     #[arg(value_name = "FILE", conflicts_with = "run")]
     pub file: Option<PathBuf>,
     /// Which dialect it is written in [default: found from its content]
-    #[arg(long, conflicts_with = "run", value_parser = dialects::names())]
+    #[arg(long, conflicts_with = "run", value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
     /// Draw what has happened in a run instead: its id, its beginning, or `last`
     #[arg(long, value_name = "RUN")]

@@ -6,23 +6,23 @@ use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::requests;
-use crate::args::{self, Global};
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::failure::{CliExit, CliFailure};
 use crate::{host, inputs, out, stores, text};
 
 /// Read from the store at once.
-const PAGE: u32 = 500;
+const PAGE_ROWS: u32 = 500;
 
-pub(crate) fn approvals(global: &Global, args: &args::Approvals) -> Result<Exit, Failure> {
+pub(crate) fn approvals(global: &GlobalArgs, args: &args::ApprovalsArgs) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
     let run = args.run.as_deref().map(|run| stores::find(&*store, run)).transpose()?.map(|row| row.run);
     let mut open: Vec<Approval> = Vec::new();
     loop {
         let after = open.last().map_or(0, |approval| approval.position);
-        let page = approval::approvals(&*store, run.as_deref(), after, PAGE)?;
-        let whole = page.len() < PAGE as usize;
+        let page = approval::approvals(&*store, run.as_deref(), after, PAGE_ROWS)?;
+        let is_last_page = page.len() < PAGE_ROWS as usize;
         open.extend(page);
-        if whole {
+        if is_last_page {
             break;
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn approvals(global: &Global, args: &args::Approvals) -> Result<Exit,
         true => out::print_json(&Value::list(open.iter().map(to_value).collect()))?,
         false => out::print(&show(&open))?,
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 fn show(open: &[Approval]) -> String {
@@ -45,33 +45,33 @@ fn show(open: &[Approval]) -> String {
         vec![
             approval.run.to_string(),
             if shared { &approval.path } else { &approval.name }.to_string(),
-            text::cut(&text::one_line(title), 48),
-            text::span(now.since(approval.since)),
-            approval.deadline.map_or("-".to_owned(), |deadline| text::span(deadline.since(now))),
+            text::truncate(&text::one_line(title), 48),
+            text::format_duration(now.since(approval.since)),
+            approval.deadline.map_or("-".to_owned(), |deadline| text::format_duration(deadline.since(now))),
         ]
     };
     text::table(&std::iter::once(head).chain(open.iter().map(line)).collect::<Vec<_>>())
 }
 
 fn to_value(approval: &Approval) -> Value {
-    let asked = |name: &str| approval.form.get(name).cloned().unwrap_or_default();
+    let form_field = |name: &str| approval.form.get(name).cloned().unwrap_or_default();
     Value::object([
         ("run", Value::from(approval.run.clone())),
         ("definition", Value::from(approval.definition.as_str())),
         ("name", Value::from(approval.name.clone())),
         ("path", Value::from(approval.path.clone())),
-        ("title", asked("title")),
-        ("message", asked("message")),
-        ("schema", asked("schema")),
-        ("assignees", asked("assignees")),
+        ("title", form_field("title")),
+        ("message", form_field("message")),
+        ("schema", form_field("schema")),
+        ("assignees", form_field("assignees")),
         ("since", Value::from(approval.since.to_string())),
         ("deadline", Value::from(approval.deadline.map(|deadline| deadline.to_string()))),
     ])
 }
 
-pub(crate) fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
-    let whole = args.data.as_deref().map(|data| requests::payload(Some(data))).transpose()?;
-    let given = inputs::answer(whole, &args.set)?;
+pub(crate) fn approve(global: &GlobalArgs, args: &args::ApproveArgs) -> Result<CliExit, CliFailure> {
+    let whole = args.data.as_deref().map(|data| requests::parse_payload(Some(data))).transpose()?;
+    let given = inputs::merge_answer(whole, &args.set)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     let found =
@@ -81,34 +81,34 @@ pub(crate) fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Fai
         found.answer(&*store, given.unwrap_or_default()).await
     });
     let answer = answer.map_err(failure)?;
-    requests::tell(global, &*store, &row, &found.path, "approve", &answer)
+    requests::print_reply(global, &*store, &row, &found.path, "approve", &answer)
 }
 
-fn not_found(refused: ApprovalError, row: &RunRow, args: &args::Approve) -> Failure {
+fn not_found(refused: ApprovalError, row: &RunRow, args: &args::ApproveArgs) -> CliFailure {
     let run = &row.run;
     match (&refused, &args.name) {
-        (ApprovalError::NotAsked(..), _) if row.status.is_final() => {
-            Failure::usage(format!("the run `{run}` has ended: it does not ask for anything any more"))
+        (ApprovalError::NotFound(..), _) if row.status.is_final() => {
+            CliFailure::usage(format!("the run `{run}` has ended: it does not ask for anything any more"))
                 .hint(format!("windlass status {run}"))
         }
-        (ApprovalError::NotAsked(..), None) => Failure::usage(format!("run `{run}` does not ask for anything"))
+        (ApprovalError::NotFound(..), None) => CliFailure::usage(format!("run `{run}` does not ask for anything"))
             .hint("`windlass approvals` lists what runs ask"),
         _ => failure(refused),
     }
 }
 
-pub(crate) fn failure(refused: ApprovalError) -> Failure {
+pub(crate) fn failure(refused: ApprovalError) -> CliFailure {
     let hint = match &refused {
         ApprovalError::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
         ApprovalError::SchemaViolations(_) => "give it with --data JSON, or property by property: --set approved=true",
         ApprovalError::ValidationFailed(_) => "give a smaller answer, or correct the schema in the definition",
         ApprovalError::MissingAnswer(..) => "--set approved=true or --data JSON gives it; --data null says that it is null",
         ApprovalError::InvalidSchema(_) => "correct the schema in the definition; this run can be answered with `windlass signal`",
-        ApprovalError::Contradicts(..) | ApprovalError::Taken(..) => {
+        ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
             "`windlass events RUN` tells when the run has taken the first one"
         }
-        ApprovalError::NotAsked(..) => "`windlass approvals` lists what runs ask",
-        ApprovalError::Several(..) => "name one of them: windlass approve RUN PATH",
+        ApprovalError::NotFound(..) => "`windlass approvals` lists what runs ask",
+        ApprovalError::Ambiguous(..) => "name one of them: windlass approve RUN PATH",
     };
-    Failure::usage(refused.to_string()).hint(hint)
+    CliFailure::usage(refused.to_string()).hint(hint)
 }

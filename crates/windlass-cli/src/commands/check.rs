@@ -1,17 +1,17 @@
 //! `windlass check FILE…`
 
-use windlass_syntax::{Diagnostics, Report, Severity, Source};
+use windlass_syntax::{Diagnostics, DiagnosticReport, Severity, SourceText};
 
-use crate::args::{self, Global};
-use crate::config::Settings;
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
 use crate::definition;
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::project::Project;
 
 /// All files are looked at, whatever is wrong with one of them.
-pub(crate) fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let mut reports = Vec::new();
     let (mut invalid, mut unreadable) = (false, false);
     for file in &args.files {
@@ -28,8 +28,8 @@ pub(crate) fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure
         invalid |= project.has_errors();
         // Those that it calls have their own line only if there is something to say of them.
         let called = |at: usize, found: &Diagnostics| at > 0 && found.is_empty();
-        let told = project.found.iter().enumerate().filter(|(at, (_, found))| !called(*at, found));
-        for (_, (source, found)) in told {
+        let shown = project.diagnostics.iter().enumerate().filter(|(at, (_, found))| !called(*at, found));
+        for (_, (source, found)) in shown {
             match global.json {
                 true => reports.extend(found.reports(source)),
                 false => show(global, source, found)?,
@@ -40,13 +40,13 @@ pub(crate) fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure
         print_reports(&reports)?;
     }
     Ok(match (unreadable, invalid) {
-        (true, _) => Exit::Usage,
-        (false, true) => Exit::Invalid,
-        (false, false) => Exit::Good,
+        (true, _) => CliExit::Usage,
+        (false, true) => CliExit::Invalid,
+        (false, false) => CliExit::Success,
     })
 }
 
-fn show(global: &Global, source: &Source, found: &Diagnostics) -> Result<(), Failure> {
+fn show(global: &GlobalArgs, source: &SourceText, found: &Diagnostics) -> Result<(), CliFailure> {
     let paint = Paint::stdout(global.no_color);
     if !found.is_empty() {
         out::print(&found.render(source, paint.syntax()))?;
@@ -67,7 +67,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn print_reports(reports: &[Report]) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(reports).map_err(|error| Failure::usage(error.to_string()))?;
+fn print_reports(reports: &[DiagnosticReport]) -> Result<(), CliFailure> {
+    let text = serde_json::to_string_pretty(reports).map_err(|error| CliFailure::usage(error.to_string()))?;
     out::print(&text)
 }

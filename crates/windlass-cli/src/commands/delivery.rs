@@ -8,23 +8,23 @@ use windlass_store::Store;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Map, Value};
 
-use super::run::{interrupted, tell_id};
-use crate::args::{self, Global};
+use super::run::{report_interruption, print_run_id};
+use crate::args::{self, GlobalArgs};
 use crate::children;
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
-use crate::host::{self, Interrupts, Watched};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
+use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::project::Project;
-use crate::report::Ended;
+use crate::report::EndedRun;
 use crate::text;
 
 /// Letters of a condition that people get to see.
 const MAX_CONDITION_CHARS: usize = 200;
 
 /// The trigger that the input goes to, if it has something to say about it.
-pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
+pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, CliFailure> {
     let decides =
         |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validation.is_some();
     let names = || plan.triggers.iter().map(|trigger| &*trigger.name);
@@ -38,7 +38,7 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
                     None => "the definition has none: leave --trigger out".to_owned(),
                 };
                 let hint = did_you_mean(named, names()).unwrap_or_else(known);
-                Err(Failure::usage(format!("there is no trigger `{named}`")).hint(hint))
+                Err(CliFailure::usage(format!("there is no trigger `{named}`")).hint(hint))
             }
         };
     }
@@ -46,7 +46,7 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
         [only] => Ok(Some(only).filter(decides).map(|trigger| trigger.name.clone())),
         several if several.iter().any(|trigger| decides(&trigger)) => {
             let hint = format!("choose with --trigger: {}", names().collect::<Vec<_>>().join(", "));
-            Err(Failure::usage("the definition has several triggers, and they differ in what they let in").hint(hint))
+            Err(CliFailure::usage("the definition has several triggers, and they differ in what they let in").hint(hint))
         }
         _ => Ok(None),
     }
@@ -54,14 +54,14 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
 
 /// Starts every run, then watches one after another; all of them go on meanwhile.
 pub(crate) async fn deliver(
-    global: &Global,
-    args: &args::Run,
-    settings: &Settings,
+    global: &GlobalArgs,
+    args: &args::RunArgs,
+    settings: &CliSettings,
     store: Arc<dyn Store>,
     project: Project,
     trigger: &str,
     input: Value,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CliFailure> {
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(&store, settings, &args.testing)?;
     let (hash, program) = project.add_to(&engine, settings)?;
@@ -75,28 +75,28 @@ pub(crate) async fn deliver(
     if triggered.runs.is_empty() {
         let why = match &triggered.unmet {
             Some(unmet) => {
-                let condition = text::short(&unmet.source, MAX_CONDITION_CHARS);
+                let condition = text::format_value(&unmet.source, MAX_CONDITION_CHARS);
                 format!("the trigger `{trigger}` does not let this input in: {condition} is not true")
             }
             None => format!("the trigger `{trigger}` found no items"),
         };
-        return nothing(global, &why);
+        return print_no_run(global, &why);
     }
     let mut ended: Vec<(Arc<str>, Arc<FinalReport>)> = Vec::new();
     for handle in triggered.runs {
         let run = handle.run.clone();
-        tell_id(global, &run)?;
-        let mut progress = Progress::new(args.quiet, &program);
+        print_run_id(global, &run)?;
+        let mut progress = ProgressDisplay::new(args.quiet, &program);
         match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
-            Watched::Ended(report) => ended.push((run, report)),
-            Watched::Interrupted => return Ok(interrupted(global, &run, args.ephemeral, &args.permissions.words())),
+            WatchOutcome::Ended(report) => ended.push((run, report)),
+            WatchOutcome::Interrupted => return Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags())),
         }
     }
     let mut good = true;
     let mut objects = Vec::new();
     for (run, report) in &ended {
-        let ended = Ended::new(&*store, run, &program.plan, report)?.ephemeral(args.ephemeral);
-        good &= ended.exit() == Exit::Good;
+        let ended = EndedRun::new(&*store, run, &program.plan, report)?.ephemeral(args.ephemeral);
+        good &= ended.exit() == CliExit::Success;
         match global.json {
             true => objects.push(ended.to_value()),
             false => {
@@ -111,11 +111,11 @@ pub(crate) async fn deliver(
     for (run, _) in &ended {
         children::wait_for_open_children(global, &engine, &*store, (run, &program), &mut interrupts).await?;
     }
-    Ok(if good { Exit::Good } else { Exit::Otherwise })
+    Ok(if good { CliExit::Success } else { CliExit::Failed })
 }
 
 /// No run is no failure: the definition says so itself.
-fn nothing(global: &Global, why: &str) -> Result<Exit, Failure> {
+fn print_no_run(global: &GlobalArgs, why: &str) -> Result<CliExit, CliFailure> {
     match global.json {
         true => {
             let mut map = Map::new();
@@ -125,5 +125,5 @@ fn nothing(global: &Global, why: &str) -> Result<Exit, Failure> {
         }
         false => out::print(&format!("no run: {why}"))?,
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use windlass_server::ServerOptions;
 
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::dev::{Folder, Roots, Watcher};
-use crate::failure::{Exit, Failure};
-use crate::flow::Flow;
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::dev::{DefinitionFolder, DefinitionRoots, FileWatcher};
+use crate::failure::{CliExit, CliFailure};
+use crate::agent_options::AgentRunOptions;
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
-use crate::served::CatalogCompiler;
-use crate::service::{self, Base, Place, Plan, Service};
+use crate::catalog_compiler::CatalogCompiler;
+use crate::service::{self, PreparedService, StoreLocation, ServiceOptions, Service};
 use crate::stores;
 
-pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
-    let settings = Settings { flow: Flow::of_dev(args)?, ..Settings::load(global)? };
+pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings { agent_options: AgentRunOptions::from_dev_args(args)?, ..CliSettings::load(global)? };
     let settings = Arc::new(settings);
     crate::agents::check_model(&settings)?;
     let directory = stores::directory(global);
-    let roots = Roots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
+    let roots = DefinitionRoots::new(&args.paths, Some(directory.clone()), &settings.process_limits)?;
     if let Some(note) = roots.truncation_note() {
         out::note(&note);
     }
@@ -36,58 +36,58 @@ pub(crate) fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         limits: settings.server.limits.clone(),
         ..usual
     };
-    service::on_threads(async |front| {
+    service::run_on_threads(async |front| {
         let mut interrupts = Interrupts::listen()?;
-        let plan = Plan {
+        let plan = ServiceOptions {
             settings: &settings,
-            place: if args.ephemeral { Place::Memory } else { Place::Directory(directory) },
+            location: if args.ephemeral { StoreLocation::Memory } else { StoreLocation::Directory(directory) },
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: None,
         };
         // Watched before they are looked at: what changes in between is looked at again.
-        let watcher = Watcher::new(&roots)?;
+        let watcher = FileWatcher::new(&roots)?;
         let gate = Arc::new(crate::secrets::sealer(&settings).lenient());
-        let tools = crate::tools::trusted(&settings)?;
-        let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
+        let tools = crate::tools::trusted_tools(&settings)?;
+        let base = PreparedService::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new())), &front).await?;
-        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
-        let folder = looked(folder).await?;
-        tell(global, &service, &folder)?;
+        let folder = DefinitionFolder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
+        let folder = rescan(folder).await?;
+        print_startup(global, &service, &folder)?;
         if args.open {
             open_in_browser(&service.web_ui_url(true));
         }
-        watched(folder, watcher, &mut interrupts).await?;
+        watch_until_stopped(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
     })
 }
 
-fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failure> {
+fn print_startup(global: &GlobalArgs, service: &Service, folder: &DefinitionFolder) -> Result<(), CliFailure> {
     let (registered, broken) = folder.counts();
     if registered == 0 && broken == 0 {
         let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
         tracing::info!(event = "empty", "{none}");
     }
-    service.tell(global, !global.json && std::io::stdout().is_terminal())
+    service.print_startup(global, !global.json && std::io::stdout().is_terminal())
 }
 
 /// Until somebody wants it to stop.
-async fn watched(mut folder: Folder, mut watcher: Watcher, interrupts: &mut Interrupts) -> Result<(), Failure> {
+async fn watch_until_stopped(mut folder: DefinitionFolder, mut watcher: FileWatcher, interrupts: &mut Interrupts) -> Result<(), CliFailure> {
     loop {
         tokio::select! {
-            () = watcher.next() => folder = looked(folder).await?,
+            () = watcher.next() => folder = rescan(folder).await?,
             () = interrupts.next() => return Ok(()),
         }
     }
 }
 
 /// Compiling may take a while: on a thread that may.
-async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
+async fn rescan(mut folder: DefinitionFolder) -> Result<DefinitionFolder, CliFailure> {
     let looking = tokio::task::spawn_blocking(move || {
-        folder.look();
+        folder.rescan();
         folder
     });
-    looking.await.map_err(|error| Failure::new(Exit::Otherwise, format!("could not look at the files: {error}")))
+    looking.await.map_err(|error| CliFailure::new(CliExit::Failed, format!("could not look at the files: {error}")))
 }
 
 /// With what the system opens addresses with. Whoever has none has the address on the screen.

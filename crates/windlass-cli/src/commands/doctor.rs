@@ -2,13 +2,13 @@
 
 use windlass_core::Limits;
 use windlass_runtime::RuntimeError;
-use windlass_runtime::show::{live_owner, status_of};
+use windlass_runtime::inspect::{live_owner, status_name};
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError, StoreErrorKind};
 use windlass_value::Value;
 
-use crate::args::Global;
-use crate::config::Settings;
-use crate::failure::{Exit, Failure, owner_name};
+use crate::args::GlobalArgs;
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::{image, out, stores};
 
 struct Finding {
@@ -17,8 +17,8 @@ struct Finding {
     hint: String,
 }
 
-pub(crate) fn doctor(global: &Global) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
     let damage = store.verify()?.into_iter().map(|what| Finding {
         run: None,
@@ -26,21 +26,21 @@ pub(crate) fn doctor(global: &Global) -> Result<Exit, Failure> {
         hint: "copy the store's directory before anything else".to_owned(),
     });
     let mut findings: Vec<Finding> = damage.collect();
-    findings.extend(audit_log(global));
+    findings.extend(check_audit_log(global));
     let mut open = Vec::new();
     stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
         open.push(row);
         true
     })?;
     for row in &open {
-        findings.extend(look_at(global, &*store, row, &settings.limits)?);
+        findings.extend(check_run(global, &*store, row, &settings.limits)?);
     }
     show(global, &findings, open.len())?;
-    Ok(if findings.is_empty() { Exit::Good } else { Exit::Otherwise })
+    Ok(if findings.is_empty() { CliExit::Success } else { CliExit::Failed })
 }
 
 /// Whether somebody has changed what a server has noted.
-fn audit_log(global: &Global) -> Vec<Finding> {
+fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
     let found = match windlass_server::audit::verify(&stores::directory(global)) {
         Ok(checked) => checked.findings,
         Err(error) => vec![format!("the audit log cannot be read: {error}")],
@@ -50,7 +50,7 @@ fn audit_log(global: &Global) -> Vec<Finding> {
 }
 
 /// An open run must be moved by somebody or something: a live owner, a server, its timer, or a person who was named.
-fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
+fn check_run(global: &GlobalArgs, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, CliFailure> {
     let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
     let replay = || stores::command(global, &format!("replay {}", row.run));
     let newer = |error: StoreError| finding(error.message, error.hint.unwrap_or_default());
@@ -71,24 +71,24 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::NeedsNewer => return newer(error),
         Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
     };
-    if stores::server_for(global, row).is_some() {
+    if stores::server_address(global, row).is_some() {
         return Ok(None);
     }
     match &row.owner {
         // Whoever had it has left nothing undone.
-        Some(_) if status_of(row, &state) == "waiting" => Ok(None),
+        Some(_) if status_name(row, &state) == "waiting" => Ok(None),
         Some(owner) => {
-            finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::way_on(global, store, row)?)
+            finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)
         }
         None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
         None => {
             let what = "it is open, and nothing will move it: no process, no timer, no wait".to_owned();
-            finding(what, stores::way_on(global, store, row)?)
+            finding(what, stores::resume_hint(global, store, row)?)
         }
     }
 }
 
-fn show(global: &Global, findings: &[Finding], open: usize) -> Result<(), Failure> {
+fn show(global: &GlobalArgs, findings: &[Finding], open: usize) -> Result<(), CliFailure> {
     if global.json {
         let entry = |finding: &Finding| {
             Value::object([

@@ -2,46 +2,46 @@
 
 use std::path::Path;
 
-use windlass_draw::{Drawing, Format, RunDrawing};
-use windlass_runtime::show::{StoredEvent, StoredEvents, now_of};
+use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents, run_time_now};
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::Store;
 
-use crate::args::{self, Global, GraphFormat};
-use crate::config::Settings;
+use crate::args::{self, GlobalArgs, GraphFormat};
+use crate::config::CliSettings;
 use crate::definition;
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::project::Project;
 use crate::stores;
 
-pub(crate) fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
+pub(crate) fn graph(global: &GlobalArgs, args: &args::GraphArgs) -> Result<CliExit, CliFailure> {
     let drawing = match (&args.run, &args.file) {
-        (Some(run), _) => of_run(&*stores::open(global)?, run)?,
+        (Some(run), _) => draw_run(&*stores::open(global)?, run)?,
         (None, Some(file)) => {
-            let settings = Settings::load(global)?;
+            let settings = CliSettings::load(global)?;
             let source = definition::read(file, &settings.limits).map_err(|failure| unreadable(failure, file))?;
             let paint = Paint::stderr(global.no_color);
             windlass_draw::plan(Project::read(source, args.dialect.as_deref(), &settings).or_fail(paint)?.plan()?)
         }
         (None, None) => {
             let hint = "`windlass graph FILE` draws a definition, `windlass graph --run RUN` a run (`--run last`)";
-            return Err(Failure::usage("there is nothing to draw").hint(hint));
+            return Err(CliFailure::usage("there is nothing to draw").hint(hint));
         }
     };
     let format = match args.format {
-        _ if global.json => Format::Json,
-        GraphFormat::Mermaid => Format::Mermaid,
-        GraphFormat::Dot => Format::Dot,
-        GraphFormat::Json => Format::Json,
-        GraphFormat::Svg => Format::Svg,
+        _ if global.json => DrawingFormat::Json,
+        GraphFormat::Mermaid => DrawingFormat::Mermaid,
+        GraphFormat::Dot => DrawingFormat::Dot,
+        GraphFormat::Json => DrawingFormat::Json,
+        GraphFormat::Svg => DrawingFormat::Svg,
     };
     out::print(drawing.write(format).trim_end())?;
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 /// Whoever names what is no file may have meant a run.
-fn unreadable(failure: Failure, file: &Path) -> Failure {
+fn unreadable(failure: CliFailure, file: &Path) -> CliFailure {
     match definition::is_stdin(file) || file.exists() {
         true => failure,
         false => failure.hint(format!("a run is drawn with `windlass graph --run {}`", file.display())),
@@ -49,11 +49,11 @@ fn unreadable(failure: Failure, file: &Path) -> Failure {
 }
 
 /// From the store alone: whoever runs it may have tools and languages that nobody knows here.
-fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
-    let row = stores::find(store, wanted)?;
+fn draw_run(store: &dyn Store, run_ref: &str) -> Result<Drawing, CliFailure> {
+    let row = stores::find(store, run_ref)?;
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan = codec::decode_plan(&plan.body)?;
-    let mut drawing = RunDrawing::new(&plan).named(&*row.run);
+    let mut drawing = RunDrawing::new(&plan).with_run_name(&*row.run);
     let mut events = StoredEvents::new(row.run.clone(), 0);
     let mut newest = row.created_at;
     loop {
@@ -71,5 +71,5 @@ fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
             }
         }
     }
-    Ok(drawing.as_of(now_of(&row, newest)).finish())
+    Ok(drawing.as_of(run_time_now(&row, newest)).finish())
 }

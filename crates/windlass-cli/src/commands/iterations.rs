@@ -1,30 +1,30 @@
 //! `windlass turns RUN [LOOP]`
 
 use windlass_core::IterationRecord;
-use windlass_runtime::show::{LoopSeen, IterationPage, loops_of, report_of, iteration_value, iterations_page};
+use windlass_runtime::inspect::{LoopHistory, IterationPage, loop_histories, final_report, iteration_value, iterations_page};
 use windlass_store::{RunRow, Store};
 use windlass_syntax::nearest;
 use windlass_value::Value;
 
-use crate::args::{self, Global};
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::failure::{CliExit, CliFailure};
 use crate::{out, stores, text};
 
-pub(crate) fn iterations(global: &Global, args: &args::IterationsArgs) -> Result<Exit, Failure> {
+pub(crate) fn iterations(global: &GlobalArgs, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     match &args.r#loop {
-        None => loops(global, &*store, &row),
-        Some(path) => page(global, &*store, &row.run, path, args),
+        None => print_loops(global, &*store, &row),
+        Some(path) => print_page(global, &*store, &row.run, path, args),
     }
 }
 
-fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failure> {
+fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<CliExit, CliFailure> {
     let run = &*row.run;
-    let report = report_of(row)?;
-    let found = loops_of(store, run, store.loops(run)?, report.as_ref())?;
+    let report = final_report(row)?;
+    let found = loop_histories(store, run, store.loops(run)?, report.as_ref())?;
     if global.json {
-        let entry = |seen: &LoopSeen| {
+        let entry = |seen: &LoopHistory| {
             Value::object([
                 ("loop", Value::from(seen.path.as_str())),
                 ("turns", Value::from(seen.iterations)),
@@ -34,25 +34,25 @@ fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failu
             ])
         };
         out::print_json(&Value::list(found.iter().map(entry).collect()))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     if found.is_empty() {
         out::print("no loop has ended a turn")?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     let head = ["LOOP", "TURNS", "KEPT", "FAILED", "ENDED BY"].map(str::to_owned).to_vec();
-    let line = |seen: LoopSeen| {
+    let line = |seen: LoopHistory| {
         let reason = seen.reason.map(|reason| reason.as_str().to_owned()).unwrap_or_default();
         vec![seen.path, seen.iterations.to_string(), seen.kept.to_string(), seen.failed.to_string(), reason]
     };
     out::print(&text::table(&std::iter::once(head).chain(found.into_iter().map(line)).collect::<Vec<_>>()))?;
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::IterationsArgs) -> Result<Exit, Failure> {
+fn print_page(global: &GlobalArgs, store: &dyn Store, run: &str, path: &str, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
     let IterationPage { iterations: turns, missing, next } = iterations_page(store, run, path, args.from, args.limit, args.failed)?;
     if turns.is_empty() {
-        known(store, run, path)?;
+        check_loop_exists(store, run, path)?;
     }
     if global.json {
         let object = Value::object([
@@ -63,11 +63,11 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
             ("next", Value::from(next)),
         ]);
         out::print_json(&object)?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     out::print(&if turns.is_empty() { "no such turn is kept".to_owned() } else { show(&turns) })?;
     if !missing.is_empty() {
-        out::note(&format!("not kept: {}", missing.iter().map(range_words).collect::<Vec<_>>().join(", ")));
+        out::note(&format!("not kept: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
     }
     if let Some(next) = next {
         let failed = if args.failed { " --failed" } else { "" };
@@ -76,24 +76,24 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
             stores::command(global, &format!("turns {run} '{path}' --from {next}{failed}"))
         ));
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 fn range_value(&(from, to): &(u64, u64)) -> Value {
     Value::object([("from", Value::from(from)), ("to", Value::from(to))])
 }
 
-fn range_words(&(from, to): &(u64, u64)) -> String {
+fn format_range(&(from, to): &(u64, u64)) -> String {
     if from == to { format!("turn {from}") } else { format!("turns {from} to {to}") }
 }
 
 /// A loop that has no history at all is probably a slip.
-fn known(store: &dyn Store, run: &str, path: &str) -> Result<(), Failure> {
+fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), CliFailure> {
     let paths = store.loops(run)?;
     if paths.iter().any(|known| known == path) {
         return Ok(());
     }
-    let failure = Failure::usage(format!("no loop `{path}` has ended a turn in this run"));
+    let failure = CliFailure::usage(format!("no loop `{path}` has ended a turn in this run"));
     Err(match nearest(path, paths.iter().map(String::as_str)) {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None => failure.hint(format!("`windlass turns {run}` shows the loops")),
@@ -109,14 +109,14 @@ fn show(iterations: &[IterationRecord]) -> String {
     }
     let line = |iteration: &IterationRecord| {
         let result = iteration.error.as_ref().map_or_else(
-            || text::short(&iteration.result, 100),
-            |error| format!("[{}] {}", error.code, text::cut(&text::one_line(&error.message), 100)),
+            || text::format_value(&iteration.result, 100),
+            |error| format!("[{}] {}", error.code, text::truncate(&text::one_line(&error.message), 100)),
         );
         let condition = iteration.condition.map(|met| met.to_string()).unwrap_or_default();
         let mut line =
-            vec![iteration.index.to_string(), iteration.status.as_str().to_owned(), text::span(iteration.duration), condition, result];
+            vec![iteration.index.to_string(), iteration.status.as_str().to_owned(), text::format_duration(iteration.duration), condition, result];
         if items {
-            line.insert(3, iteration.item.as_ref().map(|item| text::short(item, 40)).unwrap_or_default());
+            line.insert(3, iteration.item.as_ref().map(|item| text::format_value(item, 40)).unwrap_or_default());
         }
         line
     };

@@ -2,13 +2,13 @@
 
 use windlass_value::{Value, parse_json};
 
-use crate::args::Global;
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
+use crate::args::GlobalArgs;
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
 use crate::{out, text};
 
-pub(crate) fn limits(global: &Global) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn limits(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let mut limits = settings.limits.describe();
     limits.extend(settings.process_limits.describe());
     match global.json {
@@ -20,19 +20,19 @@ pub(crate) fn limits(global: &Global) -> Result<Exit, Failure> {
             );
         }
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 /// Name, value and meaning.
-type Described = (&'static str, String, &'static str);
+type LimitDescription = (&'static str, String, &'static str);
 
-fn show(limits: Vec<Described>) -> String {
-    let row = |(name, value, meaning): Described| vec![name.to_owned(), value, meaning.trim().to_owned()];
+fn show(limits: Vec<LimitDescription>) -> String {
+    let row = |(name, value, meaning): LimitDescription| vec![name.to_owned(), value, meaning.trim().to_owned()];
     text::table(&limits.into_iter().map(row).collect::<Vec<_>>())
 }
 
-fn to_value(limits: Vec<Described>) -> Value {
-    let entry = |(name, value, meaning): Described| {
+fn to_value(limits: Vec<LimitDescription>) -> Value {
+    let entry = |(name, value, meaning): LimitDescription| {
         let value = parse_json(&value).unwrap_or_else(|_| Value::from(value));
         (name, Value::object([("value", value), ("meaning", Value::from(meaning.trim()))]))
     };

@@ -1,16 +1,16 @@
 //! `windlass list`
 
-use windlass_runtime::show::duration_of;
+use windlass_runtime::inspect::run_duration;
 use windlass_store::{RunFilter, RunRow, RunStatus};
 use windlass_syntax::nearest;
 use windlass_value::Value;
 
-use crate::args::{self, Global};
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::failure::{CliExit, CliFailure};
 use crate::{out, stores, text};
 
-pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
-    let status = args.status.as_deref().map(status_of).transpose()?;
+pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit, CliFailure> {
+    let status = args.status.as_deref().map(parse_status).transpose()?;
     let store = stores::open(global)?;
     let max_rows = if args.all { usize::MAX } else { args.limit as usize };
     let mut rows = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> 
     rows.truncate(max_rows);
     if global.json {
         out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     out::print(&show(&rows))?;
     for row in &rows {
@@ -42,13 +42,13 @@ pub(crate) fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> 
     if more {
         out::note("there are more: --limit N or --all shows them");
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn status_of(word: &str) -> Result<RunStatus, Failure> {
+fn parse_status(word: &str) -> Result<RunStatus, CliFailure> {
     RunStatus::parse(&word.to_lowercase()).ok_or_else(|| {
         let words = RunStatus::ALL.map(RunStatus::as_str);
-        let failure = Failure::usage(format!("`{word}` is no status of a run"));
+        let failure = CliFailure::usage(format!("`{word}` is no status of a run"));
         match nearest(word, words) {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
             None => failure.hint(words.join(", ")),
@@ -64,10 +64,10 @@ fn show(rows: &[RunRow]) -> String {
     let line = |row: &RunRow| {
         vec![
             row.run.to_string(),
-            text::cut(&text::one_line(&row.definition), 32),
+            text::truncate(&text::one_line(&row.definition), 32),
             row.status.as_str().to_owned(),
-            text::span(windlass_runtime::real_now().since(row.created_at)),
-            text::span(duration_of(row)),
+            text::format_duration(windlass_runtime::real_now().since(row.created_at)),
+            text::format_duration(run_duration(row)),
             row.ticks.to_string(),
         ]
     };
@@ -82,7 +82,7 @@ fn to_value(row: &RunRow) -> Value {
         ("status", Value::from(row.status.as_str())),
         ("created_at", Value::from(row.created_at.to_string())),
         ("changed_at", Value::from(row.changed_at.to_string())),
-        ("duration_ms", Value::from(duration_of(row).as_ms())),
+        ("duration_ms", Value::from(run_duration(row).as_ms())),
         ("ticks", Value::from(row.ticks)),
         ("parent", Value::from(row.parent.clone())),
     ]);

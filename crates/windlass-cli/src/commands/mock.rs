@@ -1,43 +1,43 @@
 //! `windlass mock FILE`
 
 use windlass_syntax::Severity;
-use windlass_testing::mock::{MockOptions, MockService, Script, Served};
+use windlass_testing::mock::{MockOptions, MockService, Script, ServedRequest};
 
-use crate::args::{self, Global};
-use crate::config::Settings;
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
 use crate::definition;
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
 
 /// Answers on loopback as the script says, until it is stopped.
-pub(crate) fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let source = definition::read(&args.file, &settings.limits)?;
     let script = Script::parse(&source).map_err(|problems| {
         out::note(&problems.render(&source, Paint::stderr(global.no_color).syntax()));
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-        Failure::new(Exit::Invalid, format!("{} has {errors} problem(s)", source.name))
+        CliFailure::new(CliExit::Invalid, format!("{} has {errors} problem(s)", source.name))
     })?;
     host::runtime()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
         let quiet = args.quiet;
-        let tell = move |Served { method, path, status, by }: &Served| {
+        let print_request = move |ServedRequest { method, path, status, by }: &ServedRequest| {
             if !quiet {
                 out::note(&format!("{method} {path} → {status} ({by})"));
             }
         };
         let has_model = script.has_model();
         let options = MockOptions { port: args.port, log: args.log.clone() };
-        let service = MockService::with(script, &options, tell);
+        let service = MockService::with_options(script, &options, print_request);
         let service = service.map_err(|error| {
             // Whether it is the log or the port, is said by trying the one that is a file.
             if let Some(log) =
                 args.log.as_ref().filter(|log| std::fs::OpenOptions::new().append(true).open(log).is_err())
             {
-                return Failure::usage(format!("could not write the log {}: {error}", log.display()));
+                return CliFailure::usage(format!("could not write the log {}: {error}", log.display()));
             }
-            Failure::usage(format!("could not listen on port {}: {error}", args.port))
+            CliFailure::usage(format!("could not listen on port {}: {error}", args.port))
                 .hint("choose another with --port; 0 takes any that is free")
         })?;
         out::print(&format!("listening on {}", service.url("")))?;
@@ -49,6 +49,6 @@ pub(crate) fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> 
             ));
         }
         interrupts.next().await;
-        Ok(Exit::Good)
+        Ok(CliExit::Success)
     })
 }

@@ -26,41 +26,41 @@ mod tree;
 mod iterations;
 mod worker;
 
-use crate::args::{Args, Command, WorkflowCommand};
-use crate::failure::{Exit, Failure};
+use crate::args::{CliArgs, CliCommand, WorkflowCommand};
+use crate::failure::{CliExit, CliFailure};
 
-pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: CliArgs) -> Result<CliExit, CliFailure> {
     crate::log::install(&args.command)?;
     let global = &args.global;
     match args.command {
-        Command::Run(args) => run::run(global, &args),
-        Command::Check(args) => check::check(global, &args),
-        Command::List(args) => list::list(global, &args),
-        Command::Status(args) => status::status(global, &args),
-        Command::Iterations(args) => iterations::iterations(global, &args),
-        Command::Events(args) => events::events(global, &args),
-        Command::Resume(args) => resume::resume(global, &args),
-        Command::Restart(args) => steering::restart(global, &args),
-        Command::Retry(args) => steering::retry(global, &args),
-        Command::Pause(args) => requests::pause(global, &args),
-        Command::Cancel(args) => requests::cancel(global, &args),
-        Command::Signal(args) => requests::signal(global, &args),
-        Command::Approvals(args) => approvals::approvals(global, &args),
-        Command::Approve(args) => approvals::approve(global, &args),
-        Command::Replay(args) => replay::replay(global, &args),
-        Command::Graph(args) => graph::graph(global, &args),
-        Command::Serve(args) => serve::serve(global, &args),
-        Command::Dev(args) => dev::dev(global, &args),
-        Command::Mock(args) => mock::mock(global, &args),
-        Command::Token(args) => token::token(global, &args),
-        Command::Register(args) => register::register(global, &args),
-        Command::Worker(args) => worker::worker(global, &args),
-        Command::Tools(args) => tools::tools(global, &args),
-        Command::Schema(args) => schema::schema(&args),
-        Command::Limits => limits::limits(global),
-        Command::Doctor => doctor::doctor(global),
-        Command::Clean(args) => clean::clean(global, &args),
-        Command::Workflow(args) => match args.command {
+        CliCommand::Run(args) => run::run(global, &args),
+        CliCommand::Check(args) => check::check(global, &args),
+        CliCommand::List(args) => list::list(global, &args),
+        CliCommand::Status(args) => status::status(global, &args),
+        CliCommand::Iterations(args) => iterations::iterations(global, &args),
+        CliCommand::Events(args) => events::events(global, &args),
+        CliCommand::Resume(args) => resume::resume(global, &args),
+        CliCommand::Restart(args) => steering::restart(global, &args),
+        CliCommand::Retry(args) => steering::retry(global, &args),
+        CliCommand::Pause(args) => requests::pause(global, &args),
+        CliCommand::Cancel(args) => requests::cancel(global, &args),
+        CliCommand::Signal(args) => requests::signal(global, &args),
+        CliCommand::Approvals(args) => approvals::approvals(global, &args),
+        CliCommand::Approve(args) => approvals::approve(global, &args),
+        CliCommand::Replay(args) => replay::replay(global, &args),
+        CliCommand::Graph(args) => graph::graph(global, &args),
+        CliCommand::Serve(args) => serve::serve(global, &args),
+        CliCommand::Dev(args) => dev::dev(global, &args),
+        CliCommand::Mock(args) => mock::mock(global, &args),
+        CliCommand::Token(args) => token::token(global, &args),
+        CliCommand::Register(args) => register::register(global, &args),
+        CliCommand::Worker(args) => worker::worker(global, &args),
+        CliCommand::Tools(args) => tools::tools(global, &args),
+        CliCommand::Schema(args) => schema::schema(&args),
+        CliCommand::Limits => limits::limits(global),
+        CliCommand::Doctor => doctor::doctor(global),
+        CliCommand::Clean(args) => clean::clean(global, &args),
+        CliCommand::Workflow(args) => match args.command {
             WorkflowCommand::Status(args) => status::status(global, &args),
         },
     }

@@ -4,39 +4,39 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::{Program, State, frame_tree};
-use windlass_runtime::show::tree_value;
-use windlass_runtime::{RunImage, RuntimeError, codec, new_state, replay_from, steps_of};
+use windlass_runtime::inspect::tree_value;
+use windlass_runtime::{RunImage, RuntimeError, codec, new_state, replay_from, completed_steps};
 use windlass_store::{RunRow, SnapshotRow, Store};
 use windlass_value::{BlobHash, Map, Value};
 
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
 use crate::{image, out, stores, text};
 
-pub(crate) fn replay(global: &Global, args: &args::Replay) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn replay(global: &GlobalArgs, args: &args::ReplayArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     let program = image::program(&*store, &row, &settings.limits)?;
-    let begin = begin(&*store, &row, &program)?;
-    let (from, newest) = (begin.state.ticks, row.ticks);
+    let start = initial_image(&*store, &row, &program)?;
+    let (from, newest) = (start.state.ticks, row.ticks);
     let to = args.to.unwrap_or(u64::MAX);
     if args.to.is_some_and(|to| to < from || to > newest) {
-        return Err(Failure::usage(format!("tick {to} cannot be shown"))
+        return Err(CliFailure::usage(format!("tick {to} cannot be shown"))
             .hint(format!("ticks {from} to {newest} of this run are kept")));
     }
-    let mut replayed = Replayed { from, image: begin, compared: 0 };
-    replayed.go(&*store, &row.run, &program, to)?;
+    let mut replayed = ReplayResult { from, image: start, compared: 0 };
+    replayed.replay_to(&*store, &row.run, &program, to)?;
     match global.json {
         true => out::print_json(&replayed.to_value(&row, &program))?,
         false => out::print(&replayed.show(&row))?,
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 /// The oldest state there is: none at all if the whole journal is kept, unless the run was made from another's state.
-fn begin(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage, Failure> {
+fn initial_image(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage, CliFailure> {
     let whole = store.journal(&row.run, 0, 1)?.first().is_none_or(|first| first.first_tick == 0);
     let state = match store.oldest_snapshot(&row.run)?.filter(|snapshot| !whole || snapshot.tick == 0) {
         Some(snapshot) => {
@@ -49,30 +49,30 @@ fn begin(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage,
     Ok(RunImage::new(state))
 }
 
-struct Replayed {
+struct ReplayResult {
     from: u64,
     image: RunImage,
     /// Snapshots whose hash fits the rebuilt state.
     compared: u64,
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Command digests are compared by the replay itself, state hashes here.
-    fn go(&mut self, store: &dyn Store, run: &Arc<str>, program: &Program, to: u64) -> Result<(), Failure> {
+    fn replay_to(&mut self, store: &dyn Store, run: &Arc<str>, program: &Program, to: u64) -> Result<(), CliFailure> {
         let snapshots = snapshots(store, run)?;
         let compared = &mut self.compared;
-        let mut seen = |state: &State, _: &codec::BareEntry| match snapshots.get(&state.ticks) {
+        let mut compare_snapshot = |state: &State, _: &codec::TickEntryHeader| match snapshots.get(&state.ticks) {
             Some(snapshot) => {
                 *compared += 1;
                 compare(state, snapshot)
             }
             None => Ok(()),
         };
-        let replayed = replay_from(store, run, program, &mut self.image, to, &mut seen);
+        let replayed = replay_from(store, run, program, &mut self.image, to, &mut compare_snapshot);
         replayed.map_err(|error| match error {
             RuntimeError::Quarantined { why, .. } => {
-                Failure::new(Exit::Otherwise, format!("the replay differs: {why}"))
-                    .place(format!("run {run}, after tick {}", self.image.state.ticks))
+                CliFailure::new(CliExit::Failed, format!("the replay differs: {why}"))
+                    .location(format!("run {run}, after tick {}", self.image.state.ticks))
             }
             other => other.into(),
         })
@@ -86,7 +86,7 @@ impl Replayed {
         let state = &self.image.state;
         let variables = state.scopes.get(state.root_scope).map(|scope| {
             let line = |(name, variable): (&Arc<str>, &windlass_core::state::Variable)| {
-                format!("  {name} = {}", text::short(&variable.value, 100))
+                format!("  {name} = {}", text::format_value(&variable.value, 100))
             };
             scope.variables.iter().map(line).collect::<Vec<_>>()
         });
@@ -126,7 +126,7 @@ impl Replayed {
         for (name, variable) in scope.into_iter().flat_map(|scope| &scope.variables) {
             variables.insert(name.clone(), variable.value.clone());
         }
-        let steps = steps_of(program, state).into_iter().map(|(name, step)| (name, step.to_value()));
+        let steps = completed_steps(program, state).into_iter().map(|(name, step)| (name, step.to_value()));
         Value::object([
             ("status", Value::from(state.result().map(|result| result.status.as_str()))),
             ("paused", Value::from(state.paused)),
@@ -144,7 +144,7 @@ impl Replayed {
 }
 
 /// All that are kept, by tick, newest first from the store.
-fn snapshots(store: &dyn Store, run: &str) -> Result<BTreeMap<u64, SnapshotRow>, Failure> {
+fn snapshots(store: &dyn Store, run: &str) -> Result<BTreeMap<u64, SnapshotRow>, CliFailure> {
     let mut found = BTreeMap::new();
     let mut max_tick = None;
     while let Some(snapshot) = store.snapshot(run, max_tick)? {

@@ -3,31 +3,31 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::{RuntimeError, StartOptions, is_run_id};
+use windlass_runtime::{RuntimeError, RunStartOptions, is_run_id};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::Value;
 
 use super::{delivery, resume};
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
-use crate::flow::{self, Flow};
-use crate::follow::look;
-use crate::host::{self, Interrupts, Watched};
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
+use crate::agent_options::{self, AgentRunOptions};
+use crate::follow::load_for_progress;
+use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out::{self, Paint};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::project::Project;
-use crate::report::Ended;
+use crate::report::EndedRun;
 use crate::{agents, children, definition, inputs, stores, text};
 
-pub(crate) fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
-    let settings = Settings { flow: Flow::of_run(args)?, ..Settings::load(global)? };
+pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings { agent_options: AgentRunOptions::from_run_args(args)?, ..CliSettings::load(global)? };
     inputs::check_stdin(args)?;
     agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect.as_deref(), &settings).or_fail(paint)?;
-    let input = flow::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
+    let input = agent_options::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
     inputs::unused_input_warnings(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
@@ -42,68 +42,68 @@ pub(crate) fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
 }
 
 /// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
-pub(crate) fn check_id(id: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     match id {
-        Some(id) if !is_run_id(id) => Err(Failure::usage(format!("`{id}` cannot be the id of a run"))
+        Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` cannot be the id of a run"))
             .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
         _ => Ok(()),
     }
 }
 
-fn store_for(global: &Global, args: &args::Run) -> Result<Arc<dyn Store>, Failure> {
+fn store_for(global: &GlobalArgs, args: &args::RunArgs) -> Result<Arc<dyn Store>, CliFailure> {
     match args.ephemeral {
         true => Ok(Arc::new(MemoryStore::new())),
-        false => stores::open_or_make(&stores::directory(global), host::sqlite_options(&args.testing)),
+        false => stores::open_or_create(&stores::directory(global), host::sqlite_options(&args.testing)),
     }
 }
 
 async fn start(
-    global: &Global,
-    args: &args::Run,
-    settings: &Settings,
+    global: &GlobalArgs,
+    args: &args::RunArgs,
+    settings: &CliSettings,
     store: Arc<dyn Store>,
     project: Project,
     input: Value,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CliFailure> {
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(&store, settings, &args.testing)?;
     let (hash, program) = project.add_to(&engine, settings)?;
-    let options = StartOptions {
+    let options = RunStartOptions {
         id: args.id.clone(),
         virtual_time: args.virtual_time,
         watch: !args.quiet,
-        ..StartOptions::default()
+        ..RunStartOptions::default()
     };
-    let mut progress = Progress::new(args.quiet, &program);
+    let mut progress = ProgressDisplay::new(args.quiet, &program);
     let known = args.id.as_deref().map(|id| store.run(id)).transpose()?.flatten();
-    let begun = known.and_then(|row| look(&*store, &row.run, &settings.limits, &progress));
+    let begun = known.and_then(|row| load_for_progress(&*store, &row.run, &settings.limits, &progress));
     let handle = match engine.start(hash, input, options).await {
         Err(RuntimeError::Owned { run, owner }) => {
             let run: Arc<str> = run.into();
-            tell_id(global, &run)?;
+            print_run_id(global, &run)?;
             return resume::follow_owner(global, &store, &run, &owner, args, &mut interrupts).await;
         }
         other => other?,
     };
     let run = handle.run.clone();
-    tell_id(global, &run)?;
-    tell_if_paused(global, args, &*store, &run)?;
+    print_run_id(global, &run)?;
+    note_if_paused(global, args, &*store, &run)?;
     progress.seed(begun.as_ref());
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
-        Watched::Ended(report) => {
+        WatchOutcome::Ended(report) => {
             // The run's own times, as `status` has them: virtual time is not that of the clock.
-            let took = store.run(&run)?.map(|row| text::span(row.changed_at.since(row.created_at)));
+            let took = store.run(&run)?.map(|row| text::format_duration(row.changed_at.since(row.created_at)));
             let exit =
-                Ended::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)?;
+                EndedRun::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)?;
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral, &args.permissions.words())),
+        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags())),
     }
 }
 
 /// The id is the first thing anybody sees, so that whatever happens next can be looked at.
-pub(crate) fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
+pub(crate) fn print_run_id(global: &GlobalArgs, run: &Arc<str>) -> Result<(), CliFailure> {
     match global.json {
         true => {
             out::note(&format!("run {run}"));
@@ -114,7 +114,7 @@ pub(crate) fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
 }
 
 /// Only a run that was there before can be paused already; waiting for it in silence would look like a hang.
-fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Arc<str>) -> Result<(), Failure> {
+fn note_if_paused(global: &GlobalArgs, args: &args::RunArgs, store: &dyn Store, run: &Arc<str>) -> Result<(), CliFailure> {
     let known = if args.id.is_some() { store.run(run)? } else { None };
     if known.is_some_and(|row| row.status == RunStatus::Paused) {
         out::note(&format!("the run is paused; go on with it: {}", stores::command(global, &format!("resume {run}"))));
@@ -122,7 +122,7 @@ fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Ar
     Ok(())
 }
 
-pub(crate) fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, flags: &str) -> Exit {
+pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral: bool, flags: &str) -> CliExit {
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
@@ -131,11 +131,11 @@ pub(crate) fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, flag
             out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
         }
     }
-    Exit::Interrupted
+    CliExit::Interrupted
 }
 
 /// The plan of a run that is in the store, for whoever shows it.
-pub(crate) fn stored_program(store: &dyn Store, run: &str, settings: &Settings) -> Result<Arc<Program>, Failure> {
+pub(crate) fn stored_program(store: &dyn Store, run: &str, settings: &CliSettings) -> Result<Arc<Program>, CliFailure> {
     let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
     Ok(Arc::new(crate::image::program(store, &row, &settings.limits)?))
 }

@@ -1,8 +1,8 @@
 //! `windlass schema OF`
 
-use crate::args::Schema;
+use crate::args::SchemaArgs;
 use crate::dialects::{names_with_schema, registry};
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::out;
 
 /// Written from the declaration of the event types; a test of `windlass-core` keeps it so.
@@ -18,13 +18,13 @@ pub(crate) fn subjects() -> Vec<&'static str> {
     subjects
 }
 
-pub(crate) fn schema(args: &Schema) -> Result<Exit, Failure> {
-    if args.of == EVENTS {
+pub(crate) fn schema(args: &SchemaArgs) -> Result<CliExit, CliFailure> {
+    if args.subject == EVENTS {
         out::print(EVENTS_SCHEMA.trim_end())?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
-    let schema = registry().get(&args.of).and_then(|dialect| dialect.schema());
-    let none = || Failure::usage(format!("the dialect `{}` has no JSON Schema yet", args.of));
+    let schema = registry().get(&args.subject).and_then(|dialect| dialect.schema());
+    let none = || CliFailure::usage(format!("the dialect `{}` has no JSON Schema yet", args.subject));
     out::print(schema.ok_or_else(none)?.trim_end())?;
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }

@@ -6,55 +6,55 @@ use std::time::Duration;
 
 use windlass_server::ServerOptions;
 
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
-use crate::served::{CatalogCompiler, ServerTools, server_tools};
-use crate::service::{self, Base, Place, Plan};
+use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
+use crate::service::{self, PreparedService, StoreLocation, ServiceOptions};
 use crate::stores;
 
-pub(crate) fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
+pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliExit, CliFailure> {
     if args.virtual_time {
-        return Err(Failure::usage("a server's time is that of the clock: others wait for it")
+        return Err(CliFailure::usage("a server's time is that of the clock: others wait for it")
             .hint("`windlass run --virtual-time FILE` runs one definition without waiting"));
     }
-    let settings = Arc::new(Settings::load(global)?);
+    let settings = Arc::new(CliSettings::load(global)?);
     let options = options(args, &settings);
-    service::on_threads(async |front| {
+    service::run_on_threads(async |front| {
         // Listened for from the beginning: whoever stops a server while it starts means it.
         let interrupts = Interrupts::listen()?;
-        let plan = Plan {
+        let plan = ServiceOptions {
             settings: &settings,
-            place: Place::Directory(stores::directory(global)),
+            location: StoreLocation::Directory(stores::directory(global)),
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: host::commit_hook(&args.testing)?,
         };
         let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
-        let base = Base::open(plan, &tools, &edge, gate)?;
+        let base = PreparedService::open(plan, &tools, &edge, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote)), &front).await?;
         tracing::info!(address = service.address, "started");
-        service.tell(global, !global.json && std::io::stdout().is_terminal())?;
+        service.print_startup(global, !global.json && std::io::stdout().is_terminal())?;
         service.until_stopped(interrupts).await
     })
 }
 
 /// The command line, then the settings, then what is usual.
-fn options(args: &args::Serve, settings: &Settings) -> ServerOptions {
+fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
     let (usual, server) = (ServerOptions::default(), &settings.server);
     let hosts = server.hosts.iter().chain(&args.host).cloned().collect();
     let drain = args.drain.map(Duration::from_secs).or(server.drain.map(|drain| drain.to_std()));
     let count = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
     ServerOptions {
         bind: args.bind.or(server.bind).unwrap_or(usual.bind),
-        open: args.no_auth,
+        no_auth: args.no_auth,
         hosts,
         proxies: server.proxies.clone(),
         max_connections: count(server.max_connections, usual.max_connections),
         max_connections_per_address: count(server.max_connections_per_address, usual.max_connections_per_address),
         drain: drain.unwrap_or(usual.drain),
-        rate_per_second: server.rate.unwrap_or(usual.rate_per_second),
+        rate_per_second: server.rate_per_second.unwrap_or(usual.rate_per_second),
         lease: server.lease.map_or(usual.lease, |lease| lease.to_std()),
         limits: server.limits.clone(),
         ..usual

@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
-use windlass_runtime::show::{
-    LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+use windlass_runtime::inspect::{
+    LoopDetailsByStep, StoredRun, with_run_hint, live_owner, run_time_now, mark_paused, final_report, status_name, tree_value,
 };
-use windlass_runtime::{resolve, steps_of};
+use windlass_runtime::{resolve, completed_steps};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
 use super::tree;
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure, owner_name};
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure, owner_name};
 use crate::image;
 use crate::out::{self, Paint};
-use crate::report::{self, Ended};
-use crate::worker::Client;
+use crate::report::{self, EndedRun};
+use crate::worker::ServerClient;
 use crate::{host, stores, text, trust};
 
 /// The longest that the server is waited for.
-const SERVER_SAYS_WITHIN: Duration = Duration::from_secs(2);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
     // An ended run needs no state: its row tells everything.
     let row = stores::find(&*store, &args.run)?;
-    if let Some(report) = report_of(&row)? {
+    if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
-        let ended = Ended::new(&*store, &row.run, &program.plan, &report)?;
-        return show_ended(global, &ended, text::span(row.changed_at.since(row.created_at)));
+        let ended = EndedRun::new(&*store, &row.run, &program.plan, &report)?;
+        return show_ended(global, &ended, text::format_duration(row.changed_at.since(row.created_at)));
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
         // What could be rebuilt would be no more than a guess.
@@ -41,15 +41,15 @@ pub(crate) fn status(global: &Global, args: &args::Status) -> Result<Exit, Failu
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
     let workers = fetch_waiting_tasks(global, &seen);
-    let view = View::of(&*store, &seen, workers)?;
+    let view = StatusView::new(&*store, &seen, workers)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
         false => out::print(&view.show(global, &*store)?)?,
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn show_quarantined(global: &Global, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
+fn show_quarantined(global: &GlobalArgs, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<CliExit, CliFailure> {
     let (run, status) = (&row.run, row.status.as_str());
     if global.json {
         out::print_json(&Value::object([
@@ -59,19 +59,19 @@ fn show_quarantined(global: &Global, store: &dyn Store, row: &RunRow, why: &Erro
             ("error", why.to_value()),
             ("ticks", Value::from(row.ticks)),
         ]))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     let look = stores::command(global, &format!("replay {run}"));
-    let again = match stores::server_for(global, row) {
-        Some(address) if trust::is_served(store, row)? => format!("POST {address}/api/v1/runs/{run}/resume"),
-        _ => stores::way_on(global, store, row)?,
+    let again = match stores::server_address(global, row) {
+        Some(address) if trust::is_server_run(store, row)? => format!("POST {address}/api/v1/runs/{run}/resume"),
+        _ => stores::resume_hint(global, store, row)?,
     };
     out::print(&format!("Workflow: {}\nRun: {run}\nStatus: {status}\n  {}", row.definition, why.message))?;
     out::note(&format!("look at it: {look}\ntry it again: {again}"));
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn show_ended(global: &Global, ended: &Ended<'_>, took: String) -> Result<Exit, Failure> {
+fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result<CliExit, CliFailure> {
     if global.json {
         let mut map = Map::new();
         if let Value::Map(object) = ended.to_value() {
@@ -83,16 +83,16 @@ fn show_ended(global: &Global, ended: &Ended<'_>, took: String) -> Result<Exit, 
             });
         }
         out::print_json(&Value::map(map))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     let head = format!("Workflow: {}\nRun: {}\nStatus: ", ended.plan.name, ended.run);
     out::print(&format!("{head}{}", ended.summary(global, Some(took))))?;
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
 /// An open run, as it is shown.
-struct View<'a> {
-    seen: &'a Seen,
+struct StatusView<'a> {
+    seen: &'a StoredRun,
     status: &'static str,
     owner: Option<String>,
     frames: Vec<FrameView>,
@@ -103,31 +103,31 @@ struct View<'a> {
     waiting_tasks: Vec<Json>,
 }
 
-impl<'a> View<'a> {
-    fn of(store: &dyn Store, seen: &'a Seen, waiting_tasks: Vec<Json>) -> Result<View<'a>, Failure> {
+impl<'a> StatusView<'a> {
+    fn new(store: &dyn Store, seen: &'a StoredRun, waiting_tasks: Vec<Json>) -> Result<StatusView<'a>, CliFailure> {
         let state = &seen.image.state;
-        let status = status_of(&seen.row, state);
+        let status = status_name(&seen.row, state);
         let owner = live_owner(store, &seen.row)?;
         let mut frames = frame_tree(&seen.program, state);
         if state.paused {
-            pause_tree(&mut frames);
+            mark_paused(&mut frames);
         }
         let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), queue_position: turn: queue_position, waiting_tasks: workers: waiting_tasks })
+        Ok(StatusView { seen, status, owner, frames, now: run_time_now(&seen.row, state.now), queue_position: turn: queue_position, waiting_tasks: workers: waiting_tasks })
     }
 
-    fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
+    fn show(&self, global: &GlobalArgs, store: &dyn Store) -> Result<String, CliFailure> {
         let (row, state) = (&self.seen.row, &self.seen.image.state);
         let paint = Paint::stdout(global.no_color);
         let status = paint.status(self.status, &text::sentence_case(self.status));
-        let who = self.who(global, store)?;
+        let owner_note = self.owner_note(global, store)?;
         let mut lines = vec![
             format!("Workflow: {}", row.definition),
             format!("Run: {}", row.run),
-            format!("Status: {status}{who}"),
+            format!("Status: {status}{owner_note}"),
         ];
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
-        lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
+        lines.push(format!("Running for: {}", text::format_duration(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)));
         lines.extend(self.waiting_tasks.iter().map(worker_line));
@@ -136,24 +136,24 @@ impl<'a> View<'a> {
             lines.push(String::new());
             lines.extend(tree::lines(&self.seen.program.plan, &self.frames, self.now, paint));
         }
-        let steps = steps_of(&self.seen.program, state);
-        if let Some(table) = report::steps_table(&self.seen.program.plan, &LoopFacts::new(), &steps, paint) {
+        let steps = completed_steps(&self.seen.program, state);
+        if let Some(table) = report::steps_table(&self.seen.program.plan, &LoopDetailsByStep::new(), &steps, paint) {
             lines.extend([String::new(), table]);
         }
         Ok(lines.join("\n"))
     }
 
     /// What it waits for, with the command that gives it: what is asked with a form is answered, the rest is signalled.
-    fn waits(&self, global: &Global) -> Vec<String> {
+    fn waits(&self, global: &GlobalArgs) -> Vec<String> {
         let (run, state) = (&self.seen.row.run, &self.seen.image.state);
-        let asked: Vec<(&str, &str)> = state.open_forms().map(|(name, form)| (&**name, &*form.address)).collect();
-        let plain = |name: &&str| !asked.iter().any(|(of_form, _)| of_form == name);
+        let forms: Vec<(&str, &str)> = state.open_forms().map(|(name, form)| (&**name, &*form.address)).collect();
+        let plain = |name: &&str| !forms.iter().any(|(form_name, _)| form_name == name);
         let plain: Vec<&str> = state.waits.keys().map(|name| &**name).filter(plain).collect();
         let line = |names: &[&str], command: String| {
             let command = stores::command(global, &command);
             format!("Waiting for: {}  ({command})", names.join(", "))
         };
-        let paths: Vec<&str> = asked.iter().map(|(_, path)| *path).collect();
+        let paths: Vec<&str> = forms.iter().map(|(_, path)| *path).collect();
         let answer = paths.first().map(|first| match paths.len() {
             1 => line(&paths, format!("approve {run}")),
             _ => line(&paths, format!("approve {run} '{first}'")),
@@ -168,12 +168,12 @@ impl<'a> View<'a> {
         state.result().map_or_else(live, |result| result.usage.clone())
     }
 
-    fn who(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
+    fn owner_note(&self, global: &GlobalArgs, store: &dyn Store) -> Result<String, CliFailure> {
         Ok(match &self.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
-            None => match stores::server_for(global, &self.seen.row) {
+            None => match stores::server_address(global, &self.seen.row) {
                 Some(address) => format!(" (the server on {address} has it)"),
-                None => format!(" (nobody runs it now: {})", stores::way_on(global, store, &self.seen.row)?),
+                None => format!(" (nobody runs it now: {})", stores::resume_hint(global, store, &self.seen.row)?),
             },
         })
     }
@@ -182,22 +182,22 @@ impl<'a> View<'a> {
         let mut lines = vec![format!("Current Action: {} ({})", view.name, view.label)];
         if let Some(looping) = &view.looping {
             lines.push(format!("  Iteration: {}", tree::format_loop_progress(&self.seen.program.plan, view, looping)));
-            lines.extend(tree::condition_of(looping).map(|condition| format!("  Condition: {condition}")));
+            lines.extend(tree::short_condition(looping).map(|condition| format!("  Condition: {condition}")));
         }
-        lines.push(format!("  Duration: {}", text::span(self.now.since(view.started_at))));
+        lines.push(format!("  Duration: {}", text::format_duration(self.now.since(view.started_at))));
         if let Some(looping) = view.looping.as_ref().filter(|looping| looping.ended > 0) {
-            lines.push(format!("  Last Result: {}", text::short(&looping.last, 200)));
+            lines.push(format!("  Last Result: {}", text::format_value(&looping.last, 200)));
         }
         lines.join("\n")
     }
 
-    fn to_value(&self, store: &dyn Store) -> Result<Value, Failure> {
+    fn to_value(&self, store: &dyn Store) -> Result<Value, CliFailure> {
         let (row, state) = (&self.seen.row, &self.seen.image.state);
-        let steps = steps_of(&self.seen.program, state);
+        let steps = completed_steps(&self.seen.program, state);
         let mut shown = Map::new();
         for (name, mut step) in steps {
             step.output = resolve(store, &step.output)?;
-            step.error = step.error.map(|error| error_of_run(error, &row.run));
+            step.error = step.error.map(|error| with_run_hint(error, &row.run));
             shown.insert(name, step.to_value());
         }
         let queue_position = self.queue_position.as_ref().map(|turn| ("waits_for_turn", queue_position_value(turn)));
@@ -220,16 +220,16 @@ impl<'a> View<'a> {
 }
 
 /// Which tasks no worker has taken is known to the server of the store alone. One that says nothing keeps nobody waiting.
-fn fetch_waiting_tasks(global: &Global, seen: &Seen) -> Vec<Json> {
+fn fetch_waiting_tasks(global: &GlobalArgs, seen: &StoredRun) -> Vec<Json> {
     if seen.image.state.jobs.is_empty() {
         return Vec::new();
     }
-    let Some(address) = stores::server_for(global, &seen.row) else { return Vec::new() };
-    let Ok(client) = Client::of_store(&address, &stores::directory(global)) else { return Vec::new() };
+    let Some(address) = stores::server_address(global, &seen.row) else { return Vec::new() };
+    let Ok(client) = ServerClient::for_store(&address, &stores::directory(global)) else { return Vec::new() };
     let Ok(runtime) = host::runtime() else { return Vec::new() };
     let path = format!("runs/{}", seen.row.run);
-    let said: Result<Json, _> = runtime.block_on(client.get(&path, SERVER_SAYS_WITHIN));
-    let waits = said.ok().and_then(|said| said.get("waits_for_worker").and_then(Json::as_array).cloned());
+    let response: Result<Json, _> = runtime.block_on(client.get(&path, SERVER_TIMEOUT));
+    let waits = response.ok().and_then(|body| body.get("waits_for_worker").and_then(Json::as_array).cloned());
     waits.unwrap_or_default()
 }
 

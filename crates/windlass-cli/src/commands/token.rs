@@ -1,18 +1,18 @@
 //! `windlass token`: who may use the server of this store. It may run meanwhile: it looks at what has changed.
 
 use windlass_runtime::real_now;
-use windlass_server::auth::Scope;
-use windlass_server::auth::tokens::{self, Token, TokenError, Wanted};
+use windlass_server::auth::TokenScope;
+use windlass_server::auth::tokens::{self, ApiToken, TokenError, TokenRequest};
 use windlass_store_sqlite::SqliteOptions;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Timestamp, Value};
 
-use crate::args::{self, Global, TokenCommand};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
-use crate::{out, spans, stores};
+use crate::args::{self, GlobalArgs, TokenCommand};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
+use crate::{out, durations, stores};
 
-pub(crate) fn token(global: &Global, args: &args::Token) -> Result<Exit, Failure> {
+pub(crate) fn token(global: &GlobalArgs, args: &args::TokenArgs) -> Result<CliExit, CliFailure> {
     match &args.command {
         TokenCommand::Create(args) => create(global, args),
         TokenCommand::List => list(global),
@@ -20,35 +20,35 @@ pub(crate) fn token(global: &Global, args: &args::Token) -> Result<Exit, Failure
     }
 }
 
-fn create(global: &Global, args: &args::TokenCreate) -> Result<Exit, Failure> {
-    let scopes = args.scope.iter().map(|word| scope(word)).collect::<Result<Vec<_>, _>>()?;
-    let expires_at = args.expires.as_deref().map(spans::parse).transpose()?.map(|span| real_now() + span);
+fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, CliFailure> {
+    let scopes = args.scope.iter().map(|word| parse_scope(word)).collect::<Result<Vec<_>, _>>()?;
+    let expires_at = args.expires.as_deref().map(durations::parse).transpose()?.map(|span| real_now() + span);
     // Tokens may be made before the server is first started.
-    let store = stores::open_or_make(&stores::directory(global), SqliteOptions::default())?;
-    let wanted = Wanted { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
+    let store = stores::open_or_create(&stores::directory(global), SqliteOptions::default())?;
+    let token_request = TokenRequest { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
     let (token, secret) =
-        tokens::create(&*store, wanted, Settings::load(global)?.server.limits.max_tokens).map_err(failure)?;
+        tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens).map_err(to_failure)?;
     if global.json {
         let mut entry = entry(&token);
         entry.push(("token", Value::from(secret.reveal())));
         out::print_json(&Value::object(entry))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     // The token alone on stdout: it can be put into a variable.
     out::print(secret.reveal())?;
-    out::note(&format!("{} `{}` may {}{}", token.id, token.name, words(&token), until(&token)));
+    out::note(&format!("{} `{}` may {}{}", token.id, token.name, scope_list(&token), expiry_note(&token)));
     out::note("it is shown this once; only its hash is kept");
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn list(global: &Global) -> Result<Exit, Failure> {
+fn list(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
-    let mut all: Vec<Token> = tokens::all(&*store)?.into_iter().map(|(token, _)| token).collect();
+    let mut all: Vec<ApiToken> = tokens::list(&*store)?.into_iter().map(|(token, _)| token).collect();
     all.sort_by_key(|token| token.created_at);
     if global.json {
         let items = all.iter().map(|token| Value::object(entry(token))).collect();
         out::print_json(&Value::list(items))?;
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     }
     if all.is_empty() {
         out::note("there are no tokens; the first start of `windlass serve` makes one");
@@ -56,32 +56,32 @@ fn list(global: &Global) -> Result<Exit, Failure> {
     let width = all.iter().map(|token| token.name.chars().count()).max().unwrap_or(0);
     for token in &all {
         let used = token.last_used.map_or("never used".to_owned(), |at| format!("used {at}"));
-        let (id, name, words) = (&token.id, &token.name, words(token));
-        out::print(&format!("{id}  {name:width$}  {words:<22}  {used}{}", until(token)))?;
+        let (id, name, words) = (&token.id, &token.name, scope_list(token));
+        out::print(&format!("{id}  {name:width$}  {words:<22}  {used}{}", expiry_note(token)))?;
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn revoke(global: &Global, id: &str) -> Result<Exit, Failure> {
+fn revoke(global: &GlobalArgs, id: &str) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
-    let token = tokens::revoke(&*store, id).map_err(failure)?;
+    let token = tokens::revoke(&*store, id).map_err(to_failure)?;
     match global.json {
         true => out::print_json(&Value::object([("id", Value::from(token.id)), ("revoked", Value::from(true))]))?,
         false => out::print(&format!("{} `{}` is revoked: whoever has it is nobody now", token.id, token.name))?,
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn scope(word: &str) -> Result<Scope, Failure> {
-    Scope::ALL.into_iter().find(|scope| scope.as_str() == word).ok_or_else(|| {
-        let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+fn parse_scope(word: &str) -> Result<TokenScope, CliFailure> {
+    TokenScope::ALL.into_iter().find(|scope| scope.as_str() == word).ok_or_else(|| {
+        let known: Vec<&str> = TokenScope::ALL.iter().map(|scope| scope.as_str()).collect();
         let hint =
             did_you_mean(word, known.iter().copied()).unwrap_or_else(|| format!("there are {}", known.join(", ")));
-        Failure::usage(format!("`{word}` is no scope")).hint(hint)
+        CliFailure::usage(format!("`{word}` is no scope")).hint(hint)
     })
 }
 
-fn entry(token: &Token) -> Vec<(&'static str, Value)> {
+fn entry(token: &ApiToken) -> Vec<(&'static str, Value)> {
     let text = |at: Option<Timestamp>| Value::from(at.map(|at| at.to_string()).as_deref());
     let scopes = token.scopes.iter().map(|scope| Value::from(scope.as_str())).collect();
     vec![
@@ -95,11 +95,11 @@ fn entry(token: &Token) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn words(token: &Token) -> String {
+fn scope_list(token: &ApiToken) -> String {
     token.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
 }
 
-fn until(token: &Token) -> String {
+fn expiry_note(token: &ApiToken) -> String {
     match token.expires_at {
         Some(at) if token.has_expired(real_now()) => format!(", expired {at}"),
         Some(at) => format!(", until {at}"),
@@ -107,10 +107,10 @@ fn until(token: &Token) -> String {
     }
 }
 
-fn failure(error: TokenError) -> Failure {
+fn to_failure(error: TokenError) -> CliFailure {
     let hint = error.hint();
     match error {
         TokenError::Store(error) => error.into(),
-        other => Failure::usage(other.to_string()).hint(hint),
+        other => CliFailure::usage(other.to_string()).hint(hint),
     }
 }

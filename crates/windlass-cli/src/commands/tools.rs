@@ -2,24 +2,24 @@
 
 use windlass_agents::ToolSpec;
 use windlass_syntax::nearest;
-use windlass_tools::{Field, ToolInfo};
+use windlass_tools::{ToolField, ToolInfo};
 use windlass_value::{Map, Value};
 
-use crate::args::{self, Global};
-use crate::config::{Mcp, Settings};
-use crate::failure::{Exit, Failure};
-use crate::kinds::{self, KINDS, Kind};
+use crate::args::{self, GlobalArgs};
+use crate::config::{McpSettings, CliSettings};
+use crate::failure::{CliExit, CliFailure};
+use crate::kinds::{self, TASK_KINDS, TaskKind};
 use crate::tools::{infos, is_internal};
 use crate::{agents, out, text};
 
-pub(crate) fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure> {
+pub(crate) fn tools(global: &GlobalArgs, args: &args::ToolsArgs) -> Result<CliExit, CliFailure> {
     let all = infos();
     let specs = agents::specs()?;
     let Some(name) = &args.name else {
-        let servers = Settings::load(global)?.mcp;
+        let servers = CliSettings::load(global)?.mcp;
         match global.json {
             true => {
-                let tools = all.iter().map(|info| to_value(info)).chain(KINDS.iter().map(kind_value));
+                let tools = all.iter().map(|info| to_value(info)).chain(TASK_KINDS.iter().map(kind_value));
                 let servers = servers.iter().map(|server| Value::object([("mcp", server.name.as_str())]));
                 out::print_json(&tools.chain(specs.iter().map(spec_value)).chain(servers).collect::<Vec<_>>().into())?;
             }
@@ -28,7 +28,7 @@ pub(crate) fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure
                 out::note("`windlass tools NAME` shows what one takes and gives");
             }
         }
-        return Ok(Exit::Good);
+        return Ok(CliExit::Success);
     };
     let (info, kind) = (all.iter().find(|info| info.name == name), kinds::find(name));
     let spec = specs.iter().find(|spec| spec.name == *name);
@@ -42,17 +42,17 @@ pub(crate) fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure
             out::print_json(&values.collect::<Vec<_>>().into())?;
         }
         false => {
-            let pages = [kind.map(kind_page), info.map(|info| whole(info)), spec.map(spec_page)];
+            let pages = [kind.map(kind_page), info.map(|info| tool_page(info)), spec.map(spec_page)];
             out::print(&pages.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))?;
         }
     }
-    Ok(Exit::Good)
+    Ok(CliExit::Success)
 }
 
-fn listing(all: &[&ToolInfo], specs: &[ToolSpec], servers: &[Mcp]) -> String {
+fn listing(all: &[&ToolInfo], specs: &[ToolSpec], servers: &[McpSettings]) -> String {
     let tools =
-        all.iter().filter(|info| !is_internal(info)).map(|info| vec![format!("  {}", info.name), info.what.to_owned()]);
-    let kinds = KINDS.iter().map(|kind| vec![format!("  {}", kind.name), kind.what.to_owned()]);
+        all.iter().filter(|info| !is_internal(info)).map(|info| vec![format!("  {}", info.name), info.description.to_owned()]);
+    let kinds = TASK_KINDS.iter().map(|kind| vec![format!("  {}", kind.name), kind.what.to_owned()]);
     let (kinds, tools) = (kinds.collect::<Vec<_>>(), tools.collect::<Vec<_>>());
     let own = specs.iter().map(|spec| vec![format!("  {}", spec.name), first_sentence(&spec.description).to_owned()]);
     let mcp = servers.iter().map(|server| {
@@ -94,25 +94,25 @@ fn spec_value(spec: &ToolSpec) -> Value {
 }
 
 /// What a playbook writes.
-fn kind_page(kind: &Kind) -> String {
+fn kind_page(kind: &TaskKind) -> String {
     let rows: Vec<_> = kind.fields.iter().map(|(name, what)| vec![format!("  {name}"), (*what).to_owned()]).collect();
     let head = format!("{} in a playbook (`kind: {}`): {}", kind.name, kind.name, kind.what);
-    format!("{head}\n\ntakes\n{}\n\ngives\n  {}", text::table(&rows), kind.gives)
+    format!("{head}\n\ntakes\n{}\n\ngives\n  {}", text::table(&rows), kind.returns)
 }
 
-fn kind_value(kind: &Kind) -> Value {
+fn kind_value(kind: &TaskKind) -> Value {
     let field = |(name, what): &(&str, &str)| Value::object([("name", *name), ("what", *what)]);
     Value::object([
         ("kind", Value::from(kind.name)),
         ("what", Value::from(kind.what)),
         ("fields", kind.fields.iter().map(field).collect::<Vec<_>>().into()),
-        ("gives", Value::from(kind.gives)),
+        ("gives", Value::from(kind.returns)),
     ])
 }
 
-fn no_such_tool(name: &str, all: &[&ToolInfo], specs: &[ToolSpec]) -> Failure {
+fn no_such_tool(name: &str, all: &[&ToolInfo], specs: &[ToolSpec]) -> CliFailure {
     let tools = || all.iter().filter(|info| !is_internal(info)).map(|info| info.name);
-    let names = || tools().chain(KINDS.iter().map(|kind| kind.name)).chain(specs.iter().map(|spec| spec.name.as_str()));
+    let names = || tools().chain(TASK_KINDS.iter().map(|kind| kind.name)).chain(specs.iter().map(|spec| spec.name.as_str()));
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
@@ -122,19 +122,19 @@ fn no_such_tool(name: &str, all: &[&ToolInfo], specs: &[ToolSpec]) -> Failure {
             format!("there are: {}", names.join(", "))
         }
     };
-    Failure::usage(format!("there is no tool `{name}`")).hint(hint)
+    CliFailure::usage(format!("there is no tool `{name}`")).hint(hint)
 }
 
-fn whole(info: &ToolInfo) -> String {
-    let fields = |title: &str, fields: &[Field]| {
-        let row = |field: &Field| {
+fn tool_page(info: &ToolInfo) -> String {
+    let fields = |title: &str, fields: &[ToolField]| {
+        let row = |field: &ToolField| {
             let kind = if field.required { format!("{}, required", field.kind) } else { field.kind.to_owned() };
-            vec![format!("  {}", field.name), kind, field.what.to_owned()]
+            vec![format!("  {}", field.name), kind, field.description.to_owned()]
         };
         format!("{title}\n{}", text::table(&fields.iter().map(row).collect::<Vec<_>>()))
     };
     let part = if is_internal(info) { "a part of every workflow of agents" } else { "a tool" };
-    let head = format!("{} as {part}: {}", info.name, info.what);
+    let head = format!("{} as {part}: {}", info.name, info.description);
     let mut parts = vec![head, fields("takes", info.inputs), fields("gives", info.outputs)];
     if !info.errors.is_empty() {
         let errors = info.errors.iter().map(|(kind, when)| vec![format!("  {kind}"), (*when).to_owned()]);
@@ -144,13 +144,13 @@ fn whole(info: &ToolInfo) -> String {
 }
 
 fn to_value(info: &ToolInfo) -> Value {
-    let fields = |fields: &[Field]| -> Value {
-        let field = |field: &Field| {
+    let fields = |fields: &[ToolField]| -> Value {
+        let field = |field: &ToolField| {
             Value::object([
                 ("name", Value::from(field.name)),
                 ("kind", Value::from(field.kind)),
                 ("required", Value::from(field.required)),
-                ("what", Value::from(field.what)),
+                ("what", Value::from(field.description)),
             ])
         };
         fields.iter().map(field).collect::<Vec<_>>().into()
@@ -158,7 +158,7 @@ fn to_value(info: &ToolInfo) -> Value {
     let error = |(kind, when): &(&str, &str)| Value::object([("kind", *kind), ("when", *when)]);
     Value::object([
         ("name", Value::from(info.name)),
-        ("what", Value::from(info.what)),
+        ("what", Value::from(info.description)),
         ("inputs", fields(info.inputs)),
         ("outputs", fields(info.outputs)),
         ("errors", info.errors.iter().map(error).collect::<Vec<_>>().into()),

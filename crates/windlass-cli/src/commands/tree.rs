@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
-use windlass_runtime::show::running_iterations;
+use windlass_runtime::inspect::running_iterations;
 use windlass_value::Timestamp;
 
 use crate::out::Paint;
@@ -45,8 +45,8 @@ fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: 
 fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     let iteration = view.iteration.map(|turn| format!("[{turn}] ")).unwrap_or_default();
     let count = view.looping.as_ref().map(|looping| format!(" {}", format_loop_progress(plan, view, looping))).unwrap_or_default();
-    let doing = paint.status(view.doing, view.doing);
-    let since = text::span(now.since(view.started_at));
+    let doing = paint.status(view.activity, view.activity);
+    let since = text::format_duration(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
     let looping = view.looping.as_ref().map(loop_notes).unwrap_or_default();
     let used = text::usage(&view.usage).map(|used| format!(", {used}")).unwrap_or_default();
@@ -57,9 +57,9 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
 pub(crate) fn format_loop_progress(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
     let in_flight = running_iterations(looping);
     if in_flight == 0 || (in_flight == 1 && is_sequential(plan, view)) {
-        return text::of(looping.begun, looping.max_iterations);
+        return text::format_ratio(looping.begun, looping.max_iterations);
     }
-    format!("{} ({in_flight} {})", text::of(looping.ended, looping.max_iterations), view.doing)
+    format!("{} ({in_flight} {})", text::format_ratio(looping.ended, looping.max_iterations), view.activity)
 }
 
 fn is_sequential(plan: &Plan, view: &FrameView) -> bool {
@@ -77,6 +77,6 @@ fn loop_notes(looping: &LoopView) -> String {
     format!("{failed}{stopping}")
 }
 
-pub(crate) fn condition_of(looping: &LoopView) -> Option<String> {
-    looping.condition.as_ref().map(|condition| text::short(condition, 200))
+pub(crate) fn short_condition(looping: &LoopView) -> Option<String> {
+    looping.condition.as_ref().map(|condition| text::format_value(condition, 200))
 }

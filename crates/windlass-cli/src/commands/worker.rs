@@ -8,24 +8,24 @@ use windlass_server::workers::{LeaseRequest, Labels};
 use windlass_syntax::did_you_mean;
 use windlass_tools::Redactor;
 
-use crate::args::{self, Global};
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
+use crate::args::{self, GlobalArgs};
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out;
 use crate::tools;
-use crate::worker::{Client, RemoteWorker, token};
+use crate::worker::{ServerClient, RemoteWorker, read_token};
 
 /// Does jobs for a server until it is stopped.
-pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
-    let token = token(args.token_file.as_deref())?;
+pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<CliExit, CliFailure> {
+    let settings = CliSettings::load(global)?;
+    let token = read_token(args.token_file.as_deref())?;
     let limits = settings.process_limits.clone();
-    let client = Client::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
-    let labels = labels(&args.labels)?;
+    let client = ServerClient::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
+    let labels = parse_labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";
-        return Err(Failure::usage("a worker for labelled jobs alone, without a label, would get none").hint(hint));
+        return Err(CliFailure::usage("a worker for labelled jobs alone, without a label, would get none").hint(hint));
     }
     host::runtime()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
@@ -34,11 +34,11 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
         let offered = match args.tools.is_empty() {
             true => known,
             false => {
-                args.tools.iter().try_for_each(|name| has(&known, name))?;
+                args.tools.iter().try_for_each(|name| check_tool_exists(&known, name))?;
                 args.tools.clone()
             }
         };
-        let name = args.name.clone().unwrap_or_else(machine);
+        let name = args.name.clone().unwrap_or_else(host_name);
         out::note(&format!("{name}: {} at a time of {}", args.slots, offered.join(", ")));
         let poll_request = LeaseRequest {
             worker: new_run_id(),
@@ -56,27 +56,27 @@ pub(crate) fn worker(global: &Global, args: &args::Worker) -> Result<Exit, Failu
     })
 }
 
-fn has(known: &[String], name: &String) -> Result<(), Failure> {
+fn check_tool_exists(known: &[String], name: &String) -> Result<(), CliFailure> {
     match known.contains(name) {
         true => Ok(()),
         false => {
-            let failure = Failure::usage(format!("this program has no tool `{name}`"));
+            let failure = CliFailure::usage(format!("this program has no tool `{name}`"));
             let near = did_you_mean(name, known.iter().map(String::as_str));
             Err(failure.hint(near.unwrap_or_else(|| "`windlass tools` lists those that it has".to_owned())))
         }
     }
 }
 
-pub(crate) fn labels(given: &[String]) -> Result<Labels, Failure> {
+pub(crate) fn parse_labels(given: &[String]) -> Result<Labels, CliFailure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => Err(Failure::usage(format!("--label {text}: it must be NAME=VALUE"))),
+        _ => Err(CliFailure::usage(format!("--label {text}: it must be NAME=VALUE"))),
     };
     given.iter().map(pair).collect()
 }
 
 /// What people call this machine.
-fn machine() -> String {
+fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = kernel.or_else(|| tools::variable("HOSTNAME")).unwrap_or_default();
     match name.trim() {

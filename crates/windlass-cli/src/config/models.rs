@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use windlass_agents::chat::{HeaderText, ModelService, PROVIDERS, Price, Protocol};
+use windlass_agents::chat::{HeaderSource, ModelService, PROVIDERS, TokenPrice, ModelProtocol};
 use windlass_syntax::nearest;
 
 use super::SecretSetting;
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 
 /// What one `[models.NAME]` may say.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ModelServiceEntry {
     base_url: Option<String>,
     protocol: Option<String>,
     key_env: Option<String>,
@@ -26,54 +26,54 @@ struct Entry {
 /// What one `[prices."model"]` may say: money per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cost {
+struct PriceEntry {
     input: f64,
     output: f64,
     cache_read: Option<f64>,
     cache_write: Option<f64>,
 }
 
-pub(crate) fn models(table: toml::Value) -> Result<Vec<ModelService>, Failure> {
-    sections(table, "models")?.into_iter().map(|(name, entry)| service(name, entry)).collect()
+pub(crate) fn models(table: toml::Value) -> Result<Vec<ModelService>, CliFailure> {
+    sections(table, "models")?.into_iter().map(|(name, entry)| parse_service(name, entry)).collect()
 }
 
-pub(crate) fn prices(table: toml::Value) -> Result<BTreeMap<String, Price>, Failure> {
-    sections(table, "prices")?.into_iter().map(|(name, entry)| Ok((name.clone(), price(&name, entry)?))).collect()
+pub(crate) fn prices(table: toml::Value) -> Result<BTreeMap<String, TokenPrice>, CliFailure> {
+    sections(table, "prices")?.into_iter().map(|(name, entry)| Ok((name.clone(), parse_price(&name, entry)?))).collect()
 }
 
-fn sections(table: toml::Value, section: &str) -> Result<toml::Table, Failure> {
+fn sections(table: toml::Value, section: &str) -> Result<toml::Table, CliFailure> {
     match table {
         toml::Value::Table(entries) => Ok(entries),
-        other => Err(Failure::usage(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
+        other => Err(CliFailure::usage(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: toml::Value, place: &str) -> Result<T, Failure> {
-    value.try_into().map_err(|error: toml::de::Error| Failure::usage(format!("in [{place}]: {}", error.message())))
+fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, CliFailure> {
+    value.try_into().map_err(|error: toml::de::Error| CliFailure::usage(format!("in [{section}]: {}", error.message())))
 }
 
-fn service(name: String, entry: toml::Value) -> Result<ModelService, Failure> {
+fn parse_service(name: String, entry: toml::Value) -> Result<ModelService, CliFailure> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(is_name) || name == "scripted" {
-        return Err(Failure::usage(format!("a model service cannot be called `{name}`"))
+        return Err(CliFailure::usage(format!("a model service cannot be called `{name}`"))
             .hint("letters, digits, - and _: it stands before the `/` of a model's name; `scripted` is taken"));
     }
-    let entry: Entry = read(entry, &format!("models.{name}"))?;
+    let entry: ModelServiceEntry = read(entry, &format!("models.{name}"))?;
     let is_known = PROVIDERS.iter().any(|provider| provider.prefix == name);
-    let base_url = entry.base_url.map(|url| address(url, &name)).transpose()?;
+    let base_url = entry.base_url.map(|url| check_base_url(url, &name)).transpose()?;
     if base_url.is_none() && !is_known {
         let near = nearest(&name, PROVIDERS.iter().map(|provider| provider.prefix));
         let near = near.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
-        return Err(Failure::usage(format!("[models.{name}] says not where the service is"))
+        return Err(CliFailure::usage(format!("[models.{name}] says not where the service is"))
             .hint(format!("give `base_url`, such as \"https://host/v1\"{near}")));
     }
-    let protocol = entry.protocol.map(|word| protocol(&word, &name)).transpose()?;
+    let protocol = entry.protocol.map(|word| parse_protocol(&word, &name)).transpose()?;
     let header = |value: SecretSetting| match value {
-        SecretSetting::Text(text) => HeaderText::Text(text),
-        SecretSetting::Environment { env } => HeaderText::Variable(env),
+        SecretSetting::Text(text) => HeaderSource::Text(text),
+        SecretSetting::Environment { env } => HeaderSource::Variable(env),
     };
     if entry.max_tokens == Some(0) {
-        return Err(Failure::usage(format!("`max_tokens` in [models.{name}] is 0: nothing could be answered")));
+        return Err(CliFailure::usage(format!("`max_tokens` in [models.{name}] is 0: nothing could be answered")));
     }
     Ok(ModelService {
         base_url,
@@ -87,31 +87,31 @@ fn service(name: String, entry: toml::Value) -> Result<ModelService, Failure> {
     })
 }
 
-fn address(url: String, name: &str) -> Result<String, Failure> {
+fn check_base_url(url: String, name: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(Failure::usage(format!("the `base_url` of [models.{name}] is no address: {url}"))
+        false => Err(CliFailure::usage(format!("the `base_url` of [models.{name}] is no address: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
-fn protocol(word: &str, name: &str) -> Result<Protocol, Failure> {
-    Protocol::named(word).ok_or_else(|| {
-        Failure::usage(format!("the `protocol` of [models.{name}] cannot be `{word}`"))
+fn parse_protocol(word: &str, name: &str) -> Result<ModelProtocol, CliFailure> {
+    ModelProtocol::parse(word).ok_or_else(|| {
+        CliFailure::usage(format!("the `protocol` of [models.{name}] cannot be `{word}`"))
             .hint("\"openai\" is chat completions, \"anthropic\" is messages")
     })
 }
 
-fn price(name: &str, entry: toml::Value) -> Result<Price, Failure> {
-    let cost: Cost = read(entry, &format!("prices.\"{name}\""))?;
+fn parse_price(name: &str, entry: toml::Value) -> Result<TokenPrice, CliFailure> {
+    let cost: PriceEntry = read(entry, &format!("prices.\"{name}\""))?;
     let millionths = |money: f64| {
         let usable = money.is_finite() && (0.0..1e9).contains(&money);
         usable.then(|| (money * 1e6).round() as u64).ok_or_else(|| {
-            Failure::usage(format!("the price of `{name}` cannot be {money}"))
+            CliFailure::usage(format!("the price of `{name}` cannot be {money}"))
                 .hint("it is money per million tokens, 0 or more")
         })
     };
-    Ok(Price {
+    Ok(TokenPrice {
         input: millionths(cost.input)?,
         output: millionths(cost.output)?,
         cache_read: cost.cache_read.map(millionths).transpose()?,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_new_ones_or_known_ones_changed() {
+    fn services_are_added_or_override_known_ones() {
         let read = models(table(
             "[models.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nprotocol = \"anthropic\"\nkey_env = \"HOUSE\"\nmax_tokens = 5\n\
              headers = { a = \"b\", c = { env = \"D\" } }\n[models.groq]\nstream = false\nstream_usage = false\n",
@@ -139,13 +139,13 @@ mod tests {
         let groq = read.iter().find(|service| service.name == "groq").expect("groq");
         assert_eq!((groq.stream, groq.stream_usage, &groq.base_url), (Some(false), Some(false), &None));
         let house = read.iter().find(|service| service.name == "house").expect("house");
-        assert_eq!((house.protocol, house.max_tokens), (Some(Protocol::Anthropic), Some(5)));
-        let headers = [("a", HeaderText::Text("b".to_owned())), ("c", HeaderText::Variable("D".to_owned()))];
+        assert_eq!((house.protocol, house.max_tokens), (Some(ModelProtocol::Anthropic), Some(5)));
+        let headers = [("a", HeaderSource::Text("b".to_owned())), ("c", HeaderSource::Variable("D".to_owned()))];
         assert_eq!(house.headers, headers.map(|(name, value)| (name.to_owned(), value)));
     }
 
     #[test]
-    fn services_that_cannot_be_are_refused() {
+    fn invalid_services_are_rejected() {
         for (text, why) in [
             ("[models.house]\n", "says not where the service is"),
             ("[models.grok]\n", "did you mean `groq`"),
@@ -169,9 +169,9 @@ mod tests {
             "prices",
         ));
         let read = read.expect("valid");
-        let price = Price { input: 1_250_000, output: 10_000_000, cache_read: Some(125_000), cache_write: None };
+        let price = TokenPrice { input: 1_250_000, output: 10_000_000, cache_read: Some(125_000), cache_write: None };
         assert_eq!(read["openai/gpt-5"], price);
-        assert_eq!(read["free"], Price::default());
+        assert_eq!(read["free"], TokenPrice::default());
         for (text, why) in [
             ("[prices.a]\ninput = 1\n", "missing field `output`"),
             ("[prices.a]\ninput = -1\noutput = 1\n", "cannot be -1"),

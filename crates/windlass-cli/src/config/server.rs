@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use windlass_core::ServerLimits;
-use windlass_tools::outbound::{Range, OutboundRule};
+use windlass_tools::outbound::{AddressRange, OutboundRule};
 use windlass_value::Duration;
 
 use super::services::wrong_kind;
-use super::unknown;
-use crate::failure::Failure;
+use super::unknown_name;
+use crate::failure::CliFailure;
 
 /// The section whose lists say what definitions may reach, for hints.
 pub(crate) const OUTBOUND: &str = "server.outbound";
@@ -35,12 +35,12 @@ const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 
 /// What is not given is for whoever starts the server to say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Server {
+pub(crate) struct ServerSettings {
     pub bind: Option<SocketAddr>,
     /// Names under which it is reached.
     pub hosts: Vec<String>,
     /// Who stands in front of it, and is believed in whom it asks for.
-    pub proxies: Vec<Range>,
+    pub proxies: Vec<AddressRange>,
     /// Connections at once.
     pub max_connections: Option<u32>,
     /// The same of one address.
@@ -51,7 +51,7 @@ pub(crate) struct Server {
     /// Where agents work, and where `contextFiles` are.
     pub workdir: Option<PathBuf>,
     /// Requests of one token in a second.
-    pub rate: Option<u32>,
+    pub rate_per_second: Option<u32>,
     /// What its own worker is, for jobs that ask for it.
     pub labels: BTreeMap<String, String>,
     /// How long a remote worker may be silent.
@@ -77,64 +77,64 @@ pub(crate) struct AgentRules {
     pub sandbox: bool,
 }
 
-pub(crate) fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
-    let mut server = Server::default();
+pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSettings, CliFailure> {
+    let mut server = ServerSettings::default();
     let (mut limits, known) = (super::as_json(&server.limits)?, server.limits.describe());
-    for (key, value) in entries(table, "server")? {
+    for (key, value) in section_entries(table, "server")? {
         match key.as_str() {
-            "bind" => server.bind = Some(bind(&text(value, &key)?)?),
+            "bind" => server.bind = Some(parse_bind(&text(value, &key)?)?),
             "hosts" => server.hosts = texts(value, &key)?,
-            "tools" => server.tools = texts(value, &key)?.into_iter().map(tool).collect::<Result<_, _>>()?,
-            "outbound" => server.outbound = outbound(value)?,
-            "workdir" => server.workdir = Some(folder(&text(value, &key)?, file)?),
+            "tools" => server.tools = texts(value, &key)?.into_iter().map(parse_tool).collect::<Result<_, _>>()?,
+            "outbound" => server.outbound = parse_outbound(value)?,
+            "workdir" => server.workdir = Some(parse_folder(&text(value, &key)?, file)?),
             "proxies" => {
-                server.proxies = texts(value, &key)?.iter().map(|text| proxy(text)).collect::<Result<_, _>>()?
+                server.proxies = texts(value, &key)?.iter().map(|text| parse_proxy(text)).collect::<Result<_, _>>()?
             }
-            "rate" => server.rate = Some(count(&value, &key, "how many requests one token may make in a second")?),
-            "connections" => server.max_connections = Some(count(&value, &key, "how many there may be at once")?),
+            "rate" => server.rate_per_second = Some(parse_count(&value, &key, "how many requests one token may make in a second")?),
+            "connections" => server.max_connections = Some(parse_count(&value, &key, "how many there may be at once")?),
             "connections_per_address" => {
-                server.max_connections_per_address = Some(count(&value, &key, "how many one address may have at once")?);
+                server.max_connections_per_address = Some(parse_count(&value, &key, "how many one address may have at once")?);
             }
-            "labels" => server.labels = labels(value)?,
-            "lease" => server.lease = Some(span(&value, &key)?),
-            "drain" => server.drain = Some(span(&value, &key)?),
-            "agents" => server.agents = agents(value)?,
+            "labels" => server.labels = parse_labels(value)?,
+            "lease" => server.lease = Some(parse_duration(&value, &key)?),
+            "drain" => server.drain = Some(parse_duration(&value, &key)?),
+            "agents" => server.agents = parse_agents(value)?,
             key if known.iter().any(|(name, _, _)| *name == key) => {
-                super::set(&mut limits, &known, key, super::given(key, &value)?)?;
+                super::set_limit(&mut limits, &known, key, super::limit_value(key, &value)?)?;
                 if limits[key] == 0 {
                     let hint = "give 1 or more, or leave it out";
-                    return Err(Failure::usage(format!("`{key}` under [server] cannot be 0")).hint(hint));
+                    return Err(CliFailure::usage(format!("`{key}` under [server] cannot be 0")).hint(hint));
                 }
             }
             _ => {
                 let names = KEYS.into_iter().chain(known.iter().map(|(name, _, _)| *name));
-                return Err(unknown("setting under [server]", &key, names));
+                return Err(unknown_name("setting under [server]", &key, names));
             }
         }
     }
-    server.limits = super::taken(&limits)?;
+    server.limits = super::extract_limits(&limits)?;
     Ok(server)
 }
 
-fn entries(value: toml::Value, section: &str) -> Result<toml::Table, Failure> {
+fn section_entries(value: toml::Value, section: &str) -> Result<toml::Table, CliFailure> {
     match value {
         toml::Value::Table(table) => Ok(table),
         other => Err(wrong_kind(section, &other)),
     }
 }
 
-fn text(value: toml::Value, key: &str) -> Result<String, Failure> {
+fn text(value: toml::Value, key: &str) -> Result<String, CliFailure> {
     match value {
         toml::Value::String(text) => Ok(text),
         other => {
-            Err(Failure::usage(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
+            Err(CliFailure::usage(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
         }
     }
 }
 
-fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, Failure> {
+fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, CliFailure> {
     let wrong = |found: &str| {
-        Failure::usage(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
+        CliFailure::usage(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
             .hint(format!("such as {key} = [\"…\"]"))
     };
     let toml::Value::Array(items) = value else { return Err(wrong(value.type_str())) };
@@ -145,90 +145,90 @@ fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, Failure> {
     each.collect()
 }
 
-fn bind(text: &str) -> Result<SocketAddr, Failure> {
+fn parse_bind(text: &str) -> Result<SocketAddr, CliFailure> {
     text.parse().map_err(|_| {
-        Failure::usage(format!("`bind` under [server] is no address and port: {text}"))
+        CliFailure::usage(format!("`bind` under [server] is no address and port: {text}"))
             .hint("such as \"127.0.0.1:7117\" or \"[::1]:7117\"; names under which it is reached go into `hosts`")
     })
 }
 
-fn tool(name: String) -> Result<String, Failure> {
+fn parse_tool(name: String) -> Result<String, CliFailure> {
     match crate::tools::names().contains(&name.as_str()) {
         true => Ok(name),
-        false => Err(unknown("tool", &name, crate::tools::names())),
+        false => Err(unknown_name("tool", &name, crate::tools::names())),
     }
 }
 
 /// Relative to the settings. It need not be there when a definition is only checked.
-fn folder(text: &str, file: &Path) -> Result<PathBuf, Failure> {
+fn parse_folder(text: &str, file: &Path) -> Result<PathBuf, CliFailure> {
     let path = file.parent().unwrap_or(Path::new("")).join(text);
     std::path::absolute(&path)
-        .map_err(|error| Failure::usage(format!("`workdir` under [server] is no folder: {text}: {error}")))
+        .map_err(|error| CliFailure::usage(format!("`workdir` under [server] is no folder: {text}: {error}")))
 }
 
-fn count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, Failure> {
+fn parse_count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, CliFailure> {
     let number = value.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     number.ok_or_else(|| {
-        Failure::usage(format!("`{key}` under [server] must be a whole number, 1 or more"))
+        CliFailure::usage(format!("`{key}` under [server] must be a whole number, 1 or more"))
             .hint(format!("it is {meaning}"))
     })
 }
 
-fn proxy(text: &str) -> Result<Range, Failure> {
-    text.parse().map_err(|bad: windlass_tools::outbound::BadRule| {
-        Failure::usage(format!("in `proxies` under [server]: {}", bad.message)).hint(bad.hint)
+fn parse_proxy(text: &str) -> Result<AddressRange, CliFailure> {
+    text.parse().map_err(|bad: windlass_tools::outbound::InvalidOutboundRule| {
+        CliFailure::usage(format!("in `proxies` under [server]: {}", bad.message)).hint(bad.hint)
     })
 }
 
-fn span(value: &toml::Value, key: &str) -> Result<Duration, Failure> {
+fn parse_duration(value: &toml::Value, key: &str) -> Result<Duration, CliFailure> {
     let given = match value {
         toml::Value::Integer(secs) => u64::try_from(*secs).ok().map(Duration::from_secs),
         toml::Value::String(text) => Duration::parse_iso(text),
         _ => None,
     };
     given.filter(|span| *span > Duration::ZERO).ok_or_else(|| {
-        Failure::usage(format!("`{key}` under [server] must be a span of time, more than none"))
+        CliFailure::usage(format!("`{key}` under [server] must be a span of time, more than none"))
             .hint("such as \"PT30S\", or a number of seconds")
     })
 }
 
-fn labels(value: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
-    let table = entries(value, "server.labels")?;
+fn parse_labels(value: toml::Value) -> Result<BTreeMap<String, String>, CliFailure> {
+    let table = section_entries(value, "server.labels")?;
     table.into_iter().map(|(name, value)| Ok((name, text(value, "labels")?))).collect()
 }
 
-fn outbound(value: toml::Value) -> Result<OutboundRules, Failure> {
+fn parse_outbound(value: toml::Value) -> Result<OutboundRules, CliFailure> {
     let mut rules = OutboundRules::default();
-    for (key, value) in entries(value, OUTBOUND)? {
-        let read = |value| -> Result<Vec<OutboundRule>, Failure> {
-            texts(value, &format!("outbound.{key}"))?.iter().map(|text| rule(text)).collect()
+    for (key, value) in section_entries(value, OUTBOUND)? {
+        let read = |value| -> Result<Vec<OutboundRule>, CliFailure> {
+            texts(value, &format!("outbound.{key}"))?.iter().map(|text| parse_rule(text)).collect()
         };
         match key.as_str() {
             "allow" => rules.allow = read(value)?,
             "deny" => rules.deny = read(value)?,
-            _ => return Err(unknown("setting under [server.outbound]", &key, OUTBOUND_KEYS)),
+            _ => return Err(unknown_name("setting under [server.outbound]", &key, OUTBOUND_KEYS)),
         }
     }
     Ok(rules)
 }
 
-fn rule(text: &str) -> Result<OutboundRule, Failure> {
-    text.parse().map_err(|bad: windlass_tools::outbound::BadRule| {
-        Failure::usage(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
+fn parse_rule(text: &str) -> Result<OutboundRule, CliFailure> {
+    text.parse().map_err(|bad: windlass_tools::outbound::InvalidOutboundRule| {
+        CliFailure::usage(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
     })
 }
 
-fn agents(value: toml::Value) -> Result<AgentRules, Failure> {
+fn parse_agents(value: toml::Value) -> Result<AgentRules, CliFailure> {
     let mut rules = AgentRules::default();
-    for (key, value) in entries(value, "server.agents")? {
+    for (key, value) in section_entries(value, "server.agents")? {
         match key.as_str() {
             "allow" => rules.allow = texts(value, "agents.allow")?,
             "deny" => rules.deny = texts(value, "agents.deny")?,
             "sandbox" => {
-                let wrong = || Failure::usage("`agents.sandbox` under [server] must be true or false");
+                let wrong = || CliFailure::usage("`agents.sandbox` under [server] must be true or false");
                 rules.sandbox = value.as_bool().ok_or_else(wrong)?;
             }
-            _ => return Err(unknown("setting under [server.agents]", &key, AGENTS_KEYS)),
+            _ => return Err(unknown_name("setting under [server.agents]", &key, AGENTS_KEYS)),
         }
     }
     Ok(rules)
@@ -238,22 +238,22 @@ fn agents(value: toml::Value) -> Result<AgentRules, Failure> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Server, String> {
+    fn read_server(text: &str) -> Result<ServerSettings, String> {
         let whole: toml::Table = toml::from_str(text).expect("TOML");
         let section = whole.get("server").cloned().expect("the section");
-        server(section, Path::new("/here/windlass.toml")).map_err(|failure| format!("{failure:?}"))
+        parse_server(section, Path::new("/here/windlass.toml")).map_err(|failure| format!("{failure:?}"))
     }
 
     #[test]
-    fn everything_a_server_is_told() {
-        let read = read(
+    fn every_server_setting_is_read() {
+        let read = read_server(
             "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate = 5\n\
              proxies = [\"10.0.0.7\", \"fd00::/8\"]\nconnections = 9\nconnections_per_address = 3\n\
              labels = { zone = \"eu\" }\nlease = \"PT20S\"\ndrain = 3\n[server.outbound]\nallow = [\"10.1.0.0/16\"]\n\
              deny = [\"intranet.example:8443\"]\n[server.agents]\nallow = [\"http\"]\ndeny = [\"bash\"]\nsandbox = true\n",
         );
         let read = read.expect("valid");
-        assert_eq!((read.bind, read.rate), (Some("[::1]:80".parse().expect("an address")), Some(5)));
+        assert_eq!((read.bind, read.rate_per_second), (Some("[::1]:80".parse().expect("an address")), Some(5)));
         assert_eq!(read.workdir.as_deref(), Some(Path::new("/here/work")));
         assert_eq!((read.lease, read.drain), (Some(Duration::from_secs(20)), Some(Duration::from_secs(3))));
         assert_eq!((read.outbound.allow.len(), read.outbound.deny.len()), (1, 1));
@@ -266,14 +266,14 @@ mod tests {
     fn every_limit_of_the_server_is_a_setting() {
         for (name, value, _) in ServerLimits::default().describe() {
             let given = if value.parse::<u64>().is_ok() { "7".to_owned() } else { "\"PT7S\"".to_owned() };
-            let limits = read(&format!("[server]\n{name} = {given}\n")).expect(name).limits;
+            let limits = read_server(&format!("[server]\n{name} = {given}\n")).expect(name).limits;
             let changed = limits.describe().into_iter().find(|(known, _, _)| *known == name).expect("it is there");
             assert_eq!(changed.1, given.trim_matches('"'), "{name}");
         }
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_nearest_name() {
+    fn invalid_settings_are_rejected_with_the_nearest_name() {
         for (text, why) in [
             ("[server]\nbnd = \"x\"\n", "did you mean `bind`"),
             ("[server]\nbind = \"localhost\"\n", "no address and port"),
@@ -297,7 +297,7 @@ mod tests {
             ("[server]\nagents = 3\n", "must be a section"),
             ("server = 3\n", "must be a section"),
         ] {
-            let wrong = read(text).expect_err(text);
+            let wrong = read_server(text).expect_err(text);
             assert!(wrong.contains(why), "{text}: {wrong}");
         }
     }

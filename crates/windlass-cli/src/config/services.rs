@@ -7,17 +7,17 @@ use serde::Deserialize;
 use windlass_tools::auth_variable;
 use windlass_value::Duration;
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 
 /// An activity or actor that definitions can name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Activity {
+pub(crate) struct ConfiguredActivity {
     pub name: String,
-    pub target: Target,
+    pub target: ConfiguredTarget,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Target {
+pub(crate) enum ConfiguredTarget {
     /// A service that takes the input as JSON and answers with the result.
     Endpoint { url: String, method: String, headers: Vec<(String, SecretSetting)>, timeout: Option<Duration> },
     /// Another definition, run as a child.
@@ -46,11 +46,11 @@ impl std::fmt::Debug for SecretSetting {
 }
 
 impl SecretSetting {
-    pub(crate) fn read(&self) -> Result<String, Failure> {
+    pub(crate) fn read(&self) -> Result<String, CliFailure> {
         match self {
             SecretSetting::Text(text) => Ok(text.clone()),
             SecretSetting::Environment { env } => std::env::var(env).map_err(|_| {
-                Failure::usage(format!("the environment variable `{env}` is not set, or is not text"))
+                CliFailure::usage(format!("the environment variable `{env}` is not set, or is not text"))
                     .hint("windlass.toml names it: set it before running")
             }),
         }
@@ -59,7 +59,7 @@ impl SecretSetting {
 
 impl SecretSetting {
     /// What it takes from the environment is secret, and what stands under a name that says so: `authorization`.
-    pub(crate) fn to_secret(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
+    pub(crate) fn to_secret(&self, name: &str) -> Result<windlass_tools::Secret, CliFailure> {
         let text = self.read()?;
         Ok(match self {
             SecretSetting::Text(_) if !windlass_tools::is_secret_name(name) => windlass_tools::Secret::plain(text),
@@ -71,7 +71,7 @@ impl SecretSetting {
 /// Where models are: an address that speaks chat completions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Model {
+pub(crate) struct ModelSettings {
     pub base_url: Option<String>,
     /// The model of those who name none.
     pub model: Option<String>,
@@ -84,35 +84,35 @@ pub(crate) struct Model {
 /// Credentials by alias: an address, or named facts.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Auth(BTreeMap<String, AuthEntry>);
+pub(crate) struct AuthSettings(BTreeMap<String, AuthEntry>);
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum AuthEntry {
-    Address(SecretSetting),
-    Facts(BTreeMap<String, Fact>),
+    Url(SecretSetting),
+    Fields(BTreeMap<String, CredentialField>),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Fact {
+enum CredentialField {
     Number(i64),
     Text(SecretSetting),
 }
 
-impl Auth {
+impl AuthSettings {
     pub(crate) fn aliases(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Variables of the environment that this alias needs and that are not set.
-    pub(crate) fn unset(&self, alias: &str) -> Vec<&str> {
+    pub(crate) fn unset_variables(&self, alias: &str) -> Vec<&str> {
         let secrets: Vec<&SecretSetting> = match self.entry(&auth_variable(alias)) {
             None => Vec::new(),
-            Some(AuthEntry::Address(secret)) => vec![secret],
-            Some(AuthEntry::Facts(facts)) => {
+            Some(AuthEntry::Url(secret)) => vec![secret],
+            Some(AuthEntry::Fields(facts)) => {
                 let texts =
-                    facts.values().filter_map(|fact| if let Fact::Text(text) = fact { Some(text) } else { None });
+                    facts.values().filter_map(|fact| if let CredentialField::Text(text) = fact { Some(text) } else { None });
                 texts.collect()
             }
         };
@@ -124,9 +124,9 @@ impl Auth {
     }
 
     /// Why the variable of an alias holds nothing, in half a sentence.
-    pub(crate) fn reason(&self, variable: &str) -> Option<String> {
+    pub(crate) fn unset_reason(&self, variable: &str) -> Option<String> {
         let alias = self.aliases().find(|alias| auth_variable(alias) == variable)?;
-        let unset = self.unset(alias);
+        let unset = self.unset_variables(alias);
         let (what, is) = if unset.len() == 1 { ("variable", "is") } else { ("variables", "are") };
         (!unset.is_empty())
             .then(|| format!("[auth] of windlass.toml names the {what} {}, which {is} not set", unset.join(", ")))
@@ -137,14 +137,14 @@ impl Auth {
     }
 
     /// What the environment variable of an alias would hold. What cannot be read is not known.
-    pub(crate) fn text(&self, variable: &str) -> Option<String> {
+    pub(crate) fn variable_value(&self, variable: &str) -> Option<String> {
         match self.entry(variable)? {
-            AuthEntry::Address(secret) => secret.read().ok(),
-            AuthEntry::Facts(facts) => {
+            AuthEntry::Url(secret) => secret.read().ok(),
+            AuthEntry::Fields(facts) => {
                 let facts = facts.iter().map(|(name, fact)| {
                     let fact = match fact {
-                        Fact::Number(number) => serde_json::Value::from(*number),
-                        Fact::Text(secret) => serde_json::Value::from(secret.read().ok()?),
+                        CredentialField::Number(number) => serde_json::Value::from(*number),
+                        CredentialField::Text(secret) => serde_json::Value::from(secret.read().ok()?),
                     };
                     Some((name.clone(), fact))
                 });
@@ -154,8 +154,8 @@ impl Auth {
     }
 }
 
-pub(crate) fn auth(table: toml::Value) -> Result<Auth, Failure> {
-    let read: Result<Auth, _> = read(table, "auth");
+pub(crate) fn parse_auth(table: toml::Value) -> Result<AuthSettings, CliFailure> {
+    let read: Result<AuthSettings, _> = read(table, "auth");
     read.map_err(|failure| {
         failure.hint("an alias has an address, { env = \"NAME\" }, or a table of these: host, user, password, …")
     })
@@ -174,78 +174,78 @@ struct ActivityEntry {
     timeout: Option<String>,
 }
 
-pub(crate) fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Failure> {
+pub(crate) fn parse_activities(table: toml::Value, settings_file: &Path) -> Result<Vec<ConfiguredActivity>, CliFailure> {
     let table = match table {
         toml::Value::Table(table) => table,
         other => return Err(wrong_kind("activities", &other)),
     };
-    table.into_iter().map(|(name, entry)| activity(name, entry, place)).collect()
+    table.into_iter().map(|(name, entry)| parse_activity(name, entry, settings_file)).collect()
 }
 
-fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, Failure> {
+fn parse_activity(name: String, entry: toml::Value, settings_file: &Path) -> Result<ConfiguredActivity, CliFailure> {
     let tools = crate::tools::names();
     if name.trim().is_empty() || tools.contains(&name.as_str()) {
         let message = format!("an activity cannot be called `{name}`");
-        return Err(Failure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
+        return Err(CliFailure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
     let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for what \
                 workers of a server offer";
     let plain = entry.method.is_none() && entry.timeout.is_none() && entry.headers.is_empty();
     let target = match (entry.url, entry.workflow) {
-        (None, None) if entry.worker && plain => Target::Worker,
+        (None, None) if entry.worker && plain => ConfiguredTarget::Worker,
         (_, _) if entry.worker => {
             let message = format!("the activity `{name}` is done by workers: nothing else means anything");
-            return Err(Failure::usage(message).hint("keep `worker = true` alone"));
+            return Err(CliFailure::usage(message).hint("keep `worker = true` alone"));
         }
-        (Some(url), None) => Target::Endpoint {
-            url: http_address(url, &format!("activity `{name}`"))?,
+        (Some(url), None) => ConfiguredTarget::Endpoint {
+            url: check_http_url(url, &format!("activity `{name}`"))?,
             method: entry.method.unwrap_or_else(|| "POST".to_owned()).to_uppercase(),
             headers: entry.headers.into_iter().collect(),
-            timeout: entry.timeout.map(|text| span(&text, &format!("activity `{name}`"))).transpose()?,
+            timeout: entry.timeout.map(|text| parse_timeout(&text, &format!("activity `{name}`"))).transpose()?,
         },
         (None, Some(file)) => {
             if !plain {
                 let message =
                     format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` mean nothing");
-                return Err(Failure::usage(message).hint("remove them"));
+                return Err(CliFailure::usage(message).hint("remove them"));
             }
-            Target::Workflow(place.parent().unwrap_or(Path::new("")).join(file))
+            ConfiguredTarget::Workflow(settings_file.parent().unwrap_or(Path::new("")).join(file))
         }
         (Some(_), Some(_)) => {
-            return Err(Failure::usage(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
+            return Err(CliFailure::usage(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
         }
-        (None, None) => return Err(Failure::usage(format!("the activity `{name}` goes nowhere")).hint(hint)),
+        (None, None) => return Err(CliFailure::usage(format!("the activity `{name}` goes nowhere")).hint(hint)),
     };
-    Ok(Activity { name, target })
+    Ok(ConfiguredActivity { name, target })
 }
 
-pub(super) fn http_address(url: String, what: &str) -> Result<String, Failure> {
+pub(super) fn check_http_url(url: String, what: &str) -> Result<String, CliFailure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(Failure::usage(format!("the `url` of the {what} is no address: {url}"))
+        false => Err(CliFailure::usage(format!("the `url` of the {what} is no address: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
-pub(super) fn span(text: &str, what: &str) -> Result<Duration, Failure> {
+pub(super) fn parse_timeout(text: &str, what: &str) -> Result<Duration, CliFailure> {
     Duration::parse_iso(text).ok_or_else(|| {
-        Failure::usage(format!("the `timeout` of the {what} is no span of time: {text}")).hint("such as \"PT30S\"")
+        CliFailure::usage(format!("the `timeout` of the {what} is no span of time: {text}")).hint("such as \"PT30S\"")
     })
 }
 
-pub(crate) fn model(table: toml::Value) -> Result<Model, Failure> {
+pub(crate) fn parse_model(table: toml::Value) -> Result<ModelSettings, CliFailure> {
     read(table, "model")
 }
 
-pub(crate) fn app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn parse_app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, CliFailure> {
     read(table, "settings")
 }
 
-pub(super) fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, Failure> {
-    value.try_into().map_err(|error: toml::de::Error| Failure::usage(format!("in [{section}]: {}", error.message())))
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, CliFailure> {
+    value.try_into().map_err(|error: toml::de::Error| CliFailure::usage(format!("in [{section}]: {}", error.message())))
 }
 
-pub(super) fn wrong_kind(section: &str, found: &toml::Value) -> Failure {
-    Failure::usage(format!("`{section}` must be a section, not of kind {}", found.type_str()))
+pub(super) fn wrong_kind(section: &str, found: &toml::Value) -> CliFailure {
+    CliFailure::usage(format!("`{section}` must be a section, not of kind {}", found.type_str()))
 }

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::ProcessLimits;
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 
 /// Folders that hold what others have written.
-const FOREIGN: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
+const IGNORED_FOLDERS: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
 
 /// Files that stand beside definitions and are none.
-const BESIDE: [&str; 6] =
+const COMPANION_FILES: [&str; 6] =
     ["parameters.json", "local.settings.json", "host.json", "connections.json", "package.json", "package-lock.json"];
 
 #[derive(Clone)]
-pub(crate) struct Roots {
+pub(crate) struct DefinitionRoots {
     folders: Vec<PathBuf>,
     named: Vec<PathBuf>,
     /// Nothing in here is a definition, and it changes all the time.
@@ -25,9 +25,9 @@ pub(crate) struct Roots {
     max_files: usize,
 }
 
-impl Roots {
-    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>, limits: &ProcessLimits) -> Result<Roots, Failure> {
-        let mut roots = Roots {
+impl DefinitionRoots {
+    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>, limits: &ProcessLimits) -> Result<DefinitionRoots, CliFailure> {
+        let mut roots = DefinitionRoots {
             folders: Vec::new(),
             named: Vec::new(),
             store: store.and_then(|path| std::path::absolute(path).ok()),
@@ -37,7 +37,7 @@ impl Roots {
         let here = [PathBuf::from(".")];
         for path in if paths.is_empty() { &here } else { paths } {
             let about = std::fs::metadata(path).map_err(|error| {
-                Failure::usage(format!("could not look at {}: {error}", path.display()))
+                CliFailure::usage(format!("could not look at {}: {error}", path.display()))
                     .hint("name a folder, or files with definitions")
             })?;
             match about.is_dir() {
@@ -79,12 +79,12 @@ impl Roots {
             }
             // `./a.json` is called `a.json`, as whoever types it would.
             let path = path.strip_prefix(".").map_or(path.clone(), Path::to_owned);
-            if self.is_foreign(&path) {
+            if self.is_ignored(&path) {
                 continue;
             }
             match std::fs::metadata(&path) {
                 Ok(about) if about.is_dir() && depth > 0 => self.gather(&path, depth - 1, found),
-                Ok(about) if about.is_file() && looks_like_one(&path) => {
+                Ok(about) if about.is_file() && looks_like_definition(&path) => {
                     found.insert(path);
                 }
                 _ => {}
@@ -92,10 +92,10 @@ impl Roots {
         }
     }
 
-    fn is_foreign(&self, path: &Path) -> bool {
+    fn is_ignored(&self, path: &Path) -> bool {
         let hidden = path.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
-            name.starts_with('.') || FOREIGN.contains(&&*name)
+            name.starts_with('.') || IGNORED_FOLDERS.contains(&&*name)
         });
         let in_store = std::path::absolute(path)
             .ok()
@@ -105,15 +105,15 @@ impl Roots {
 
     /// What has to be watched, and whether with all below it. A named file is watched through its folder: editors put a new
     /// file in its place.
-    pub(crate) fn watched(&self) -> Vec<(PathBuf, bool)> {
+    pub(crate) fn watch_paths(&self) -> Vec<(PathBuf, bool)> {
         let mut watched: Vec<(PathBuf, bool)> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
-        let parents: BTreeSet<PathBuf> = self.named.iter().map(|file| crate::standard::folder_of(file)).collect();
+        let parents: BTreeSet<PathBuf> = self.named.iter().map(|file| crate::standard_project::folder_of(file)).collect();
         watched.extend(parents.into_iter().map(|folder| (folder, false)));
         watched
     }
 
     /// Whether a change of this path may mean something. The store and editors' own files change all the time.
-    pub(crate) fn concerns(&self, path: &Path) -> bool {
+    pub(crate) fn is_relevant(&self, path: &Path) -> bool {
         let in_store = self.store.as_ref().is_some_and(|store| path.starts_with(store));
         let below = |root: &Path| {
             let root = std::path::absolute(root).ok()?;
@@ -123,17 +123,17 @@ impl Roots {
         let relative = inside.as_deref().unwrap_or(path);
         let hidden = |part: std::path::Component<'_>| {
             let name = part.as_os_str().to_string_lossy();
-            name.starts_with('.') && name.len() > 2 || FOREIGN.contains(&&*name)
+            name.starts_with('.') && name.len() > 2 || IGNORED_FOLDERS.contains(&&*name)
         };
         // A path without an ending may be a folder that has come or gone.
-        let fits = looks_like_one(path) || path.extension().is_none() || BESIDE.iter().any(|name| path.ends_with(name));
+        let fits = looks_like_definition(path) || path.extension().is_none() || COMPANION_FILES.iter().any(|name| path.ends_with(name));
         !in_store && fits && !relative.components().any(hidden)
     }
 }
 
-fn looks_like_one(path: &Path) -> bool {
+fn looks_like_definition(path: &Path) -> bool {
     let fits = path.extension().is_some_and(|ending| ["json", "yaml", "yml"].iter().any(|known| ending == *known));
-    fits && !path.file_name().is_some_and(|name| BESIDE.iter().any(|beside| name == *beside))
+    fits && !path.file_name().is_some_and(|name| COMPANION_FILES.iter().any(|companion| name == *companion))
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_gathered_without_what_is_none_of_theirs() {
+    fn unrelated_files_of_a_folder_are_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         for name in [
@@ -157,11 +157,11 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             std::fs::write(path, "{}").expect("written");
         }
-        let roots = Roots::new(&[root.to_owned()], Some(root.join("kept")), &ProcessLimits::default()).expect("there");
+        let roots = DefinitionRoots::new(&[root.to_owned()], Some(root.join("kept")), &ProcessLimits::default()).expect("there");
         let files: Vec<String> =
             roots.files().iter().map(|file| file.strip_prefix(root).expect("inside").display().to_string()).collect();
         assert_eq!(files, ["a.json", "b/c.yaml"]);
-        for (path, concerns) in [
+        for (path, is_relevant) in [
             ("a.json", true),
             ("b/new.yml", true),
             ("b", true),
@@ -172,12 +172,12 @@ mod tests {
             ("b/.c.yaml.swp", false),
             ("node_modules/y.json", false),
         ] {
-            assert_eq!(roots.concerns(&root.join(path)), concerns, "{path}");
+            assert_eq!(roots.is_relevant(&root.join(path)), is_relevant, "{path}");
         }
-        assert!(Roots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
-        let found = |limits: ProcessLimits| Roots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
+        assert!(DefinitionRoots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
+        let found = |limits: ProcessLimits| DefinitionRoots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
         let one = ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() };
-        assert!(Roots::new(&[root.to_owned()], None, &one).expect("there").truncation_note().is_some());
+        assert!(DefinitionRoots::new(&[root.to_owned()], None, &one).expect("there").truncation_note().is_some());
         assert_eq!((found(one), roots.truncation_note()), (1, None));
         assert_eq!(found(ProcessLimits { max_dev_depth: 0, ..ProcessLimits::default() }), 1);
     }

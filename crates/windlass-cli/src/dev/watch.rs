@@ -6,44 +6,44 @@ use std::time::Duration;
 use notify::{Config, PollWatcher, RecommendedWatcher, RecursiveMode};
 use tokio::sync::mpsc;
 
-use super::Roots;
-use crate::failure::Failure;
+use super::DefinitionRoots;
+use crate::failure::CliFailure;
 
 /// It has been quiet for so long: whoever was writing is done. Nobody waits for longer than the second of them.
-const QUIET: Duration = Duration::from_millis(80);
+const QUIET_PERIOD: Duration = Duration::from_millis(80);
 const MAX_DELAY: Duration = Duration::from_millis(800);
 
 /// Where the system tells nothing, files are looked at this often.
-const POLLED_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-pub(crate) struct Watcher {
+pub(crate) struct FileWatcher {
     changed: mpsc::UnboundedReceiver<()>,
     /// Stops watching when it is dropped.
     _watcher: Box<dyn notify::Watcher + Send>,
 }
 
-impl Watcher {
-    pub(crate) fn new(roots: &Roots) -> Result<Watcher, Failure> {
+impl FileWatcher {
+    pub(crate) fn new(roots: &DefinitionRoots) -> Result<FileWatcher, CliFailure> {
         let failed = |error: notify::Error| {
-            Failure::usage(format!("could not watch the files: {error}")).hint("name fewer files, or a smaller folder")
+            CliFailure::usage(format!("could not watch the files: {error}")).hint("name fewer files, or a smaller folder")
         };
-        match Watcher::of::<RecommendedWatcher>(roots, Config::default()) {
+        match FileWatcher::start::<RecommendedWatcher>(roots, Config::default()) {
             Ok(watcher) => Ok(watcher),
             // There may be too many watches already, or a file system that tells nothing.
             Err(_) => {
-                Watcher::of::<PollWatcher>(roots, Config::default().with_poll_interval(POLLED_EVERY)).map_err(failed)
+                FileWatcher::start::<PollWatcher>(roots, Config::default().with_poll_interval(POLL_INTERVAL)).map_err(failed)
             }
         }
     }
 
-    fn of<W: notify::Watcher + Send + 'static>(roots: &Roots, config: Config) -> Result<Watcher, notify::Error> {
+    fn start<W: notify::Watcher + Send + 'static>(roots: &DefinitionRoots, config: Config) -> Result<FileWatcher, notify::Error> {
         let (sender, changed) = mpsc::unbounded_channel();
         let concerned = roots.clone();
         let on_event = move |event: Result<notify::Event, notify::Error>| {
             let concerns = match &event {
                 Ok(event) if event.kind.is_access() => false,
                 // Without a path, anything may have changed.
-                Ok(event) => event.paths.is_empty() || event.paths.iter().any(|path| concerned.concerns(path)),
+                Ok(event) => event.paths.is_empty() || event.paths.iter().any(|path| concerned.is_relevant(path)),
                 Err(_) => true,
             };
             if concerns {
@@ -52,12 +52,12 @@ impl Watcher {
             }
         };
         let mut watcher = W::new(on_event, config)?;
-        for (path, below) in roots.watched() {
+        for (path, below) in roots.watch_paths() {
             let mode = if below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             let path = std::path::absolute(&path).unwrap_or(path);
             watcher.watch(Path::new(&path), mode)?;
         }
-        Ok(Watcher { changed, _watcher: Box::new(watcher) })
+        Ok(FileWatcher { changed, _watcher: Box::new(watcher) })
     }
 
     /// When something has changed and it has become quiet.
@@ -67,7 +67,7 @@ impl Watcher {
         }
         let until = tokio::time::Instant::now() + MAX_DELAY;
         while tokio::time::Instant::now() < until {
-            match tokio::time::timeout(QUIET, self.changed.recv()).await {
+            match tokio::time::timeout(QUIET_PERIOD, self.changed.recv()).await {
                 Ok(Some(())) => {}
                 Ok(None) | Err(_) => break,
             }

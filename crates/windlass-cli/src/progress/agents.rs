@@ -13,28 +13,28 @@ const MAX_REASON_CHARS: usize = 300;
 
 /// A line for an event of agents; none for those that say nothing by themselves.
 pub(crate) fn line(event: &Event) -> Option<String> {
-    let said = |value: Option<&Value>| {
-        value.filter(|value| !value.is_null()).map(|value| text::short(value, MAX_MESSAGE_CHARS)).unwrap_or_default()
+    let excerpt = |value: Option<&Value>| {
+        value.filter(|value| !value.is_null()).map(|value| text::format_value(value, MAX_MESSAGE_CHARS)).unwrap_or_default()
     };
     match &event.kind {
-        EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", said(Some(text)))),
-        EventKind::CoordinatorSynthesis { summary } => Some(format!("coordinator sums up: {}", said(summary.as_ref()))),
+        EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", excerpt(Some(text)))),
+        EventKind::CoordinatorSynthesis { summary } => Some(format!("coordinator sums up: {}", excerpt(summary.as_ref()))),
         EventKind::MessageSent { id, from, to } => Some(format!("message {id} from {from} to {to}")),
         EventKind::MessageDropped { id, to, reason, .. } => Some(format!("message {id} to {to} is dropped: {reason}")),
         EventKind::CoordinatorFailed { error } => Some(format!("the coordinator has failed: {}", message_of(error))),
         EventKind::LoopJudged { done, verdict, .. } => {
-            let said = |why: Option<&Value>| {
+            let excerpt = |why: Option<&Value>| {
                 let why = why.filter(|why| !why.is_null());
-                why.map(|why| format!(": {}", text::short(why, MAX_MESSAGE_CHARS))).unwrap_or_default()
+                why.map(|why| format!(": {}", text::format_value(why, MAX_MESSAGE_CHARS))).unwrap_or_default()
             };
             Some(match done {
                 Some(done) => {
                     let judged = if *done { "done" } else { "not done" };
-                    format!("{} is judged {judged}{}", event.path, said(verdict.get("reason")))
+                    format!("{} is judged {judged}{}", event.path, excerpt(verdict.get("reason")))
                 }
                 None => {
                     let why = verdict.get("error").and_then(|error| error.get("message"));
-                    format!("{}: the judge gave no verdict{}", event.path, said(why))
+                    format!("{}: the judge gave no verdict{}", event.path, excerpt(why))
                 }
             })
         }
@@ -51,13 +51,13 @@ pub(crate) fn line(event: &Event) -> Option<String> {
 /// The message of an error.
 pub(crate) fn message_of(error: &Value) -> String {
     let message = error.get("message");
-    message.map(|message| text::short(message, MAX_REASON_CHARS)).unwrap_or_default()
+    message.map(|message| text::format_value(message, MAX_REASON_CHARS)).unwrap_or_default()
 }
 
 /// Why a call of a tool was refused.
 pub(crate) fn refusal(tool: &str, reason: Option<&str>) -> String {
     match reason {
-        Some(reason) => text::cut(&text::one_line(reason), MAX_REASON_CHARS),
+        Some(reason) => text::truncate(&text::one_line(reason), MAX_REASON_CHARS),
         None => format!("the tool `{tool}` is refused"),
     }
 }

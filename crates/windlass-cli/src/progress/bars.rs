@@ -5,36 +5,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use windlass_core::plan::{Check, NodeKind};
+use windlass_core::plan::{LoopCheck, NodeKind};
 use windlass_core::{Event, EventKind, Program};
 
 use super::agents;
-use super::loops::{Change, Loops};
-use super::{Begun, is_inside, is_top};
+use super::loops::{LoopChange, LiveLoops};
+use super::{ProgressSeed, is_inside, is_top};
 use crate::text;
 
 /// Lines drawn at once; the rest is there, only not shown.
 const MAX_BARS: usize = 8;
 
-pub(crate) struct Bars {
+pub(crate) struct ProgressBars {
     program: Arc<Program>,
     area: MultiProgress,
     shown: BTreeMap<Arc<str>, ProgressBar>,
-    loops: Loops,
+    loops: LiveLoops,
     /// The line that says that the run is paused.
     paused: Option<ProgressBar>,
     /// The last event that is known of.
-    seen: u64,
+    last_seq: u64,
 }
 
-impl Bars {
-    pub(crate) fn new(program: Arc<Program>) -> Bars {
-        let (area, shown, loops) = (MultiProgress::new(), BTreeMap::new(), Loops::default());
-        Bars { program, area, shown, loops, paused: None, seen: 0 }
+impl ProgressBars {
+    pub(crate) fn new(program: Arc<Program>) -> ProgressBars {
+        let (area, shown, loops) = (MultiProgress::new(), BTreeMap::new(), LiveLoops::default());
+        ProgressBars { program, area, shown, loops, paused: None, last_seq: 0 }
     }
 
-    pub(crate) fn seed(&mut self, begun: Begun) {
-        self.seen = begun.events;
+    pub(crate) fn seed(&mut self, begun: ProgressSeed) {
+        self.last_seq = begun.events;
         begun.steps.iter().for_each(|(path, kind)| self.step_began(path, kind));
         for (path, seen) in begun.loops {
             self.loops.0.insert(path.clone(), seen);
@@ -45,7 +45,7 @@ impl Bars {
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
-        if event.seq <= self.seen {
+        if event.seq <= self.last_seq {
             return;
         }
         // Events that came too fast are missing: what was inside of something that is over is over, too.
@@ -59,10 +59,10 @@ impl Bars {
         if over {
             self.remove_inside(&event.path);
         }
-        match self.loops.take(event) {
-            Some(Change::Began(path)) => self.loop_began(&path),
-            Some(Change::Moved(path)) => self.loop_moved(&path),
-            Some(Change::Ended(path)) => self.remove(&path),
+        match self.loops.apply(event) {
+            Some(LoopChange::Began(path)) => self.loop_began(&path),
+            Some(LoopChange::Moved(path)) => self.loop_moved(&path),
+            Some(LoopChange::Ended(path)) => self.remove(&path),
             None => self.step(event),
         }
     }
@@ -144,13 +144,13 @@ impl Bars {
         let (Some(bar), Some(seen)) = (self.shown.get(path), self.loops.0.get(path)) else { return };
         bar.set_position(seen.ended);
         let condition = self.condition(path).map(|condition| format!("  {condition}")).unwrap_or_default();
-        bar.set_message(format!("{}{condition}", text::short(&seen.last, 60)));
+        bar.set_message(format!("{}{condition}", text::format_value(&seen.last, 60)));
     }
 
     /// A bar outside of the area would draw a line of its own, which nobody removes: it is filled in when it is inside.
-    fn add(&mut self, path: &Arc<str>, most: Option<u64>, style: ProgressStyle, fill: impl FnOnce(&ProgressBar)) {
+    fn add(&mut self, path: &Arc<str>, length: Option<u64>, style: ProgressStyle, fill: impl FnOnce(&ProgressBar)) {
         if self.shown.len() < MAX_BARS && !self.shown.contains_key(path) {
-            let bar = self.area.add(ProgressBar::with_draw_target(most, ProgressDrawTarget::hidden()));
+            let bar = self.area.add(ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden()));
             bar.set_style(style);
             fill(&bar);
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -183,10 +183,10 @@ impl Bars {
         let plan = &self.program.plan;
         plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
             NodeKind::Loop(looping) => match looping.check {
-                Check::Before { condition, .. } | Check::After { condition, .. } => {
-                    Some(text::short(plan.expressions[condition.0 as usize].written(), 60))
+                LoopCheck::Before { condition, .. } | LoopCheck::After { condition, .. } => {
+                    Some(text::format_value(plan.expressions[condition.0 as usize].as_written(), 60))
                 }
-                Check::Never => None,
+                LoopCheck::Never => None,
             },
             _ => None,
         })

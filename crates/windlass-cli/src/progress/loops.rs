@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::{Event, EventKind};
-use windlass_runtime::show::started_max_iterations;
+use windlass_runtime::inspect::started_max_iterations;
 use windlass_value::Value;
 
 use super::loop_path;
@@ -21,28 +21,28 @@ pub(crate) struct LoopProgress {
 
 impl LoopProgress {
     pub(crate) fn count(&self) -> String {
-        text::of(self.ended, self.max_iterations)
+        text::format_ratio(self.ended, self.max_iterations)
     }
 }
 
 /// By path.
 #[derive(Default)]
-pub(crate) struct Loops(pub BTreeMap<Arc<str>, LoopProgress>);
+pub(crate) struct LiveLoops(pub BTreeMap<Arc<str>, LoopProgress>);
 
 /// What an event did to a loop.
-pub(crate) enum Change {
+pub(crate) enum LoopChange {
     Began(Arc<str>),
     Moved(Arc<str>),
     Ended(Arc<str>),
 }
 
-impl Loops {
-    pub(crate) fn take(&mut self, event: &Event) -> Option<Change> {
+impl LiveLoops {
+    pub(crate) fn apply(&mut self, event: &Event) -> Option<LoopChange> {
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => {
                 let max_iterations = started_max_iterations(limits);
                 self.0.insert(event.path.clone(), LoopProgress { max_iterations: most: max_iterations, ..LoopProgress::default() });
-                Some(Change::Began(event.path.clone()))
+                Some(LoopChange::Began(event.path.clone()))
             }
             EventKind::IterationDone { result, .. } => {
                 let path: Arc<str> = loop_path(&event.path).into();
@@ -50,17 +50,17 @@ impl Loops {
                 seen.ended += 1;
                 seen.last = result.clone();
                 seen.fresh = true;
-                Some(Change::Moved(path))
+                Some(LoopChange::Moved(path))
             }
             EventKind::LoopProgress { to, .. } => {
                 let seen = self.0.entry(event.path.clone()).or_default();
                 seen.ended = seen.ended.max(to + 1);
                 seen.fresh = true;
-                Some(Change::Moved(event.path.clone()))
+                Some(LoopChange::Moved(event.path.clone()))
             }
             EventKind::LoopDone { .. } => {
                 self.0.remove(&event.path)?;
-                Some(Change::Ended(event.path.clone()))
+                Some(LoopChange::Ended(event.path.clone()))
             }
             _ => None,
         }

@@ -9,17 +9,17 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
-use windlass_runtime::show::{Seen, path_of_frame};
+use windlass_runtime::inspect::{StoredRun, frame_path};
 use windlass_value::Timestamp;
 
-use bars::Bars;
-use lines::Lines;
+use bars::ProgressBars;
+use lines::ProgressLines;
 use loops::LoopProgress;
 
-pub(crate) enum Progress {
+pub(crate) enum ProgressDisplay {
     Quiet,
-    Lines(Lines),
-    Bars(Box<Bars>),
+    Lines(ProgressLines),
+    Bars(Box<ProgressBars>),
 }
 
 /// Whoever looks at something that stands still wants to know why.
@@ -28,62 +28,62 @@ const PAUSED: &str = "paused; `windlass resume` with the run's id, from any term
 /// How often [`Progress::beat`] wants to be called.
 pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_millis(200);
 
-impl Progress {
-    pub(crate) fn new(quiet: bool, program: &Arc<Program>) -> Progress {
+impl ProgressDisplay {
+    pub(crate) fn new(quiet: bool, program: &Arc<Program>) -> ProgressDisplay {
         match quiet {
-            true => Progress::Quiet,
-            false if std::io::stderr().is_terminal() => Progress::Bars(Box::new(Bars::new(program.clone()))),
-            false => Progress::Lines(Lines::default()),
+            true => ProgressDisplay::Quiet,
+            false if std::io::stderr().is_terminal() => ProgressDisplay::Bars(Box::new(ProgressBars::new(program.clone()))),
+            false => ProgressDisplay::Lines(ProgressLines::default()),
         }
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        matches!(self, Progress::Quiet)
+        matches!(self, ProgressDisplay::Quiet)
     }
 
     /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
-    pub(crate) fn seed(&mut self, begun: Option<&Seen>) {
-        let Some(Seen { program, image, row }) = begun else { return };
+    pub(crate) fn seed(&mut self, begun: Option<&StoredRun>) {
+        let Some(StoredRun { program, image, row }) = begun else { return };
         let state = &image.state;
         let frames = match self {
-            Progress::Quiet => return,
-            Progress::Lines(_) | Progress::Bars(_) => frame_tree(program, state),
+            ProgressDisplay::Quiet => return,
+            ProgressDisplay::Lines(_) | ProgressDisplay::Bars(_) => frame_tree(program, state),
         };
-        let begun = Begun::of(&frames, state, row.created_at);
+        let begun = ProgressSeed::from_frames(&frames, state, row.created_at);
         match self {
-            Progress::Quiet => {}
-            Progress::Lines(lines) => lines.seed(begun),
-            Progress::Bars(bars) => bars.seed(begun),
+            ProgressDisplay::Quiet => {}
+            ProgressDisplay::Lines(lines) => lines.seed(begun),
+            ProgressDisplay::Bars(bars) => bars.seed(begun),
         }
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
         match self {
-            Progress::Quiet => {}
-            Progress::Lines(lines) => lines.event(event),
-            Progress::Bars(bars) => bars.event(event),
+            ProgressDisplay::Quiet => {}
+            ProgressDisplay::Lines(lines) => lines.event(event),
+            ProgressDisplay::Bars(bars) => bars.event(event),
         }
     }
 
     /// Time has passed, whether something happened or not.
     pub(crate) fn beat(&mut self) {
         match self {
-            Progress::Quiet | Progress::Bars(_) => {}
-            Progress::Lines(lines) => lines.beat(),
+            ProgressDisplay::Quiet | ProgressDisplay::Bars(_) => {}
+            ProgressDisplay::Lines(lines) => lines.beat(),
         }
     }
 
     /// Nothing more will come: the terminal is left clean.
     pub(crate) fn finish(&mut self) {
         match self {
-            Progress::Quiet | Progress::Lines(_) => {}
-            Progress::Bars(bars) => bars.finish(),
+            ProgressDisplay::Quiet | ProgressDisplay::Lines(_) => {}
+            ProgressDisplay::Bars(bars) => bars.finish(),
         }
     }
 }
 
 /// What had begun before the first event that is seen here.
-pub(crate) struct Begun {
+pub(crate) struct ProgressSeed {
     /// The number of the last event that this has in it already.
     events: u64,
     /// When the run began.
@@ -94,19 +94,19 @@ pub(crate) struct Begun {
     loops: Vec<(Arc<str>, LoopProgress)>,
 }
 
-impl Begun {
-    fn of(frames: &[FrameView], state: &State, at: Timestamp) -> Begun {
+impl ProgressSeed {
+    fn from_frames(frames: &[FrameView], state: &State, at: Timestamp) -> ProgressSeed {
         let steps = frames.iter().map(|view| (view.name.clone(), view.label.clone())).collect();
         let mut loops = Vec::new();
         live_loops(frames, "", &mut loops);
-        Begun { events: state.events, at, paused: state.paused, steps, loops }
+        ProgressSeed { events: state.events, at, paused: state.paused, steps, loops }
     }
 }
 
 /// The paths are those of the events: `pages[3].items`.
 fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopProgress)>) {
     for view in frames {
-        let path = path_of_frame(parent, view);
+        let path = frame_path(parent, view);
         if let Some(looping) = &view.looping {
             let (max_iterations, ended, last) = (looping.max_iterations, looping.ended, looping.last.clone());
             into.push((path.as_str().into(), LoopProgress { max_iterations: most: max_iterations, ended, last, fresh: false }));

@@ -6,23 +6,23 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 
-const FILE: &str = "server.lock";
+const LOCK_FILE: &str = "server.lock";
 
 /// Whoever only looks holds it for a moment.
 const MAX_TRIES: u32 = 5;
-const BETWEEN: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The address of the server that has this store now, if one has.
-pub(crate) fn server_of(store: &Path) -> Option<String> {
-    let mut file = File::open(store.join(FILE)).ok()?;
+pub(crate) fn serving_address(store: &Path) -> Option<String> {
+    let mut file = File::open(store.join(LOCK_FILE)).ok()?;
     if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
         return None;
     }
-    let mut who = String::new();
-    file.read_to_string(&mut who).ok()?;
-    who.trim().split_once(" on ").map(|(_, address)| address.to_owned())
+    let mut holder = String::new();
+    file.read_to_string(&mut holder).ok()?;
+    holder.trim().split_once(" on ").map(|(_, address)| address.to_owned())
 }
 
 /// Held as long as the server lives: the system takes it from a process that dies.
@@ -31,37 +31,37 @@ pub(crate) struct StoreLock {
 }
 
 impl StoreLock {
-    pub(crate) fn take(store: &Path) -> Result<StoreLock, Failure> {
-        let path = store.join(FILE);
+    pub(crate) fn take(store: &Path) -> Result<StoreLock, CliFailure> {
+        let path = store.join(LOCK_FILE);
         let failed =
-            |error: std::io::Error| Failure::usage(format!("could not make {}: {error}", path.display())).place(FILE);
+            |error: std::io::Error| CliFailure::usage(format!("could not make {}: {error}", path.display())).location(LOCK_FILE);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        let mut taken = file.try_lock();
+        let mut locked = file.try_lock();
         for _ in 1..MAX_TRIES {
-            if !matches!(taken, Err(TryLockError::WouldBlock)) {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
                 break;
             }
-            std::thread::sleep(BETWEEN);
-            taken = file.try_lock();
+            std::thread::sleep(RETRY_DELAY);
+            locked = file.try_lock();
         }
-        match taken {
+        match locked {
             Ok(()) => Ok(StoreLock { file }),
             Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let mut who = String::new();
+                let mut holder = String::new();
                 // Whoever has it may not have said so yet.
-                let _ = file.read_to_string(&mut who);
-                let who = if who.trim().is_empty() { "another process".to_owned() } else { who.trim().to_owned() };
-                Err(Failure::usage(format!("a server has this store already: {who}"))
-                    .place(store.display().to_string())
+                let _ = file.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
+                Err(CliFailure::usage(format!("a server has this store already: {holder}"))
+                    .location(store.display().to_string())
                     .hint("stop that one first, or give this one a store of its own with --store"))
             }
         }
     }
 
     /// For whoever comes second.
-    pub(crate) fn tell(&mut self, address: &str) {
+    pub(crate) fn write_address(&mut self, address: &str) {
         let text = format!("process {} on {address}\n", std::process::id());
         // It is only for people.
         let _ = self

@@ -10,67 +10,67 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
-use windlass_runtime::{Engine, EngineOptions, InputGate, Tools};
-use windlass_server::auth::tokens::Secret;
-use windlass_server::auth::{Keys, first_token};
+use windlass_runtime::{RuntimeEngine, EngineOptions, InputGate, Tools};
+use windlass_server::auth::tokens::TokenSecret;
+use windlass_server::auth::{TokenIndex, first_token};
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
-use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
+use windlass_server::{App, DefinitionCompiler, AppParts, RunningServer, ServerOptions, StartError, audit::AuditLog};
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
 use windlass_tools::SecretBoundary;
 use windlass_value::Value;
 
-use crate::args::Global;
-use crate::config::Settings;
-use crate::failure::{Exit, Failure};
+use crate::args::GlobalArgs;
+use crate::config::CliSettings;
+use crate::failure::{CliExit, CliFailure};
 use crate::host::Interrupts;
 use crate::{host, out, stores};
 use lock::StoreLock;
-pub(crate) use lock::server_of;
+pub(crate) use lock::serving_address;
 pub(crate) use traces::engine_spans;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const EVICT_AFTER: Duration = Duration::from_secs(10);
 
 /// What a collector has not taken by then is let go of.
-const TRACES_WITHIN: Duration = Duration::from_secs(2);
+const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs a server. Runs turn on threads of their own, and whoever asks is answered on others, so that a thousand who read
 /// do not stand in line before the work they read about.
-pub(crate) fn on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, Failure>) -> Result<T, Failure> {
-    let front = threads("windlass-front")?;
-    let done = threads("windlass-runs")?.block_on(service(front.handle().clone()));
+pub(crate) fn run_on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, CliFailure>) -> Result<T, CliFailure> {
+    let front = build_threads("windlass-front")?;
+    let done = build_threads("windlass-runs")?.block_on(service(front.handle().clone()));
     // Whoever still reads does not keep it from going.
     front.shutdown_background();
     done
 }
 
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
-fn threads(name: &str) -> Result<Runtime, Failure> {
+fn build_threads(name: &str) -> Result<Runtime, CliFailure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    host::runtime_of(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name))
+    host::build_runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name))
 }
 
 /// Where everything is kept.
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     Directory(PathBuf),
     /// Nothing outlives the process.
     Memory,
 }
 
-pub(crate) struct Plan<'a> {
-    pub settings: &'a Settings,
-    pub place: Place,
+pub(crate) struct ServiceOptions<'a> {
+    pub settings: &'a CliSettings,
+    pub location: StoreLocation,
     pub options: ServerOptions,
     pub sqlite: SqliteOptions,
     pub commit_hook: Option<CommitHook>,
 }
 
 /// A store with an engine on it, before anybody can reach it.
-pub(crate) struct Base {
+pub(crate) struct PreparedService {
     pub store: Arc<dyn Store>,
-    pub engine: Engine,
+    pub engine: RuntimeEngine,
     dispatcher: Arc<Dispatcher>,
     lock: Option<StoreLock>,
     directory: Option<PathBuf>,
@@ -78,21 +78,21 @@ pub(crate) struct Base {
     limits: windlass_core::Limits,
 }
 
-impl Base {
+impl PreparedService {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
-    pub(crate) fn open(plan: Plan<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn InputGate>) -> Result<Base, Failure> {
-        let Plan { settings, place, options, sqlite, commit_hook } = plan;
+    pub(crate) fn open(service_options: ServiceOptions<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn InputGate>) -> Result<PreparedService, CliFailure> {
+        let ServiceOptions { settings, location: place, options, sqlite, commit_hook } = service_options;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
-            Place::Memory => (Arc::new(MemoryStore::new()), None, None),
-            Place::Directory(directory) => {
-                let store = stores::open_or_make(&directory, sqlite)?;
+            StoreLocation::Memory => (Arc::new(MemoryStore::new()), None, None),
+            StoreLocation::Directory(directory) => {
+                let store = stores::open_or_create(&directory, sqlite)?;
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }
         };
         let dispatcher = Arc::new(Dispatcher::new(options.lease));
         let engine = EngineOptions {
-            tools: edge.around(with_remote_workers(tools, &dispatcher)),
+            tools: edge.wrap(with_remote_workers(tools, &dispatcher)),
             gate: Some(gate),
             languages: crate::dialects::languages(),
             limits: settings.limits.clone(),
@@ -102,33 +102,33 @@ impl Base {
             commit_hook,
             ..EngineOptions::default()
         };
-        let engine = Engine::new(store.clone(), engine)?;
+        let engine = RuntimeEngine::new(store.clone(), engine)?;
         let limits = settings.limits.clone();
-        Ok(Base { store, engine, dispatcher, lock, directory, options, limits })
+        Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits })
     }
 
     /// Lets others reach it, on threads of their own.
-    pub(crate) async fn serve(self, compiler: Arc<dyn Compiler>, front: &Handle) -> Result<Service, Failure> {
-        let Base { store, engine, dispatcher, mut lock, directory, options, limits } = self;
-        let token = match (&directory, options.open) {
+    pub(crate) async fn serve(self, compiler: Arc<dyn DefinitionCompiler>, front: &Handle) -> Result<Service, CliFailure> {
+        let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits } = self;
+        let token = match (&directory, options.no_auth) {
             (_, true) => None,
             (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
-            (None, false) => Some(Secret::new().map_err(token_failure)?),
+            (None, false) => Some(TokenSecret::new().map_err(token_failure)?),
         };
         let keys = match &directory {
-            Some(_) => Keys::open(store.clone())?,
-            None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
+            Some(_) => TokenIndex::open(store.clone())?,
+            None => TokenIndex::with_token(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => Audit::open_with(directory, options.limits.max_audit_file_bytes).map_err(|error| {
+            Some(directory) => AuditLog::open_with(directory, options.limits.max_audit_file_bytes).map_err(|error| {
                 let hint = error.hint();
-                Failure::usage(error.to_string()).hint(hint)
+                CliFailure::usage(error.to_string()).hint(hint)
             })?,
-            None => Audit::default(),
+            None => AuditLog::default(),
         };
         let definitions = Definitions::load(&engine)?;
         let (drain, dev) = (options.drain, options.dev);
-        let parts = Parts {
+        let parts = AppParts {
             engine,
             store,
             limits,
@@ -145,10 +145,10 @@ impl Base {
         let traces = traces::start(&app)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
         let running =
-            running.map_err(|error| Failure::usage(error.to_string()))?.map_err(|error| start_failure(error, dev))?;
+            running.map_err(|error| CliFailure::usage(error.to_string()))?.map_err(|error| start_failure(error, dev))?;
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
-            lock.tell(&address);
+            lock.write_address(&address);
         }
         let token = token.map(|token| token.reveal().to_owned());
         Ok(Service { app, running, address, token, directory, drain, traces, _lock: lock })
@@ -165,11 +165,11 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-fn token_failure(error: impl std::fmt::Display) -> Failure {
-    Failure::usage(error.to_string()).hint("look at the permissions of the store's directory")
+fn token_failure(error: impl std::fmt::Display) -> CliFailure {
+    CliFailure::usage(error.to_string()).hint("look at the permissions of the store's directory")
 }
 
-fn start_failure(error: StartError, dev: bool) -> Failure {
+fn start_failure(error: StartError, dev: bool) -> CliFailure {
     let hint = match &error {
         StartError::Listen { error, .. } if error.kind() == std::io::ErrorKind::AddrInUse => match dev {
             true => "another program listens there: choose another with --port PORT, or --port 0 for any that is free",
@@ -179,25 +179,25 @@ fn start_failure(error: StartError, dev: bool) -> Failure {
         },
         other => other.hint(),
     };
-    Failure::usage(error.to_string()).hint(hint)
+    CliFailure::usage(error.to_string()).hint(hint)
 }
 
 /// A server that can be reached.
 pub(crate) struct Service {
     pub app: App,
-    running: Running,
+    running: RunningServer,
     pub address: String,
     pub token: Option<String>,
     directory: Option<PathBuf>,
     drain: Duration,
-    traces: Option<traces::Traces>,
+    traces: Option<traces::TraceExport>,
     _lock: Option<StoreLock>,
 }
 
 impl Service {
     /// The page; with the token where no server sees it, if that may be shown.
-    pub(crate) fn web_ui_url(&self, reveals: bool) -> String {
-        match self.token.as_ref().filter(|_| reveals) {
+    pub(crate) fn web_ui_url(&self, reveal_token: bool) -> String {
+        match self.token.as_ref().filter(|_| reveal_token) {
             Some(token) => format!("{}/#token={token}", self.address),
             None => format!("{}/", self.address),
         }
@@ -205,8 +205,8 @@ impl Service {
 
     /// Where it is, on stdout; how to get in and how to stop it, beside. The token is shown to a person, and otherwise only
     /// if it is kept nowhere: what is written to a file or a pipe is read by others, and stays.
-    pub(crate) fn tell(&self, global: &Global, to_a_person: bool) -> Result<(), Failure> {
-        let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_FILE));
+    pub(crate) fn print_startup(&self, global: &GlobalArgs, to_terminal: bool) -> Result<(), CliFailure> {
+        let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
         if !bind.ip().is_loopback() {
@@ -216,17 +216,17 @@ impl Service {
                  let a proxy with TLS stand before it, or bind to 127.0.0.1"
             );
         }
-        let reveals = to_a_person || file.is_none();
+        let reveal_token = to_terminal || file.is_none();
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("page", self.web_ui_url(reveals));
+            map.insert("page", self.web_ui_url(reveal_token));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
-        out::print(&self.web_ui_url(reveals))?;
-        let token = match (&file, self.app.options.open) {
+        out::print(&self.web_ui_url(reveal_token))?;
+        let token = match (&file, self.app.options.no_auth) {
             (Some(file), _) => format!("the token is in {}; whoever has it may do everything", file.display()),
             (None, true) => "nobody is asked for a token (--no-auth): every program of this machine gets in".to_owned(),
             (None, false) if self.token.is_some() => "the token is new with every start".to_owned(),
@@ -240,21 +240,21 @@ impl Service {
     }
 
     /// Until somebody wants it to stop; then everything is let go of within the drain time. A second wish is obeyed at once.
-    pub(crate) async fn until_stopped(self, mut interrupts: Interrupts) -> Result<Exit, Failure> {
+    pub(crate) async fn until_stopped(self, mut interrupts: Interrupts) -> Result<CliExit, CliFailure> {
         interrupts.next().await;
         self.stop(&mut interrupts).await
     }
 
-    pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
+    pub(crate) async fn stop(self, interrupts: &mut Interrupts) -> Result<CliExit, CliFailure> {
         let Service { running, drain, traces, .. } = self;
         info!(seconds = drain.as_secs(), "draining");
         tokio::select! {
             stopped = running.stop() => {
                 if let Some(traces) = traces {
-                    traces.stop(TRACES_WITHIN).await;
+                    traces.stop(TRACES_TIMEOUT).await;
                 }
                 info!("stopped");
-                stopped.map(|()| Exit::Good).map_err(|error| Failure::new(Exit::Otherwise, error.to_string()))
+                stopped.map(|()| CliExit::Success).map_err(|error| CliFailure::new(CliExit::Failed, error.to_string()))
             }
             () = interrupts.next() => {
                 info!("left at once");

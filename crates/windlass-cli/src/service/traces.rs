@@ -3,8 +3,8 @@
 
 use windlass_server::App;
 
-use crate::args::Command;
-use crate::failure::Failure;
+use crate::args::CliCommand;
+use crate::failure::CliFailure;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -13,13 +13,13 @@ fn endpoint() -> Option<String> {
 }
 
 #[cfg(feature = "otel")]
-pub(crate) use sent::{Traces, engine_spans, start};
+pub(crate) use otel::{TraceExport, engine_spans, start};
 
 #[cfg(not(feature = "otel"))]
 pub(crate) use unsent::{Traces, engine_spans, start};
 
 #[cfg(feature = "otel")]
-mod sent {
+mod otel {
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
@@ -34,14 +34,14 @@ mod sent {
     const LEVEL_VARIABLE: &str = "WINDLASS_TRACES";
 
     /// Spans that have ended, from the subscriber's beginning until there is somebody to send them.
-    static ENDED: Mutex<Option<EngineSpans>> = Mutex::new(None);
+    static ENDED_SPANS: Mutex<Option<EngineSpans>> = Mutex::new(None);
 
-    pub(crate) struct Traces {
-        runs: trace::Traces,
+    pub(crate) struct TraceExport {
+        runs: trace::RunTraces,
         engine: Option<EngineTraces>,
     }
 
-    impl Traces {
+    impl TraceExport {
         /// Sends what waits, within the time.
         pub(crate) async fn stop(self, within: Duration) {
             let engine = async {
@@ -54,32 +54,32 @@ mod sent {
     }
 
     /// The layer that hands the engine's spans to OpenTelemetry; none where nobody wants them.
-    pub(crate) fn engine_spans<S>(command: &Command) -> Result<Option<impl Layer<S> + use<S>>, Failure>
+    pub(crate) fn engine_spans<S>(command: &CliCommand) -> Result<Option<impl Layer<S> + use<S>>, CliFailure>
     where
         S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
     {
-        if !matches!(command, Command::Serve(_) | Command::Dev(_)) || endpoint().is_none() {
+        if !matches!(command, CliCommand::Serve(_) | CliCommand::Dev(_)) || endpoint().is_none() {
             return Ok(None);
         }
         let level = crate::tools::variable(LEVEL_VARIABLE).unwrap_or_else(|| "info".to_owned());
         // Spans alone: what is logged inside of them has reasons in it, and stays here.
         let filter = crate::log::filter(LEVEL_VARIABLE, &level)?.and(filter_fn(|metadata| metadata.is_span()));
         let (tracer, spans) = EngineSpans::new();
-        *ENDED.lock().unwrap_or_else(PoisonError::into_inner) = Some(spans);
+        *ENDED_SPANS.lock().unwrap_or_else(PoisonError::into_inner) = Some(spans);
         let layer = OpenTelemetryLayer::new(tracer).with_location(false).with_threads(false);
         Ok(Some(layer.with_tracked_inactivity(false).with_filter(filter)))
     }
 
-    pub(crate) fn start(app: &App) -> Result<Option<Traces>, Failure> {
+    pub(crate) fn start(app: &App) -> Result<Option<TraceExport>, CliFailure> {
         let Some(endpoint) = endpoint() else { return Ok(None) };
         let failure = |error: trace::TraceError| {
             let hint = error.hint();
-            Failure::usage(error.to_string()).hint(hint)
+            CliFailure::usage(error.to_string()).hint(hint)
         };
-        let runs = trace::Traces::start(app, &endpoint).map_err(failure)?;
-        let spans = ENDED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let runs = trace::RunTraces::start(app, &endpoint).map_err(failure)?;
+        let spans = ENDED_SPANS.lock().unwrap_or_else(PoisonError::into_inner).take();
         let engine = spans.map(|spans| spans.send_to(&endpoint)).transpose().map_err(failure)?;
-        Ok(Some(Traces { runs, engine }))
+        Ok(Some(TraceExport { runs, engine }))
     }
 }
 
@@ -91,18 +91,18 @@ mod unsent {
 
     pub(crate) enum Traces {}
 
-    impl Traces {
+    impl TraceExport {
         pub(crate) async fn stop(self, _: std::time::Duration) {
             match self {}
         }
     }
 
-    pub(crate) fn engine_spans(_: &Command) -> Result<Identity, Failure> {
+    pub(crate) fn engine_spans(_: &CliCommand) -> Result<Identity, CliFailure> {
         Ok(Identity::new())
     }
 
     /// Whoever has set the variable for other programs is told, and served all the same.
-    pub(crate) fn start(_: &App) -> Result<Option<Traces>, Failure> {
+    pub(crate) fn start(_: &App) -> Result<Option<TraceExport>, CliFailure> {
         if endpoint().is_some() {
             tracing::info!(
                 event = "traces",

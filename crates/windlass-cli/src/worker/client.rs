@@ -12,16 +12,16 @@ use hyper::{Request, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::ProcessLimits;
-use windlass_server::auth::FIRST_FILE;
+use windlass_server::auth::FIRST_TOKEN_FILE;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 
-use crate::failure::Failure;
+use crate::failure::CliFailure;
 use crate::tools::variable;
 
 /// What a worker asks, below the API.
-const WORKER: &str = "worker/";
+const WORKER_PREFIX: &str = "worker/";
 
-pub(crate) struct Client {
+pub(crate) struct ServerClient {
     http: HttpTool,
     base: String,
     /// None: nobody asks for one.
@@ -32,12 +32,12 @@ pub(crate) struct Client {
 
 /// Why there is no good answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ServerRequestError {
     /// Nobody answers, or not now. The same can be said again.
-    Away(String),
+    Unreachable(String),
     /// The job is not this worker's.
     StaleLease,
-    Refused {
+    Rejected {
         status: u16,
         detail: String,
         /// Of each thing that is wrong with what was sent.
@@ -45,11 +45,11 @@ pub(crate) enum Trouble {
     },
 }
 
-impl Client {
-    pub(crate) fn new(server: &str, token: &Secret, insecure: bool) -> Result<Client, Failure> {
+impl ServerClient {
+    pub(crate) fn new(server: &str, token: &Secret, insecure: bool) -> Result<ServerClient, CliFailure> {
         let wrong = |why: &str| {
             let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
-            Failure::usage(format!("--server {server}: {why}")).hint(hint)
+            CliFailure::usage(format!("--server {server}: {why}")).hint(hint)
         };
         let uri: Uri = server.parse().map_err(|_| wrong("that is no address"))?;
         let host = uri.host().ok_or_else(|| wrong("it names no host"))?;
@@ -60,36 +60,36 @@ impl Client {
         };
         if plain && !is_loopback(host) && !insecure {
             let message = format!("the token would go to {host} for everybody on the way to read");
-            return Err(Failure::usage(message).hint("use https://, or --insecure if nobody can listen"));
+            return Err(CliFailure::usage(message).hint("use https://, or --insecure if nobody can listen"));
         }
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
-            .map_err(|_| Failure::usage("the token has letters that no token has"))?;
+            .map_err(|_| CliFailure::usage("the token has letters that no token has"))?;
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
-        let base = format!("{}/api/v1/{WORKER}", server.trim_end_matches('/'));
+        let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
         let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
-        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes: answer_bytes_max: max_response_bytes })
+        Ok(ServerClient { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes: answer_bytes_max: max_response_bytes })
     }
 
     /// The server of a store on this machine: what it is asked does not leave it.
-    pub(crate) fn of_store(address: &str, directory: &Path) -> Result<Client, Failure> {
+    pub(crate) fn for_store(address: &str, directory: &Path) -> Result<ServerClient, CliFailure> {
         let file =
-            Some(directory.join(FIRST_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
-        let token = token(file.as_deref()).ok();
-        let client = Client::new(address, token.as_ref().unwrap_or(&Secret::new("none")), true)?.whole();
-        Ok(Client { authorization: client.authorization.filter(|_| token.is_some()), ..client })
+            Some(directory.join(FIRST_TOKEN_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
+        let token = read_token(file.as_deref()).ok();
+        let client = ServerClient::new(address, token.as_ref().unwrap_or(&Secret::new("none")), true)?.with_full_api();
+        Ok(ServerClient { authorization: client.authorization.filter(|_| token.is_some()), ..client })
     }
 
     /// The same server, whose answers may have so many bytes.
     #[must_use]
-    pub(crate) fn with_max_response_bytes(self, max_response_bytes: usize) -> Client {
-        Client { max_response_bytes: answer_bytes_max: max_response_bytes, ..self }
+    pub(crate) fn with_max_response_bytes(self, max_response_bytes: usize) -> ServerClient {
+        ServerClient { max_response_bytes: answer_bytes_max: max_response_bytes, ..self }
     }
 
     /// The same server, and all of its API.
     #[must_use]
-    pub(crate) fn whole(mut self) -> Client {
-        self.base.truncate(self.base.len() - WORKER.len());
+    pub(crate) fn with_full_api(mut self) -> ServerClient {
+        self.base.truncate(self.base.len() - WORKER_PREFIX.len());
         self
     }
 
@@ -99,14 +99,14 @@ impl Client {
         path: &str,
         body: &impl Serialize,
         within: Duration,
-    ) -> Result<A, Trouble> {
-        let body = serde_json::to_vec(body).map_err(|error| odd(&error))?;
+    ) -> Result<A, ServerRequestError> {
+        let body = serde_json::to_vec(body).map_err(|error| invalid_request(&error))?;
         let request = Request::post(format!("{}{path}", self.base)).header(CONTENT_TYPE, "application/json");
         self.exchange(request, Bytes::from(body), within).await
     }
 
     /// Looks at something.
-    pub(crate) async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, Trouble> {
+    pub(crate) async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, ServerRequestError> {
         self.exchange(Request::get(format!("{}{path}", self.base)), Bytes::new(), within).await
     }
 
@@ -115,61 +115,61 @@ impl Client {
         request: Builder,
         body: Bytes,
         within: Duration,
-    ) -> Result<A, Trouble> {
-        match tokio::time::timeout(within, self.exchanged(request, body)).await {
+    ) -> Result<A, ServerRequestError> {
+        match tokio::time::timeout(within, self.exchange_without_timeout(request, body)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Trouble::Away(format!("no answer within {} s", within.as_secs()))),
+            Err(_) => Err(ServerRequestError::Unreachable(format!("no answer within {} s", within.as_secs()))),
         }
     }
 
-    async fn exchanged<A: DeserializeOwned>(&self, request: Builder, body: Bytes) -> Result<A, Trouble> {
+    async fn exchange_without_timeout<A: DeserializeOwned>(&self, request: Builder, body: Bytes) -> Result<A, ServerRequestError> {
         let request = match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
             None => request,
         };
-        let request = request.body(body).map_err(|error| odd(&error))?;
-        let answer = self.http.open(request).await.map_err(|error| Trouble::Away(error.message.to_string()))?;
+        let request = request.body(body).map_err(|error| invalid_request(&error))?;
+        let answer = self.http.open(request).await.map_err(|error| ServerRequestError::Unreachable(error.message.to_string()))?;
         let status = answer.status();
         let max_bytes = self.max_response_bytes;
         let read = Limited::new(answer.into_body(), max_bytes).collect().await;
         let bytes = read.map_err(|error| match error.is::<LengthLimitError>() {
-            true => Trouble::Away(format!(
+            true => ServerRequestError::Unreachable(format!(
                 "its answer has more than {max_bytes} bytes (`limits.max_worker_job_bytes` in windlass.toml)"
             )),
-            false => Trouble::Away(error.to_string()),
+            false => ServerRequestError::Unreachable(error.to_string()),
         });
         let bytes = bytes?.to_bytes();
         match status.as_u16() {
             200..=299 => {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
-                serde_json::from_slice(bytes).map_err(|error| Trouble::Away(format!("its answer is odd: {error}")))
+                serde_json::from_slice(bytes).map_err(|error| ServerRequestError::Unreachable(format!("its answer is odd: {error}")))
             }
-            409 => Err(Trouble::StaleLease),
-            408 | 429 | 500..=599 => Err(Trouble::Away(told(status.as_u16(), &bytes))),
-            status => Err(Trouble::Refused { status, detail: told(status, &bytes), codes: codes(&bytes) }),
+            409 => Err(ServerRequestError::StaleLease),
+            408 | 429 | 500..=599 => Err(ServerRequestError::Unreachable(error_detail(status.as_u16(), &bytes))),
+            status => Err(ServerRequestError::Rejected { status, detail: error_detail(status, &bytes), codes: codes(&bytes) }),
         }
     }
 }
 
 /// What could not even be asked.
-fn odd(why: &dyn std::fmt::Display) -> Trouble {
-    Trouble::Refused { status: 0, detail: why.to_string(), codes: Vec::new() }
+fn invalid_request(why: &dyn std::fmt::Display) -> ServerRequestError {
+    ServerRequestError::Rejected { status: 0, detail: why.to_string(), codes: Vec::new() }
 }
 
 /// What the server says of it.
-fn told(status: u16, bytes: &[u8]) -> String {
+fn error_detail(status: u16, bytes: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
     let text = |name: &str| problem.as_ref().and_then(|problem| problem.get(name)?.as_str().map(str::to_owned));
-    let mut said = match (text("detail"), text("hint")) {
+    let mut message = match (text("detail"), text("hint")) {
         (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
         (Some(detail), None) => detail,
         _ => format!("it answers with the status {status}"),
     };
     let all = problem.as_ref().and_then(|problem| problem.get("problems")?.as_array());
     for one in all.into_iter().flatten() {
-        said.push_str(&format!("\n  {}", line_of(one)));
+        message.push_str(&format!("\n  {}", format_report(one)));
     }
-    said
+    message
 }
 
 fn codes(bytes: &[u8]) -> Vec<String> {
@@ -179,7 +179,7 @@ fn codes(bytes: &[u8]) -> Vec<String> {
 }
 
 /// A problem or a warning of a definition in one line.
-pub(crate) fn line_of(report: &serde_json::Value) -> String {
+pub(crate) fn format_report(report: &serde_json::Value) -> String {
     let text = |name: &str| report.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
     let hint = match text("hint") {
@@ -195,15 +195,15 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// The token: from a file, or from the environment. Never from the command line, which others can see.
-pub(crate) fn token(file: Option<&Path>) -> Result<Secret, Failure> {
+pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` makes one";
     let text = match file {
         Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::usage(format!("could not read {}: {error}", file.display())).hint(hint))?,
-        None => variable("WINDLASS_TOKEN").ok_or_else(|| Failure::usage("there is no token").hint(hint))?,
+            .map_err(|error| CliFailure::usage(format!("could not read {}: {error}", file.display())).hint(hint))?,
+        None => variable("WINDLASS_TOKEN").ok_or_else(|| CliFailure::usage("there is no token").hint(hint))?,
     };
     match text.trim() {
-        "" => Err(Failure::usage("the token is empty").hint(hint)),
+        "" => Err(CliFailure::usage("the token is empty").hint(hint)),
         token => Ok(Secret::new(token)),
     }
 }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_goes_nowhere_in_plain_but_to_this_machine() {
+    fn a_token_is_sent_over_plain_http_only_to_loopback() {
         let table = [
             ("http://127.0.0.1:7117", false, None),
             ("http://localhost:7117/", false, None),
@@ -229,9 +229,9 @@ mod tests {
         ];
         for (server, insecure, expected) in table {
             let made =
-                Client::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
+                ServerClient::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
             match expected {
-                Some(part) => assert!(made.as_ref().is_some_and(|said| said.contains(part)), "{server}: {made:?}"),
+                Some(part) => assert!(made.as_ref().is_some_and(|message| message.contains(part)), "{server}: {made:?}"),
                 None => assert_eq!(made, None, "{server}"),
             }
         }

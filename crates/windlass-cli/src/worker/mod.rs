@@ -16,30 +16,30 @@ use windlass_runtime::{CancelToken, Tools};
 use windlass_server::workers::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, LeaveRequest};
 use windlass_tools::Redactor;
 
-pub(crate) use client::{Client, Trouble, line_of, token};
+pub(crate) use client::{ServerClient, ServerRequestError, format_report, read_token};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{CliExit, CliFailure};
 use crate::host::Interrupts;
 use crate::out;
 
 /// How long a request for jobs may wait at the server.
 const POLL_TIME: Duration = Duration::from_secs(20);
 /// What an answer may take beyond that.
-const SLACK: Duration = Duration::from_secs(15);
+const RESPONSE_SLACK: Duration = Duration::from_secs(15);
 /// A heartbeat waits for news no longer than this, so that new jobs are soon part of it.
 const MAX_HEARTBEAT_WAIT: Duration = Duration::from_secs(2);
 /// Between two tries while the server is away.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 pub(crate) struct RemoteWorker {
-    client: Client,
+    client: ServerClient,
     tools: Tools,
     /// What it says of itself.
     poll_request: LeaseRequest,
     /// Struck out of all that it says.
     redaction: Redactor,
     limits: ProcessLimits,
-    leases: Mutex<BTreeMap<Id, Arc<HeldLease>>>,
+    leases: Mutex<BTreeMap<JobId, Arc<HeldLease>>>,
     /// Something has begun or ended.
     changed: Notify,
     draining: AtomicBool,
@@ -47,7 +47,7 @@ pub(crate) struct RemoteWorker {
 }
 
 /// A job of a run.
-type Id = (Arc<str>, u64);
+type JobId = (Arc<str>, u64);
 
 /// A task that is being done, or whose report is on its way.
 struct HeldLease {
@@ -61,7 +61,7 @@ struct HeldLease {
 }
 
 impl RemoteWorker {
-    pub(crate) fn new(client: Client, tools: Tools, poll_request: LeaseRequest, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
+    pub(crate) fn new(client: ServerClient, tools: Tools, poll_request: LeaseRequest, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
         RemoteWorker {
             client,
             tools,
@@ -75,7 +75,7 @@ impl RemoteWorker {
         }
     }
 
-    fn leases(&self) -> MutexGuard<'_, BTreeMap<Id, Arc<HeldLease>>> {
+    fn leases(&self) -> MutexGuard<'_, BTreeMap<JobId, Arc<HeldLease>>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,11 +88,11 @@ impl RemoteWorker {
         self: Arc<Self>,
         interrupts: &mut Interrupts,
         drain_for: Duration,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<CliExit, CliFailure> {
         let heartbeats = tokio::spawn(self.clone().send_heartbeats());
         let mut polling = Box::pin(self.clone().take_jobs());
         let mut stopped = tokio::select! {
-            taken = &mut polling => Some(taken),
+            result = &mut polling => Some(result),
             () = interrupts.next() => None,
         };
         self.draining.store(true, Ordering::SeqCst);
@@ -122,9 +122,9 @@ impl RemoteWorker {
             lease.lost.cancel();
         }
         let deregistration = LeaveRequest { worker: self.poll_request.worker.clone() };
-        let deregistered: Result<(), Trouble> = self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
-        if let Err(trouble @ Trouble::Away(_)) = deregistered {
-            out::note(&format!("the server does not hear that this worker goes: {}", why(&trouble)));
+        let deregistered: Result<(), ServerRequestError> = self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
+        if let Err(error @ ServerRequestError::Unreachable(_)) = deregistered {
+            out::note(&format!("the server does not hear that this worker goes: {}", describe_error(&error)));
         }
         if !refused {
             out::note(&match given_back {
@@ -132,7 +132,7 @@ impl RemoteWorker {
                 left => format!("stopped: {left} job(s) given back"),
             });
         }
-        stopped.unwrap_or(Ok(())).map(|()| Exit::Good)
+        stopped.unwrap_or(Ok(())).map(|()| CliExit::Success)
     }
 
     async fn all_ended(&self) {
@@ -146,8 +146,8 @@ impl RemoteWorker {
     }
 
     /// Asks for as many jobs as it has slots free, again and again.
-    async fn take_jobs(self: Arc<Self>) -> Result<(), Failure> {
-        let (mut backoff, mut away, mut met) = (Backoff::new(), false, false);
+    async fn take_jobs(self: Arc<Self>) -> Result<(), CliFailure> {
+        let (mut backoff, mut unreachable, mut connected) = (Backoff::new(), false, false);
         while !self.is_draining() {
             let changed = self.changed.notified();
             let free = (self.poll_request.slots as usize).saturating_sub(self.leases().len());
@@ -156,35 +156,35 @@ impl RemoteWorker {
                 continue;
             }
             // The first answer comes at once, so that whoever looks on sees that there is a server.
-            let wait = if met && !away { POLL_TIME } else { Duration::ZERO };
+            let wait = if connected && !unreachable { POLL_TIME } else { Duration::ZERO };
             let request = LeaseRequest { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.poll_request.clone() };
-            match self.client.post::<LeaseResponse>("lease", &request, POLL_TIME + SLACK).await {
+            match self.client.post::<LeaseResponse>("lease", &request, POLL_TIME + RESPONSE_SLACK).await {
                 Ok(leased) => {
-                    if away || !met {
-                        out::note(if met { "the server is back: connected again" } else { "connected" });
+                    if unreachable || !connected {
+                        out::note(if connected { "the server is back: connected again" } else { "connected" });
                     }
-                    (away, met, backoff) = (false, true, Backoff::new());
+                    (unreachable, connected, backoff) = (false, true, Backoff::new());
                     self.heartbeat_ms.store(leased.heartbeat_ms.max(1), Ordering::SeqCst);
-                    leased.jobs.into_iter().for_each(|job| self.begin(job));
+                    leased.jobs.into_iter().for_each(|job| self.start_job(job));
                     if leased.drain {
                         out::note("the server wants this worker to stop");
                         return Ok(());
                     }
                 }
-                Err(Trouble::Refused { status, detail, .. }) if !met => {
-                    let failure = Failure::usage(format!("the server refuses this worker ({status}): {detail}"));
+                Err(ServerRequestError::Rejected { status, detail, .. }) if !connected => {
+                    let failure = CliFailure::usage(format!("the server refuses this worker ({status}): {detail}"));
                     return Err(failure.hint("its token needs the scope `work`"));
                 }
-                Err(trouble) => {
-                    if !away {
-                        let what = match &trouble {
+                Err(error) => {
+                    if !unreachable {
+                        let what = match &error {
                             // It was let in before: its token may be given back to it, and its jobs go on.
-                            Trouble::Refused { .. } => "the server refuses this worker now",
+                            ServerRequestError::Rejected { .. } => "the server refuses this worker now",
                             _ => "the server is away",
                         };
-                        out::note(&format!("{what}: {}; trying again", why(&trouble)));
+                        out::note(&format!("{what}: {}; trying again", describe_error(&error)));
                     }
-                    away = true;
+                    unreachable = true;
                     backoff.wait().await;
                 }
             }
@@ -192,7 +192,7 @@ impl RemoteWorker {
         Ok(())
     }
 
-    fn begin(self: &Arc<Self>, job: LeasedJob) {
+    fn start_job(self: &Arc<Self>, job: LeasedJob) {
         self.track_lease(&job);
         tokio::spawn(self.clone().work(job));
     }
@@ -220,9 +220,9 @@ impl RemoteWorker {
                 continue;
             }
             match self.heartbeat(MAX_HEARTBEAT_WAIT).await {
-                Ok(nothing) => {
+                Ok(no_news) => {
                     backoff = Backoff::new();
-                    if !nothing {
+                    if !no_news {
                         // It says the same until the job has been reported.
                         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
                         tokio::time::sleep(every.min(MAX_HEARTBEAT_WAIT) / 4).await;
@@ -234,8 +234,8 @@ impl RemoteWorker {
     }
 
     /// One sign of life, and what the server says to it. True: nothing.
-    async fn heartbeat(&self, max_wait: Duration) -> Result<bool, Trouble> {
-        let lease = |((run, job), held_lease): (&Id, &Arc<HeldLease>)| LeaseRef {
+    async fn heartbeat(&self, max_wait: Duration) -> Result<bool, ServerRequestError> {
+        let lease = |((run, job), held_lease): (&JobId, &Arc<HeldLease>)| LeaseRef {
             run: run.clone(),
             job: *job,
             lease_epoch: held_lease.lease_epoch.load(Ordering::SeqCst),
@@ -246,7 +246,7 @@ impl RemoteWorker {
         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
         let wait_ms = max_wait.min(every).as_millis() as u64;
         let beat = HeartbeatRequest { worker: self.poll_request.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
-        let response: HeartbeatResponse = self.client.post("heartbeat", &beat, every + SLACK).await?;
+        let response: HeartbeatResponse = self.client.post("heartbeat", &beat, every + RESPONSE_SLACK).await?;
         let leases = self.leases();
         let find_lease = |lease: &LeaseRef| {
             let held_lease = leases.get(&(lease.run.clone(), lease.job))?;
@@ -268,11 +268,11 @@ impl RemoteWorker {
     }
 }
 
-fn why(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Away(why) => why.clone(),
-        Trouble::StaleLease => "it refuses the job's epoch".to_owned(),
-        Trouble::Refused { status, detail, .. } => format!("{detail} ({status})"),
+fn describe_error(error: &ServerRequestError) -> String {
+    match error {
+        ServerRequestError::Unreachable(why) => why.clone(),
+        ServerRequestError::StaleLease => "it refuses the job's epoch".to_owned(),
+        ServerRequestError::Rejected { status, detail, .. } => format!("{detail} ({status})"),
     }
 }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
-use windlass_runtime::{CalledBy, EventPublisher, ToolCall};
+use windlass_runtime::{CallerDefinition, EventPublisher, ToolCall};
 use windlass_server::workers::{CompleteRequest, FailRequest, LeasedJob, ProgressReport, ReportAccepted};
 
-use super::client::Trouble;
-use super::{Backoff, HeldLease, SLACK, RemoteWorker, why};
+use super::client::ServerRequestError;
+use super::{Backoff, HeldLease, RESPONSE_SLACK, RemoteWorker, describe_error};
 use crate::out;
 
 /// How long a result waits for the task's last events.
-const EVENTS_WITHIN: Duration = Duration::from_secs(5);
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RemoteWorker {
     /// Until the pipeline ends, or goes on elsewhere.
@@ -26,7 +26,7 @@ impl RemoteWorker {
             let lease = self.track_lease(&job);
             let mut lost = lease.lost.clone();
             next = tokio::select! {
-                next = self.one(job, &lease) => next,
+                next = self.run_task(job, &lease) => next,
                 () = lost.wait() => None,
             };
         }
@@ -34,7 +34,7 @@ impl RemoteWorker {
         self.changed.notify_waiters();
     }
 
-    async fn one(&self, job: LeasedJob, lease: &HeldLease) -> Option<LeasedJob> {
+    async fn run_task(&self, job: LeasedJob, lease: &HeldLease) -> Option<LeasedJob> {
         let outcome = self.perform(&job, lease).await;
         let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
         let outcome = TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
@@ -51,13 +51,13 @@ impl RemoteWorker {
         let timeout = job.timeout_ms.map(Duration::from_millis);
         let call = ToolCall {
             tool: job.tool.clone(),
-            definition: Arc::new(CalledBy { name: job.definition.clone(), labels: job.labels.clone() }),
+            definition: Arc::new(CallerDefinition { name: job.definition.clone(), labels: job.labels.clone() }),
             job: job.job,
             lease_epoch: job.lease_epoch,
             input: job.input.clone(),
             key: job.idempotency_key.clone(),
             attempt: job.attempt,
-            goes_on: job.goes_on,
+            is_continuation: job.is_continuation,
             run: job.run.clone(),
             run_tree: job.run_tree.clone().unwrap_or_else(|| job.run.clone()),
             sealed_by: job.sealed_by.clone(),
@@ -65,13 +65,13 @@ impl RemoteWorker {
             timeout: job.timeout_ms.map(windlass_value::Duration::from_ms),
             at: job.at,
             resumed: job.resumed.clone(),
-            tried: job.tried.clone(),
+            tried: job.previous_attempts.clone(),
             cancelled: lease.cancelled.clone(),
             publish,
             remote_lease: None,
         };
         // In a task of its own: a defect of the tool ends that, not the worker.
-        let mut running = Aborting(tokio::spawn(tool.call(call)));
+        let mut running = AbortOnDrop(tokio::spawn(tool.call(call)));
         let mut cancelled = lease.cancelled.clone();
         // It owns the running task, which so ends with it.
         let done = async move {
@@ -81,7 +81,7 @@ impl RemoteWorker {
                     failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle")
                 }),
                 () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
-                () = after(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
+                () = sleep_or_never(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
             }
         };
         let sending = self.send_events(job, lease, events);
@@ -95,7 +95,7 @@ impl RemoteWorker {
         };
         // Nothing more is published: what is on its way goes before the result.
         if !all_sent {
-            let _ = tokio::time::timeout(EVENTS_WITHIN, telling).await;
+            let _ = tokio::time::timeout(EVENTS_TIMEOUT, telling).await;
         }
         outcome
     }
@@ -117,7 +117,7 @@ impl RemoteWorker {
                 data: self.redaction.redact_value(&data),
             };
             // They are for whoever looks on: none is worth more than the task.
-            let _: Result<(), Trouble> = self.client.post("progress", &progress, SLACK).await;
+            let _: Result<(), ServerRequestError> = self.client.post("progress", &progress, RESPONSE_SLACK).await;
         }
     }
 
@@ -133,21 +133,21 @@ impl RemoteWorker {
             let lease_epoch = lease.lease_epoch.load(Ordering::SeqCst);
             match self.send(job, lease_epoch, &outcome).await {
                 Ok(ReportAccepted { next }) => return next,
-                Err(Trouble::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
-                Err(Trouble::StaleLease) => {
+                Err(ServerRequestError::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
+                Err(ServerRequestError::StaleLease) => {
                     // After a restart of the server it may be ours under another epoch; it may not know that yet.
                     let _ = self.heartbeat(Duration::ZERO).await;
                     if lease.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
                         backoff.wait().await;
                     }
                 }
-                Err(Trouble::Away(_)) => backoff.wait().await,
-                Err(Trouble::Refused { status: 413, .. }) => outcome = too_large(),
-                Err(trouble) if outcome.error.as_ref().is_some_and(|error| &*error.code == "ResultRefused") => {
-                    out::note(&format!("{}: what is said of it is refused: {}", job.path, why(&trouble)));
+                Err(ServerRequestError::Unreachable(_)) => backoff.wait().await,
+                Err(ServerRequestError::Rejected { status: 413, .. }) => outcome = too_large(),
+                Err(error) if outcome.error.as_ref().is_some_and(|error| &*error.code == "ResultRefused") => {
+                    out::note(&format!("{}: what is said of it is refused: {}", job.path, describe_error(&error)));
                     return None;
                 }
-                Err(trouble) => outcome = failure("ResultRefused", "tool", &why(&trouble)),
+                Err(error) => outcome = failure("ResultRefused", "tool", &describe_error(&error)),
             }
         }
         out::note(&format!(
@@ -157,33 +157,33 @@ impl RemoteWorker {
         None
     }
 
-    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<ReportAccepted, Trouble> {
+    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<ReportAccepted, ServerRequestError> {
         let (worker, run, number) = (self.poll_request.worker.clone(), job.run.clone(), job.job);
-        let TaskOutcome { output, error, meta, again, facts, side_outputs: beside, suspension: awaits, .. } = outcome.clone();
+        let TaskOutcome { output, error, meta, next_call: again, facts, side_outputs: beside, suspension: awaits, .. } = outcome.clone();
         match error {
             Some(error) => {
                 let error = error.into();
                 let fail = FailRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, error, output, meta, facts };
-                self.client.post("fail", &fail, SLACK * 4).await
+                self.client.post("fail", &fail, RESPONSE_SLACK * 4).await
             }
             None => {
-                let complete = CompleteRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits };
-                self.client.post("complete", &complete, SLACK * 4).await
+                let complete = CompleteRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, next_call: again, side_outputs: beside, suspension: awaits };
+                self.client.post("complete", &complete, RESPONSE_SLACK * 4).await
             }
         }
     }
 }
 
 /// A task of the runtime that ends when nobody waits for it.
-struct Aborting(tokio::task::JoinHandle<TaskOutcome>);
+struct AbortOnDrop(tokio::task::JoinHandle<TaskOutcome>);
 
-impl Drop for Aborting {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn after(timeout: Option<Duration>) {
+async fn sleep_or_never(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,

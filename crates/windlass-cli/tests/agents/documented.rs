@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{Place, done};
+use crate::support::{TestDir, command_output};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -10,17 +10,17 @@ const PAGES: [&str; 3] = ["README.md", "docs/zenflow.md", "examples/zenflow/READ
 
 /// Lines of shell that need no network: a script stands in for the model, or no model is asked. `# exits 1` says how they end.
 #[test]
-fn commands_of_the_pages_work() {
+fn documented_commands_work() {
     let mut found = 0;
     for page in PAGES {
         let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect("the page");
         for line in commands(&text) {
             let (command, remark) = line.split_once('#').unwrap_or((line, ""));
             let words: Vec<String> = command.split_whitespace().skip(1).map(unquoted).collect();
-            let place = Place::new();
+            let place = TestDir::new();
             std::os::unix::fs::symlink(Path::new(ROOT).join("examples"), place.path("examples")).expect("the examples");
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let done = done(place.command(&words).output().expect("the program starts"));
+            let done = command_output(place.command(&words).output().expect("the program starts"));
             let code = remark.trim().strip_prefix("exits ").and_then(|code| code[..1].parse().ok()).unwrap_or(0);
             assert_eq!(done.code, Some(code), "{page}: {line}\n{}\n{}", done.out, done.err);
             found += 1;
@@ -45,13 +45,13 @@ fn unquoted(word: &str) -> String {
 
 /// Workflows that pages show are valid.
 #[test]
-fn workflows_of_the_pages_are_valid() {
+fn documented_workflows_are_valid() {
     let mut found = 0;
     for page in PAGES {
         let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect("the page");
         let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
         for block in blocks.filter(|block| block.starts_with("name: ")) {
-            let place = Place::new();
+            let place = TestDir::new();
             place.write("shown.yaml", block);
             let done = place.windlass(&["check", "shown.yaml"]);
             assert_eq!(done.code, Some(0), "{page}: {}{}", done.out, done.err);
@@ -63,7 +63,7 @@ fn workflows_of_the_pages_are_valid() {
 
 /// Every test that the page beside this file names is there.
 #[test]
-fn what_is_asked_for_has_its_test() {
+fn every_test_listed_in_the_readme_exists() {
     let page = include_str!("README.md");
     let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
     let tests: Vec<&str> =

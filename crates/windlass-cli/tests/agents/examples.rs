@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::world::{Asked, FOLDER, Way, World, by_step, example};
+use crate::world::{ModelCall, FOLDER, ModelAccess, AgentFixture, count_by_step, example};
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/expected");
 
@@ -48,7 +48,7 @@ fn every_workflow_has_a_script_and_every_script_an_end() {
 
 #[test]
 fn every_example_is_valid() {
-    let world = World::new(&example("hello.script.yaml"), Way::Scripted);
+    let world = AgentFixture::new(&example("hello.script.yaml"), ModelAccess::Scripted);
     for script in scripts() {
         let path = example(&workflow_of(&script));
         world.windlass(&["check", crate::world::text(&path)]).exits(0);
@@ -56,35 +56,35 @@ fn every_example_is_valid() {
 }
 
 #[test]
-fn examples_end_as_they_should_by_script() {
-    all(Way::Scripted);
+fn examples_have_the_expected_results_by_script() {
+    check_all(ModelAccess::Scripted);
 }
 
 #[test]
-fn examples_end_as_they_should_over_chat_completions() {
-    all(Way::OpenAi);
+fn examples_have_the_expected_results_over_chat_completions() {
+    check_all(ModelAccess::OpenAi);
 }
 
 #[test]
-fn examples_end_as_they_should_over_messages() {
-    all(Way::Anthropic);
+fn examples_have_the_expected_results_over_messages() {
+    check_all(ModelAccess::Anthropic);
 }
 
 /// All that go wrong are told, not only the first.
-fn all(way: Way) {
-    let wrong = |name: &String| std::panic::catch_unwind(|| one(name, way)).is_err();
+fn check_all(way: ModelAccess) {
+    let wrong = |name: &String| std::panic::catch_unwind(|| check_one(name, way)).is_err();
     let wrong: Vec<String> = scripts().into_iter().filter(wrong).collect();
     assert!(wrong.is_empty(), "by {way:?} these do not end as they should: {wrong:?}");
 }
 
-fn one(name: &str, way: Way) {
+fn check_one(name: &str, way: ModelAccess) {
     let expected = std::fs::read_to_string(Path::new(EXPECTED).join(format!("{name}.json"))).expect("what is expected");
     let expected: Map<String, Value> =
         serde_json::from_str(&expected).unwrap_or_else(|error| panic!("{name}.json: {error}"));
     let known = ["exit", "more", "output", "asked", "events", "fields", "lines", "loops"];
     assert!(expected.keys().all(|key| known.contains(&key.as_str())), "{name}.json: unknown keys");
     let what = format!("{name} by {way:?}");
-    let world = World::new(&example(&format!("{name}.script.yaml")), way);
+    let world = AgentFixture::new(&example(&format!("{name}.script.yaml")), way);
     let more = expected.get("more").and_then(Value::as_array).cloned().unwrap_or_default();
     let more: Vec<&str> = more.iter().filter_map(Value::as_str).collect();
     let done = world.run(&example(&workflow_of(name)), &[&["--id", "one", "-q"], &more[..]].concat());
@@ -92,45 +92,45 @@ fn one(name: &str, way: Way) {
     assert_eq!(done.code.map(i64::from), Some(code), "{what}: {}{}", done.out, done.err);
     let result = done.json();
     let parts = |key: &str| expected.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-    holds(&what, "output", &Value::Object(parts("output")), &result["output"]);
-    for (step, wanted) in parts("loops") {
-        holds(&what, &step, &wanted, &result["steps"][&step]["loop"]);
+    assert_contains(&what, "output", &Value::Object(parts("output")), &result["output"]);
+    for (step, expected_value) in parts("loops") {
+        assert_contains(&what, &step, &expected_value, &result["steps"][&step]["loop"]);
     }
     assert_events(&what, &expected, &world.events("one"));
-    asked(&what, &Value::Object(parts("asked")), &world.asked());
-    for (file, wanted) in parts("lines") {
-        assert_eq!(Value::from(world.lines(&file)), wanted, "{what}: lines of {file}");
+    assert_calls(&what, &Value::Object(parts("asked")), &world.model_calls());
+    for (file, expected_value) in parts("lines") {
+        assert_eq!(Value::from(world.lines(&file)), expected_value, "{what}: lines of {file}");
     }
     // What was kept is what had happened.
     world.windlass(&["replay", "one"]).exits(0);
 }
 
 /// An object has at least these parts, anything else is exactly this.
-fn holds(what: &str, place: &str, wanted: &Value, found: &Value) {
-    match wanted {
+fn assert_contains(what: &str, location: &str, expected: &Value, found: &Value) {
+    match expected {
         Value::Object(parts) => {
-            for (name, wanted) in parts {
-                holds(what, &format!("{place}.{name}"), wanted, &found[name]);
+            for (name, expected_value) in parts {
+                assert_contains(what, &format!("{location}.{name}"), expected_value, &found[name]);
             }
         }
-        _ => assert_eq!(found, wanted, "{what}: {place}"),
+        _ => assert_eq!(found, expected, "{what}: {location}"),
     }
 }
 
 fn assert_events(what: &str, expected: &Map<String, Value>, events: &[Value]) {
     let lines: Vec<String> = events.iter().map(line_of).collect();
     let mut rest = lines.iter();
-    for wanted in expected.get("events").and_then(Value::as_array).into_iter().flatten() {
-        let wanted = wanted.as_str().unwrap_or_default();
-        assert!(rest.any(|line| line == wanted), "{what}: no `{wanted}` in its place among\n{}", lines.join("\n"));
+    for expected_event in expected.get("events").and_then(Value::as_array).into_iter().flatten() {
+        let expected_event = expected_event.as_str().unwrap_or_default();
+        assert!(rest.any(|line| line == expected_event), "{what}: no `{expected_event}` in its place among\n{}", lines.join("\n"));
     }
-    for (kind, wanted) in expected.get("fields").and_then(Value::as_object).into_iter().flatten() {
+    for (kind, expected_fields) in expected.get("fields").and_then(Value::as_object).into_iter().flatten() {
         let has = |event: &&Value| {
-            let fields = wanted.as_object().into_iter().flatten();
-            event["type"] == *kind && fields.into_iter().all(|(name, wanted)| event[name] == *wanted)
+            let fields = expected_fields.as_object().into_iter().flatten();
+            event["type"] == *kind && fields.into_iter().all(|(name, value)| event[name] == *value)
         };
         let alike: Vec<&Value> = events.iter().filter(|event| event["type"] == *kind).collect();
-        assert!(events.iter().any(|event| has(&event)), "{what}: no {kind} with {wanted}, but {alike:#?}");
+        assert!(events.iter().any(|event| has(&event)), "{what}: no {kind} with {expected_fields}, but {alike:#?}");
     }
 }
 
@@ -138,18 +138,18 @@ fn line_of(event: &Value) -> String {
     format!("{} {}", event["type"].as_str().unwrap_or_default(), event["path"].as_str().unwrap_or_default())
 }
 
-fn asked(what: &str, wanted: &Value, asked: &[Asked]) {
-    let mut found = by_step(asked);
-    if wanted.get("coordinator").is_none() {
+fn assert_calls(what: &str, expected: &Value, asked: &[ModelCall]) {
+    let mut found = count_by_step(asked);
+    if expected.get("coordinator").is_none() {
         found.remove("coordinator");
     }
-    assert_eq!(serde_json::to_value(&found).expect("numbers"), *wanted, "{what}: what the model was asked");
+    assert_eq!(serde_json::to_value(&found).expect("numbers"), *expected, "{what}: what the model was asked");
 }
 
 /// What people see at the end: the last answer with its lines and without tricks, those before it at a glance.
 #[test]
 fn answers_are_shown() {
-    let place = crate::support::Place::new();
+    let place = crate::support::TestDir::new();
     let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
     place.write("two.yaml", format!("name: two\n{steps}"));
     let reply = r#"{"model": [{"when": {"step": "one"}, "reply": "a\nb"}, {"when": {"step": "two"}, "reply": "first \u001b[2J\nsecond"}]}"#;
@@ -161,7 +161,7 @@ fn answers_are_shown() {
 /// Steps, loops and judges are drawn, with conditions as they are written; what agents do inside is not.
 #[test]
 fn workflows_of_agents_are_drawn() {
-    let world = World::new(&example("hello.script.yaml"), Way::Scripted);
+    let world = AgentFixture::new(&example("hello.script.yaml"), ModelAccess::Scripted);
     let path = example("loop-repeat-until.yaml");
     let drawn = world.windlass(&["graph", crate::world::text(&path)]);
     drawn.exits(0).has("dev_cycle<br/>loop, at most 5: steps.review.content.contains('LGTM')\"").has("judge<br/>judge");

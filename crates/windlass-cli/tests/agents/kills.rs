@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::examples::workflow_of;
-use crate::support::Done;
-use crate::world::{Call, Way, World, example};
+use crate::support::CommandOutput;
+use crate::world::{Call, ModelAccess, AgentFixture, example};
 
 struct Victim {
     script: &'static str,
@@ -17,29 +17,29 @@ struct Victim {
     /// Calls of the model at once.
     max_in_flight: usize,
     /// There is a coordinator: what it is asked depends on which letters come together.
-    talks: bool,
+    has_coordinator: bool,
 }
 
 const VICTIMS: [Victim; 3] = [
-    Victim { script: "loop-repeat-until", lines: Some("tests.txt"), max_in_flight: 1, talks: false },
-    Victim { script: "loop-foreach", lines: Some("deployed.txt"), max_in_flight: 3, talks: false },
-    Victim { script: "messaging", lines: None, max_in_flight: 2, talks: true },
+    Victim { script: "loop-repeat-until", lines: Some("tests.txt"), max_in_flight: 1, has_coordinator: false },
+    Victim { script: "loop-foreach", lines: Some("deployed.txt"), max_in_flight: 3, has_coordinator: false },
+    Victim { script: "messaging", lines: None, max_in_flight: 2, has_coordinator: true },
 ];
 
 const COORDINATOR: &str = "coordinator";
 
 impl Victim {
-    fn world(&self) -> World {
-        World::new(&example(&format!("{}.script.yaml", self.script)), Way::OpenAi)
+    fn world(&self) -> AgentFixture {
+        AgentFixture::new(&example(&format!("{}.script.yaml", self.script)), ModelAccess::OpenAi)
     }
 
-    fn run(&self, world: &World, more: &[&str]) -> Done {
+    fn run(&self, world: &AgentFixture, more: &[&str]) -> CommandOutput {
         world.run(&example(&workflow_of(self.script)), &[&["--id", "one", "-q"], more].concat())
     }
 
-    fn end_of(&self, done: &Done) -> Value {
+    fn result_of(&self, done: &CommandOutput) -> Value {
         let mut end = done.exits(0).json()["output"].clone();
-        if self.talks
+        if self.has_coordinator
             && let Some(end) = end.as_object_mut()
         {
             end.remove("usage");
@@ -50,15 +50,15 @@ impl Victim {
 
 /// How often each call was made, and how often each line was written.
 #[derive(Clone, Debug, PartialEq)]
-struct Made {
+struct CallCounts {
     calls: BTreeMap<Call, u64>,
     lines: BTreeMap<String, u64>,
 }
 
-impl Made {
-    fn of(victim: &Victim, world: &World) -> Made {
-        let mut made = Made { calls: BTreeMap::new(), lines: BTreeMap::new() };
-        for asked in world.asked() {
+impl CallCounts {
+    fn read(victim: &Victim, world: &AgentFixture) -> CallCounts {
+        let mut made = CallCounts { calls: BTreeMap::new(), lines: BTreeMap::new() };
+        for asked in world.model_calls() {
             *made.calls.entry(asked.call()).or_default() += 1;
         }
         for line in victim.lines.map(|file| world.lines(file)).unwrap_or_default() {
@@ -75,16 +75,16 @@ impl Made {
 
 /// What the journal knows to be done.
 #[derive(Debug, Default)]
-struct Known {
+struct JournaledCalls {
     calls: BTreeSet<Call>,
     lines: BTreeSet<String>,
 }
 
-impl Known {
-    fn of(world: &World) -> Known {
-        let mut known = Known::default();
+impl JournaledCalls {
+    fn read(world: &AgentFixture) -> JournaledCalls {
+        let mut known = JournaledCalls::default();
         let mut turns: BTreeMap<String, u64> = BTreeMap::new();
-        let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
+        let mut requested: BTreeMap<String, Value> = BTreeMap::new();
         for event in world.events("one").iter().filter(|event| event["type"] == "task.processed") {
             let path = event["path"].as_str().unwrap_or_default();
             if let Some(step) = path.strip_suffix(".ask") {
@@ -93,10 +93,10 @@ impl Known {
                 if event["outcome"]["status"] == "success" {
                     *turn += 1;
                 }
-                wanted.insert(step.to_owned(), event["outcome"]["result"]["calls"].clone());
+                requested.insert(step.to_owned(), event["outcome"]["result"]["calls"].clone());
             } else if let Some((step, at)) = path.strip_suffix(']').and_then(|path| path.rsplit_once(".act[")) {
                 let at: usize = at.parse().expect("the number of a call");
-                let command = wanted[step][at]["arguments"]["command"].as_str().unwrap_or_default();
+                let command = requested[step][at]["arguments"]["command"].as_str().unwrap_or_default();
                 let line = command.split(" >> ").next().and_then(|command| command.strip_prefix("echo "));
                 known.lines.extend(line.map(str::to_owned));
             }
@@ -105,7 +105,7 @@ impl Known {
     }
 
     /// All that is known was made, and not again since.
-    fn holds(&self, what: &str, then: &Made, now: &Made) {
+    fn assert_not_repeated(&self, what: &str, then: &CallCounts, now: &CallCounts) {
         for call in &self.calls {
             let (then, now) = (then.calls.get(call), now.calls.get(call));
             assert!(
@@ -122,39 +122,39 @@ impl Known {
 
 #[test]
 fn a_loop_with_a_judge_and_tools_is_killed_at_every_commit() {
-    survives(&VICTIMS[0]);
+    assert_survives(&VICTIMS[0]);
 }
 
 #[test]
 fn parallel_iterations_are_killed_at_every_commit() {
-    survives(&VICTIMS[1]);
+    assert_survives(&VICTIMS[1]);
 }
 
 #[test]
 fn agents_with_mail_are_killed_at_every_commit() {
-    survives(&VICTIMS[2]);
+    assert_survives(&VICTIMS[2]);
 }
 
-fn survives(victim: &Victim) {
+fn assert_survives(victim: &Victim) {
     let world = victim.world();
-    let end = victim.end_of(&victim.run(&world, &[]));
-    let made = Made::of(victim, &world);
+    let end = victim.result_of(&victim.run(&world, &[]));
+    let made = CallCounts::read(victim, &world);
     let once = made.calls.values().chain(made.lines.values()).all(|times| *times == 1);
     assert!(once && !made.calls.is_empty(), "{}: {made:?}", victim.script);
     // That is all there is to know, so that what follows is no empty promise.
-    let known = Known::of(&world);
+    let known = JournaledCalls::read(&world);
     assert_eq!(known.calls, made.calls.keys().cloned().collect(), "{}", victim.script);
     assert!(made.lines.keys().all(|line| known.lines.contains(line)), "{}: {known:?}", victim.script);
     std::thread::scope(|scope| {
         for moment in ["before", "after"] {
             let (end, made) = (&end, &made);
-            scope.spawn(move || killed(victim, moment, end, made));
+            scope.spawn(move || kill_at_each_commit(victim, moment, end, made));
         }
     });
 }
 
-fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
-    let mut again = 0;
+fn kill_at_each_commit(victim: &Victim, moment: &str, end: &Value, undisturbed: &CallCounts) {
+    let mut repeats = 0;
     for commit in 1.. {
         let what = format!("{}, killed {moment} commit {commit}", victim.script);
         let world = victim.world();
@@ -162,33 +162,33 @@ fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
         if done.code.is_some() {
             assert!(commit > 10, "{} has no more than {commit} commits", victim.script);
             // An answer that was there, and not yet in the journal, is asked for again: or nobody was killed in time.
-            assert!(moment == "after" || again > 0, "{}: nothing was ever under way", victim.script);
+            assert!(moment == "after" || repeats > 0, "{}: nothing was ever under way", victim.script);
             return;
         }
         // Before the first commit there is nothing yet to go on with.
         if (moment, commit) == ("before", 1) {
             continue;
         }
-        let mut lives = vec![(Known::of(&world), Made::of(victim, &world))];
+        let mut lives = vec![(JournaledCalls::read(&world), CallCounts::read(victim, &world))];
         let in_flight = lives[0].1.calls.keys().filter(|call| !lives[0].0.calls.contains(*call)).count();
         assert!(in_flight <= victim.max_in_flight, "{what}: {in_flight} calls were made and not known");
         let resumed = world.windlass(&["resume", "one", "--json", "-q", "--yolo", "--crash-at", "before:3"]);
         let done = match resumed.code {
             Some(_) => resumed,
             None => {
-                lives.push((Known::of(&world), Made::of(victim, &world)));
+                lives.push((JournaledCalls::read(&world), CallCounts::read(victim, &world)));
                 world.windlass(&["resume", "one", "--json", "-q", "--yolo"])
             }
         };
         assert_eq!(done.code, Some(0), "{what}: {}{}", done.out, done.err);
-        assert_eq!(victim.end_of(&done), *end, "{what}");
-        let made = Made::of(victim, &world);
+        assert_eq!(victim.result_of(&done), *end, "{what}");
+        let made = CallCounts::read(victim, &world);
         assert_eq!(made.kinds(), undisturbed.kinds(), "{what}: other things were done");
         for (known, then) in &lives {
-            known.holds(&what, then, &made);
+            known.assert_not_repeated(&what, then, &made);
         }
         let max_repeats = made.calls.values().chain(made.lines.values()).max().copied().unwrap_or(0);
-        again += u64::from(max_repeats > 1);
+        repeats += u64::from(max_repeats > 1);
         assert!(max_repeats <= 1 + lives.len() as u64, "{what}: something was done {max_repeats} times: {made:?}");
         same_keys(&what, &world);
         world.windlass(&["replay", "one"]).exits(0);
@@ -196,8 +196,8 @@ fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
 }
 
 /// A call that is made again has the key that it had, and no other call has it.
-fn same_keys(what: &str, world: &World) {
-    let asked = world.asked();
+fn same_keys(what: &str, world: &AgentFixture) {
+    let asked = world.model_calls();
     let keys: BTreeMap<&str, Call> = asked.iter().map(|asked| (asked.key.as_str(), asked.call())).collect();
     let calls: BTreeSet<Call> = asked.iter().map(|asked| asked.call()).collect();
     assert_eq!(keys.len(), calls.len(), "{what}: as many keys as calls");

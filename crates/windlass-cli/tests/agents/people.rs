@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
-use crate::world::{Way, World, example};
+use crate::support::TestDir;
+use crate::world::{ModelAccess, AgentFixture, example};
 
 /// Words of the command, and what agents could do with them: lines that were written, calls that were refused.
 const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [
@@ -19,7 +19,7 @@ const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [
 #[test]
 fn agents_do_what_they_are_permitted_to() {
     for (words, lines, refused) in PERMISSIONS {
-        let world = World::new(&example("deploy-each.script.yaml"), Way::Scripted);
+        let world = AgentFixture::new(&example("deploy-each.script.yaml"), ModelAccess::Scripted);
         let done = world.run_with_permissions(&example("deploy-each.yaml"), &[&["--id", "one", "-q"], words].concat());
         // A refusal is a text for the model, which goes on.
         assert_eq!(done.exits(0).json()["output"]["status"], "completed", "{words:?}");
@@ -34,7 +34,7 @@ fn agents_do_what_they_are_permitted_to() {
 /// What was permitted was permitted to a process: whoever goes on with the run says it anew.
 #[test]
 fn permissions_end_with_the_process() {
-    let world = World::new(&example("deploy-each.script.yaml"), Way::OpenAi);
+    let world = AgentFixture::new(&example("deploy-each.script.yaml"), ModelAccess::OpenAi);
     let killed = world.run(&example("deploy-each.yaml"), &["--id", "one", "-q", "--crash-at", "after:2"]);
     assert_eq!(killed.code, None);
     let done = world.windlass(&["resume", "one", "--json", "-q"]);
@@ -51,8 +51,8 @@ model:
 
 /// Mail from outside, to a step that has not begun, while nobody runs the workflow.
 #[test]
-fn whoever_runs_a_workflow_can_write_to_its_steps() {
-    let place = Place::new();
+fn a_user_can_send_messages_to_steps() {
+    let place = TestDir::new();
     place.write("mail.script.yaml", SCRIPT);
     let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
     place.write("mail.yaml", format!("name: mail\nx-windlass: {{coordinator: {{mode: on}}}}\n{steps}"));

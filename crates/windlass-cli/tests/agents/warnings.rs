@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Done, Place};
+use crate::support::{CommandOutput, TestDir};
 
 const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {type: object, required: [done], properties: \
                      {done: {type: boolean}, reason: {type: string}}}}\n";
@@ -95,29 +95,29 @@ fn cases() -> [Case; 7] {
 
 #[test]
 fn non_fatal_problems_are_reported() {
-    for (name, workflow, script, more, code, said) in cases() {
-        let place = Place::new();
+    for (name, workflow, script, more, code, expected) in cases() {
+        let place = TestDir::new();
         place.write("flow.yaml", format!("name: {name}\n{workflow}\n"));
         place.write("flow.script.yaml", format!("model: {script}\n"));
         let forced = ["run", "flow.yaml", "--virtual-time", "--model", "scripted:flow.script.yaml"];
         let mut command = place.command(&[&forced[..], more].concat());
-        let done = crate::support::done(command.output().expect("the program starts"));
+        let done = crate::support::command_output(command.output().expect("the program starts"));
         done.exits(code);
-        let told = both(&done);
-        for part in said {
-            assert!(told.contains(part), "{name}: `{part}` is not in\n{told}");
+        let output = both(&done);
+        for part in expected {
+            assert!(output.contains(part), "{name}: `{part}` is not in\n{output}");
         }
     }
 }
 
-fn both(done: &Done) -> String {
+fn both(done: &CommandOutput) -> String {
     format!("{}{}", done.err, done.out)
 }
 
 /// What was permitted was permitted to the process that is gone.
 #[test]
 fn the_resume_hint_includes_the_permissions() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.yaml", "name: slow\nsteps: [{id: one, instructions: 'One.'}]\n");
     place.write("flow.script.yaml", "model: [{fault: hang}]\n");
     let words = ["--sandbox", "--allow", "bash(git *)", "--deny", "write"];
@@ -131,7 +131,7 @@ fn the_resume_hint_includes_the_permissions() {
 
 #[test]
 fn tools_of_agents_are_listed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("windlass.toml", "[mcp.tracker]\ncommand = \"no-such-program\"\n");
     let listed = place.windlass(&["tools"]);
     listed.exits(0).has("tools that agents of a workflow may call").has("  tracker__*").has("  grep");
@@ -140,8 +140,8 @@ fn tools_of_agents_are_listed() {
 }
 
 #[test]
-fn a_service_of_a_model_says_how_it_is_reached() {
-    let place = Place::new();
+fn the_mock_model_prints_its_base_urls() {
+    let place = TestDir::new();
     place.write("flow.script.yaml", "model: [{reply: ok}]\n");
     let mut service = place.start(&["mock", "flow.script.yaml", "--port", "0"]);
     let address = service.line_with("listening on ").replace("listening on ", "");
@@ -151,11 +151,11 @@ fn a_service_of_a_model_says_how_it_is_reached() {
 
 /// Turns side by side end in any order.
 #[test]
-fn why_a_loop_ended_is_said_of_the_loop() {
-    let place = Place::new();
+fn the_reason_a_loop_ended_is_printed_for_the_loop() {
+    let place = TestDir::new();
     place.write("flow.yaml", "name: each\nsteps: [{id: all, instructions: 'All.', loop: {forEach: [1, 2]}}]\n");
     place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, afterMs: 50}, {reply: ok}]\n");
     place.windlass(&["run", "flow.yaml", "-q", "--id", "one", "--model", "scripted:flow.script.yaml"]).exits(0);
-    let told = place.windlass(&["turns", "one", "all"]).out;
-    assert_eq!(told.lines().last(), Some("ended by: items"), "{told}");
+    let output = place.windlass(&["turns", "one", "all"]).out;
+    assert_eq!(output.lines().last(), Some("ended by: items"), "{output}");
 }

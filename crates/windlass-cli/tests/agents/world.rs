@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{Done, Place, Running, done};
+use crate::support::{CommandOutput, TestDir, RunningCommand, command_output};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zenflow");
 
 /// How the model is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ModelAccess {
     /// `--model scripted:FILE`: the program serves the script itself.
     Scripted,
     /// `windlass mock FILE`, over the protocol of chat completions.
@@ -20,24 +20,24 @@ pub(crate) enum Way {
     Anthropic,
 }
 
-pub(crate) struct World {
-    pub place: Place,
-    way: Way,
+pub(crate) struct AgentFixture {
+    pub place: TestDir,
+    access: ModelAccess,
     script: PathBuf,
     /// The model that outlives the program, and its address.
-    model: Option<(Running, String)>,
+    model: Option<(RunningCommand, String)>,
 }
 
 /// One request to the model.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ModelCall {
     pub step: String,
     pub turn: u64,
     pub attempt: u64,
     pub key: String,
 }
 
-impl Asked {
+impl ModelCall {
     pub(crate) fn call(&self) -> Call {
         (self.step.clone(), self.turn, self.attempt)
     }
@@ -46,60 +46,60 @@ impl Asked {
 /// Step, turn, attempt: what makes a call the same call.
 pub(crate) type Call = (String, u64, u64);
 
-impl World {
-    pub(crate) fn new(script: &Path, way: Way) -> World {
-        let place = Place::new();
+impl AgentFixture {
+    pub(crate) fn new(script: &Path, way: ModelAccess) -> AgentFixture {
+        let place = TestDir::new();
         std::fs::create_dir(place.path("work")).expect("a folder to work in");
-        let model = (way != Way::Scripted).then(|| {
+        let model = (way != ModelAccess::Scripted).then(|| {
             let mut model = place.start(&["mock", text(script), "--port", "0", "--log", text(&place.path("asked"))]);
             let address = model.line_with("listening on ");
             let address = address.trim_start_matches("listening on ").trim_end_matches('/').to_owned();
             (model, address)
         });
-        World { place, way, script: script.to_owned(), model }
+        AgentFixture { place, access: way, script: script.to_owned(), model }
     }
 
-    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
-        let mut command = self.place.command(words);
+    pub(crate) fn windlass(&self, arguments: &[&str]) -> CommandOutput {
+        let mut command = self.place.command(arguments);
         for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"] {
             command.env_remove(name);
         }
         let url = self.model.as_ref().map(|(_, address)| format!("{address}/v1")).unwrap_or_default();
-        match self.way {
-            Way::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("asked")),
-            Way::OpenAi => command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a key of no worth"),
-            Way::Anthropic => command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth"),
+        match self.access {
+            ModelAccess::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("asked")),
+            ModelAccess::OpenAi => command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a key of no worth"),
+            ModelAccess::Anthropic => command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth"),
         };
-        done(command.output().expect("the program starts"))
+        command_output(command.output().expect("the program starts"))
     }
 
     /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
-    pub(crate) fn run(&self, workflow: &Path, more: &[&str]) -> Done {
+    pub(crate) fn run(&self, workflow: &Path, more: &[&str]) -> CommandOutput {
         self.run_with_permissions(workflow, &[&["--yolo"], more].concat())
     }
 
     /// The same with permissions of its own.
-    pub(crate) fn run_with_permissions(&self, workflow: &Path, more: &[&str]) -> Done {
+    pub(crate) fn run_with_permissions(&self, workflow: &Path, more: &[&str]) -> CommandOutput {
         let scripted = format!("scripted:{}", self.script.display());
-        let model = match self.way {
-            Way::Scripted => &scripted,
-            Way::OpenAi => "openai/any",
-            Way::Anthropic => "anthropic/any",
+        let model = match self.access {
+            ModelAccess::Scripted => &scripted,
+            ModelAccess::OpenAi => "openai/any",
+            ModelAccess::Anthropic => "anthropic/any",
         };
         let words = ["run", text(workflow), "--json", "--virtual-time", "--workdir", "work", "--model", model];
         self.windlass(&[&words[..], more].concat())
     }
 
     /// Everything the model was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn model_calls(&self) -> Vec<ModelCall> {
         let log = std::fs::read_to_string(self.place.path("asked")).unwrap_or_default();
-        let asked = |line: &str| {
+        let parse_call = |line: &str| {
             let line: Value = serde_json::from_str(line).expect("a line of the log");
             let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
             let number = |name: &str| line[name].as_u64().unwrap_or_default();
-            Asked { step: word("step"), turn: number("turn"), attempt: number("attempt"), key: word("key") }
+            ModelCall { step: word("step"), turn: number("turn"), attempt: number("attempt"), key: word("key") }
         };
-        log.lines().map(asked).collect()
+        log.lines().map(parse_call).collect()
     }
 
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
@@ -118,10 +118,10 @@ impl World {
 }
 
 /// How often each step was answered, or refused.
-pub(crate) fn by_step(asked: &[Asked]) -> BTreeMap<String, u64> {
+pub(crate) fn count_by_step(calls: &[ModelCall]) -> BTreeMap<String, u64> {
     let mut steps = BTreeMap::new();
-    for asked in asked {
-        *steps.entry(asked.step.clone()).or_default() += 1;
+    for call in calls {
+        *steps.entry(call.step.clone()).or_default() += 1;
     }
     steps
 }

@@ -5,16 +5,16 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use windlass_testing::test_service::Wire;
+use windlass_testing::test_service::RecordingProxy;
 
-use crate::forms::{PLANTED, SecretFinder, Seen, planted};
-use crate::services::{Echo, database};
+use crate::forms::{SecretFinder, PLANTED, CollectedOutput, planted};
+use crate::services::{EchoService, database};
 use crate::support::Place;
 use crate::support::served::{Process, Served, listened, until, worker};
-use crate::world::{Planted, keep_files, loom, vault, walk, walk_streams};
+use crate::world::{SecretServerConfig, collect_files, loom, vault, crawl_api, crawl_streams};
 
 /// These are not sent to the service: one proves who sends a webhook, two belong to databases, one to a program.
-const KEPT_FROM_IT: [&str; 4] = [
+const NOT_SENT: [&str; 4] = [
     "secret of a webhook",
     "password of a database",
     "password in the address of a database",
@@ -64,13 +64,13 @@ fn loops(service: &str) -> String {
 }
 
 /// Asks people, and says in the question what it has.
-fn asks() -> String {
+fn approval_flow() -> String {
     let ask = json!({ "title": "Take @{parameters('key')}?", "message": "@{parameters('login')}" });
     loom(&secure(), &json!({ "ask": { "type": "approval", "inputs": ask } }))
 }
 
 /// Tells a service all that a webhook has brought.
-fn hooked(service: &str) -> String {
+fn webhook_flow(service: &str) -> String {
     let post = json!({ "method": "POST", "uri": format!("{service}/json"), "body": "@triggerOutputs()" });
     loom(&json!({}), &json!({ "post": { "type": "Http", "inputs": post } }))
 }
@@ -93,8 +93,7 @@ fn http(service: &str, auth: &str) -> String {
 
 /// It looks at the variables of another process, too.
 fn shell(parent: &str) -> String {
-    let commands =
-        LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
+    let commands = LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
     format!("      kind: shell\n      env: {{K: '{{{{ keychain.keys.token }}}}'}}\n      cmds: \"{commands}\"\n")
 }
 
@@ -106,7 +105,7 @@ fn python() -> &'static str {
 const AGENTS: &str = "name: crew\nagents: {a: {description: d, prompt: x, model: house/m}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
 /// A worker with credentials of its own, behind a wire on which everything is seen.
-fn start_remote_worker(place: &Place, service: &Echo, server: &Served, token: &str, key: &str) -> (Process, Wire) {
+fn start_remote_worker(place: &Place, service: &EchoService, server: &Served, token: &str, key: &str) -> (Process, RecordingProxy) {
     place.write(
         "windlass.toml",
         format!(
@@ -115,7 +114,7 @@ fn start_remote_worker(place: &Place, service: &Echo, server: &Served, token: &s
             service.url()
         ),
     );
-    let wire = Wire::to(server.address.parse().expect("an address")).expect("a wire");
+    let wire = RecordingProxy::start(server.address.parse().expect("an address")).expect("a wire");
     let api = format!(r#"{{"type": "bearer", "token": "{}"}}"#, planted(12));
     let variables = [
         ("WINDLASS_TOKEN", token),
@@ -130,14 +129,14 @@ fn start_remote_worker(place: &Place, service: &Echo, server: &Served, token: &s
 }
 
 /// The signature of a delivery, as the standard has it.
-fn signed(secret: &str, id: &str, time: &str, body: &str) -> String {
+fn sign(secret: &str, id: &str, time: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
     mac.update(format!("{id}.{time}.{body}").as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
 /// One that is signed rightly, and others that are not: some of them by somebody who has mixed up secret and signature.
-fn deliver(server: &Served, seen: &mut Seen) -> String {
+fn deliver(server: &Served, seen: &mut CollectedOutput) -> String {
     let (status, answer) =
         server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "secret": "env:CANARY_HOOK" })));
     assert_eq!(status, 200, "{answer}");
@@ -145,9 +144,9 @@ fn deliver(server: &Served, seen: &mut Seen) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let (time, body) = (now.as_secs().to_string(), r#"{"n": 1}"#);
     let mut run = None;
-    let (other, coded) = (signed("another", "d-2", &time, body), format!("v1,{}", STANDARD.encode(planted(7))));
+    let (other, coded) = (sign("another", "d-2", &time, body), format!("v1,{}", STANDARD.encode(planted(7))));
     for (id, signature, expected) in [
-        ("d-1", signed(planted(7), "d-1", &time, body), 202),
+        ("d-1", sign(planted(7), "d-1", &time, body), 202),
         ("d-2", other, 401),
         ("d-3", planted(7).to_owned(), 401),
         ("d-4", format!("v1,{}", planted(7)), 401),
@@ -175,21 +174,21 @@ fn deliver(server: &Served, seen: &mut Seen) -> String {
 
 #[test]
 fn no_secret_leaves_its_tool() {
-    let service = Echo::start();
+    let service = EchoService::start();
     let url = service.url();
     let passwords = Default::default();
     let (place, far) = (Place::new(), Place::new());
-    let planted_in = Planted { database: database(&passwords), ..Planted::new(&service) };
+    let planted_in = SecretServerConfig { database: database(&passwords), ..SecretServerConfig::new(&service) };
     let server = planted_in.start(&place);
-    let mut seen = Seen::default();
+    let mut seen = CollectedOutput::default();
     let bearer = format!("Bearer {}", server.token);
     let changes = listened(server.send("GET", "/api/v1/runs/changes", &[("Authorization", &bearer)], b""));
 
     // At the server.
     server.register("tools", &tools(&url));
     server.register("loops", &loops(&url));
-    server.register("asks", &asks());
-    server.register("hooked", &hooked(&url));
+    server.register("asks", &approval_flow());
+    server.register("hooked", &webhook_flow(&url));
     server.register("book", &playbook("book", &http(&url, "env_api")));
     server.register("base", &playbook("base", "      {kind: postgres, auth: db, query: 'select 1'}\n"));
     server.register("far", &playbook("far", "      {kind: postgres, auth: far_db, query: 'select 1'}\n"));
@@ -230,8 +229,8 @@ fn no_secret_leaves_its_tool() {
     // The services were told, and have told back: otherwise there was nothing to look for.
     let all = serde_json::to_string(&runs).expect("JSON");
     assert!(all.matches("***").count() >= 60, "{} times: {all}", all.matches("***").count());
-    for (what, secret) in PLANTED.iter().filter(|(what, _)| !KEPT_FROM_IT.contains(what)) {
-        assert!(service.has_heard(secret), "the {what} was not used: {all}");
+    for (what, secret) in PLANTED.iter().filter(|(what, _)| !NOT_SENT.contains(what)) {
+        assert!(service.has_received(secret), "the {what} was not used: {all}");
     }
     let by_name = |name: &str| runs.iter().find(|run| run["definition"] == name).expect("it has run").to_string();
     for (name, part) in [
@@ -255,9 +254,9 @@ fn no_secret_leaves_its_tool() {
     assert_eq!((status, refusal.to_string().contains("WND-1298")), (422, true), "{refusal}");
 
     let ids: Vec<String> = runs.iter().map(|run| run["run"].as_str().expect("an id").to_owned()).collect();
-    walk(&server, &mut seen);
-    walk_streams(&server, &mut seen, &ids);
-    keep_files(&mut seen, &place, "while it runs");
+    crawl_api(&server, &mut seen);
+    crawl_streams(&server, &mut seen, &ids);
+    collect_files(&mut seen, &place, "while it runs");
     for id in ids.iter().chain([&asking]) {
         for words in [["status", id, "--json"], ["events", id, "--json"], ["graph", "--run", id]] {
             let done = place.windlass(&words);
@@ -275,13 +274,13 @@ fn no_secret_leaves_its_tool() {
     seen.keep("stdout of the server", out);
     assert!(err.contains("\"event\":\"request answered\"") && err.contains("\"event\":\"run left memory\""), "{err}");
     seen.keep("stderr of the server", err);
-    seen.keep("the wire", wire.seen());
+    seen.keep("the wire", wire.recorded());
     seen.keep("changes", changes.lock().expect("nobody panics here").clone());
     let spans = service.spans.lock().expect("nobody panics here").clone();
     assert_eq!(!spans.is_empty(), cfg!(feature = "otel"), "traces are sent if it can");
     seen.keep("spans", spans);
-    keep_files(&mut seen, &place, "after the end");
-    keep_files(&mut seen, &far, "of the worker");
+    collect_files(&mut seen, &place, "after the end");
+    collect_files(&mut seen, &far, "of the worker");
     seen.keep("windlass doctor", place.windlass(&["doctor", "--json"]).out);
 
     let finder = SecretFinder::new(&[
@@ -291,5 +290,5 @@ fn no_secret_leaves_its_tool() {
     ]);
     let allowed = [("token of the worker", "the wire"), ("key of references", "seal.key")];
     assert_eq!(seen.leaks(&finder, &allowed), Vec::<String>::new());
-    assert!(seen.size() > 500_000, "only {} bytes in {:?}", seen.size(), seen.places().collect::<Vec<_>>());
+    assert!(seen.size() > 500_000, "only {} bytes in {:?}", seen.size(), seen.sources().collect::<Vec<_>>());
 }

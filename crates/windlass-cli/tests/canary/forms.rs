@@ -36,7 +36,7 @@ pub(crate) fn percent_encoded(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-fn forms(secret: &str) -> Vec<String> {
+fn encoded_forms(secret: &str) -> Vec<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let percent = percent_encoded(secret);
     let all_percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -81,7 +81,7 @@ impl SecretFinder {
     pub(crate) fn new(made: &[(&str, &str)]) -> SecretFinder {
         let all = PLANTED.iter().chain(made);
         let (names, forms): (Vec<String>, Vec<String>) =
-            all.flat_map(|(name, secret)| forms(secret).into_iter().map(|form| ((*name).to_owned(), form))).unzip();
+            all.flat_map(|(name, secret)| encoded_forms(secret).into_iter().map(|form| ((*name).to_owned(), form))).unzip();
         SecretFinder { forms: AhoCorasick::new(forms).expect("few and short"), names }
     }
 
@@ -99,14 +99,14 @@ impl SecretFinder {
 
 /// Everything that somebody could look at, by where it is.
 #[derive(Default)]
-pub(crate) struct Seen(BTreeMap<String, Vec<u8>>);
+pub(crate) struct CollectedOutput(BTreeMap<String, Vec<u8>>);
 
-impl Seen {
-    pub(crate) fn keep(&mut self, place: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.insert(place.into(), bytes.into());
+impl CollectedOutput {
+    pub(crate) fn keep(&mut self, source: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.insert(source.into(), bytes.into());
     }
 
-    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
@@ -115,12 +115,12 @@ impl Seen {
     }
 
     /// What was found, with its place. Some of it may be where it is.
-    pub(crate) fn leaks(&self, finder: &SecretFinder, but: &[(&str, &str)]) -> Vec<String> {
+    pub(crate) fn leaks(&self, finder: &SecretFinder, exceptions: &[(&str, &str)]) -> Vec<String> {
         let mut leaks = Vec::new();
-        for (place, bytes) in &self.0 {
+        for (source, bytes) in &self.0 {
             for what in finder.found_in(bytes) {
-                if !but.iter().any(|(allowed, at)| *allowed == what && place.contains(at)) {
-                    leaks.push(format!("{what} in {place}"));
+                if !exceptions.iter().any(|(allowed, at)| *allowed == what && source.contains(at)) {
+                    leaks.push(format!("{what} in {source}"));
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Seen {
 }
 
 #[test]
-fn every_form_is_found() {
+fn every_encoding_is_found() {
     let finder = SecretFinder::new(&[("made", "wl_0123456789abcdefghijk")]);
     for (name, secret) in PLANTED {
         let base64 = STANDARD_NO_PAD.encode(format!("user:{secret}:x"));

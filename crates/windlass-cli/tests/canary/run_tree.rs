@@ -4,18 +4,18 @@ use base64::Engine;
 use serde_json::{Value, json};
 
 use crate::forms::planted;
-use crate::services::Echo;
+use crate::services::EchoService;
 use crate::support::Place;
-use crate::world::{Planted, loom, vault};
+use crate::world::{SecretServerConfig, loom, vault};
 
 /// A reference is there for whoever may read the run: only the run that it was made for, its children and what is made from
 /// it have it opened, however it comes into another.
 #[test]
 fn a_reference_is_opened_only_in_its_run_tree() {
-    let service = Echo::start();
+    let service = EchoService::start();
     let url = service.url();
     let place = Place::new();
-    let server = Planted::new(&service).start(&place);
+    let server = SecretServerConfig::new(&service).start(&place);
     let post = |path: &str, body: &str| json!({ "type": "Http", "inputs": { "method": "POST", "uri": format!("{url}{path}"), "body": body } });
     let definition = |parameters: Value, actions: Value| loom(&parameters, &actions);
     let key = json!({ "key": { "type": "SecureString" } });
@@ -33,20 +33,20 @@ fn a_reference_is_opened_only_in_its_run_tree() {
         "own",
         &definition(usual, json!({ "note": note, "post": after(post("/json", "@variables('note')"), "note") })),
     );
-    let ways = [
+    let encodings = [
         "@concat(parameters('left'), parameters('right'))",
         "@json(parameters('escaped'))",
         "@base64ToString(parameters('coded'))",
     ];
-    let ways = ways.iter().enumerate().map(|(at, way)| (format!("way{at}"), post("/json", way)));
+    let actions = encodings.iter().enumerate().map(|(at, way)| (format!("way{at}"), post("/json", way)));
     let texts = json!({ "left": text, "right": text, "escaped": text, "coded": text });
-    server.register("relay", &definition(texts, Value::Object(ways.collect())));
+    server.register("relay", &definition(texts, Value::Object(actions.collect())));
     server.register("hooked", &definition(json!({}), json!({ "post": post("/json", "@json(triggerBody()['text'])") })));
 
-    let heard_since = || service.heard_since();
+    let received = || service.take_received();
     let ended = |run: &Value| server.ended(run.as_str().expect("a run"));
     let victim = server.run("parent", &json!({ "key": vault() }));
-    assert!(heard_since().contains(planted(2)), "a child has it opened: {victim}");
+    assert!(received().contains(planted(2)), "a child has it opened: {victim}");
     let (status, retried) = server.json(
         "POST",
         &format!("/api/v1/runs/{}/retry", victim["run"].as_str().expect("a run")),
@@ -54,24 +54,24 @@ fn a_reference_is_opened_only_in_its_run_tree() {
     );
     assert_eq!(status, 202, "{retried}");
     ended(&retried["run"]);
-    assert!(heard_since().contains(planted(2)), "and so has what is made from it");
+    assert!(received().contains(planted(2)), "and so has what is made from it");
     server.run("parent", &json!({}));
-    assert!(heard_since().contains(planted(2)), "a default is opened too");
+    assert!(received().contains(planted(2)), "a default is opened too");
 
     let shown = victim["input"]["key"].as_str().expect("a reference").to_owned();
     assert!(shown.starts_with("<secret:vault:token:"), "{shown}");
     let escaped = format!("\"\\u003c{}\"", &shown[1..]);
     let coded = base64::engine::general_purpose::STANDARD.encode(&shown);
-    let told =
+    let relayed =
         server.run("relay", &json!({ "left": shown[..4], "right": shown[4..], "escaped": escaped, "coded": coded }));
-    let heard = heard_since();
-    assert!(heard.matches(&shown).count() == 3 && !heard.contains(planted(2)), "{heard} {told}");
+    let received_text = received();
+    assert!(received_text.matches(&shown).count() == 3 && !received_text.contains(planted(2)), "{received_text} {relayed}");
 
     server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "insecure": true })));
     let (_, hooked) = server.json("POST", "/hooks/hooked/manual", Some(&json!({ "text": escaped })));
     ended(&hooked["runs"][0]);
-    let heard = heard_since();
-    assert!(heard.contains(&shown) && !heard.contains(planted(2)), "{heard}");
+    let received_text = received();
+    assert!(received_text.contains(&shown) && !received_text.contains(planted(2)), "{received_text}");
 
     let own = server.run("own", &json!({ "key": vault() }));
     let restart = json!({ "from": "post", "set": { "note": own["input"]["key"] } });
@@ -79,8 +79,8 @@ fn a_reference_is_opened_only_in_its_run_tree() {
     let (status, restarted) = server.json("POST", &path, Some(&restart));
     assert_eq!(status, 202, "{restarted}");
     ended(&restarted["run"]);
-    let heard = heard_since();
-    assert!(heard.contains("<secret :vault") && !heard.contains(planted(2)), "{heard}");
+    let received_text = received();
+    assert!(received_text.contains("<secret :vault") && !received_text.contains(planted(2)), "{received_text}");
 
     // The same call twice is one run, also with a secret.
     let body = json!({ "definition": "own", "id": "twice", "input": { "key": { "$secret": "vault" } } });
@@ -92,10 +92,10 @@ fn a_reference_is_opened_only_in_its_run_tree() {
 /// The id of a run that was removed may be given to another: that one is no relative.
 #[test]
 fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
-    let service = Echo::start();
+    let service = EchoService::start();
     let url = service.url();
     let place = Place::new();
-    let server = Planted::new(&service).start(&place);
+    let server = SecretServerConfig::new(&service).start(&place);
     let post = |body: &str| json!({ "type": "Http", "inputs": { "method": "POST", "uri": format!("{url}/json"), "body": body } });
     let text = json!({ "type": "String", "defaultValue": "" });
     server.register(
@@ -111,14 +111,14 @@ fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
         run
     };
     let victim = start(&server, "own", json!({ "key": vault() }));
-    assert!(service.heard_since().contains(planted(2)), "its own is opened");
+    assert!(service.take_received().contains(planted(2)), "its own is opened");
     let shown = victim["input"]["key"].as_str().expect("a reference").to_owned();
     server.process.stop();
     place.windlass(&["clean", "--older-than", "0s"]).exits(0);
 
-    let server = Planted::new(&service).start(&place);
+    let server = SecretServerConfig::new(&service).start(&place);
     assert_eq!(server.json("GET", "/api/v1/runs/reused", None).0, 404, "it was removed");
-    let told = start(&server, "relay", json!({ "left": shown[..4], "right": shown[4..] }));
-    let heard = service.heard_since();
-    assert!(heard.contains(&shown) && !heard.contains(planted(2)), "{heard} {told}");
+    let relayed = start(&server, "relay", json!({ "left": shown[..4], "right": shown[4..] }));
+    let received_text = service.take_received();
+    assert!(received_text.contains(&shown) && !received_text.contains(planted(2)), "{received_text} {relayed}");
 }

@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 
 /// Answers every request with all of it, and keeps what it was sent. Below `/refused` it refuses, below `/large` it says
 /// more, below `/scripted` it is a model, below `/collector` it takes traces.
-pub(crate) struct Echo {
+pub(crate) struct EchoService {
     pub port: u16,
-    pub heard: Kept,
+    pub received: SharedBytes,
     /// What was sent as traces.
-    pub spans: Kept,
+    pub spans: SharedBytes,
 }
 
-type Kept = Arc<Mutex<Vec<u8>>>;
+type SharedBytes = Arc<Mutex<Vec<u8>>>;
 
-impl Echo {
-    pub(crate) fn start() -> Echo {
-        let (heard, spans) = (Kept::default(), Kept::default());
-        let (keep, traces) = (heard.clone(), spans.clone());
+impl EchoService {
+    pub(crate) fn start() -> EchoService {
+        let (received, spans) = (SharedBytes::default(), SharedBytes::default());
+        let (keep, traces) = (received.clone(), spans.clone());
         let port = listen(move |stream| drop(answer(stream, &keep, &traces)));
-        Echo { port, heard, spans }
+        EchoService { port, received: heard: received, spans }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn has_heard(&self, secret: &str) -> bool {
-        let heard = self.heard.lock().expect("nobody panics here");
-        heard.windows(secret.len()).any(|window| window == secret.as_bytes())
+    pub(crate) fn has_received(&self, secret: &str) -> bool {
+        let received = self.received.lock().expect("nobody panics here");
+        received.windows(secret.len()).any(|window| window == secret.as_bytes())
     }
 
     /// What it was told since somebody asked last.
-    pub(crate) fn heard_since(&self) -> String {
-        let mut heard = self.heard.lock().expect("nobody panics here");
-        String::from_utf8_lossy(&std::mem::take(&mut *heard)).into_owned()
+    pub(crate) fn take_received(&self) -> String {
+        let mut received = self.received.lock().expect("nobody panics here");
+        String::from_utf8_lossy(&std::mem::take(&mut *received)).into_owned()
     }
 }
 
@@ -73,10 +73,10 @@ fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>, traces: &Mutex<Vec<u8>>)
     let body = String::from_utf8_lossy(&body).into_owned();
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let all = format!("{head}{body}");
-    let kept = if path.starts_with("/collector") { traces } else { keep };
-    kept.lock().expect("nobody panics here").extend_from_slice(all.as_bytes());
+    let log = if path.starts_with("/collector") { traces } else { keep };
+    log.lock().expect("nobody panics here").extend_from_slice(all.as_bytes());
     let status = if path.starts_with("/refused") { "401 Unauthorized" } else { "200 OK" };
-    let told = match path.split('/').nth(1) {
+    let reply = match path.split('/').nth(1) {
         Some("scripted") => scripted(&body, &all),
         Some("collector") => json!({}),
         Some("large") => json!({ "much": "x".repeat(100_000), "all": all }),
@@ -90,17 +90,17 @@ fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>, traces: &Mutex<Vec<u8>>)
             json!({ "headers": headers, "body": body, "all": all, "hex": hex })
         }
     };
-    let told = told.to_string();
+    let reply = reply.to_string();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n",
-        told.len()
+        reply.len()
     );
     // What came in a header goes back in one as well.
     let repeated = all
         .lines()
         .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("authorization")));
     let repeated = repeated.map_or(String::new(), |(_, value)| format!("x-you-said: {}\r\n", value.trim()));
-    stream.write_all(format!("{head}{repeated}\r\n{told}").as_bytes())
+    stream.write_all(format!("{head}{repeated}\r\n{reply}").as_bytes())
 }
 
 /// A model that calls the tool of a program once, and then says all that it was told.

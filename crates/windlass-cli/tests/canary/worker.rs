@@ -3,28 +3,28 @@
 use serde_json::{Value, json};
 
 use crate::forms::{SecretFinder, planted};
-use crate::services::Echo;
+use crate::services::EchoService;
 use crate::support::Place;
 use crate::support::served::{Process, Served, worker};
-use crate::world::{Planted, files, loom, vault};
+use crate::world::{SecretServerConfig, files, loom, vault};
 
-struct World {
-    service: Echo,
+struct WorkerFixture {
+    service: EchoService,
     place: Place,
     server: Served,
 }
 
-impl World {
-    fn new() -> World {
-        let (service, place) = (Echo::start(), Place::new());
-        let server = Planted::new(&service).start(&place);
+impl WorkerFixture {
+    fn new() -> WorkerFixture {
+        let (service, place) = (EchoService::start(), Place::new());
+        let server = SecretServerConfig::new(&service).start(&place);
         let post = json!({ "method": "POST", "uri": format!("{}/json", service.url()),
             "headers": { "Authorization": "Bearer @{parameters('key')}" }, "body": "@parameters('plain')" });
         let text = json!({ "type": "String", "defaultValue": "" });
         let parameters = json!({ "key": { "type": "SecureString" }, "plain": text });
         let definition = loom(&parameters, &json!({ "post": { "type": "Http", "inputs": post } }));
         server.register_for("far", &definition, &json!({ "at": "plant" }));
-        World { service, place, server }
+        WorkerFixture { service, place, server }
     }
 
     /// A worker in a folder of its own, with the credential that is asked for, and perhaps a key.
@@ -46,15 +46,15 @@ impl World {
 
 #[test]
 fn a_worker_opens_references_with_the_key_of_the_server() {
-    let world = World::new();
+    let world = WorkerFixture::new();
     let far = Place::new();
     let begun = world.server.begin("far", &json!({ "key": vault() }));
     let working = world.worker(&far, Some(&world.key()));
     let run = world.server.ended(&begun);
     assert_eq!(run["status"], "succeeded", "{run}");
-    let heard = world.service.heard_since();
+    let received = world.service.take_received();
     // The worker looks the name up itself: what the server has under it does not count.
-    assert!(heard.contains(planted(13)) && !heard.contains(planted(2)), "{heard}");
+    assert!(received.contains(planted(13)) && !received.contains(planted(2)), "{received}");
     assert!(run.to_string().contains("Bearer ***"), "{run}");
     // A reference of that run is a text in another, here as well.
     let shown = run["input"]["key"].as_str().expect("a reference");
@@ -64,16 +64,16 @@ fn a_worker_opens_references_with_the_key_of_the_server() {
     let (status, made) =
         world.server.json("POST", &format!("/api/v1/runs/{begun}/restart"), Some(&json!({ "from": "post" })));
     assert_eq!(status, 202, "{made}");
-    world.service.heard_since();
+    world.service.take_received();
     let again = world.server.ended(made["run"].as_str().expect("a run"));
     assert_eq!(again["status"], "succeeded", "{again}");
-    assert!(world.service.heard_since().contains(planted(13)), "it was opened there, too");
+    assert!(world.service.take_received().contains(planted(13)), "it was opened there, too");
     assert_eq!(working.stop().0, Some(0));
 }
 
 #[test]
-fn a_worker_without_the_key_says_so_and_asks_nobody() {
-    let world = World::new();
+fn a_worker_without_the_key_fails_the_task_before_the_call() {
+    let world = WorkerFixture::new();
     for (key, why) in [
         (None, "this worker has no key to open them"),
         (Some("ab".repeat(32)), "this worker's key is not that of the server"),
@@ -84,22 +84,22 @@ fn a_worker_without_the_key_says_so_and_asks_nobody() {
         assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("NoSealKey")), "{run}");
         let error = run["error"].to_string();
         assert!(error.contains(why) && error.contains("WINDLASS_SEAL_KEY") && error.contains("seal.key"), "{error}");
-        assert_eq!(world.service.heard_since(), "", "nobody was asked");
+        assert_eq!(world.service.take_received(), "", "nobody was asked");
         // Whoever has no references needs no key.
         let plain = world.run(&json!({ "key": null, "plain": "hello" }));
-        assert!(world.service.heard_since().contains("hello"), "{plain}");
+        assert!(world.service.take_received().contains("hello"), "{plain}");
         let (code, out, err) = working.stop();
         assert_eq!(code, Some(0), "{err}");
         let finder = SecretFinder::new(&[("key of references", &world.key())]);
-        let said = format!("{out}{err}{run}{plain}");
-        assert_eq!(finder.found_in(said.as_bytes()), Vec::<&str>::new(), "{said}");
+        let output = format!("{out}{err}{run}{plain}");
+        assert_eq!(finder.found_in(output.as_bytes()), Vec::<&str>::new(), "{output}");
         let left: Vec<_> = files(&far.path("")).into_iter().filter(|path| !path.ends_with("windlass.toml")).collect();
         assert!(left.is_empty(), "a worker makes no key: {left:?}");
     }
 }
 
 #[test]
-fn what_is_no_key_is_said_at_once() {
+fn an_invalid_key_is_reported_at_startup() {
     let place = Place::new();
     for words in [&["worker", "--server", "http://127.0.0.1:1"][..], &["serve", "--bind", "127.0.0.1:0"]] {
         let mut command = place.command(words);

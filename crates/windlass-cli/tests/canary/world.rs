@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::forms::{Seen, percent_encoded, planted};
-use crate::services::{Echo, TOOL_PROGRAM};
+use crate::forms::{CollectedOutput, percent_encoded, planted};
+use crate::services::{EchoService, TOOL_PROGRAM};
 use crate::support::Place;
 use crate::support::served::{Served, json_of};
 
 /// Settings and variables of a server whose services are at that address.
-pub(crate) struct Planted {
+pub(crate) struct SecretServerConfig {
     pub service: String,
     pub port: u16,
     pub database: u16,
 }
 
-impl Planted {
-    pub(crate) fn new(service: &Echo) -> Planted {
-        Planted { service: service.url(), port: service.port, database: 1 }
+impl SecretServerConfig {
+    pub(crate) fn new(service: &EchoService) -> SecretServerConfig {
+        SecretServerConfig { service: service.url(), port: service.port, database: 1 }
     }
 
     fn settings(&self, place: &Place) -> String {
-        let Planted { service, port, database } = self;
+        let SecretServerConfig { service, port, database } = self;
         let program = place.path("leaks.py").display().to_string();
         let folder = place.path("").display().to_string();
         format!(
@@ -76,7 +76,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Every file of a folder but what its operator has written there.
-pub(crate) fn keep_files(seen: &mut Seen, place: &Place, when: &str) {
+pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &Place, when: &str) {
     for path in files(&place.path("")) {
         let own = ["windlass.toml", "leaks.py", "token"].iter().any(|name| path.ends_with(name));
         if !own {
@@ -86,7 +86,7 @@ pub(crate) fn keep_files(seen: &mut Seen, place: &Place, when: &str) {
 }
 
 /// Asks every route of the server's own document that only shows something, for everything that there is.
-pub(crate) fn walk(server: &Served, seen: &mut Seen) {
+pub(crate) fn crawl_api(server: &Served, seen: &mut CollectedOutput) {
     let document = server.get("/api/v1/openapi.json");
     let items = |path: &str| server.get(path)["items"].as_array().cloned().unwrap_or_default();
     let texts = |items: &[Value], name: &str| -> Vec<String> {
@@ -103,7 +103,7 @@ pub(crate) fn walk(server: &Served, seen: &mut Seen) {
         let known = ["run", "name", "version", "hash", "trigger", "path"];
         assert!(parameters.iter().all(|name| known.contains(name)), "{route}: nobody says what to ask it for");
         let mut paths = match (route.contains("{run}"), route.contains("{name}")) {
-            (true, _) => runs.iter().flat_map(|run| of_run(server, route, run)).collect(),
+            (true, _) => runs.iter().flat_map(|run| paths_of_run(server, route, run)).collect(),
             (_, true) => names.iter().map(|name| route.replace("{name}", name).replace("{version}", "1")).collect(),
             _ => vec![route.clone()],
         };
@@ -124,7 +124,7 @@ pub(crate) fn walk(server: &Served, seen: &mut Seen) {
     }
 }
 
-fn of_run(server: &Served, route: &str, run: &str) -> Vec<String> {
+fn paths_of_run(server: &Served, route: &str, run: &str) -> Vec<String> {
     let path = route.replace("{run}", run);
     match route.rsplit('/').next() {
         Some("turns" | "strip") => {
@@ -137,26 +137,26 @@ fn of_run(server: &Served, route: &str, run: &str) -> Vec<String> {
         Some("journal") => vec![format!("{path}?limit=500")],
         Some("{hash}") => {
             let (_, events) = server.ask("GET", &format!("/api/v1/runs/{run}/events?follow=false&limit=5000"), None);
-            large(&json_of(&events)).into_iter().map(|hash| path.replace("{hash}", &hash)).collect()
+            blob_keys(&json_of(&events)).into_iter().map(|hash| path.replace("{hash}", &hash)).collect()
         }
         _ => vec![path],
     }
 }
 
 /// The keys of large values that are referred to.
-fn large(value: &Value) -> BTreeSet<String> {
+fn blob_keys(value: &Value) -> BTreeSet<String> {
     match value {
         Value::Object(map) => {
-            let own = map.get("ref").and_then(|told| told["key"].as_str()).map(str::to_owned);
-            own.into_iter().chain(map.values().flat_map(large)).collect()
+            let own = map.get("ref").and_then(|reference| reference["key"].as_str()).map(str::to_owned);
+            own.into_iter().chain(map.values().flat_map(blob_keys)).collect()
         }
-        Value::Array(items) => items.iter().flat_map(large).collect(),
+        Value::Array(items) => items.iter().flat_map(blob_keys).collect(),
         _ => BTreeSet::new(),
     }
 }
 
 /// The same with other ways of asking for events.
-pub(crate) fn walk_streams(server: &Served, seen: &mut Seen, runs: &[String]) {
+pub(crate) fn crawl_streams(server: &Served, seen: &mut CollectedOutput, runs: &[String]) {
     let bearer = format!("Bearer {}", server.token);
     for run in runs {
         for accept in ["text/event-stream", "application/x-ndjson"] {

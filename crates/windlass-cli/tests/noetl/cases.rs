@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value};
 
-use crate::world::{World, event_paths};
+use crate::world::{PlaybookFixture, event_paths};
 
 const KEYS: [&str; 10] =
     ["service", "database", "set", "auth", "output", "error", "events", "requests", "delays", "rows"];
 
 #[test]
-fn all_cases_come_out_as_they_say() {
+fn all_cases_have_the_expected_results() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl/cases"));
     let entries = std::fs::read_dir(folder).expect("the cases").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
@@ -53,7 +53,7 @@ fn all_cases_come_out_as_they_say() {
 
 /// Every test that the page names is there.
 #[test]
-fn the_page_names_tests_that_exist() {
+fn tests_listed_in_the_readme_exist() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl"));
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file of these tests");
     let code = ["cases.rs", "examples.rs", "kills.rs", "side_by_side.rs"].map(read).concat();
@@ -74,9 +74,9 @@ fn check(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file.with_extension("json")).unwrap_or_else(|error| panic!("{name}: {error}"));
     let case: Map<String, Value> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut problems = Vec::new();
-    let mut wants = |what: &str, found: &Value, wanted: &Value| {
-        if found != wanted {
-            problems.push(format!("{name}, {what}:\n  found  {found}\n  wanted {wanted}"));
+    let mut expect = |what: &str, found: &Value, expected: &Value| {
+        if found != expected {
+            problems.push(format!("{name}, {what}:\n  found  {found}\n  wanted {expected}"));
         }
     };
     for key in case.keys() {
@@ -84,8 +84,8 @@ fn check(file: &Path) -> Vec<String> {
     }
     let playbook = std::fs::read_to_string(file).expect("the playbook");
     let mut world = match playbook.contains("postgres") {
-        true => World::new().with_database(),
-        false => World::new(),
+        true => PlaybookFixture::new().with_database(),
+        false => PlaybookFixture::new(),
     };
     world.place.write("playbook.yaml", playbook);
     if let Some(script) = case.get("service") {
@@ -104,32 +104,32 @@ fn check(file: &Path) -> Vec<String> {
         return vec![format!("{name}: {}{}", done.out, done.err)];
     };
     let (code, error) = (Value::from(done.code), &report["error"]);
-    wants(&format!("exit code ({error})"), &code, &Value::from(i32::from(case.contains_key("error"))));
-    if let Some(wanted) = case.get("error") {
-        wants("error", &error["code"], wanted);
+    expect(&format!("exit code ({error})"), &code, &Value::from(i32::from(case.contains_key("error"))));
+    if let Some(expected) = case.get("error") {
+        expect("error", &error["code"], expected);
     }
-    if let Some(wanted) = case.get("output") {
-        wants("output", &report["output"], wanted);
+    if let Some(expected) = case.get("output") {
+        expect("output", &report["output"], expected);
     }
-    if let Some(wanted) = case.get("requests") {
-        wants("requests", &Value::from(world.served()), wanted);
+    if let Some(expected) = case.get("requests") {
+        expect("requests", &Value::from(world.served()), expected);
     }
     let events = world.events();
-    for (kind, wanted) in object(&case, "events") {
-        wants(&kind, &Value::from(event_paths(&events, &kind)), &wanted);
+    for (kind, expected) in object(&case, "events") {
+        expect(&kind, &Value::from(event_paths(&events, &kind)), &expected);
     }
-    if let Some(wanted) = case.get("delays") {
+    if let Some(expected) = case.get("delays") {
         let waits = events.iter().filter(|event| event["type"] == "task.retrying");
-        wants("delays", &Value::from_iter(waits.map(|event| event["delay"].clone())), wanted);
+        expect("delays", &Value::from_iter(waits.map(|event| event["delay"].clone())), expected);
     }
-    for (query, wanted) in object(&case, "rows") {
-        wants(&query, &world.rows(&query), &wanted);
+    for (query, expected) in object(&case, "rows") {
+        expect(&query, &world.rows(&query), &expected);
     }
     let shown = format!("{report}{}", Value::from(events));
-    wants("a hint does not name the run", &Value::from(shown.contains(" RUN`")), &Value::from(false));
+    expect("a hint does not name the run", &Value::from(shown.contains(" RUN`")), &Value::from(false));
     for credential in object(&case, "auth").values() {
         for secret in ["token", "password", "value"].iter().filter_map(|name| credential[name].as_str()) {
-            wants("a secret shows up", &Value::from(shown.contains(secret)), &Value::from(false));
+            expect("a secret shows up", &Value::from(shown.contains(secret)), &Value::from(false));
         }
     }
     problems

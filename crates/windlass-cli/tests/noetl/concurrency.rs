@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::gate::Gate;
-use crate::world::World;
+use crate::gate::BarrierService;
+use crate::world::PlaybookFixture;
 
 const CANONICAL: &str = "tool: [{call: {kind: http, url: '{{ api_url }}/{{ n }}'}}]";
 const RETRY: &str = "tool: http\n    url: '{{ api_url }}/{{ n }}'";
@@ -23,7 +23,7 @@ fn exactly_the_allowed_number_of_iterations_run_in_parallel() {
     // All groups are complete: the number of items is a multiple of each size.
     const ITEMS: i32 = 60;
     for (concurrency, looping, tool) in LOOPS {
-        let (gate, world) = (Gate::start(concurrency), World::new());
+        let (gate, world) = (BarrierService::start(concurrency), PlaybookFixture::new());
         let items: Vec<i32> = (0..ITEMS).collect();
         let text = format!(
             "workload: {{items: {items:?}, api_url: ''}}\nworkflow:\n  - step: start\n    loop: {looping}\n    {tool}\n"
@@ -33,8 +33,8 @@ fn exactly_the_allowed_number_of_iterations_run_in_parallel() {
         done.exits(0);
         let output = &done.json()["output"];
         let paths = output["results"].as_array().expect("results").iter().map(|one| one["data"]["path"].clone());
-        let wanted: Vec<Value> = items.iter().map(|n| json!(format!("/{n}"))).collect();
-        assert_eq!(paths.collect::<Vec<Value>>(), wanted, "{looping}");
+        let expected: Vec<Value> = items.iter().map(|n| json!(format!("/{n}"))).collect();
+        assert_eq!(paths.collect::<Vec<Value>>(), expected, "{looping}");
         assert_eq!(output["stats"], json!({"total": ITEMS, "success": ITEMS, "failed": 0}), "{looping}");
         assert_eq!(gate.max_in_flight(), concurrency, "{looping}");
     }

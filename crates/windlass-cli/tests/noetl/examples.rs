@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, event_paths};
+use crate::world::{PlaybookFixture, event_paths};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noetl");
 
@@ -136,8 +136,8 @@ pub(crate) fn batch_rows() -> Value {
 }
 
 /// A world with one of the examples in it, and their service.
-pub(crate) fn world_of(name: &str) -> (World, String) {
-    let mut world = World::new().with_database();
+pub(crate) fn fixture_for(name: &str) -> (PlaybookFixture, String) {
+    let mut world = PlaybookFixture::new().with_database();
     let read = |file: &str| std::fs::read_to_string(format!("{FOLDER}/{file}")).expect("an example");
     let file = format!("{name}.yaml");
     world.place.write(&file, read(&file));
@@ -146,13 +146,13 @@ pub(crate) fn world_of(name: &str) -> (World, String) {
 }
 
 #[test]
-fn every_example_does_what_it_should() {
+fn every_example_has_the_expected_results() {
     let mut files: Vec<String> = std::fs::read_dir(FOLDER)
         .expect("the examples")
         .filter_map(|entry| entry.expect("an entry").file_name().to_str()?.strip_suffix(".yaml").map(str::to_owned))
         .collect();
     for Example { name, output, steps, rows } in examples() {
-        let (world, file) = world_of(name);
+        let (world, file) = fixture_for(name);
         world.windlass(&["check", &file]).exits(0).has("valid");
         let needs_service = std::fs::read_to_string(world.place.path(&file)).expect("the file").contains("api_url");
         let done = match needs_service {
@@ -163,8 +163,8 @@ fn every_example_does_what_it_should() {
         assert_eq!(done.json()["output"], output, "{name}");
         // Each step ends once, loops too, whatever their turns did.
         assert_eq!(event_paths(&world.events(), "step.done"), steps, "{name}");
-        for (query, wanted) in rows {
-            assert_eq!(world.rows(query), wanted, "{name}: {query}");
+        for (query, expected) in rows {
+            assert_eq!(world.rows(query), expected, "{name}: {query}");
         }
         files.retain(|file| file != name);
     }
@@ -173,8 +173,8 @@ fn every_example_does_what_it_should() {
 
 /// The arc of a failed loop: nothing of its pages stays.
 #[test]
-fn a_failed_loop_is_cleaned_up_after() {
-    let (mut world, file) = world_of("endpoints");
+fn a_failed_loop_is_cleaned_up() {
+    let (mut world, file) = fixture_for("endpoints");
     world.serve(
         r#"{"routes": [
             {"path": "/api/v1/crew", "query": {"page": "1"}, "replies": [{"body": {"data": [1], "paging": {"page": 1, "hasMore": true}}}]},
@@ -197,8 +197,8 @@ fn a_failed_loop_is_cleaned_up_after() {
 /// A credential that nobody has given is told of by `check`, also under the name that is meant without one, and is an
 /// error when it is reached.
 #[test]
-fn a_credential_that_is_missing_is_told_of() {
-    let world = World::new();
+fn a_missing_credential_is_reported() {
+    let world = PlaybookFixture::new();
     let text = std::fs::read_to_string(format!("{FOLDER}/events.yaml")).expect("the example");
     world.place.write("events.yaml", text);
     world.windlass(&["check", "events.yaml"]).exits(0).has("nothing is known of the credential `postgres`");

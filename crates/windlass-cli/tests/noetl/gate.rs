@@ -6,42 +6,42 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Who is not enough in company by then is sent away with an error.
-const PATIENCE: Duration = Duration::from_secs(120);
+const GROUP_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub(crate) struct Gate {
+pub(crate) struct BarrierService {
     address: SocketAddr,
-    hall: Arc<Hall>,
+    barrier: Arc<RequestBarrier>,
 }
 
-struct Hall {
+struct RequestBarrier {
     group_size: usize,
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     complete: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BarrierState {
     /// Waiting for their company.
     waiting: usize,
     in_flight: usize,
     max_in_flight: usize,
-    companies: usize,
+    released_groups: usize,
 }
 
-impl Gate {
+impl BarrierService {
     /// Requests leave in groups of this size.
-    pub(crate) fn start(group_size: usize) -> Gate {
+    pub(crate) fn start(group_size: usize) -> BarrierService {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let hall = Arc::new(Hall { group_size: company: group_size, state: Mutex::default(), complete: Condvar::new() });
-        let shared = hall.clone();
+        let barrier = Arc::new(RequestBarrier { group_size: company: group_size, state: Mutex::default(), complete: Condvar::new() });
+        let shared = barrier.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let hall = shared.clone();
-                std::thread::spawn(move || serve(&connection, &hall));
+                let barrier = shared.clone();
+                std::thread::spawn(move || serve(&connection, &barrier));
             }
         });
-        Gate { address, hall }
+        BarrierService { address, barrier: hall: barrier }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -50,37 +50,37 @@ impl Gate {
 
     /// The most requests that were inside at once.
     pub(crate) fn max_in_flight(&self) -> usize {
-        self.hall.state.lock().expect("no panic").max_in_flight
+        self.barrier.state.lock().expect("no panic").max_in_flight
     }
 }
 
-impl Hall {
+impl RequestBarrier {
     /// Waits until the company is complete. Nobody counts as gone before all of it are.
-    fn pass(&self) -> bool {
+    fn wait_for_group(&self) -> bool {
         let mut state = self.state.lock().expect("no panic");
         state.in_flight += 1;
         state.waiting += 1;
         state.max_in_flight = state.max_in_flight.max(state.in_flight);
-        let companies = state.companies;
+        let released_groups = state.released_groups;
         if state.waiting == self.group_size {
             state.in_flight -= self.group_size;
             state.waiting = 0;
-            state.companies += 1;
+            state.released_groups += 1;
             self.complete.notify_all();
             return true;
         }
-        let waits = self.complete.wait_timeout_while(state, PATIENCE, |state| state.companies == companies);
+        let waits = self.complete.wait_timeout_while(state, GROUP_TIMEOUT, |state| state.released_groups == released_groups);
         !waits.expect("no panic").1.timed_out()
     }
 }
 
 /// Answers the requests of one connection, each with the path that was asked for.
-fn serve(connection: &TcpStream, hall: &Hall) {
+fn serve(connection: &TcpStream, barrier: &RequestBarrier) {
     let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
     while let Some(first) = lines.next() {
         let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
         while lines.next().is_some_and(|line| !line.is_empty()) {}
-        let status = if hall.pass() { "200 OK" } else { "500 Alone" };
+        let status = if barrier.wait_for_group() { "200 OK" } else { "500 Alone" };
         let body = format!("{{\"path\": \"{path}\"}}");
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
         if (&mut &*connection).write_all(format!("{head}\r\n\r\n{body}").as_bytes()).is_err() {

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::examples::{ENDPOINTS, MEDICATIONS, batch_rows, endpoint_rows, medication_rows, world_of};
-use crate::world::World;
+use crate::examples::{ENDPOINTS, MEDICATIONS, batch_rows, endpoint_rows, medication_rows, fixture_for};
+use crate::world::PlaybookFixture;
 
 struct Victim {
     name: &'static str,
@@ -25,13 +25,13 @@ fn victims() -> [Victim; 2] {
 }
 
 /// Everything the run did to the world: requests, and changes of rows.
-fn effects(world: &World) -> usize {
+fn effects(world: &PlaybookFixture) -> usize {
     let changes = world.rows("SELECT count(*) AS n FROM changes");
     world.served().len() + changes[0]["n"].as_u64().expect("a number") as usize
 }
 
 /// What has come to a good end, in order: tasks, turns, steps. A try that failed may have been lost with its crash.
-fn ends(events: &[Value]) -> Vec<String> {
+fn successful_ends(events: &[Value]) -> Vec<String> {
     let good = |event: &&Value| match event["type"].as_str().unwrap_or_default() {
         "task.processed" => event["outcome"]["status"] == "success",
         kind => kind.ends_with(".done") || kind == "workflow.finished",
@@ -41,8 +41,8 @@ fn ends(events: &[Value]) -> Vec<String> {
 }
 
 /// The world of an example, in which every change of a row is noted.
-fn watched(victim: &Victim) -> (World, String) {
-    let (world, file) = world_of(victim.name);
+fn instrumented_fixture(victim: &Victim) -> (PlaybookFixture, String) {
+    let (world, file) = fixture_for(victim.name);
     world.execute(
         "CREATE TABLE changes (what text);
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
@@ -60,11 +60,11 @@ fn watched(victim: &Victim) -> (World, String) {
 }
 
 #[test]
-fn killed_at_any_commit_they_go_on_at_the_task_where_they_stood() {
+fn a_playbook_killed_at_any_commit_resumes_at_its_task() {
     for victim in victims() {
-        let (world, file) = watched(&victim);
+        let (world, file) = instrumented_fixture(&victim);
         world.run(&file, &[]).exits(0);
-        let (undisturbed, ends) = (effects(&world), ends(&world.events()));
+        let (undisturbed, ends) = (effects(&world), successful_ends(&world.events()));
         for table in victim.tables {
             let noted = world.rows(&format!("SELECT count(*) > 0 AS noted FROM changes WHERE what = '{table}'"));
             assert_eq!(noted[0]["noted"], true, "changes of {table} are not seen");
@@ -72,19 +72,19 @@ fn killed_at_any_commit_they_go_on_at_the_task_where_they_stood() {
         std::thread::scope(|scope| {
             for moment in ["before", "after"] {
                 let (victim, file, ends) = (&victim, &file, &ends);
-                scope.spawn(move || killed(victim, file, moment, undisturbed, ends));
+                scope.spawn(move || kill_at_each_commit(victim, file, moment, undisturbed, ends));
             }
         });
     }
 }
 
-fn killed(victim: &Victim, file: &str, moment: &str, undisturbed: usize, wanted: &[String]) {
+fn kill_at_each_commit(victim: &Victim, file: &str, moment: &str, undisturbed: usize, expected: &[String]) {
     let service = std::fs::read_to_string(format!("{}/service.json", crate::examples::FOLDER)).expect("the service");
-    let (mut world, _) = watched(victim);
+    let (mut world, _) = instrumented_fixture(victim);
     let mut commits = 0;
     loop {
         commits += 1;
-        let place = format!("{}, killed {moment} commit {commits}", victim.name);
+        let context = format!("{}, killed {moment} commit {commits}", victim.name);
         world.serve(&service);
         for table in victim.tables {
             world.execute(&format!("DROP TABLE IF EXISTS {table}; DELETE FROM changes"));
@@ -100,14 +100,14 @@ fn killed(victim: &Victim, file: &str, moment: &str, undisturbed: usize, wanted:
             continue;
         }
         let done = world.windlass(&["resume", &id, "--json", "-q"]);
-        assert_eq!(done.code, Some(0), "{place}: {}{}", done.out, done.err);
-        for (query, wanted) in &victim.rows {
-            assert_eq!(world.rows(query), *wanted, "{place}");
+        assert_eq!(done.code, Some(0), "{context}: {}{}", done.out, done.err);
+        for (query, expected_rows) in &victim.rows {
+            assert_eq!(world.rows(query), *expected_rows, "{context}");
         }
         let done = effects(&world);
-        assert!((undisturbed..=undisturbed + 1).contains(&done), "{place}: {done} effects, not {undisturbed}");
+        assert!((undisturbed..=undisturbed + 1).contains(&done), "{context}: {done} effects, not {undisturbed}");
         // No end is told of twice, and none is missing.
-        assert_eq!(ends(&world.events_of(&id)), wanted, "{place}");
+        assert_eq!(successful_ends(&world.events_of(&id)), expected, "{context}");
     }
     assert!(commits > 10, "{} has no more than {commits} commits", victim.name);
 }

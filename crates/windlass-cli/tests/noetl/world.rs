@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
-use windlass_syntax::Source;
+use windlass_syntax::SourceText;
 use windlass_testing::mock::{MockService, Script};
 use windlass_testing::test_postgres::PostgresServer;
 
@@ -16,7 +16,7 @@ use crate::support::{Done, Place, done};
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
 
-pub(crate) struct World {
+pub(crate) struct PlaybookFixture {
     pub place: Place,
     /// Made when it is first asked for: most playbooks need none.
     database: OnceLock<Database>,
@@ -26,21 +26,21 @@ pub(crate) struct World {
     pub credentials: Vec<(String, String)>,
 }
 
-impl World {
-    pub(crate) fn new() -> World {
+impl PlaybookFixture {
+    pub(crate) fn new() -> PlaybookFixture {
         let (place, database) = (Place::new(), OnceLock::new());
-        World { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
+        PlaybookFixture { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
     }
 
     /// Starts a service, in place of the one before. Its memory begins anew.
     pub(crate) fn serve(&mut self, script: &str) {
         self.service = None;
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
-        let source = Source::new("service.json", script);
+        let source = SourceText::new("service.json", script);
         let script = Script::parse(&source)
             .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
         let noted = served.clone();
-        let service = MockService::watched(script, 0, move |one| {
+        let service = MockService::with_observer(script, 0, move |one| {
             let line = format!("{} {}", one.path, one.status);
             noted.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         });
@@ -62,13 +62,13 @@ impl World {
     }
 
     /// Gives the playbooks of this directory a database, under the alias `postgres`.
-    pub(crate) fn with_database(self) -> World {
+    pub(crate) fn with_database(self) -> PlaybookFixture {
         self.database();
         self
     }
 
-    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
-        let mut command = self.place.command(words);
+    pub(crate) fn windlass(&self, arguments: &[&str]) -> Done {
+        let mut command = self.place.command(arguments);
         if let Some(database) = self.database.get() {
             command.env("WINDLASS_AUTH_POSTGRES", database.url());
         }
@@ -101,12 +101,12 @@ impl World {
     }
 
     pub(crate) fn execute(&self, sql: &str) {
-        self.database().ask(sql);
+        self.database().query(sql);
     }
 
     /// The rows of a query, each an object.
     pub(crate) fn rows(&self, sql: &str) -> Value {
-        let text = self.database().ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
+        let text = self.database().query(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
         serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
     }
 }
@@ -128,7 +128,7 @@ impl Database {
     fn new() -> Database {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        Database::open("postgres").ask(&format!("CREATE DATABASE {name}"));
+        Database::open("postgres").query(&format!("CREATE DATABASE {name}"));
         Database::open(&name)
     }
 
@@ -148,7 +148,7 @@ impl Database {
     }
 
     /// The first value of the answer, if there is one.
-    fn ask(&self, sql: &str) -> Option<String> {
+    fn query(&self, sql: &str) -> Option<String> {
         let messages = self.runtime.block_on(self.client.simple_query(sql));
         let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         messages.iter().find_map(|message| match message {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-pub(crate) mod served;
+pub(crate) mod server;
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
@@ -17,20 +17,20 @@ use tempfile::TempDir;
 /// The longest that any test waits for anything. No test takes this long: whoever waits longer has found a hang.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-pub(crate) struct Place {
+pub(crate) struct TestDir {
     directory: TempDir,
 }
 
 /// What a command left behind.
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
-        Place { directory: tempfile::tempdir().expect("a temporary directory") }
+impl TestDir {
+    pub(crate) fn new() -> TestDir {
+        TestDir { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -44,9 +44,9 @@ impl Place {
     }
 
     /// The program in this directory, with nothing of the machine's own settings.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command.args(words).current_dir(self.directory.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("WINDLASS_") {
                 command.env_remove(name);
@@ -55,67 +55,67 @@ impl Place {
         command
     }
 
-    pub(crate) fn windlass(&self, words: &[&str]) -> Done {
-        done(self.command(words).output().expect("the program starts"))
+    pub(crate) fn windlass(&self, arguments: &[&str]) -> CommandOutput {
+        command_output(self.command(arguments).output().expect("the program starts"))
     }
 
     /// A command that must succeed, and its JSON.
-    pub(crate) fn json(&self, words: &[&str]) -> Value {
-        let done = self.windlass(words);
-        assert_eq!(done.code, Some(0), "{words:?}: {}{}", done.out, done.err);
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let done = self.windlass(arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.out, done.err);
         done.json()
     }
 
     /// Starts a command and leaves it running; its stdout is read line by line.
-    pub(crate) fn start(&self, words: &[&str]) -> Running {
-        let mut command = self.command(words);
+    pub(crate) fn start(&self, arguments: &[&str]) -> RunningCommand {
+        let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
         let process = process(&child);
-        let (alive, watched) = mpsc::channel::<()>();
+        let (alive, deadline) = mpsc::channel::<()>();
         // Whatever a test waits for comes from this process: once it is dead, the wait ends and the test fails.
         std::thread::spawn(move || {
-            if watched.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if deadline.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let _ = kill_process(process, Signal::KILL);
             }
         });
-        Running { child, lines, _alive: alive }
+        RunningCommand { child, lines, _alive: alive }
     }
 }
 
-pub(crate) fn done(output: Output) -> Done {
-    Done {
+pub(crate) fn command_output(output: Output) -> CommandOutput {
+    CommandOutput {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).expect("UTF-8"),
         err: String::from_utf8(output.stderr).expect("UTF-8"),
     }
 }
 
-impl Done {
+impl CommandOutput {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
     }
 
-    pub(crate) fn has(&self, part: &str) -> &Done {
+    pub(crate) fn has(&self, part: &str) -> &CommandOutput {
         assert!(self.out.contains(part) || self.err.contains(part), "no {part:?} in\n{}\n{}", self.out, self.err);
         self
     }
 
-    pub(crate) fn exits(&self, code: i32) -> &Done {
+    pub(crate) fn exits(&self, code: i32) -> &CommandOutput {
         assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
         self
     }
 }
 
 /// A command that goes on. It is not left behind when a test fails.
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     _alive: mpsc::Sender<()>,
 }
 
-impl Running {
+impl RunningCommand {
     pub(crate) fn line(&mut self) -> String {
         self.lines.next().expect("one more line").expect("UTF-8")
     }
@@ -135,20 +135,20 @@ impl Running {
     }
 
     /// Everything that is left of its output, and how it ended.
-    pub(crate) fn finish(mut self) -> Done {
+    pub(crate) fn finish(mut self) -> CommandOutput {
         let out: Vec<String> = self.lines.by_ref().map(|line| line.expect("UTF-8")).collect();
         let mut err = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             std::io::Read::read_to_string(&mut stderr, &mut err).expect("UTF-8");
         }
         let status = self.child.wait().expect("it ends");
-        Done { code: status.code(), out: out.join("\n"), err }
+        CommandOutput { code: status.code(), out: out.join("\n"), err }
     }
 }
 
 /// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
 /// by chance while the server is away.
-pub(crate) fn own_port() -> u16 {
+pub(crate) fn reserved_port() -> u16 {
     let from = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (from..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.expect("a free port")
@@ -158,7 +158,7 @@ fn process(child: &Child) -> Pid {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id")
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Map, Timestamp, Value, known};
 
-use crate::{Reason, Status};
+use crate::{LoopEndReason, Status};
 
 /// The wire's form of a field, as documentation and schemas describe it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ pub struct EventDoc {
 }
 
 /// A type that can be a field of an event.
-pub(crate) trait Field: Sized {
+pub(crate) trait EventField: Sized {
     const SHAPE: FieldShape;
 
     fn to_wire(&self) -> Value;
@@ -76,7 +76,7 @@ pub(crate) trait Field: Sized {
     fn each_value(&mut self, _visit: &mut dyn FnMut(&mut Value)) {}
 }
 
-impl Field for Value {
+impl EventField for Value {
     const SHAPE: FieldShape = FieldShape::Any;
 
     fn to_wire(&self) -> Value {
@@ -92,7 +92,7 @@ impl Field for Value {
     }
 }
 
-impl Field for Arc<str> {
+impl EventField for Arc<str> {
     const SHAPE: FieldShape = FieldShape::Text;
 
     fn to_wire(&self) -> Value {
@@ -107,7 +107,7 @@ impl Field for Arc<str> {
     }
 }
 
-impl Field for bool {
+impl EventField for bool {
     const SHAPE: FieldShape = FieldShape::Bool;
 
     fn to_wire(&self) -> Value {
@@ -119,7 +119,7 @@ impl Field for bool {
     }
 }
 
-impl Field for u64 {
+impl EventField for u64 {
     const SHAPE: FieldShape = FieldShape::Integer;
 
     fn to_wire(&self) -> Value {
@@ -135,7 +135,7 @@ impl Field for u64 {
     }
 }
 
-impl Field for u32 {
+impl EventField for u32 {
     const SHAPE: FieldShape = FieldShape::Integer;
 
     fn to_wire(&self) -> Value {
@@ -147,7 +147,7 @@ impl Field for u32 {
     }
 }
 
-impl Field for Duration {
+impl EventField for Duration {
     const SHAPE: FieldShape = FieldShape::Milliseconds;
 
     fn to_wire(&self) -> Value {
@@ -159,7 +159,7 @@ impl Field for Duration {
     }
 }
 
-impl Field for Timestamp {
+impl EventField for Timestamp {
     const SHAPE: FieldShape = FieldShape::Time;
 
     fn to_wire(&self) -> Value {
@@ -172,7 +172,7 @@ impl Field for Timestamp {
 }
 
 /// Null when there is none. As an optional field it is left out instead.
-impl<T: Field + 'static> Field for Option<T> {
+impl<T: EventField + 'static> EventField for Option<T> {
     const SHAPE: FieldShape = FieldShape::OrNull(&T::SHAPE);
 
     fn to_wire(&self) -> Value {
@@ -191,7 +191,7 @@ impl<T: Field + 'static> Field for Option<T> {
     }
 }
 
-impl<T: Field + 'static> Field for Vec<T> {
+impl<T: EventField + 'static> EventField for Vec<T> {
     const SHAPE: FieldShape = FieldShape::List(&T::SHAPE);
 
     fn to_wire(&self) -> Value {
@@ -208,7 +208,7 @@ impl<T: Field + 'static> Field for Vec<T> {
 }
 
 /// For a part that several holders share. It has no values that could be visited.
-impl<T: Field + 'static> Field for Arc<T> {
+impl<T: EventField + 'static> EventField for Arc<T> {
     const SHAPE: FieldShape = T::SHAPE;
 
     fn to_wire(&self) -> Value {
@@ -247,7 +247,7 @@ macro_rules! word_fields {
 }
 pub(super) use word_fields;
 
-word_fields!(Status, Reason);
+word_fields!(Status, LoopEndReason);
 
 pub(super) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
@@ -261,8 +261,8 @@ pub(super) const fn present(shape: FieldShape) -> FieldShape {
     }
 }
 
-pub(super) fn put(map: &mut Map, name: &'static str, field: &impl Field) {
-    map.insert(known(name), field.to_wire());
+pub(super) fn put(map: &mut Map, name: &'static str, field: &impl EventField) {
+    map.insert(interned(name), field.to_wire());
 }
 
 /// Adds the fields that are missing and cannot be left out.

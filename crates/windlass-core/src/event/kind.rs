@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Map, Timestamp, Value};
 
 use super::declare::{events, wire_name};
-use super::field::{EventDoc, Field, FieldDoc, is_default, present, put};
+use super::field::{EventDoc, EventField, FieldDoc, is_default, present, put};
 use super::parts::{EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, TaskResult};
-use crate::{Reason, Status};
+use crate::{LoopEndReason, Status};
 
 events! {
     /// Somebody asked for the run. The first event of a run.
@@ -165,7 +165,7 @@ events! {
     /// A step waits for something and has given its worker back.
     "step.idle" StepIdle {
         /// Why it waits.
-        because: IdleReason,
+        reason: IdleReason,
     } optional {
         /// The number of the worker that is free again.
         worker: Option<u32>,
@@ -217,7 +217,7 @@ events! {
         /// The wait before the next attempt, in milliseconds.
         delay: Duration,
         /// Why the attempt failed.
-        because: Arc<EventError>,
+        error: Arc<EventError>,
     } optional {
         /// The number of this step run.
         firing: Option<u64>,
@@ -233,7 +233,7 @@ events! {
         outcome: TaskResult,
     } optional {
         /// The result was taken over from an earlier run.
-        taken: bool,
+        reused: bool,
     }
 
     /// A loop begins.
@@ -300,7 +300,7 @@ events! {
         /// How many iterations it had.
         iterations as "turns": u64,
         /// Why it ended.
-        reason: Reason,
+        reason: LoopEndReason,
         /// How it ended.
         status: Status,
         /// Its iterations by how they ended.

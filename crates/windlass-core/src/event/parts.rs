@@ -7,7 +7,7 @@ use windlass_value::{Map, Value, known};
 
 use super::declare::{object_fields, wire_name};
 use super::field::word_fields;
-use super::field::{Field, FieldDoc, FieldShape, ObjectShape, is_default, present, put};
+use super::field::{EventField, FieldDoc, FieldShape, ObjectShape, is_default, present, put};
 use crate::ErrorInfo;
 
 object_fields! {
@@ -93,7 +93,7 @@ pub struct TaskResult {
     pub facts: Value,
 }
 
-impl Field for TaskResult {
+impl EventField for TaskResult {
     const SHAPE: FieldShape = FieldShape::Object(&ObjectShape {
         name: "TaskResult",
         docs: &[
@@ -145,7 +145,7 @@ impl Field for TaskResult {
         Some(TaskResult {
             status: TaskStatus::from_wire(&facts.remove("status")?)?,
             result: facts.remove("result")?,
-            error: facts.remove("error").map_or(Some(None), |error| Field::from_wire(&error))?,
+            error: facts.remove("error").map_or(Some(None), |error| EventField::from_wire(&error))?,
             meta: facts.remove("meta").unwrap_or_default(),
             facts: if facts.is_empty() { Value::Null } else { Value::map(facts) },
         })

@@ -9,19 +9,19 @@ use crate::{Status, StatusSet};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Graph {
-    pub children: Vec<Child>,
+    pub children: Vec<GraphChild>,
     /// How many children at once; None is no limit.
     pub max_concurrency: Option<u32>,
-    pub ending: Ending,
-    pub on_failure: OnFailure,
+    pub ending: GraphStatusRule,
+    pub on_failure: GraphFailurePolicy,
     /// The status of a child whose dependencies ended in a way it does not accept.
     pub unmet: Status,
     /// Who waits for a child that never ran because of its own dependencies does not run either, whatever it accepts.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub spreads: bool,
+    pub skips_transitively: bool,
     /// Which of the children that could start does, when not all of them can.
     #[serde(default, skip_serializing_if = "Pick::is_ready")]
-    pub pick: Pick,
+    pub pick: PickPolicy,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -29,7 +29,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pick {
+pub enum PickPolicy {
     /// In the order in which they became ready, and of those in the order of the plan.
     #[default]
     Ready,
@@ -39,17 +39,17 @@ pub enum Pick {
     LeastBusy,
 }
 
-impl Pick {
+impl PickPolicy {
     fn is_ready(&self) -> bool {
-        *self == Pick::Ready
+        *self == PickPolicy::Ready
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Child {
+pub struct GraphChild {
     pub node: NodeId,
     /// All must have ended, each in an accepted status.
-    pub after: Vec<After>,
+    pub after: Vec<GraphDependency>,
     /// Looked at when the dependencies are met; false skips the child.
     pub condition: Option<ExprId>,
     /// Children that [`Graph::pick`] takes for alike.
@@ -58,7 +58,7 @@ pub struct Child {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct After {
+pub struct GraphDependency {
     /// Index into [`Graph::children`].
     pub child: u32,
     pub accepts: StatusSet,
@@ -66,7 +66,7 @@ pub struct After {
 
 /// How the children's statuses make the graph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ending {
+pub enum GraphStatusRule {
     /// By the children nobody waits for: failed, timed out, else succeeded. A skipped one is replaced by those it waited for.
     Leaves,
     /// Any failed child fails the graph.
@@ -74,7 +74,7 @@ pub enum Ending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OnFailure {
+pub enum GraphFailurePolicy {
     /// What does not depend on the failed child goes on.
     Continue,
     /// The rest is cancelled.
@@ -86,18 +86,18 @@ pub struct Branch {
     /// The value that [`Test::Equals`] compares with.
     pub on: Option<ExprId>,
     /// The first that holds is taken.
-    pub cases: Vec<Case>,
+    pub cases: Vec<BranchCase>,
     pub otherwise: Option<NodeId>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Case {
-    pub test: Test,
+pub struct BranchCase {
+    pub test: BranchTest,
     pub node: NodeId,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Test {
+pub enum BranchTest {
     /// A condition.
     When(ExprId),
     /// The branch's value equals this one, without any conversion.

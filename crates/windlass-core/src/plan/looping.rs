@@ -12,24 +12,24 @@ use crate::Limits;
 pub struct Loop {
     /// What the dialect calls it: `until`, `while`, `doUntil`, `foreach`, `repeat`.
     pub kind: Arc<str>,
-    pub source: Source,
-    pub check: Check,
+    pub source: LoopSource,
+    pub check: LoopCheck,
     /// A node that decides after a turn: an output with `done: true` ends the loop.
     pub judge: Option<NodeId>,
     pub limits: LoopLimits,
-    pub on_exhausted: Exhausted,
+    pub on_exhausted: ExhaustedPolicy,
     /// Between turns: never before the first, never after the last.
     pub delay: Option<Amount<Duration>>,
     pub max_concurrency: Amount<u64>,
     pub on_iteration_failure: IterationFailure,
     pub body: NodeId,
-    pub collect: Collect,
+    pub collect: CollectMode,
     /// Looked at after each turn, in the turn's scope: true ends the loop as succeeded. An extension.
     pub break_when: Option<ExprId>,
-    pub stall: Option<Stall>,
+    pub stall: Option<StallCheck>,
     /// What is written down of each turn, for whoever asks the loop about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub records: Option<Records>,
+    pub records: Option<RecordingSpec>,
     /// What is kept of each turn in [`Collect::List`] and [`Collect::Stats`] instead of its output, failed turns too.
     /// Evaluated in the turn's scope when the turn has ended, with the names `status` (`success`, `error`), `output` and
     /// `error`.
@@ -42,7 +42,7 @@ pub struct Loop {
     pub iteration_path: IterationPath,
     /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub machinery: bool,
+    pub internal: bool,
     /// A judge that fails, fails the loop. Otherwise it has only not decided.
     #[serde(default, skip_serializing_if = "is_false")]
     pub judge_fails: bool,
@@ -55,9 +55,9 @@ impl Loop {
     pub fn each(items: ExprId, body: NodeId, limits: &Limits) -> Loop {
         Loop {
             kind: "foreach".into(),
-            source: Source::Each(items),
-            limits: LoopLimits::of_items(limits),
-            collect: Collect::List,
+            source: LoopSource::Each(items),
+            limits: LoopLimits::for_items(limits),
+            collect: CollectMode::List,
             ..Loop::repeat(body, limits)
         }
     }
@@ -67,23 +67,23 @@ impl Loop {
     pub fn repeat(body: NodeId, limits: &Limits) -> Loop {
         Loop {
             kind: "repeat".into(),
-            source: Source::Repeat,
-            check: Check::Never,
+            source: LoopSource::Repeat,
+            check: LoopCheck::Never,
             judge: None,
-            limits: LoopLimits::of_repeats(limits),
-            on_exhausted: Exhausted::Fail,
+            limits: LoopLimits::for_repeats(limits),
+            on_exhausted: ExhaustedPolicy::Fail,
             delay: None,
             max_concurrency: Amount::Fixed(1),
             on_iteration_failure: IterationFailure::Stop { running_finish: false },
             body,
-            collect: Collect::Report,
+            collect: CollectMode::Report,
             break_when: None,
             stall: None,
             records: None,
             entry: None,
             item: None,
             iteration_path: IterationPath::Brackets,
-            machinery: false,
+            internal: false,
             judge_fails: false,
         }
     }
@@ -95,22 +95,22 @@ fn is_false(flag: &bool) -> bool {
 
 /// Evaluated in a turn's scope when the turn has ended, well or badly.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Records {
+pub struct RecordingSpec {
     pub value: ExprId,
     pub keep: RecordRetention,
     /// The nodes inside the loop whose records the value's entries are, in order: those can be read by name when the loop
     /// has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub of: Vec<NodeId>,
+    pub nodes: Vec<NodeId>,
     /// How many of the entries are shown when the loop is asked for all; the others are for those who name them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<u32>,
 }
 
-impl Records {
+impl RecordingSpec {
     /// Of nothing that has a name.
-    pub fn new(value: ExprId, keep: RecordRetention) -> Records {
-        Records { value, keep, of: Vec::new(), listed: None }
+    pub fn new(value: ExprId, keep: RecordRetention) -> RecordingSpec {
+        RecordingSpec { value, keep, nodes: Vec::new(), listed: None }
     }
 }
 
@@ -123,14 +123,14 @@ pub enum RecordRetention {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Source {
+pub enum LoopSource {
     Repeat,
     /// A list, evaluated once.
     Each(ExprId),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Check {
+pub enum LoopCheck {
     Never,
     /// Also before the first turn: no turn at all is possible.
     Before {
@@ -160,7 +160,7 @@ pub struct LoopLimits {
 
 impl LoopLimits {
     /// A loop over items ends with its items; their number is limited when they are known.
-    pub fn of_items(limits: &Limits) -> LoopLimits {
+    pub fn for_items(limits: &Limits) -> LoopLimits {
         LoopLimits {
             iterations: None,
             time: None,
@@ -173,13 +173,13 @@ impl LoopLimits {
 
     /// The default number of iterations and the default time, neither above its maximum: an operator who lowers a maximum
     /// also means loops that name no limit.
-    pub fn of_repeats(limits: &Limits) -> LoopLimits {
+    pub fn for_repeats(limits: &Limits) -> LoopLimits {
         LoopLimits {
             iterations: Some(Amount::Fixed(limits.default_loop_iterations.min(limits.max_loop_iterations))),
             time: Some(Amount::Fixed(limits.default_loop_time.min(limits.max_loop_time))),
             cancels_iterations_on_timeout: true,
             max_iterations: limits.max_loop_iterations,
-            ..LoopLimits::of_items(limits)
+            ..LoopLimits::for_items(limits)
         }
     }
 }
@@ -227,7 +227,7 @@ impl IterationPath {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exhausted {
+pub enum ExhaustedPolicy {
     Fail,
     Succeed,
 }
@@ -248,7 +248,7 @@ pub enum IterationFailure {
 
 /// What the loop gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Collect {
+pub enum CollectMode {
     /// `{status, reason, iterations, conditionMet, lastResult, results}`; results are the newest, with `resultsDropped`.
     Report,
     /// The list of the turns' results, in index order.
@@ -261,7 +261,7 @@ pub enum Collect {
 
 /// The loop ends as `stalled` when the expression has given the same value this many turns in a row. An extension.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stall {
+pub struct StallCheck {
     pub watch: ExprId,
     pub iterations: u64,
 }

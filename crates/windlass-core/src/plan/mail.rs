@@ -35,7 +35,7 @@ pub struct Mailbox {
 /// read it, with up to 20 addresses that are known instead, and `wraps: true` if there is such a node that only wraps others;
 /// that is no failure. Nobody writes to itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Post {
+pub struct SendMail {
     /// A text: the address. Turns may be written `loop[0].inner` or `loop.0.inner`.
     pub to: ExprId,
     /// An object: what the receiver gets, beside `id`, `from` and `at`.

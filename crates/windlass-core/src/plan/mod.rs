@@ -14,19 +14,19 @@ mod wait;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{BlobHash, Duration, Mode, Value};
+use windlass_value::{BlobHash, Duration, ExpressionMode, Value};
 
-pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Pick, Test};
+pub use graph::{GraphDependency, Branch, BranchCase, GraphChild, GraphStatusRule, Graph, GraphFailurePolicy, PickPolicy, BranchTest};
 pub use looping::{
-    Budget, CALLS, Check, Collect, Exhausted, RecordRetention, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, IterationFailure,
+    Budget, CALLS, LoopCheck, CollectMode, ExhaustedPolicy, RecordRetention, Loop, LoopLimits, MONEY, RecordingSpec, LoopSource, StallCheck, TIME, IterationFailure,
     IterationPath,
 };
-pub use mail::{Mailbox, Post};
-pub use net::{ArcOn, FAILED_KIND, Handler, Join, Net, NetArc, NetEnd, Place, Surplus};
-pub use pipeline::{Action, Directive, Effect, Name, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
-pub use retry::{Backoff, Growth, Jitter, Retry, Within};
+pub use mail::{Mailbox, SendMail};
+pub use net::{ArcTrigger, FAILED_KIND, FailureHandler, Join, Net, NetArc, NetEnd, Place, SurplusPolicy};
+pub use pipeline::{Action, Directive, Effect, ToolName, Pipeline, TaskRule, Task, VariableKind, VariableUpdate, WriteOp};
+pub use retry::{Backoff, Growth, Jitter, Retry, RetryWindow};
 pub use trigger::Trigger;
-pub use wait::{Call, Wait};
+pub use wait::{ChildRunCall, Wait};
 
 use crate::{ErrorInfo, Limits, Status};
 
@@ -84,10 +84,10 @@ pub struct Plan {
     pub hints: Vec<(Arc<str>, Arc<str>)>,
     /// What the dialect calls errors of the reducer's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub words: Vec<Wording>,
+    pub error_wordings: Vec<ErrorWording>,
     /// What never began in a graph that is called off is kept as cancelled; else it has no end at all.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub keeps_unbegun: bool,
+    pub records_unstarted: bool,
     /// Of the run itself: what it begins with, and what it gives.
     #[serde(default, skip_serializing_if = "Veil::is_none")]
     pub redaction: Redaction,
@@ -97,13 +97,13 @@ pub struct Plan {
 pub struct ExpressionSource {
     pub language: Arc<str>,
     pub source: Value,
-    pub mode: Mode,
+    pub mode: ExpressionMode,
     pub span: SourceSpan,
 }
 
 impl ExpressionSource {
     /// What the author wrote. A language whose sources say more than that has it under its own name.
-    pub fn written(&self) -> &Value {
+    pub fn as_written(&self) -> &Value {
         self.source.get(&self.language).unwrap_or(&self.source)
     }
 }
@@ -150,7 +150,7 @@ pub struct Node {
     pub parent: Option<NodeId>,
     pub kind: NodeKind,
     pub span: SourceSpan,
-    pub timeout: Option<Timeout>,
+    pub timeout: Option<NodeTimeout>,
     /// Enters the node anew when it fails. A lone task has its retry on the task instead.
     pub retry: Option<Retry>,
     /// What the node gives instead of its kind's own output, succeeded or failed; sees the node's own outcome under its
@@ -176,7 +176,7 @@ pub struct Node {
     /// As a child of a graph it holds nobody up: when all the others have ended it has this long, then it is called off. How
     /// it ends does not count for the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lingers: Option<Duration>,
+    pub linger_time: Option<Duration>,
     #[serde(default, skip_serializing_if = "Veil::is_none")]
     pub redaction: Redaction,
 }
@@ -197,7 +197,7 @@ impl Redaction {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Timeout {
+pub struct NodeTimeout {
     pub after: Amount<Duration>,
     /// The status the node then has.
     pub status: Status,
@@ -211,14 +211,14 @@ pub enum NodeKind {
     Loop(Box<Loop>),
     Net(Net),
     Wait(Wait),
-    Call(Call),
+    Call(ChildRunCall),
 }
 
 /// How a dialect tells of an error of the reducer's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wording {
+pub struct ErrorWording {
     /// The reducer's code.
-    pub of: Arc<str>,
+    pub reducer_code: Arc<str>,
     /// The dialect's.
     pub code: Arc<str>,
     /// With `{name}`, `{span}`, `{ended}`, `{got}` where the error has them. None: the reducer's message.
@@ -236,7 +236,7 @@ pub enum Amount<T> {
 
 impl Plan {
     /// The tools it cannot do without that are not there. Of names that are computed, one of those it may come to is enough.
-    pub fn tools_missing(&self, has: impl Fn(&str) -> bool) -> Vec<&str> {
+    pub fn missing_tools(&self, is_available: impl Fn(&str) -> bool) -> Vec<&str> {
         let tasks = self.nodes.iter().filter_map(|node| match &node.kind {
             NodeKind::Pipeline(pipeline) => Some(&pipeline.tasks),
             _ => None,
@@ -247,12 +247,12 @@ impl Plan {
         });
         tools
             .flat_map(|tool| match tool {
-                Name::Fixed(name) => std::slice::from_ref(name),
-                Name::Computed { among, .. } if among.iter().any(|name| has(name)) => &[],
-                Name::Computed { among, .. } => among,
+                ToolName::Fixed(name) => std::slice::from_ref(name),
+                ToolName::Computed { among, .. } if among.iter().any(|name| is_available(name)) => &[],
+                ToolName::Computed { among, .. } => among,
             })
             .map(|name| &**name)
-            .filter(|name| !has(name))
+            .filter(|name| !is_available(name))
             .collect()
     }
 
@@ -262,18 +262,18 @@ impl Plan {
 
     /// An error in the plan's own words, if it has any for it, and with the plan's hint. `{name}` in a message stands for
     /// the value of that name.
-    pub(crate) fn worded(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
-        let Some(wording) = self.words.iter().find(|wording| wording.of == error.code) else { return error };
+    pub(crate) fn apply_wording(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
+        let Some(wording) = self.error_wordings.iter().find(|wording| wording.reducer_code == error.code) else { return error };
         let fill = |text: &Arc<str>| {
             let filled = |text: String, (name, value): &(&str, &str)| text.replace(&format!("{{{name}}}"), value);
             values.iter().fold(text.to_string(), filled)
         };
         let message = wording.message.as_ref().map_or(error.message, |text| fill(text).into());
-        self.advised(ErrorInfo { code: wording.code.clone(), message, ..error })
+        self.apply_hint(ErrorInfo { code: wording.code.clone(), message, ..error })
     }
 
     /// An error as this plan's authors know it.
-    pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
+    pub(crate) fn apply_hint(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
         ErrorInfo { hint: own.or(error.hint), ..error }
     }
@@ -297,8 +297,8 @@ impl Plan {
             metadata: Value::Null,
             pins: Vec::new(),
             hints: Vec::new(),
-            words: Vec::new(),
-            keeps_unbegun: false,
+            error_wordings: Vec::new(),
+            records_unstarted: false,
             redaction: Redaction::default(),
         }
     }
@@ -332,7 +332,7 @@ impl Node {
             meters_usage: false,
             mailbox: None,
             reports_to: None,
-            lingers: None,
+            linger_time: None,
             redaction: Redaction::default(),
         }
     }
@@ -341,11 +341,11 @@ impl Node {
 impl NodeKind {
     /// A pipeline of one task that only evaluates: the simplest node there is.
     pub fn evaluate(expression: ExprId) -> NodeKind {
-        NodeKind::lone(Action::Evaluate(expression))
+        NodeKind::single_task(Action::Evaluate(expression))
     }
 
     /// A pipeline of one task.
-    pub fn lone(action: Action) -> NodeKind {
+    pub fn single_task(action: Action) -> NodeKind {
         NodeKind::Pipeline(Pipeline { tasks: vec![Task::new(action)] })
     }
 

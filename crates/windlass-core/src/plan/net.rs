@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExprId, NodeId, Write};
+use super::{ExprId, NodeId, VariableUpdate};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Net {
@@ -22,20 +22,20 @@ pub struct Net {
     /// Kinds that are meant for somebody outside: a token of such a kind is told of as `input.required`, and that is
     /// enough; places may accept it as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asks: Vec<Arc<str>>,
+    pub input_requests: Vec<Arc<str>>,
     /// Kinds that bodies wait for. What comes before its wait is kept, whether it comes from outside or from a place; of
     /// other kinds only what comes from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waits: Vec<Arc<str>>,
+    pub awaited_kinds: Vec<Arc<str>>,
     /// Its places are reached by its own tokens alone: no event from outside begins one.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub closed: bool,
+    pub internal_only: bool,
 }
 
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
         let (asks, waits) = (Vec::new(), Vec::new());
-        Net { places, start: start.into(), end, input: None, publishes_slots: false, asks, waits, closed: false }
+        Net { places, start: start.into(), end, input: None, publishes_slots: false, input_requests: asks, awaited_kinds: waits, internal_only: false }
     }
 }
 
@@ -68,19 +68,19 @@ pub struct Place {
     pub produces: Vec<Arc<str>>,
     /// What its good end is called where arcs look (`event.name`); None: `loop.done` for a loop, else `step.done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done: Option<Arc<str>>,
+    pub done_event: Option<Arc<str>>,
     /// A body that waits to be tried again, or whose task waits, gives its slot to the next; when it goes on, it comes
     /// before those in the queue.
     #[serde(default, skip_serializing_if = "is_false")]
     pub yields_slot: bool,
     /// Who is told of a body's failure that no arc takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handler: Option<Handler>,
+    pub handler: Option<FailureHandler>,
     /// The joins, by place, that a fan-out of this place's body closes into: each fires once, perhaps with nothing, its
     /// members in the order in which they were returned. Other joins look for a fan-out further out. None: those that have
     /// members, in order of arrival; all of them if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fans_into: Option<Vec<u32>>,
+    pub fan_out_joins: Option<Vec<u32>>,
 }
 
 impl Place {
@@ -96,17 +96,17 @@ impl Place {
             arcs: Vec::new(),
             inclusive: false,
             produces: Vec::new(),
-            done: None,
+            done_event: None,
             yields_slot: false,
             handler: None,
-            fans_into: None,
+            fan_out_joins: None,
         }
     }
 }
 
 /// A place that takes failures: tokens of the kind [`FAILED_KIND`], which go to it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handler {
+pub struct FailureHandler {
     pub place: u32,
     /// How often one line of tokens may come by here: what a handler's tokens lead to counts on.
     pub max_uses: u32,
@@ -132,13 +132,13 @@ pub enum Join {
         needs: Vec<Arc<str>>,
         /// Only tokens with equal values of this property come together.
         key: Option<Arc<str>>,
-        surplus: Surplus,
+        surplus: SurplusPolicy,
     },
 }
 
 /// What becomes of a token of a kind that the set at hand has all of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Surplus {
+pub enum SurplusPolicy {
     /// It waits for the next set.
     Keep,
     /// It is told of, and is gone.
@@ -151,16 +151,16 @@ pub enum Surplus {
 pub struct NetArc {
     /// The kind of the token it emits.
     pub emits: Arc<str>,
-    pub on: ArcOn,
+    pub on: ArcTrigger,
     pub when: Option<ExprId>,
     pub payload: Option<ExprId>,
     /// Made when the arc fires, before its token is looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub writes: Vec<Write>,
+    pub writes: Vec<VariableUpdate>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ArcOn {
+pub enum ArcTrigger {
     Succeeded,
     Failed,
     Either,

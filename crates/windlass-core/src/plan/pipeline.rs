@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Level};
 
-use super::{Amount, ExprId, NodeId, Post, Retry};
+use super::{Amount, ExprId, NodeId, SendMail, Retry};
 use crate::Status;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Task {
     pub action: Action,
     /// Looked at in order when the task has ended; the first that matches decides. None matches: success goes on,
     /// an error fails the pipeline.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<TaskRule>,
     /// Looked at before the rules when the task has failed: they see an outcome only when these tries are spent.
     pub retry: Option<Retry>,
     pub timeout: Option<Amount<Duration>>,
@@ -45,7 +45,7 @@ pub enum Action {
     /// Gives the value of an expression. Runs inside the reducer.
     Evaluate(ExprId),
     /// Changes a variable. Runs inside the reducer.
-    Write(Write),
+    Write(VariableUpdate),
     /// Ends the whole run. Runs inside the reducer.
     End { status: Status, error: Option<ExprId> },
     /// Work in the world: a job for a worker.
@@ -60,7 +60,7 @@ pub enum Action {
     /// effects of its own.
     Node(NodeId),
     /// Sends mail to a node of the run. Runs inside the reducer.
-    Post(Post),
+    Post(SendMail),
     /// Publishes an event of this kind with an object as its data. Runs inside the reducer.
     PublishEvent { kind: Arc<str>, data: ExprId },
 }
@@ -83,28 +83,28 @@ impl Action {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Effect {
-    pub tool: Name,
+    pub tool: ToolName,
     pub input: ExprId,
     /// Every try, and everyone that goes on after a wait, gets the input as it is by then. Else what was sent under a key is
     /// sent again as it was.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub fresh: bool,
+    pub reevaluates_input: bool,
     /// An object: how much of each budget around it a call may use. It is taken before the call, and replaced by what was
     /// used when the call has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reserves: Option<ExprId>,
+    pub reservation: Option<ExprId>,
 }
 
 impl Effect {
-    pub fn new(tool: impl Into<Name>, input: ExprId) -> Effect {
-        Effect { tool: tool.into(), input, fresh: false, reserves: None }
+    pub fn new(tool: impl Into<ToolName>, input: ExprId) -> Effect {
+        Effect { tool: tool.into(), input, reevaluates_input: false, reservation: None }
     }
 }
 
 /// A name that is written down, or computed when it is reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Name {
+pub enum ToolName {
     Fixed(Arc<str>),
     /// A text, one of these: what a model or a request has written must not reach anything else.
     Computed {
@@ -113,27 +113,27 @@ pub enum Name {
     },
 }
 
-impl From<&str> for Name {
-    fn from(name: &str) -> Name {
-        Name::Fixed(name.into())
+impl From<&str> for ToolName {
+    fn from(name: &str) -> ToolName {
+        ToolName::Fixed(name.into())
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ToolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Name::Fixed(name) => f.write_str(name),
-            Name::Computed { among, .. } => write!(f, "one of {}", among.join(", ")),
+            ToolName::Fixed(name) => f.write_str(name),
+            ToolName::Computed { among, .. } => write!(f, "one of {}", among.join(", ")),
         }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Rule {
+pub struct TaskRule {
     /// None matches always.
     pub when: Option<ExprId>,
     pub directive: Directive,
-    pub writes: Vec<Write>,
+    pub writes: Vec<VariableUpdate>,
     /// What `_prev` becomes; None leaves the task's result.
     pub previous: Option<ExprId>,
     /// How often it may match; spent, the next rule is looked at. Counted while the pipeline runs, for a retry while its
@@ -142,10 +142,10 @@ pub struct Rule {
     pub max_matches: Option<Amount<u64>>,
 }
 
-impl Rule {
+impl TaskRule {
     /// Matches always.
-    pub fn new(directive: Directive) -> Rule {
-        Rule { when: None, directive, writes: Vec::new(), previous: None, max_matches: None }
+    pub fn new(directive: Directive) -> TaskRule {
+        TaskRule { when: None, directive, writes: Vec::new(), previous: None, max_matches: None }
     }
 }
 
@@ -168,7 +168,7 @@ pub enum Directive {
 
 /// A change of one variable.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Write {
+pub struct VariableUpdate {
     pub level: Level,
     /// The key under which expressions look the variable up.
     pub name: Arc<str>,
@@ -176,15 +176,15 @@ pub struct Write {
     pub value: Option<ExprId>,
     /// A variable that is not there starts from nothing. Else it starts from the run's input of that name.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub fresh: bool,
+    pub ignores_input: bool,
     /// Made by the front: no event tells of it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hidden: bool,
 }
 
-impl Write {
-    pub fn new(level: Level, name: impl Into<Arc<str>>, op: WriteOp, value: Option<ExprId>) -> Write {
-        Write { level, name: name.into(), op, value, fresh: false, hidden: false }
+impl VariableUpdate {
+    pub fn new(level: Level, name: impl Into<Arc<str>>, op: WriteOp, value: Option<ExprId>) -> VariableUpdate {
+        VariableUpdate { level, name: name.into(), op, value, ignores_input: false, hidden: false }
     }
 }
 

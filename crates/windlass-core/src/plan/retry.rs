@@ -16,15 +16,15 @@ pub struct Retry {
     pub on: Vec<Arc<str>>,
     /// How long after the first try another may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within: Option<Within>,
+    pub window: Option<RetryWindow>,
 }
 
 /// A bound in time, whatever happens in between: restarts count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Within {
+pub struct RetryWindow {
     pub time: Duration,
     /// The wait that would come next counts as well.
-    pub counts_wait: bool,
+    pub includes_next_wait: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

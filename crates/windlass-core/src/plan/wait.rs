@@ -35,13 +35,13 @@ pub enum Wait {
         /// First lets the owner of the mailbox at this whole address come to rest: until it waits for mail (`blocks`) and has
         /// none, or it has ended, or nothing else in the run moves. Then what it had to say is said. After this time it is no
         /// longer waited for (`mail.hold_timeout {to}`). Who is not alive, and oneself, is not waited for.
-        settles: Option<(Arc<str>, Duration)>,
+        after_idle: Option<(Arc<str>, Duration)>,
     },
 }
 
 /// A child run. Its id comes from the parent's id, the path and the generation, so a repeat cannot make a second one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Call {
+pub struct ChildRunCall {
     /// The definition's name, to be resolved by whoever runs the engine.
     pub definition: ExprId,
     pub input: ExprId,

@@ -3,16 +3,16 @@
 use windlass_value::{BlobHash, Map, RunView, Timestamp, Value};
 
 use super::eval::Locals;
-use super::{Reducer, Resume, Stop};
+use super::{Reducer, PartialTick, ItemStop};
 use crate::plan::Trigger;
 use crate::{ErrorInfo, Program, State, Values};
 
 /// What a trigger is told.
 #[derive(Clone, Copy)]
-pub struct Delivery<'d> {
+pub struct TriggerDelivery<'d> {
     pub input: &'d Value,
     /// What comes with it; see [`RunView::beside`].
-    pub beside: &'d Value,
+    pub metadata: &'d Value,
 }
 
 /// What a delivery leads to.
@@ -43,13 +43,13 @@ pub enum AdmissionError {
     Rejected(Box<ErrorInfo>),
 }
 
-impl From<Stop> for AdmissionError {
-    fn from(stop: Stop) -> AdmissionError {
+impl From<ItemStop> for AdmissionError {
+    fn from(stop: ItemStop) -> AdmissionError {
         match stop {
-            Stop::Need(blobs) => AdmissionError::NeedBlobs(blobs),
-            Stop::Failed(error) => AdmissionError::Rejected(error),
+            ItemStop::Need(blobs) => AdmissionError::NeedBlobs(blobs),
+            ItemStop::Failed(error) => AdmissionError::Rejected(error),
             // There is no run yet, so there are no frames that could be at fault.
-            Stop::Impossible(fault) => ErrorInfo::new("Impossible", "defect", fault.to_string()).into(),
+            ItemStop::Impossible(fault) => ErrorInfo::new("Impossible", "defect", fault.to_string()).into(),
         }
     }
 }
@@ -65,7 +65,7 @@ impl From<ErrorInfo> for AdmissionError {
 pub fn admit(
     program: &Program,
     trigger: &Trigger,
-    Delivery { input, beside }: Delivery<'_>,
+    TriggerDelivery { input, metadata: beside }: TriggerDelivery<'_>,
     now: Timestamp,
     seed: u64,
     values: &mut dyn Values,
@@ -78,7 +78,7 @@ pub fn admit(
     });
     state.seed = seed;
     let scope = state.root_scope;
-    let mut reducer = Reducer { program, state: &mut state, values, work: Resume::default() };
+    let mut reducer = Reducer { program, state: &mut state, values, work: PartialTick::default() };
     if let Some(validates) = trigger.validation {
         reducer.eval(validates, scope).map_err(invalid)?;
     }
@@ -95,7 +95,7 @@ pub fn admit(
 }
 
 /// Also a delivery that cannot be read at all is not valid.
-fn invalid(stop: Stop) -> AdmissionError {
+fn invalid(stop: ItemStop) -> AdmissionError {
     match stop.into() {
         AdmissionError::Rejected(mut error) if *error.code == *"InvalidTemplate" => {
             error.code = "ValidationFailed".into();

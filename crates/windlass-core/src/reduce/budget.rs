@@ -9,17 +9,17 @@ use std::sync::Arc;
 use windlass_value::{Duration, Map, Value};
 
 use super::eval::Locals;
-use super::impossible::{Checked, no_job};
-use super::{Reducer, Stop};
+use super::fault::{FaultResult, no_job};
+use super::{Reducer, ItemStop};
 use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
-use crate::state::{UsageAccount, Body, Closing, Frame, FrameId, Item, ScopeId, Timer, BudgetUsage};
-use crate::{ErrorInfo, EventKind, Reason, Status, TaskOutcome, words};
+use crate::state::{UsageAccount, FrameBody, Closing, Frame, FrameId, AgendaItem, ScopeId, Timer, BudgetUsage};
+use crate::{ErrorInfo, EventKind, LoopEndReason, Status, TaskOutcome, amounts};
 
 /// Amounts by the name of the budget they come from.
 pub(in crate::reduce) type Amounts = Vec<(Arc<str>, u64)>;
 
 /// Whether the budgets around a call allow it.
-pub(in crate::reduce) enum Affords {
+pub(in crate::reduce) enum BudgetDecision {
     Yes,
     /// When calls that are out have ended, perhaps.
     Later,
@@ -28,9 +28,9 @@ pub(in crate::reduce) enum Affords {
 }
 
 /// What an error says of budgets that do not suffice.
-pub(in crate::reduce) struct Shortage {
+pub(in crate::reduce) struct BudgetShortage {
     pub what: &'static str,
-    pub told: String,
+    pub detail: String,
 }
 
 const USED_UP: &str = "has used up its budget";
@@ -45,14 +45,14 @@ impl BudgetUsage {
         self.used >= self.max
     }
 
-    fn lacks(&self, amount: u64) -> bool {
+    fn is_insufficient_for(&self, amount: u64) -> bool {
         self.is_spent() || self.used.saturating_add(amount) > self.max
     }
 }
 
 impl Reducer<'_> {
     /// The amounts of a budget; nothing of them is used yet.
-    pub(in crate::reduce) fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<BudgetUsage>, Stop> {
+    pub(in crate::reduce) fn evaluate_budget(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<BudgetUsage>, ItemStop> {
         let used = |limit: &Budget| {
             Ok(BudgetUsage {
                 what: limit.what.clone(),
@@ -66,7 +66,7 @@ impl Reducer<'_> {
     }
 
     /// A node that is entered for the first time begins to count; entered anew, it counts on.
-    pub(in crate::reduce) fn open_account(&mut self, id: FrameId) -> Result<(), Stop> {
+    pub(in crate::reduce) fn open_account(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let frame = self.frame(id)?;
         if frame.account.is_some() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Reducer<'_> {
         if !node.meters_usage && node.budget.is_empty() {
             return Ok(());
         }
-        let budget = self.worked_out(&node.budget, scope)?;
+        let budget = self.evaluate_budget(&node.budget, scope)?;
         let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.max);
         self.frame_mut(id)?.account = Some(Box::new(UsageAccount { budget, ..UsageAccount::default() }));
         if let Some(max_ms) = time {
@@ -84,7 +84,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(in crate::reduce) fn limit_time(&mut self, id: FrameId, max_ms: u64) -> Checked {
+    pub(in crate::reduce) fn limit_time(&mut self, id: FrameId, max_ms: u64) -> FaultResult {
         let after = Duration(max_ms.saturating_mul(1_000));
         let key = self.set_timer(self.now() + after, Timer::Budget(id));
         if let Some(before) = self.frame_mut(id)?.account.get_or_insert_default().time.replace(key) {
@@ -94,7 +94,7 @@ impl Reducer<'_> {
     }
 
     /// A frame has had the time that it was given as a budget.
-    pub(in crate::reduce) fn budget_time_over(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn budget_time_over(&mut self, id: FrameId) -> FaultResult {
         if let Some(account) = self.frame_mut(id)?.account.as_mut() {
             account.time = None;
         }
@@ -113,33 +113,33 @@ impl Reducer<'_> {
         expression: Option<ExprId>,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<Amounts, Stop> {
+    ) -> Result<Amounts, ItemStop> {
         let Some(expression) = expression else { return Ok(Amounts::new()) };
         let reserved = self.eval_with(expression, scope, locals)?;
         Ok(amounts(&reserved))
     }
 
     /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
-    pub(in crate::reduce) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Checked<Affords> {
-        let around = self.budgets_around(id)?;
+    pub(in crate::reduce) fn reserve_budget(&mut self, id: FrameId, reserved: &Amounts) -> FaultResult<BudgetDecision> {
+        let around = self.enclosing_budgets(id)?;
         let mut later = false;
         for frame in &around {
             let mut lacks = false;
             for budget in self.budgets_mut(*frame)? {
                 let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
-                let short = budget.lacks(amount);
+                let short = budget.is_insufficient_for(amount);
                 budget.refused = if short { amount } else { 0 };
                 lacks |= short;
-                later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
+                later |= amount > 0 && budget.is_insufficient_for(amount.saturating_add(budget.reserved));
             }
             // The end of the budget is the end of what has it: what was asked for before may still be answered.
             match lacks && !self.is_paying(*frame)? {
-                true => return Ok(Affords::No(*frame)),
+                true => return Ok(BudgetDecision::No(*frame)),
                 false => later |= lacks,
             }
         }
         if later {
-            return Ok(Affords::Later);
+            return Ok(BudgetDecision::Later);
         }
         for frame in around {
             for budget in self.budgets_mut(frame)? {
@@ -149,13 +149,13 @@ impl Reducer<'_> {
                 }
             }
         }
-        Ok(Affords::Yes)
+        Ok(BudgetDecision::Yes)
     }
 
     /// A call inside is out that has taken something from a budget.
-    fn is_paying(&self, id: FrameId) -> Checked<bool> {
+    fn is_paying(&self, id: FrameId) -> FaultResult<bool> {
         for open in self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty()) {
-            if self.around(open.frame)?.contains(&id) {
+            if self.enclosing_frames(open.frame)?.contains(&id) {
                 return Ok(true);
             }
         }
@@ -163,41 +163,41 @@ impl Reducer<'_> {
     }
 
     /// The task begins when a call that is out gives back what it did not need.
-    pub(in crate::reduce) fn wait_for_budget(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn wait_for_budget(&mut self, id: FrameId) -> FaultResult {
         self.return_worker(id)?;
-        self.state.short.push_back(id);
+        self.state.waiting_for_budget.push_back(id);
         Ok(())
     }
 
     /// Nothing is left: a loop ends where it is, anything else fails. `by` is what was refused.
-    pub(in crate::reduce) fn exhaust(&mut self, id: FrameId, by: Option<FrameId>) -> Checked {
+    pub(in crate::reduce) fn exhaust(&mut self, id: FrameId, by: Option<FrameId>) -> FaultResult {
         let frame = self.frame(id)?;
-        if matches!(frame.body, Body::Loop(_)) {
-            return self.cut_loop(id, Reason::Budget);
+        if matches!(frame.body, FrameBody::Loop(_)) {
+            return self.stop_loop(id, LoopEndReason::Budget);
         }
         let name = self.program.node(frame.node).name.clone();
         let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
         let budget: Vec<BudgetUsage> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
-        let Shortage { what, told } = short(&budget);
+        let BudgetShortage { what, detail: told } = shortage(&budget);
         let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
-        let mut error = self.program.plan.advised(error);
+        let mut error = self.program.plan.apply_hint(error);
         // A run has no path: what was refused has one.
         if self.path(id).is_empty() {
             error.path = by.map_or_else(|| "".into(), |by| self.task_path(by));
         }
-        self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own: true })
+        self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own_end: true })
     }
 
     /// A job has ended: what it has used is counted, what was reserved for it is free again.
-    pub(in crate::reduce) fn settle_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) -> Checked {
+    pub(in crate::reduce) fn account_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) -> FaultResult {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that ends"))?;
         let (frame, reserved) = (open.frame, std::mem::take(&mut open.reserved));
         let used = outcome.and_then(|outcome| outcome.meta.get("usage")).map(amounts).unwrap_or_default();
         if reserved.is_empty() && used.is_empty() {
             return Ok(());
         }
-        for id in self.around(frame)? {
+        for id in self.enclosing_frames(frame)? {
             let mut exceeded = Vec::new();
             for budget in self.budgets_mut(id)?.filter(|budget| !budget.counts_calls()) {
                 let before = budget.used;
@@ -210,18 +210,18 @@ impl Reducer<'_> {
             self.publish_exceeded(id, exceeded);
             self.meter(id, &used)?;
         }
-        self.state.settled |= !reserved.is_empty();
+        self.state.budget_freed |= !reserved.is_empty();
         Ok(())
     }
 
     /// Calls that wait look again when all has come of those that have ended: what they led to is not to be cut off by the
     /// end of a budget.
-    pub(in crate::reduce) fn look_at_budgets_again(&mut self) -> bool {
-        if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.settled) {
+    pub(in crate::reduce) fn recheck_budgets(&mut self) -> bool {
+        if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.budget_freed) {
             return false;
         }
-        let waiting = std::mem::take(&mut self.state.short);
-        self.state.agenda.extend(waiting.into_iter().map(Item::Task));
+        let waiting = std::mem::take(&mut self.state.waiting_for_budget);
+        self.state.agenda.extend(waiting.into_iter().map(AgendaItem::Task));
         !self.state.agenda.is_empty() && !self.state.paused && self.work.items_left > 0
     }
 
@@ -232,7 +232,7 @@ impl Reducer<'_> {
         }
     }
 
-    fn meter(&mut self, id: FrameId, used: &Amounts) -> Checked {
+    fn meter(&mut self, id: FrameId, used: &Amounts) -> FaultResult {
         let program = self.program;
         let frame = self.frame_mut(id)?;
         if !program.node(frame.node).meters_usage {
@@ -246,31 +246,31 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn budgets_mut(&mut self, id: FrameId) -> Checked<impl Iterator<Item = &mut BudgetUsage>> {
+    fn budgets_mut(&mut self, id: FrameId) -> FaultResult<impl Iterator<Item = &mut BudgetUsage>> {
         let frame = self.frame_mut(id)?;
-        let of_loop = if let Body::Loop(looping) = &mut frame.body { Some(looping) } else { None };
+        let of_loop = if let FrameBody::Loop(looping) = &mut frame.body { Some(looping) } else { None };
         let of_node = frame.account.iter_mut().flat_map(|account| &mut account.budget);
         Ok(of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget)))
     }
 
     /// A frame and those around it, from the inside out.
-    fn around(&self, id: FrameId) -> Checked<Vec<FrameId>> {
-        self.around_with(id, |_| true)
+    fn enclosing_frames(&self, id: FrameId) -> FaultResult<Vec<FrameId>> {
+        self.enclosing_frames_where(id, |_| true)
     }
 
     /// Those that have a budget.
-    fn budgets_around(&self, id: FrameId) -> Checked<Vec<FrameId>> {
-        self.around_with(id, |frame| {
-            let of_loop = matches!(&frame.body, Body::Loop(looping) if !looping.budget.is_empty());
+    fn enclosing_budgets(&self, id: FrameId) -> FaultResult<Vec<FrameId>> {
+        self.enclosing_frames_where(id, |frame| {
+            let of_loop = matches!(&frame.body, FrameBody::Loop(looping) if !looping.budget.is_empty());
             of_loop || frame.account.as_ref().is_some_and(|account| !account.budget.is_empty())
         })
     }
 
-    fn around_with(&self, id: FrameId, wanted: impl Fn(&Frame) -> bool) -> Checked<Vec<FrameId>> {
+    fn enclosing_frames_where(&self, id: FrameId, matches: impl Fn(&Frame) -> bool) -> FaultResult<Vec<FrameId>> {
         let (mut found, mut next) = (Vec::new(), Some(id));
         while let Some(id) = next {
             let frame = self.frame(id)?;
-            if wanted(frame) {
+            if matches(frame) {
                 found.push(id);
             }
             next = frame.parent;
@@ -309,22 +309,22 @@ pub(in crate::reduce) fn amounts_value(budget: &[BudgetUsage], amount: impl Fn(&
 }
 
 /// The one that did not suffice for a call, and what that wanted; else the one that is spent.
-pub(in crate::reduce) fn short(budget: &[BudgetUsage]) -> Shortage {
+pub(in crate::reduce) fn shortage(budget: &[BudgetUsage]) -> BudgetShortage {
     let refused = budget.iter().find(|budget| budget.refused > 0);
     let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));
     let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
-    let told = spent.map_or_else(String::new, |BudgetUsage { what, used, max: most, refused, .. }| {
-        let told =
-            format!(": {} of {}{}", words::amount(what, *used), words::amount(what, *most), words::counted(what));
+    let detail = spent.map_or_else(String::new, |BudgetUsage { what, used, max: most, refused, .. }| {
+        let detail =
+            format!(": {} of {}{}", amounts::format_amount(what, *used), amounts::format_amount(what, *most), amounts::unit_suffix(what));
         let verb = if &**what == MONEY { "is" } else { "are" };
         match used >= most {
-            true => told,
+            true => detail,
             false => format!(
-                "{told} {verb} gone; the next call sets {} aside, more than is left",
-                words::amount(what, *refused)
+                "{detail} {verb} gone; the next call sets {} aside, more than is left",
+                amounts::format_amount(what, *refused)
             ),
         }
     });
     let enough = spent.is_some_and(|budget| !budget.is_spent());
-    Shortage { what: if enough { "has too little of its budget left" } else { USED_UP }, told }
+    BudgetShortage { what: if enough { "has too little of its budget left" } else { USED_UP }, detail: told: detail }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
-    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, MeterCaps, Mode, NodeView, RunView,
-    Scope as ScopeTrait, Stored, Timestamp, IterationRecords, IterationView, Value,
+    Duration, EvalError, EvalErrorKind, LoopInnerNode, Level, Map, Meter, MeterCaps, ExpressionMode, NodeView, RunView,
+    EvalScope as ScopeTrait, StoredValue, Timestamp, IterationRecords, IterationView, Value,
 };
 
 use super::nodes::TaskNames;
-use super::{Reducer, Stop};
-use crate::plan::{Amount, ExprId, NodeId, NodeKind, Source};
+use super::{Reducer, ItemStop};
+use crate::plan::{Amount, ExprId, NodeId, NodeKind, LoopSource};
 use crate::state::{Scope, ScopeId, State, Iteration};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
@@ -35,7 +35,7 @@ pub(crate) struct Locals<'a> {
 
 /// What a condition says.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Holds {
+pub(crate) enum ConditionResult {
     Yes,
     No,
     /// No, because of something that is not there.
@@ -43,11 +43,11 @@ pub(crate) enum Holds {
 }
 
 impl Reducer<'_> {
-    pub(crate) fn eval(&mut self, expression: ExprId, scope: ScopeId) -> Result<Value, Stop> {
+    pub(crate) fn eval(&mut self, expression: ExprId, scope: ScopeId) -> Result<Value, ItemStop> {
         self.eval_with(expression, scope, Locals::default())
     }
 
-    pub(crate) fn eval_with(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, Stop> {
+    pub(crate) fn eval_with(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, ItemStop> {
         self.try_eval(expression, scope, locals).map_err(|error| self.stop(error))
     }
 
@@ -59,7 +59,7 @@ impl Reducer<'_> {
             max_xml_nodes: limits.max_xml_nodes,
         };
         let mut meter = Meter::new(limits.expression_fuel, limits.max_expression_output_bytes).with_caps(caps);
-        let view = View {
+        let view = ScopeView {
             program: self.program,
             state: self.state,
             values: self.values,
@@ -75,15 +75,15 @@ impl Reducer<'_> {
             Ok(value) if value.is_deeper_than(max_depth) => {
                 let message = format!("the expression gives a value with more than {max_depth} levels in each other");
                 let hint = "keep a list of parts instead of parts inside parts; the limit is `value_depth_max`";
-                Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint))
+                Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint))
             }
             other => other,
         }
     }
 
-    fn stop(&mut self, error: EvalError) -> Stop {
+    fn stop(&mut self, error: EvalError) -> ItemStop {
         let code = match error.kind {
-            EvalErrorKind::NeedBlobs => return Stop::Need(error.blobs),
+            EvalErrorKind::NeedBlobs => return ItemStop::Need(error.blobs),
             EvalErrorKind::Limit => "ExpressionLimit",
             EvalErrorKind::Invalid => "ValidationFailed",
             EvalErrorKind::Missing | EvalErrorKind::Type => "InvalidTemplate",
@@ -94,20 +94,20 @@ impl Reducer<'_> {
         };
         let mut info = ErrorInfo::new(code, "expression", message);
         info.hint = error.hint.map(Into::into);
-        Stop::Failed(Box::new(self.program.plan.worded(info, &[])))
+        ItemStop::Failed(Box::new(self.program.plan.apply_wording(info, &[])))
     }
 
-    pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {
-        Ok(self.holds(expression, scope, locals)? == Holds::Yes)
+    pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, ItemStop> {
+        Ok(self.holds(expression, scope, locals)? == ConditionResult::Yes)
     }
 
-    pub(crate) fn holds(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Holds, Stop> {
-        let guards = self.program.plan.expressions[expression.0 as usize].mode == Mode::Guard;
+    pub(crate) fn holds(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<ConditionResult, ItemStop> {
+        let guards = self.program.plan.expressions[expression.0 as usize].mode == ExpressionMode::Guard;
         let value = match self.try_eval(expression, scope, locals) {
-            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(Holds::Missing(error.message)),
+            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(ConditionResult::Missing(error.message)),
             evaluated => evaluated.map_err(|error| self.stop(error))?,
         };
-        let holds = value.as_bool().map(|holds| if holds { Holds::Yes } else { Holds::No });
+        let holds = value.as_bool().map(|holds| if holds { ConditionResult::Yes } else { ConditionResult::No });
         holds.ok_or_else(|| {
             ErrorInfo::new(
                 "NotBoolean",
@@ -120,7 +120,7 @@ impl Reducer<'_> {
     }
 
     /// A span of time: ISO 8601 text or a number of seconds.
-    pub(crate) fn duration(&mut self, amount: &Amount<Duration>, scope: ScopeId) -> Result<Duration, Stop> {
+    pub(crate) fn duration(&mut self, amount: &Amount<Duration>, scope: ScopeId) -> Result<Duration, ItemStop> {
         self.duration_with(amount, scope, Locals::default())
     }
 
@@ -129,7 +129,7 @@ impl Reducer<'_> {
         amount: &Amount<Duration>,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<Duration, Stop> {
+    ) -> Result<Duration, ItemStop> {
         let expression = match amount {
             Amount::Fixed(duration) => return Ok(*duration),
             Amount::Computed(expression) => *expression,
@@ -147,11 +147,11 @@ impl Reducer<'_> {
     }
 
     /// A whole number that is not negative.
-    pub(crate) fn count(&mut self, amount: &Amount<u64>, scope: ScopeId) -> Result<u64, Stop> {
+    pub(crate) fn count(&mut self, amount: &Amount<u64>, scope: ScopeId) -> Result<u64, ItemStop> {
         self.count_with(amount, scope, Locals::default())
     }
 
-    pub(crate) fn count_with(&mut self, amount: &Amount<u64>, scope: ScopeId, locals: Locals<'_>) -> Result<u64, Stop> {
+    pub(crate) fn count_with(&mut self, amount: &Amount<u64>, scope: ScopeId, locals: Locals<'_>) -> Result<u64, ItemStop> {
         let expression = match amount {
             Amount::Fixed(count) => return Ok(*count),
             Amount::Computed(expression) => *expression,
@@ -164,15 +164,15 @@ impl Reducer<'_> {
     }
 
     /// The content of a value that may be stored elsewhere.
-    pub(crate) fn resolve(&self, value: &Value) -> Result<Value, Stop> {
+    pub(crate) fn resolve(&self, value: &Value) -> Result<Value, ItemStop> {
         match value {
-            Value::Stored(stored) => load(self.values, stored).map_err(|error| Stop::Need(error.blobs)),
+            Value::Stored(stored) => load(self.values, stored).map_err(|error| ItemStop::Need(error.blobs)),
             other => Ok(other.clone()),
         }
     }
 }
 
-struct View<'a> {
+struct ScopeView<'a> {
     program: &'a Program,
     state: &'a State,
     values: &'a dyn Values,
@@ -181,7 +181,7 @@ struct View<'a> {
     draws: Cell<u64>,
 }
 
-impl<'a> View<'a> {
+impl<'a> ScopeView<'a> {
     /// From the innermost scope outwards.
     fn chain(&self) -> impl Iterator<Item = &'a Scope> {
         let state = self.state;
@@ -220,7 +220,7 @@ impl<'a> View<'a> {
     }
 
     /// The scopes outside of the innermost owners. The turn of a loop and the loop's own scope have the same.
-    fn chain_beyond(&self, owners: usize) -> impl Iterator<Item = &'a Scope> {
+    fn chain_outside(&self, owners: usize) -> impl Iterator<Item = &'a Scope> {
         let (mut passed, mut last) = (0, None);
         self.chain().skip_while(move |scope| {
             if scope.owner.is_none() || scope.owner != last {
@@ -242,13 +242,13 @@ impl<'a> View<'a> {
             started_at: outcome.started_at,
             ended_at: outcome.ended_at,
             iteration_records: outcome.loop_summary.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
-            records_listed: self.listed(node),
+            body_nodes: self.records_listed(node),
             usage: outcome.usage.clone(),
         }
     }
 
     /// A node of a turn that ended without it, because what is around it was skipped.
-    fn passed_over(&self, name: &str) -> Option<NodeView> {
+    fn skipped_node(&self, name: &str) -> Option<NodeView> {
         let scope = self.state.scopes.get(self.scope).filter(|_| self.locals.iteration_ended)?;
         let node = self.program.named(scope.owner, name).filter(|node| scope.outcome(*node).is_none())?;
         let (status, now) = (Status::Skipped.as_str(), self.state.now);
@@ -262,13 +262,13 @@ impl<'a> View<'a> {
             started_at: now,
             ended_at: now,
             iteration_records: IterationRecords::None,
-            records_listed: None,
+            body_nodes: None,
             usage: Value::Null,
         })
     }
 
     /// How many entries of a loop's records are shown to who asks for all.
-    fn listed(&self, node: NodeId) -> Option<usize> {
+    fn records_listed(&self, node: NodeId) -> Option<usize> {
         let NodeKind::Loop(looping) = &self.program.node(node).kind else { return None };
         looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
@@ -279,7 +279,7 @@ impl<'a> View<'a> {
         while let Some(id) = node {
             let around = self.program.node(id);
             if let NodeKind::Loop(looping) = &around.kind
-                && let Source::Each(_) = looping.source
+                && let LoopSource::Each(_) = looping.source
             {
                 return looping.item.clone();
             }
@@ -289,17 +289,17 @@ impl<'a> View<'a> {
     }
 
     /// The named nodes directly inside one, looking through hidden ones.
-    fn inner(&self, node: NodeId, found: &mut Vec<NodeId>) {
+    fn visible_children(&self, node: NodeId, found: &mut Vec<NodeId>) {
         for child in self.program.node(node).kind.children() {
             match self.program.node(child).hidden {
-                true => self.inner(child, found),
+                true => self.visible_children(child, found),
                 false => found.push(child),
             }
         }
     }
 }
 
-impl ScopeTrait for View<'_> {
+impl ScopeTrait for ScopeView<'_> {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
         if level == Level::Any
             && let Some(local) = self.own_name(name)
@@ -311,7 +311,7 @@ impl ScopeTrait for View<'_> {
             Level::Iteration => self.chain().find(|scope| scope.iteration.is_some())?.variables.get(name),
             Level::Step => self.chain().find(|scope| scope.iteration.is_none())?.variables.get(name),
             Level::Any => {
-                let carried = |scope: &Scope| scope.carried.as_ref().and_then(|carried| carried.get(name));
+                let carried = |scope: &Scope| scope.token.as_ref().and_then(|carried| carried.get(name));
                 let own = |scope: &Scope| scope.variables.get(name).map(|variable| variable.value.clone());
                 return self.chain().find_map(|scope| own(scope).or_else(|| carried(scope)));
             }
@@ -320,38 +320,38 @@ impl ScopeTrait for View<'_> {
     }
 
     fn local(&self, name: &str) -> Option<Value> {
-        let carried = || self.chain().find_map(|scope| scope.carried.as_ref()).and_then(|carried| carried.get(name));
+        let carried = || self.chain().find_map(|scope| scope.token.as_ref()).and_then(|carried| carried.get(name));
         self.own_name(name).or_else(carried)
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
         let found = || self.find_node(name).map(|(node, outcome)| self.node_view(node, outcome));
-        self.passed_over(name).or_else(found)
+        self.skipped_node(name).or_else(found)
     }
 
-    fn node_beyond(&self, owners: usize, name: &str) -> Option<NodeView> {
+    fn node_outside(&self, owners: usize, name: &str) -> Option<NodeView> {
         if owners == 0 {
             return self.node(name);
         }
-        let found = self.find_node_in(self.chain_beyond(owners), name);
+        let found = self.find_node_in(self.chain_outside(owners), name);
         found.map(|(node, outcome)| self.node_view(node, outcome))
     }
 
-    fn inside_loop(&self, name: &str) -> Option<InsideLoop> {
+    fn node_in_loop(&self, name: &str) -> Option<LoopInnerNode> {
         let lower = name.to_lowercase();
         for scope in self.chain() {
             if self.program.named(scope.owner, name).is_some() {
                 return None;
             }
-            let Some(place) = self.program.written_down(scope.owner, &lower) else { continue };
+            let Some(recorded) = self.program.recorded_node(scope.owner, &lower) else { continue };
             // A loop that is about to begin shows nothing of when it ran before.
-            if self.locals.iteration.is_some_and(|turn| turn.loop_node == place.looping) {
+            if self.locals.iteration.is_some_and(|turn| turn.loop_node == recorded.looping) {
                 return None;
             }
-            let own = self.locals.own.filter(|(node, _)| *node == place.looping).map(|(_, outcome)| outcome);
-            if let Some(outcome) = own.or_else(|| scope.outcome(place.looping)) {
-                let around = self.node_view(place.looping, outcome);
-                return Some(InsideLoop { name: self.program.node(place.node).name.clone(), around, at: place.at });
+            let own = self.locals.own.filter(|(node, _)| *node == recorded.looping).map(|(_, outcome)| outcome);
+            if let Some(outcome) = own.or_else(|| scope.outcome(recorded.looping)) {
+                let around = self.node_view(recorded.looping, outcome);
+                return Some(LoopInnerNode { name: self.program.node(recorded.node).name.clone(), loop_node: around, record_index: recorded.at });
             }
         }
         None
@@ -360,7 +360,7 @@ impl ScopeTrait for View<'_> {
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
         let node = self.chain().find_map(|scope| self.program.named(scope.owner, name))?;
         let mut inner = Vec::new();
-        self.inner(node, &mut inner);
+        self.visible_children(node, &mut inner);
         let view = |child: NodeId| {
             let outcome = self.chain().find_map(|scope| scope.outcome(child))?;
             Some((self.program.node(child).name.clone(), self.node_view(child, outcome)))
@@ -405,7 +405,7 @@ impl ScopeTrait for View<'_> {
     fn random(&self) -> u64 {
         let draw = self.draws.get();
         self.draws.set(draw + 1);
-        random(self.state.seed, draw)
+        random_at(self.state.seed, draw)
     }
 
     fn variables(&self, level: Level) -> Vec<(Arc<str>, Value)> {
@@ -428,13 +428,13 @@ impl ScopeTrait for View<'_> {
         found
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         self.values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))
     }
 }
 
 /// The n-th random number of a tick (SplitMix64).
-pub(crate) fn random(seed: u64, draw: u64) -> u64 {
+pub(crate) fn random_at(seed: u64, draw: u64) -> u64 {
     let mut z = seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -442,12 +442,12 @@ pub(crate) fn random(seed: u64, draw: u64) -> u64 {
 }
 
 /// The whole of a stored value. A chunked list is put together from its chunks; all that miss are named at once.
-fn load(values: &dyn Values, stored: &Stored) -> Result<Value, EvalError> {
+fn load(values: &dyn Values, stored: &StoredValue) -> Result<Value, EvalError> {
     let content = values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))?;
     if !stored.chunked {
         return Ok(content);
     }
-    let chunks: Vec<&Stored> = content
+    let chunks: Vec<&StoredValue> = content
         .as_list()
         .unwrap_or_default()
         .iter()

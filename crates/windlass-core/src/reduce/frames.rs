@@ -19,12 +19,12 @@ use windlass_value::{Duration, Value};
 
 use super::budget::EXCEEDED;
 use super::eval::Locals;
-use super::impossible::{Checked, miscounted, no_frame, no_job, no_part, no_scope, wrong_frame, wrong_status};
-use super::retry::Tried;
+use super::fault::{FaultResult, miscounted, no_frame, no_job, no_part, no_scope, wrong_frame, wrong_status};
+use super::retry::RetryHistory;
 use super::usage_value;
-use super::{Reducer, Stop};
+use super::{Reducer, ItemStop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, LiveIteration, Scope, ScopeId, Timer};
+use crate::state::{FrameBody, Closing, FrameEnd, Firing, Frame, FrameId, AgendaItem, LiveIteration, Scope, ScopeId, Timer};
 use crate::{Command, ErrorInfo, EventKind, Outcome, Status};
 
 impl Reducer<'_> {
@@ -36,14 +36,14 @@ impl Reducer<'_> {
         slot: u64,
         scope: ScopeId,
         quiet: bool,
-    ) -> Checked<FrameId> {
+    ) -> FaultResult<FrameId> {
         let above = self.frame_mut(parent)?;
         above.live += 1;
         let (generation, quiet) = (above.generation, quiet || above.quiet);
         self.make_frame(Some(parent), node, slot, scope, generation, quiet)
     }
 
-    pub(crate) fn begin_root(&mut self) -> Checked {
+    pub(crate) fn begin_root(&mut self) -> FaultResult {
         let (root, scope) = (self.program.plan.root, self.state.root_scope);
         let frame = self.make_frame(None, root, 0, scope, 0, false)?;
         self.state.root = Some(frame);
@@ -58,7 +58,7 @@ impl Reducer<'_> {
         scope: ScopeId,
         generation: u32,
         quiet: bool,
-    ) -> Checked<FrameId> {
+    ) -> FaultResult<FrameId> {
         let scope = match self.program.node(node).scope {
             true => self.state.scopes.insert(Scope::new(Some(scope), Some(node))),
             false => scope,
@@ -76,15 +76,15 @@ impl Reducer<'_> {
             deadline: None,
             alarm: None,
             closing: None,
-            body: Body::New,
+            body: FrameBody::New,
             account: None,
         });
-        self.state.agenda.push_back(Item::Enter(frame));
-        self.mail_begins(frame)?;
+        self.state.agenda.push_back(AgendaItem::Enter(frame));
+        self.mailbox_begins(frame)?;
         Ok(frame)
     }
 
-    pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), Stop> {
+    pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), ItemStop> {
         // It was called off before it was entered.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let program = self.program;
@@ -92,7 +92,7 @@ impl Reducer<'_> {
             // Its last words are on the agenda, behind this entry: what begins here would outlive it.
             return Ok(());
         }
-        if !matches!(frame.body, Body::New) {
+        if !matches!(frame.body, FrameBody::New) {
             return Err(wrong_frame(id, "a frame that has not been entered", &frame.body).into());
         }
         let (node, scope) = (program.node(frame.node), frame.scope);
@@ -123,7 +123,7 @@ impl Reducer<'_> {
     }
 
     /// Told before a node's own work begins. Quiet and hidden nodes are not told of.
-    pub(crate) fn publish_started(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn publish_started(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
         let node = self.program.node(frame.node);
         if node.hidden || frame.quiet || frame.attempt > 1 {
@@ -132,7 +132,7 @@ impl Reducer<'_> {
         let firing = self.firing_of(frame)?;
         let numbered = firing.filter(|firing| firing.worker.is_some());
         let scope = self.state.scopes.get(frame.scope).filter(|_| firing.is_some());
-        let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
+        let args = scope.and_then(|scope| scope.token.as_ref()).map(|carried| carried.args.clone());
         let started = EventKind::StepStarted {
             kind: node.label.clone(),
             token: firing.map(|firing| firing.token.clone()),
@@ -147,34 +147,34 @@ impl Reducer<'_> {
     }
 
     /// What a place's body runs for; None for a frame that is no place's body.
-    fn firing_of(&self, frame: &Frame) -> Checked<Option<&Firing>> {
+    fn firing_of(&self, frame: &Frame) -> FaultResult<Option<&Firing>> {
         let Some(parent) = frame.parent else { return Ok(None) };
         match &self.frame(parent)?.body {
-            Body::Net(net) => match net.firings.get(&frame.slot) {
+            FrameBody::Net(net) => match net.firings.get(&frame.slot) {
                 Some(firing) => Ok(Some(firing)),
                 None => Err(no_part(parent, "firing", frame.slot)),
             },
-            Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) => Ok(None),
-            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+            FrameBody::Pipeline(_) | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Loop(_) => Ok(None),
+            childless @ (FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. }) => {
                 Err(wrong_frame(parent, "the parent of a frame", childless))
             }
         }
     }
 
-    pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) -> Checked {
+    pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) -> FaultResult {
         self.end_with(id, Status::Failed, Value::Null, Some(error))
     }
 
-    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
+    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> FaultResult {
         let attempts = self.frame(id)?.attempt;
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
+        self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
     /// Ends a frame. Its children must have ended; those that have not are called off first.
-    pub(crate) fn finish(&mut self, id: FrameId, mut ended: Ended) -> Checked {
+    pub(crate) fn finish(&mut self, id: FrameId, mut ended: FrameEnd) -> FaultResult {
         if self.frame(id)?.live > 0 {
-            let Ended { status, error, output, .. } = ended;
-            return self.close(id, Closing { status, error, output, own: true });
+            let FrameEnd { status, error, output, .. } = ended;
+            return self.close(id, Closing { status, error, output, own_end: true });
         }
         if let Some(error) = &mut ended.error
             && error.path.is_empty()
@@ -188,41 +188,41 @@ impl Reducer<'_> {
             Status::Failed => node.retry.is_some() || node.output.is_some(),
             Status::Skipped | Status::Cancelled | Status::TimedOut => false,
         };
-        match more && frame.closing.as_ref().is_none_or(|closing| closing.own) {
-            true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
+        match more && frame.closing.as_ref().is_none_or(|closing| closing.own_end) {
+            true => self.state.agenda.push_back(AgendaItem::Finish(id, Box::new(ended))),
             false => self.end(id, ended)?,
         }
         Ok(())
     }
 
     /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
-    pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
+    pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &FrameEnd) -> Result<(), ItemStop> {
         // It was called off, with nothing inside, while its end was on the agenda.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
-        let cancelled_as = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
+        let cancelled_as = frame.closing.as_ref().filter(|closing| !closing.own_end).map(|closing| closing.status);
         if let Some(status) = cancelled_as
-            && (status != ended.status || !self.tells_what_it_has(id)?)
+            && (status != ended.status || !self.gives_partial_output(id)?)
         {
             self.close_if_empty(id)?;
             return Ok(());
         }
         let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
         let node = self.program.node(node_id);
-        let tried = Tried { tries, since: Some(started_at), asked: Duration::ZERO };
+        let tried = RetryHistory { tries, since: Some(started_at), requested_delay: Duration::ZERO };
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
             && &*error.code != EXCEEDED
             && cancelled_as.is_none()
             && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
-            self.enter_anew_after(id, wait, error)?;
+            self.enter_again_after(id, wait, error)?;
             return Ok(());
         }
         let mut ended = ended.clone();
-        let says = cancelled_as.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
-        if let Some(expression) = node.output.filter(|_| says) {
+        let evaluates_output = cancelled_as.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
+        if let Some(expression) = node.output.filter(|_| evaluates_output) {
             // The node's own outcome is there under its name, before it is kept.
             let usage = usage_of(self.frame(id)?);
-            let own = ended.clone().outcome(started_at, self.now());
+            let own = ended.clone().into_outcome(started_at, self.now());
             let own = Arc::new(Outcome { usage, ..own });
             let names = self.loop_items(id)?;
             let locals = Locals { own: Some((node_id, &own)), names: names.as_ref(), ..Locals::default() };
@@ -232,14 +232,14 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &Ended, error: ErrorInfo) -> Checked {
+    pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &FrameEnd, error: ErrorInfo) -> FaultResult {
         // A failure keeps its own cause; the policy that could not be evaluated only means that there is no retry.
         let error = ended.error.clone().or(Some(error));
-        self.end(id, Ended { status: Status::Failed, error, ..ended.clone() })
+        self.end(id, FrameEnd { status: Status::Failed, error, ..ended.clone() })
     }
 
     /// The frame is gone after this; its end is recorded, told and handed to the parent.
-    pub(crate) fn end(&mut self, id: FrameId, mut ended: Ended) -> Checked {
+    pub(crate) fn end(&mut self, id: FrameId, mut ended: FrameEnd) -> FaultResult {
         if self.is_redacted(id) {
             ended.error = ended.error.map(ErrorInfo::redacted);
         }
@@ -247,13 +247,13 @@ impl Reducer<'_> {
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let job = job_of(&frame.body);
-        let output = self.slim(ended.output);
+        let output = self.to_reference(ended.output);
         // While the frame is there, so are those around it that have to know what its job has used.
         if let Some(job) = job {
-            self.settle_job(job, None)?;
+            self.account_job(job, None)?;
         }
         let usage = usage_of(self.frame(id)?);
-        let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
+        let outcome = FrameEnd { output, ..ended }.into_outcome(started_at, ended_at);
         let outcome = Arc::new(Outcome { usage, ..outcome });
         if !node.hidden {
             if !quiet {
@@ -261,7 +261,7 @@ impl Reducer<'_> {
             }
             self.record(id, node_id, outcome.clone())?;
         }
-        self.mail_ends(id, &outcome)?;
+        self.mailbox_ends(id, &outcome)?;
         self.watch_end(id, outcome.status)?;
         // What was told of the end may not have ended the frame itself.
         let Some(frame) = self.state.frames.remove(id) else { return Err(no_frame(id, "the frame that ends")) };
@@ -269,30 +269,30 @@ impl Reducer<'_> {
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
             self.state.timers.remove(&key);
         }
-        self.forget(id, &frame.body)?;
+        self.remove_from_indexes(id, &frame.body)?;
         let scope = if self.program.node(frame.node).scope { self.leave_scope(&frame)? } else { frame.scope };
         match frame.parent {
             Some(parent) => {
                 let slot = frame.slot;
-                self.state.agenda.push_back(Item::ChildEnded { parent, slot, outcome, scope });
+                self.state.agenda.push_back(AgendaItem::ChildEnded { parent, slot, outcome, scope });
             }
             None => {
                 self.state.root = None;
-                self.state.agenda.push_back(Item::EndRun(outcome));
+                self.state.agenda.push_back(AgendaItem::EndRun(outcome));
             }
         }
         Ok(())
     }
 
     /// Removes the scope that a frame has opened, which is gone: the scope around it.
-    fn leave_scope(&mut self, frame: &Frame) -> Checked<ScopeId> {
+    fn leave_scope(&mut self, frame: &Frame) -> FaultResult<ScopeId> {
         let opened = self.state.scopes.remove(frame.scope);
         let around = opened.and_then(|scope| scope.parent);
         around.ok_or_else(|| no_scope(frame.scope, "one that its frame has opened inside another"))
     }
 
     /// What is entered anew finds nothing of what it left behind.
-    pub(crate) fn clear_scope(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn clear_scope(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
         if self.program.node(frame.node).scope {
             let scope = self.scope_mut(frame.scope)?;
@@ -302,7 +302,7 @@ impl Reducer<'_> {
     }
 
     /// Keeps the outcome in the scope the node belongs to.
-    fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) -> Checked {
+    fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) -> FaultResult {
         let home = self.program.facts(node).home;
         let mut scope_id = Some(self.frame(id)?.scope);
         while let Some(id) = scope_id {
@@ -318,7 +318,7 @@ impl Reducer<'_> {
     }
 
     /// Marks everything inside an untaken branch as skipped, so that later nodes can ask.
-    pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) -> Checked {
+    pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) -> FaultResult {
         let node = self.program.node(node_id);
         if !node.hidden {
             self.record_skipped(id, node_id, reason)?;
@@ -331,26 +331,26 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) -> Checked {
+    pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) -> FaultResult {
         let error = ErrorInfo::new(reason, "skipped", "the node did not run");
-        self.record_unrun(near, node, Status::Skipped, error)
+        self.record_without_run(near, node, Status::Skipped, error)
     }
 
     /// The end of a node that never had a frame.
-    pub(crate) fn record_unrun(
+    pub(crate) fn record_without_run(
         &mut self,
         near: FrameId,
         node: NodeId,
         status: Status,
         mut error: ErrorInfo,
-    ) -> Checked {
+    ) -> FaultResult {
         let path = self.child_path(near, node);
         error.path = path.clone();
         let reason = Some(error.code.clone());
         let message = (status != Status::Failed && &*error.code == "MissingData").then(|| error.message.clone());
         let event_error = (status == Status::Failed).then(|| self.event_error(&error));
-        let outcome = self.keep_unrun(near, node, status, error)?;
-        self.mail_unrun(near, node, &outcome)?;
+        let outcome = self.record_outcome_without_run(near, node, status, error)?;
+        self.mailbox_without_run(near, node, &outcome)?;
         if !self.frame(near)?.quiet {
             let (output, usage, firing) = (None, Value::Null, None);
             let kind = match status {
@@ -367,13 +367,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(crate) fn keep_unrun(
+    pub(crate) fn record_outcome_without_run(
         &mut self,
         near: FrameId,
         node: NodeId,
         status: Status,
         error: ErrorInfo,
-    ) -> Checked<Arc<Outcome>> {
+    ) -> FaultResult<Arc<Outcome>> {
         let now = self.state.now;
         let path = if error.path.is_empty() { self.child_path(near, node) } else { error.path };
         let outcome = Arc::new(Outcome {
@@ -393,11 +393,11 @@ impl Reducer<'_> {
 
     /// Calls a frame off. It ends with the given status once nothing inside it is alive: a job in flight keeps its place
     /// until its worker confirms or its grace is over.
-    pub(crate) fn close(&mut self, id: FrameId, closing: Closing) -> Checked {
+    pub(crate) fn close(&mut self, id: FrameId, closing: Closing) -> FaultResult {
         // A child that has ended is listed by its parent until the parent hears of it.
         let Some(frame) = self.frame_if_live_mut(id) else { return Ok(()) };
-        let own = closing.own;
-        let before = frame.closing.as_ref().map(|before| before.own);
+        let own = closing.own_end;
+        let before = frame.closing.as_ref().map(|before| before.own_end);
         if before.is_some_and(|before| !before || own) {
             return Ok(());
         }
@@ -421,7 +421,7 @@ impl Reducer<'_> {
         }
         let inside = children(&frame.body);
         // A child run that has ended is not called off.
-        if let Body::Call { call } = frame.body
+        if let FrameBody::Call { call } = frame.body
             && let Some(open) = self.state.calls.get(&call)
         {
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
@@ -434,7 +434,7 @@ impl Reducer<'_> {
     }
 
     /// Ends a frame that is being called off, when nothing inside it is left.
-    pub(crate) fn close_if_empty(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn close_if_empty(&mut self, id: FrameId) -> FaultResult {
         // Calling off its children may have ended it.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         if frame.live > 0 {
@@ -442,36 +442,36 @@ impl Reducer<'_> {
         }
         // It goes on, or is about to be entered anew: nothing calls it off.
         let Some(closing) = frame.closing.as_deref().cloned() else { return Ok(()) };
-        if matches!(frame.body, Body::Loop(_)) {
+        if matches!(frame.body, FrameBody::Loop(_)) {
             return self.loop_cancelled(id, closing);
         }
-        let Closing { status, mut error, output, own } = closing;
+        let Closing { status, mut error, output, own_end: own } = closing;
         let attempts = frame.attempt;
-        self.keep_unbegun(id)?;
+        self.record_unstarted(id)?;
         if own {
-            return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None });
+            return self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None });
         }
         if let Some(error) = &mut error
             && error.path.is_empty()
         {
             error.path = self.task_path(id);
         }
-        self.end_cancelled(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
+        self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
     /// Nothing is left inside. What there is may still have to be put together.
-    pub(crate) fn end_cancelled(&mut self, id: FrameId, ended: Ended) -> Checked {
-        match self.tells_what_it_has(id)? {
-            true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
+    pub(crate) fn end_cancelled(&mut self, id: FrameId, ended: FrameEnd) -> FaultResult {
+        match self.gives_partial_output(id)? {
+            true => self.state.agenda.push_back(AgendaItem::Finish(id, Box::new(ended))),
             false => self.end(id, ended)?,
         }
         Ok(())
     }
 
     /// A node whose time is over, and a run that is called off, give what they have so far.
-    fn tells_what_it_has(&self, id: FrameId) -> Checked<bool> {
+    fn gives_partial_output(&self, id: FrameId) -> FaultResult<bool> {
         let frame = self.frame(id)?;
-        let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.ran_out());
+        let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.is_expired_deadline());
         Ok(ends && self.program.node(frame.node).output.is_some())
     }
 
@@ -481,32 +481,32 @@ impl Reducer<'_> {
         slot: u64,
         outcome: &Arc<Outcome>,
         scope: ScopeId,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ItemStop> {
         // A parent outlives its children.
         let frame = self.frame(parent)?;
-        if frame.closing.is_some() && !matches!(frame.body, Body::Loop(_)) {
-            if matches!(frame.body, Body::Net(_)) {
+        if frame.closing.is_some() && !matches!(frame.body, FrameBody::Loop(_)) {
+            if matches!(frame.body, FrameBody::Net(_)) {
                 // Every firing has a scope of its own.
                 self.state.scopes.remove(scope);
             }
-            self.child_gone(parent)?;
+            self.child_removed(parent)?;
             self.close_if_empty(parent)?;
             return Ok(());
         }
         match &frame.body {
-            Body::Graph(_) => self.graph_child_ended(parent, slot as u32, outcome)?,
-            Body::Branch { .. } => self.branch_child_ended(parent, outcome)?,
-            Body::Loop(_) => self.loop_child_ended(parent, slot, outcome, scope)?,
-            Body::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
-            Body::Pipeline(_) => self.inner_ended(parent, outcome)?,
-            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+            FrameBody::Graph(_) => self.graph_child_ended(parent, slot as u32, outcome)?,
+            FrameBody::Branch { .. } => self.branch_child_ended(parent, outcome)?,
+            FrameBody::Loop(_) => self.loop_child_ended(parent, slot, outcome, scope)?,
+            FrameBody::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
+            FrameBody::Pipeline(_) => self.entered_node_ended(parent, outcome)?,
+            childless @ (FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. }) => {
                 return Err(wrong_frame(parent, "the parent of a frame that has ended", childless).into());
             }
         }
         Ok(())
     }
 
-    pub(crate) fn child_gone(&mut self, parent: FrameId) -> Checked {
+    pub(crate) fn child_removed(&mut self, parent: FrameId) -> FaultResult {
         let frame = self.frame_mut(parent)?;
         frame.live = frame.live.checked_sub(1).ok_or_else(|| miscounted(parent, "live children"))?;
         Ok(())
@@ -519,28 +519,28 @@ fn usage_of(frame: &Frame) -> Value {
 }
 
 /// The job of a pipeline; nothing else has one.
-fn job_of(body: &Body) -> Option<u64> {
+fn job_of(body: &FrameBody) -> Option<u64> {
     match body {
-        Body::Pipeline(pipeline) => pipeline.job,
-        Body::New
-        | Body::Backoff
-        | Body::Graph(_)
-        | Body::Branch { .. }
-        | Body::Loop(_)
-        | Body::Net(_)
-        | Body::Wait(_)
-        | Body::Call { .. } => None,
+        FrameBody::Pipeline(pipeline) => pipeline.job,
+        FrameBody::New
+        | FrameBody::Backoff
+        | FrameBody::Graph(_)
+        | FrameBody::Branch { .. }
+        | FrameBody::Loop(_)
+        | FrameBody::Net(_)
+        | FrameBody::Wait(_)
+        | FrameBody::Call { .. } => None,
     }
 }
 
 /// The live frames directly inside.
-fn children(body: &Body) -> Vec<FrameId> {
+fn children(body: &FrameBody) -> Vec<FrameId> {
     match body {
-        Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
-        Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
-        Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
-        Body::Branch { child } => vec![*child],
-        Body::Loop(looping) => looping.iterations.values().map(LiveIteration::frame).collect(),
-        Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
+        FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. } => Vec::new(),
+        FrameBody::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
+        FrameBody::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
+        FrameBody::Branch { child } => vec![*child],
+        FrameBody::Loop(looping) => looping.iterations.values().map(LiveIteration::frame).collect(),
+        FrameBody::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
     }
 }

@@ -8,7 +8,7 @@ mod admit;
 mod budget;
 mod eval;
 mod frames;
-mod impossible;
+mod fault;
 mod loop_node;
 mod nodes;
 mod publish;
@@ -21,30 +21,30 @@ mod write;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use impossible::{Checked, not_started};
+use fault::{FaultResult, not_started};
 
-pub use admit::{Admission, Delivery, AdmissionError, UnmetCondition, admit};
+pub use admit::{Admission, TriggerDelivery, AdmissionError, UnmetCondition, admit};
 pub(crate) use budget::usage_value;
-pub use impossible::{Fault, Impossible};
-pub(crate) use impossible::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
-pub(crate) use publish::path_of;
+pub use fault::{ReducerFault, ImpossibleTick};
+pub(crate) use fault::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
+pub(crate) use publish::frame_path;
 pub use publish::redacted_value;
-pub use watch::{Failure, Failures, Moment, Watch};
+pub use watch::{ObservedFailure, ObservedFailures, ReplayPoint, ReplayWatch};
 
-use crate::state::{FrameId, Item, Phase, State};
+use crate::state::{FrameId, AgendaItem, Phase, State};
 use crate::tick::START_EVENT;
 use crate::{Command, ErrorInfo, Program, Tick, TickKind, IterationRecord, Values};
 
 /// What a tick led to.
 #[derive(Debug)]
 pub enum Reduced {
-    Done(Output),
+    Done(TickOutput),
     /// Nothing has been lost: load these values and call [`reduce`] again with the same tick.
     NeedBlobs(Vec<BlobHash>),
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Output {
+pub struct TickOutput {
     pub commands: Vec<Command>,
     /// Turns that ended, for the loops' histories.
     pub iterations: Vec<IterationRecord>,
@@ -56,70 +56,70 @@ pub fn reduce(
     state: &mut State,
     tick: &Tick,
     values: &mut dyn Values,
-    resume: &mut Resume,
-) -> Result<Reduced, Impossible> {
+    resume: &mut PartialTick,
+) -> Result<Reduced, ImpossibleTick> {
     let mut reducer = Reducer { program, state, values, work: std::mem::take(resume) };
     match reducer.apply_tick(tick) {
         Ok(()) => {
             resume.watch = reducer.work.watch.take();
             Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
         }
-        Err(Halt::Need(blobs)) => {
+        Err(TickStop::Need(blobs)) => {
             *resume = std::mem::take(&mut reducer.work);
             Ok(Reduced::NeedBlobs(blobs))
         }
-        Err(Halt::Impossible(fault)) => Err(reducer.impossible(tick, *fault)),
+        Err(TickStop::Impossible(fault)) => Err(reducer.impossible(tick, *fault)),
     }
 }
 
 /// A tick that is half done because values are being fetched.
 #[derive(Debug, Default)]
-pub struct Resume {
+pub struct PartialTick {
     begun: bool,
-    output: Output,
+    output: TickOutput,
     iterations_left: u64,
     items_left: u64,
     /// Loops with quiet turns that no event has told of.
     unpublished: Vec<FrameId>,
     /// Of whoever replays the run.
-    watch: Option<Box<Watch>>,
+    watch: Option<Box<ReplayWatch>>,
 }
 
-impl Resume {
+impl PartialTick {
     /// For a tick that has not begun; its commands go into this list, which is empty.
-    pub fn with(commands: Vec<Command>) -> Resume {
-        Resume { output: Output { commands, iterations: Vec::new() }, ..Resume::default() }
+    pub fn with_commands(commands: Vec<Command>) -> PartialTick {
+        PartialTick { output: TickOutput { commands, iterations: Vec::new() }, ..PartialTick::default() }
     }
 }
 
 /// Why an item was not worked off.
-pub(crate) enum Stop {
+pub(crate) enum ItemStop {
     Need(Vec<BlobHash>),
     Failed(Box<ErrorInfo>),
-    Impossible(Box<Fault>),
+    Impossible(Box<ReducerFault>),
 }
 
 /// Why a tick was not applied. What fails an item fails its frame, and the tick goes on.
-enum Halt {
+enum TickStop {
     Need(Vec<BlobHash>),
-    Impossible(Box<Fault>),
+    Impossible(Box<ReducerFault>),
 }
 
-impl From<Box<Fault>> for Stop {
-    fn from(fault: Box<Fault>) -> Stop {
-        Stop::Impossible(fault)
+impl From<Box<ReducerFault>> for ItemStop {
+    fn from(fault: Box<ReducerFault>) -> ItemStop {
+        ItemStop::Impossible(fault)
     }
 }
 
-impl From<Box<Fault>> for Halt {
-    fn from(fault: Box<Fault>) -> Halt {
-        Halt::Impossible(fault)
+impl From<Box<ReducerFault>> for TickStop {
+    fn from(fault: Box<ReducerFault>) -> TickStop {
+        TickStop::Impossible(fault)
     }
 }
 
-impl From<ErrorInfo> for Stop {
-    fn from(error: ErrorInfo) -> Stop {
-        Stop::Failed(Box::new(error))
+impl From<ErrorInfo> for ItemStop {
+    fn from(error: ErrorInfo) -> ItemStop {
+        ItemStop::Failed(Box::new(error))
     }
 }
 
@@ -127,48 +127,48 @@ pub(crate) struct Reducer<'a> {
     pub program: &'a Program,
     pub state: &'a mut State,
     pub values: &'a mut dyn Values,
-    pub work: Resume,
+    pub work: PartialTick,
 }
 
 impl Reducer<'_> {
-    fn apply_tick(&mut self, tick: &Tick) -> Result<(), Halt> {
+    fn apply_tick(&mut self, tick: &Tick) -> Result<(), TickStop> {
         if !self.work.begun {
             self.begin(tick)?;
         }
-        self.work_off(tick.more)?;
-        self.conclude(tick.more)?;
+        self.process(tick.more_pending)?;
+        self.conclude(tick.more_pending)?;
         Ok(())
     }
 
     #[cold]
-    fn impossible(&self, tick: &Tick, fault: Fault) -> Impossible {
-        let path = fault.frame().map(|frame| path_of(self.program, self.state, frame)).unwrap_or_default();
-        Impossible { number: self.state.ticks, tick: tick.kind.name(), path, fault }
+    fn impossible(&self, tick: &Tick, fault: ReducerFault) -> ImpossibleTick {
+        let path = fault.frame().map(|frame| frame_path(self.program, self.state, frame)).unwrap_or_default();
+        ImpossibleTick { number: self.state.ticks, tick: tick.kind.name(), path, fault }
     }
 
-    fn begin(&mut self, tick: &Tick) -> Checked {
+    fn begin(&mut self, tick: &Tick) -> FaultResult {
         if tick.at < self.state.now {
-            return Err(Box::new(Fault::TimeGoesBack { at: tick.at, now: self.state.now }));
+            return Err(Box::new(ReducerFault::TimeGoesBack { at: tick.at, now: self.state.now }));
         }
         let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
         // One that is to be held is paused first; from then on it takes what a run takes that is paused.
-        let holds = self.state.held.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
+        let holds = self.state.held_start.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
         if self.state.phase == Phase::Created && !starts && !holds {
             return Err(not_started());
         }
         if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {
             let lived = tick.at.since(self.state.now);
-            self.state.alive = self.state.alive.saturating_add(lived);
+            self.state.alive_time = self.state.alive_time.saturating_add(lived);
         }
         self.state.now = tick.at;
         self.state.seed = tick.seed;
         self.state.draws = 0;
         self.state.ticks += 1;
         self.work.begun = true;
-        self.watch_begins();
+        self.watch_tick_begin();
         self.work.iterations_left = self.program.limits.slice_iterations;
         self.work.items_left = self.program.limits.slice_items;
-        if let Some(forked) = self.state.forked.take() {
+        if let Some(forked) = self.state.fork_origin.take() {
             self.publish_forked(&forked);
         }
         if self.state.phase == Phase::Running {
@@ -178,22 +178,22 @@ impl Reducer<'_> {
     }
 
     /// Works the agenda off, until nothing moves that could.
-    fn work_off(&mut self, more: bool) -> Result<(), Halt> {
+    fn process(&mut self, more_pending: bool) -> Result<(), TickStop> {
         loop {
-            self.work_off_agenda()?;
-            if self.is_stopped() {
+            self.process_agenda()?;
+            if self.is_watch_stopped() {
                 return Ok(());
             }
-            if !self.look_at_budgets_again() && !self.hand_out_mail()? && (more || !self.give_up_on_mail()?) {
+            if !self.recheck_budgets() && !self.deliver_ready_mail()? && (more_pending || !self.end_hopeless_mail_wait()?) {
                 return Ok(());
             }
         }
     }
 
-    fn work_off_agenda(&mut self) -> Result<(), Halt> {
+    fn process_agenda(&mut self) -> Result<(), TickStop> {
         while !self.state.paused && self.work.items_left > 0 {
             let Some(item) = self.state.agenda.pop_front() else { break };
-            if self.work.iterations_left == 0 && matches!(item, Item::NextIteration(_)) {
+            if self.work.iterations_left == 0 && matches!(item, AgendaItem::NextIteration(_)) {
                 self.state.agenda.push_front(item);
                 break;
             }
@@ -203,7 +203,7 @@ impl Reducer<'_> {
             }
             self.work.items_left -= 1;
             let draws = self.state.draws;
-            if let Err(halt) = self.work_item(&item) {
+            if let Err(halt) = self.process_item(&item) {
                 self.state.draws = draws;
                 self.work.items_left += 1;
                 self.state.agenda.push_front(item);
@@ -214,61 +214,61 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn work_item(&mut self, item: &Item) -> Result<(), Halt> {
+    fn process_item(&mut self, item: &AgendaItem) -> Result<(), TickStop> {
         let worked = match item {
-            Item::Enter(frame) => self.enter(*frame),
-            Item::Task(frame) => self.run_task(*frame),
-            Item::TaskEnded(frame, outcome) => self.task_ended(*frame, outcome),
-            Item::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
-            Item::StartChild { graph, child } => self.start_child(*graph, *child),
-            Item::FirstCheck(frame) => self.first_check(*frame),
-            Item::NextIteration(frame) => self.next_iteration(*frame),
-            Item::Fire(frame) => self.fire(*frame),
-            Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
-            Item::EndRun(outcome) => self.end_run(outcome),
-            Item::Parameters => self.compute_parameters(),
-            Item::Token(net, token) => self.token_fetched(*net, token),
-            Item::Mail(mail) => self.mail_from_outside(mail),
+            AgendaItem::Enter(frame) => self.enter(*frame),
+            AgendaItem::Task(frame) => self.run_task(*frame),
+            AgendaItem::TaskEnded(frame, outcome) => self.task_ended(*frame, outcome),
+            AgendaItem::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
+            AgendaItem::StartChild { graph, child } => self.start_child(*graph, *child),
+            AgendaItem::FirstCheck(frame) => self.first_check(*frame),
+            AgendaItem::NextIteration(frame) => self.next_iteration(*frame),
+            AgendaItem::Fire(frame) => self.fire(*frame),
+            AgendaItem::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
+            AgendaItem::EndRun(outcome) => self.end_run(outcome),
+            AgendaItem::Parameters => self.compute_parameters(),
+            AgendaItem::Token(net, token) => self.token_loaded(*net, token),
+            AgendaItem::Mail(mail) => self.mail_from_outside(mail),
         };
         match worked {
             Ok(()) => Ok(()),
-            Err(Stop::Need(blobs)) => Err(Halt::Need(blobs)),
-            Err(Stop::Impossible(fault)) => Err(Halt::Impossible(fault)),
-            Err(Stop::Failed(error)) => Ok(self.item_failed(item, *error)?),
+            Err(ItemStop::Need(blobs)) => Err(TickStop::Need(blobs)),
+            Err(ItemStop::Impossible(fault)) => Err(TickStop::Impossible(fault)),
+            Err(ItemStop::Failed(error)) => Ok(self.item_failed(item, *error)?),
         }
     }
 
     /// An item that could not evaluate what it had to fails the frame it belongs to.
-    fn item_failed(&mut self, item: &Item, error: ErrorInfo) -> Checked {
+    fn item_failed(&mut self, item: &AgendaItem, error: ErrorInfo) -> FaultResult {
         self.watch_item_failed(item);
         match item {
-            Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextIteration(frame) | Item::Fire(frame) => {
+            AgendaItem::Enter(frame) | AgendaItem::FirstCheck(frame) | AgendaItem::NextIteration(frame) | AgendaItem::Fire(frame) => {
                 self.fail(*frame, error)
             }
-            Item::Task(frame) | Item::TaskEnded(frame, _) | Item::Token(frame, _) => self.fail(*frame, error),
-            Item::ChildEnded { parent, .. } => self.fail(*parent, error),
-            Item::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
-            Item::Finish(frame, ended) => self.finish_failed(*frame, ended, error),
-            Item::EndRun(outcome) => {
-                self.run_ends_badly(outcome, error);
+            AgendaItem::Task(frame) | AgendaItem::TaskEnded(frame, _) | AgendaItem::Token(frame, _) => self.fail(*frame, error),
+            AgendaItem::ChildEnded { parent, .. } => self.fail(*parent, error),
+            AgendaItem::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
+            AgendaItem::Finish(frame, ended) => self.finish_failed(*frame, ended, error),
+            AgendaItem::EndRun(outcome) => {
+                self.fail_run(outcome, error);
                 Ok(())
             }
-            Item::Parameters => match self.state.root {
+            AgendaItem::Parameters => match self.state.root {
                 Some(root) => self.fail(root, error),
                 // The run was cancelled before it had worked them out.
                 None => Ok(()),
             },
             // It asks for nothing but values.
-            Item::Mail(_) => Ok(()),
+            AgendaItem::Mail(_) => Ok(()),
         }
     }
 
-    fn conclude(&mut self, more: bool) -> Checked {
+    fn conclude(&mut self, more_pending: bool) -> FaultResult {
         self.publish_pending_iterations()?;
         if self.state.has_work() && self.state.result().is_none() {
             self.work.output.commands.push(Command::QueueEvent(TickKind::Proceed));
         }
-        self.publish_idle(more);
+        self.publish_idle(more_pending);
         Ok(())
     }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use windlass_value::{Map, Value, known};
 
 use super::Reducer;
-use super::impossible::{Checked, no_part, wrong_frame};
+use super::fault::{FaultResult, no_part, wrong_frame};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Forked, Frame, FrameId, State};
+use crate::state::{FrameBody, ForkOrigin, Frame, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
 /// Stands for a value that is not shown.
 pub fn redacted_value() -> Value {
-    Value::Str(known("(not shown)"))
+    Value::Str(interned("(not shown)"))
 }
 
 /// Bytes that most paths need.
@@ -22,7 +22,7 @@ const PATH_BYTES: usize = 64;
 impl Reducer<'_> {
     /// Numbers an event and hands it out. Values that are too large to travel become references.
     pub(crate) fn publish(&mut self, path: Arc<str>, mut kind: EventKind) {
-        kind.each_value(&mut |value| self.slim_in_place(value));
+        kind.each_value(&mut |value| self.replace_by_reference(value));
         self.state.events += 1;
         let event = Event { seq: self.state.events, at: self.state.now, path, kind };
         self.work.output.commands.push(Command::PublishEvent(event));
@@ -58,7 +58,7 @@ impl Reducer<'_> {
         self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).redaction.is_none())
     }
 
-    pub(crate) fn publish_ended(&mut self, id: FrameId, outcome: &Outcome) -> Checked {
+    pub(crate) fn publish_ended(&mut self, id: FrameId, outcome: &Outcome) -> FaultResult {
         let (status, output) = (outcome.status, Some(self.redacted_output(id, &outcome.output)));
         let error = outcome.error.as_ref().map(|error| self.event_error(error));
         let (usage, firing) = (outcome.usage.clone(), self.published_firing(id)?);
@@ -75,7 +75,7 @@ impl Reducer<'_> {
     }
 
     /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
-    pub(crate) fn published_firing(&self, id: FrameId) -> Checked<Option<u64>> {
+    pub(crate) fn published_firing(&self, id: FrameId) -> FaultResult<Option<u64>> {
         let frame = self.frame(id)?;
         let Some(parent) = frame.parent else { return Ok(None) };
         match &self.program.node(self.frame(parent)?.node).kind {
@@ -90,23 +90,23 @@ impl Reducer<'_> {
     }
 
     /// The first event of a run that was made from another.
-    pub(crate) fn publish_forked(&mut self, forked: &Forked) {
+    pub(crate) fn publish_forked(&mut self, forked: &ForkOrigin) {
         let (from, from_path, retry) = (forked.run.clone(), forked.path.clone(), forked.retry);
         self.publish("".into(), EventKind::WorkflowRestarted { from, from_path, retry });
     }
 
     /// One event for all the quiet turns of this slice.
-    pub(crate) fn publish_pending_iterations(&mut self) -> Checked {
+    pub(crate) fn publish_pending_iterations(&mut self) -> FaultResult {
         for id in std::mem::take(&mut self.work.unpublished) {
             // A loop that has ended since, or is to be entered anew, has told of them at its end.
-            if matches!(self.frame_if_live(id), Some(Frame { body: Body::Loop(_), .. })) {
+            if matches!(self.frame_if_live(id), Some(Frame { body: FrameBody::Loop(_), .. })) {
                 self.publish_pending_iterations_of(id)?;
             }
         }
         Ok(())
     }
 
-    pub(crate) fn publish_pending_iterations_of(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn publish_pending_iterations_of(&mut self, id: FrameId) -> FaultResult {
         let looping = self.loop_frame_mut(id)?;
         if let Some((from, failed)) = looping.unpublished.take() {
             let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
@@ -116,9 +116,9 @@ impl Reducer<'_> {
     }
 
     /// Once, when only an outside event can move the run; again after it has moved. While more is to come, not yet.
-    pub(crate) fn publish_idle(&mut self, more: bool) {
+    pub(crate) fn publish_idle(&mut self, more_pending: bool) {
         let idle = self.state.is_idle();
-        if more {
+        if more_pending {
             self.state.idle_published &= idle;
             return;
         }
@@ -130,12 +130,12 @@ impl Reducer<'_> {
     }
 
     /// A value that is too large to travel becomes a reference.
-    pub(crate) fn slim(&mut self, mut value: Value) -> Value {
-        self.slim_in_place(&mut value);
+    pub(crate) fn to_reference(&mut self, mut value: Value) -> Value {
+        self.replace_by_reference(&mut value);
         value
     }
 
-    pub(crate) fn slim_in_place(&mut self, value: &mut Value) {
+    pub(crate) fn replace_by_reference(&mut self, value: &mut Value) {
         let cap = self.program.limits.max_inline_bytes;
         if let Value::Str(_) | Value::List(_) | Value::Map(_) = value
             && value.size_up_to(cap) > cap
@@ -146,14 +146,14 @@ impl Reducer<'_> {
 
     /// `sync[3].fetch`, without the nodes that are only machinery.
     pub(crate) fn path(&self, id: FrameId) -> Arc<str> {
-        if let Some(name) = self.plain_name(id) {
+        if let Some(name) = self.top_level_name(id) {
             return name;
         }
-        path_of(self.program, self.state, id).into()
+        frame_path(self.program, self.state, id).into()
     }
 
     /// The path of a node that stands right inside a hidden root: its name, which need not be put together.
-    fn plain_name(&self, id: FrameId) -> Option<Arc<str>> {
+    fn top_level_name(&self, id: FrameId) -> Option<Arc<str>> {
         let frame = self.state.frames.get(id)?;
         let (node, above) = (self.program.node(frame.node), self.state.frames.get(frame.parent?)?);
         let around = self.program.node(above.node);
@@ -165,7 +165,7 @@ impl Reducer<'_> {
     /// The path of the task that a pipeline is at; for anything else its own.
     pub(crate) fn task_path(&self, id: FrameId) -> Arc<str> {
         let labelled = self.state.frames.get(id).is_some_and(|frame| self.current_label(frame).is_some());
-        if let Some(name) = self.plain_name(id).filter(|_| !labelled) {
+        if let Some(name) = self.top_level_name(id).filter(|_| !labelled) {
             return name;
         }
         let mut text = String::with_capacity(PATH_BYTES);
@@ -178,7 +178,7 @@ impl Reducer<'_> {
 
     /// The label of the task that a pipeline is at; None for anything else.
     fn current_label(&self, frame: &Frame) -> Option<&str> {
-        let (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
         else {
             return None;
         };
@@ -195,7 +195,7 @@ impl Reducer<'_> {
 
     /// The generation of a frame that is not the first under its path: it, or something around it, was tried again,
     /// visited again, or reached again.
-    pub(crate) fn entered_before(&self, id: FrameId) -> Checked<Option<u32>> {
+    pub(crate) fn entered_before(&self, id: FrameId) -> FaultResult<Option<u32>> {
         let mut around = Some(id);
         while let Some(at) = around {
             let frame = self.frame(at)?;
@@ -208,16 +208,16 @@ impl Reducer<'_> {
     }
 
     /// Whether what is around a frame has begun it before. What a graph, a branch or a loop begins, it begins once.
-    fn is_reached_again(&self, frame: &Frame) -> Checked<bool> {
+    fn is_reached_again(&self, frame: &Frame) -> FaultResult<bool> {
         let Some(parent) = frame.parent else { return Ok(false) };
         match &self.frame(parent)?.body {
-            Body::Pipeline(body) => Ok(body.attempt > 1 || body.visits.contains_key(&body.pc)),
-            Body::Net(net) => match net.firings.get(&frame.slot) {
+            FrameBody::Pipeline(body) => Ok(body.attempt > 1 || body.visits.contains_key(&body.pc)),
+            FrameBody::Net(net) => match net.firings.get(&frame.slot) {
                 Some(firing) => Ok(firing.visit > 1),
                 None => Err(no_part(parent, "firing", frame.slot)),
             },
-            Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) => Ok(false),
-            childless @ (Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. }) => {
+            FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Loop(_) => Ok(false),
+            childless @ (FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. }) => {
                 Err(wrong_frame(parent, "the parent of a frame", childless))
             }
         }
@@ -229,7 +229,7 @@ impl Reducer<'_> {
 }
 
 /// Where a frame stands, as people write it.
-pub(crate) fn path_of(program: &Program, state: &State, id: FrameId) -> String {
+pub(crate) fn frame_path(program: &Program, state: &State, id: FrameId) -> String {
     let mut text = String::with_capacity(PATH_BYTES);
     write_path(program, state, id, &mut text);
     text

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Timestamp};
 
-use super::eval::{Locals, random};
-use super::impossible::Checked;
-use super::{Reducer, Stop};
-use crate::plan::{Amount, Growth, Jitter, Retry, Within};
-use crate::state::{Body, FrameId, ScopeId, Timer};
+use super::eval::{Locals, random_at};
+use super::fault::FaultResult;
+use super::{Reducer, ItemStop};
+use crate::plan::{Amount, Growth, Jitter, Retry, RetryWindow};
+use crate::state::{FrameBody, FrameId, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind};
 
 /// What has been tried so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Tried {
+pub(crate) struct RetryHistory {
     /// How many times.
     pub tries: u32,
     /// When the first try began.
     pub since: Option<Timestamp>,
     /// How long whoever refused wants to be left alone.
-    pub asked: Duration,
+    pub requested_delay: Duration,
 }
 
 impl Reducer<'_> {
@@ -28,15 +28,15 @@ impl Reducer<'_> {
         &mut self,
         retry: &Retry,
         error: &ErrorInfo,
-        Tried { tries, since, asked }: Tried,
+        RetryHistory { tries, since, requested_delay: asked }: RetryHistory,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<Option<Duration>, Stop> {
+    ) -> Result<Option<Duration>, ItemStop> {
         let elapsed = since.map_or(Duration::ZERO, |since| self.now().since(since));
-        if retry.within.is_some_and(|within| elapsed >= within.time) {
+        if retry.window.is_some_and(|within| elapsed >= within.time) {
             return Ok(None);
         }
-        if !matches(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
+        if !retries_error(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
             return Ok(None);
         }
         // A number that is written down was held to the limit at load.
@@ -51,18 +51,18 @@ impl Reducer<'_> {
         let base = grow(interval, backoff.growth, tries.saturating_sub(1));
         let wait = match backoff.jitter {
             Jitter::None => base,
-            Jitter::Add(part) => base * (1.0 + part * self.unit()),
-            Jitter::Spread => self.spread(retry, interval, base, tries),
+            Jitter::Add(part) => base * (1.0 + part * self.random_unit()),
+            Jitter::Spread => self.spread_wait(retry, interval, base, tries),
         };
         let min = backoff.min.map_or(0.0, |min| min.0 as f64);
         let max = backoff.max.map_or(f64::MAX, |max| max.0 as f64);
         let wait = Duration(wait.max(min).min(max) as u64);
-        let late = |within: Within| within.counts_wait && elapsed.saturating_add(wait.max(asked)) > within.time;
-        Ok(Some(wait).filter(|_| !retry.within.is_some_and(late)))
+        let late = |within: RetryWindow| within.includes_next_wait && elapsed.saturating_add(wait.max(asked)) > within.time;
+        Ok(Some(wait).filter(|_| !retry.window.is_some_and(late)))
     }
 
     /// Uniform between the previous step's wait and this one's, each within the bounds.
-    fn spread(&mut self, retry: &Retry, interval: Duration, base: f64, tries: u32) -> f64 {
+    fn spread_wait(&mut self, retry: &Retry, interval: Duration, base: f64, tries: u32) -> f64 {
         let min = retry.backoff.min.map_or(0.0, |min| min.0 as f64);
         let max = retry.backoff.max.map_or(f64::MAX, |max| max.0 as f64);
         let lower = match tries {
@@ -70,19 +70,19 @@ impl Reducer<'_> {
             _ => grow(interval, retry.backoff.growth, tries - 2).max(min).min(max),
         };
         let upper = base.min(max).max(lower);
-        lower + (upper - lower) * self.unit()
+        lower + (upper - lower) * self.random_unit()
     }
 
     /// A random number from 0 to 1, from the tick.
-    fn unit(&mut self) -> f64 {
+    fn random_unit(&mut self) -> f64 {
         let draw = self.state.draws;
         self.state.draws += 1;
-        (random(self.state.seed, draw) >> 11) as f64 / (1u64 << 53) as f64
+        (random_at(self.state.seed, draw) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Puts a failed node off to be entered anew, as a new generation.
-    pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) -> Checked {
-        self.watch_anew(id);
+    pub(crate) fn enter_again_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) -> FaultResult {
+        self.watch_reentry(id);
         let tries = self.frame(id)?.attempt;
         self.publish_retrying(id, self.path(id), tries, wait, error)?;
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
@@ -93,13 +93,13 @@ impl Reducer<'_> {
         frame.generation = generation;
         frame.alarm = Some(key);
         frame.closing = None;
-        let before = std::mem::replace(&mut frame.body, Body::Backoff);
-        self.forget(id, &before)?;
+        let before = std::mem::replace(&mut frame.body, FrameBody::Backoff);
+        self.remove_from_indexes(id, &before)?;
         self.clear_scope(id)?;
         if let Some(open) = self.state.mail.boxes.get_mut(&id) {
-            open.give_again();
+            open.redeliver();
         }
-        self.unsend(id)?;
+        self.clear_sent_tokens(id)?;
         self.yield_slot(id)
     }
 
@@ -110,27 +110,27 @@ impl Reducer<'_> {
         tries: u32,
         wait: Duration,
         error: &ErrorInfo,
-    ) -> Checked {
-        let because = match self.is_redacted(id) {
+    ) -> FaultResult {
+        let error = match self.is_redacted(id) {
             true => self.event_error(&error.clone().redacted()),
             false => self.event_error(error),
         };
         let firing = self.published_firing(id)?;
-        self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, because, firing });
+        self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, error: because: error, firing });
         Ok(())
     }
 }
 
 /// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A policy that names none takes all.
-fn matches(retry: &Retry, error: &ErrorInfo) -> bool {
+fn retries_error(retry: &Retry, error: &ErrorInfo) -> bool {
     retry.on.is_empty()
-        || retry.on.iter().any(|wanted| {
-            let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
+        || retry.on.iter().any(|pattern| {
+            let class = pattern.strip_suffix("xx").is_some_and(|hundred| {
                 error.code.len() == 3
                     && error.code.starts_with(hundred)
                     && error.code.bytes().all(|byte| byte.is_ascii_digit())
             });
-            class || wanted.eq_ignore_ascii_case(&error.code) || wanted.eq_ignore_ascii_case(&error.kind)
+            class || pattern.eq_ignore_ascii_case(&error.code) || pattern.eq_ignore_ascii_case(&error.kind)
         })
 }
 

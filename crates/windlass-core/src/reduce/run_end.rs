@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use super::impossible::Checked;
+use super::fault::FaultResult;
 use super::publish::redacted_value;
-use super::{Reducer, Stop};
+use super::{Reducer, ItemStop};
 use crate::state::{Closing, Phase};
 use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
     /// The last item of a run: its output, its end.
-    pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), Stop> {
-        let verdict = self.state.verdict.clone();
-        let (status, error) = match verdict {
+    pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), ItemStop> {
+        let decided_end = self.state.decided_end.clone();
+        let (status, error) = match decided_end {
             Some(closing) => (closing.status, closing.error),
             None => (outcome.status, outcome.error.clone()),
         };
@@ -37,8 +37,8 @@ impl Reducer<'_> {
             }
             output = Value::map(map);
         }
-        if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
-            output = self.returned(&name)?;
+        if let (Some(name), Status::Succeeded) = (self.state.output_node.clone(), status) {
+            output = self.output_of(&name)?;
         }
         let (reply, usage) = (self.state.reply.clone(), outcome.usage.clone());
         self.close_run(RunResult { status, output, error, reply, usage });
@@ -46,7 +46,7 @@ impl Reducer<'_> {
     }
 
     /// What the node gave that the caller asks for. One that has not run gave nothing.
-    fn returned(&self, name: &str) -> Result<Value, Stop> {
+    fn output_of(&self, name: &str) -> Result<Value, ItemStop> {
         let node = self.program.named(None, name).ok_or_else(|| {
             let message = format!("the caller wants the output of `{name}`, which this definition does not have");
             ErrorInfo::new("NoSuchStep", "call", message)
@@ -55,13 +55,13 @@ impl Reducer<'_> {
         Ok(scope.and_then(|scope| scope.outcome(node)).map(|outcome| outcome.output.clone()).unwrap_or_default())
     }
 
-    pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
+    pub(crate) fn fail_run(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
         let (output, reply, usage) = (Value::Null, self.state.reply.clone(), Value::Null);
         self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
     }
 
     /// The end of a run that was held until now.
-    pub(crate) fn end_unbegun(&mut self, closing: Closing) -> Checked {
+    pub(crate) fn end_held_run(&mut self, closing: Closing) -> FaultResult {
         let Closing { status, error, output, .. } = closing;
         self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });
         Ok(())
@@ -71,7 +71,7 @@ impl Reducer<'_> {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();
         self.state.waits.clear();
-        self.mail_is_over();
+        self.drop_remaining_mail();
         self.state.agenda.clear();
         let output = if self.program.redacts_output() { redacted_value() } else { result.output.clone() };
         let error = result.error.as_ref().map(|error| self.event_error(error));

@@ -13,10 +13,10 @@
 use windlass_value::{Timestamp, Value};
 
 use super::Reducer;
-use super::impossible::{Checked, no_part, wrong_frame};
+use super::fault::{FaultResult, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{PendingWait, Body, Closing, FrameId, Item, Timer, TimerKey};
-use crate::{ErrorInfo, Status, words};
+use crate::state::{PendingWait, FrameBody, Closing, FrameId, AgendaItem, Timer, TimerKey};
+use crate::{ErrorInfo, Status, amounts};
 
 impl Reducer<'_> {
     pub(crate) fn set_timer(&mut self, at: Timestamp, timer: Timer) -> TimerKey {
@@ -27,7 +27,7 @@ impl Reducer<'_> {
     }
 
     /// Whatever tick brings the time, all that is due by it happens first, in order of due time.
-    pub(crate) fn fire_due_timers(&mut self) -> Checked {
+    pub(crate) fn fire_due_timers(&mut self) -> FaultResult {
         while let Some(entry) = self.state.timers.first_entry() {
             if entry.key().0 > self.state.now {
                 break;
@@ -39,14 +39,14 @@ impl Reducer<'_> {
                 Timer::Alarm(frame) => self.alarm(frame, key)?,
                 Timer::Grace(job) => self.job_cancelled(job)?,
                 Timer::Budget(frame) => self.budget_time_over(frame)?,
-                Timer::Run => self.run_time_over()?,
+                Timer::Run => self.run_timeout_due()?,
             }
         }
         Ok(())
     }
 
     /// Leaves a frame this long at most.
-    pub(crate) fn end_by(&mut self, id: FrameId, at: Timestamp) -> Checked {
+    pub(crate) fn limit_deadline(&mut self, id: FrameId, at: Timestamp) -> FaultResult {
         // It has ended, and its parent has yet to hear of it.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let before = frame.deadline;
@@ -62,55 +62,55 @@ impl Reducer<'_> {
     }
 
     /// The timer goes with its frame, so the frame is there.
-    fn deadline(&mut self, id: FrameId) -> Checked {
+    fn deadline(&mut self, id: FrameId) -> FaultResult {
         let program = self.program;
         let frame = self.frame_mut(id)?;
         frame.deadline = None;
         let node = program.node(frame.node);
         // A node without a timeout was given a deadline because it holds up nothing but its graph's end.
         let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
-        let told = match &timeout.after {
+        let suffix = match &timeout.after {
             Amount::Fixed(after) => format!("of {after} allows"),
             Amount::Computed(_) => "allows".to_owned(),
         };
-        let message = format!("`{}` took longer than its timeout {told}", node.name);
+        let message = format!("`{}` took longer than its timeout {suffix}", node.name);
         let mut error = ErrorInfo::new("ActionTimedOut", "timeout", message);
         if let Amount::Fixed(after) = &timeout.after {
             let name = if node.hidden { "the run".to_owned() } else { format!("`{}`", node.name) };
-            error = self.program.plan.worded(error, &[("name", &name), ("span", &words::span(*after))]);
+            error = self.program.plan.apply_wording(error, &[("name", &name), ("span", &amounts::format_duration(*after))]);
         }
         self.close(id, Closing::failed(timeout.status, error))
     }
 
     /// The timer goes with its frame, and with the wait that it is for.
-    fn alarm(&mut self, id: FrameId, key: TimerKey) -> Checked {
+    fn alarm(&mut self, id: FrameId, key: TimerKey) -> FaultResult {
         let frame = self.frame_mut(id)?;
         if frame.alarm != Some(key) {
             return Err(no_part(id, "alarm", key.1));
         }
         frame.alarm = None;
         match &frame.body {
-            Body::Backoff => {
-                frame.body = Body::New;
+            FrameBody::Backoff => {
+                frame.body = FrameBody::New;
                 self.request_slot(id)
             }
-            Body::Pipeline(body) => match body.pending_wait.as_deref() {
+            FrameBody::Pipeline(body) => match body.pending_wait.as_deref() {
                 Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => self.wait_expired(id),
                 // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
                 Some(PendingWait::Resolved) | None => self.request_slot(id),
             },
-            Body::Loop(_) => {
-                self.state.agenda.push_back(Item::NextIteration(id));
+            FrameBody::Loop(_) => {
+                self.state.agenda.push_back(AgendaItem::NextIteration(id));
                 Ok(())
             }
-            Body::Wait(_) => self.wait_over(id),
-            other @ (Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. }) => {
+            FrameBody::Wait(_) => self.wait_alarm(id),
+            other @ (FrameBody::New | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Net(_) | FrameBody::Call { .. }) => {
                 Err(wrong_frame(id, "a frame that can wait for time", other))
             }
         }
     }
 
-    pub(crate) fn clear_alarm(&mut self, id: FrameId) -> Checked {
+    pub(crate) fn clear_alarm(&mut self, id: FrameId) -> FaultResult {
         if let Some(key) = self.frame_mut(id)?.alarm.take() {
             self.state.timers.remove(&key);
         }
@@ -118,45 +118,45 @@ impl Reducer<'_> {
     }
 
     /// The run's own time counts only while it is alive, so the timer may be early.
-    pub(crate) fn run_time_over(&mut self) -> Checked {
+    pub(crate) fn run_timeout_due(&mut self) -> FaultResult {
         // A tick may ask for it in a run that has no timeout.
         let Some(timeout) = self.program.plan.timeout else { return Ok(()) };
-        if self.state.alive < timeout {
+        if self.state.alive_time < timeout {
             self.arm_run_timeout();
             return Ok(());
         }
-        let at_work = self.steps_at_work();
-        let still = match at_work.is_empty() {
+        let active = self.active_steps();
+        let active_text = match active.is_empty() {
             true => String::new(),
-            false => format!("; still at work: {}", at_work.join(", ")),
+            false => format!("; still at work: {}", active.join(", ")),
         };
-        let message = format!("the run took longer than its timeout of {timeout}{still}");
+        let message = format!("the run took longer than its timeout of {timeout}{active_text}");
         let mut error = ErrorInfo::new("RunTimedOut", "timeout", message);
-        if !at_work.is_empty() {
-            error.facts = Value::object([("active", Value::list(at_work.into_iter().map(Value::Str).collect()))]);
+        if !active.is_empty() {
+            error.facts = Value::object([("active", Value::list(active.into_iter().map(Value::Str).collect()))]);
         }
         self.end_early(Closing::failed(Status::TimedOut, error))
     }
 
     pub(crate) fn arm_run_timeout(&mut self) {
         if let Some(timeout) = self.program.plan.timeout {
-            let left = windlass_value::Duration(timeout.0.saturating_sub(self.state.alive.0));
+            let left = windlass_value::Duration(timeout.0.saturating_sub(self.state.alive_time.0));
             self.state.timers.retain(|_, timer| !matches!(timer, Timer::Run));
             self.set_timer(self.now() + left, Timer::Run);
         }
     }
 
     /// Somebody has decided how the run ends; what is alive is called off first.
-    pub(crate) fn end_early(&mut self, closing: Closing) -> Checked {
-        if self.state.verdict.is_some() {
+    pub(crate) fn end_early(&mut self, closing: Closing) -> FaultResult {
+        if self.state.decided_end.is_some() {
             return Ok(());
         }
         self.state.paused = false;
-        if self.state.held.take().is_some() {
+        if self.state.held_start.take().is_some() {
             // It has never begun: there is nothing to call off.
-            return self.end_unbegun(closing);
+            return self.end_held_run(closing);
         }
-        self.state.verdict = Some(closing);
+        self.state.decided_end = Some(closing);
         match self.state.root {
             Some(root) => self.close(root, Closing::cancelled()),
             None => Ok(()),

@@ -7,97 +7,97 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::impossible::Checked;
+use super::fault::FaultResult;
 use super::nodes::with_label;
-use super::{Reducer, Resume};
+use super::{Reducer, PartialTick};
 use crate::plan::{Loop, NodeKind};
-use crate::state::{Body, Frame, FrameId, Item, State};
+use crate::state::{FrameBody, Frame, FrameId, AgendaItem, State};
 use crate::{Status, TaskOutcome};
 
 /// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Moment {
+pub struct ReplayPoint {
     pub tick: u64,
     pub item: u64,
 }
 
 /// Something that ended badly by itself, not because of something inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct ObservedFailure {
     /// When it began; None if that was before the first tick that was watched.
-    pub began: Option<Moment>,
+    pub began_at: Option<ReplayPoint>,
     pub path: Arc<str>,
 }
 
 /// What a watch has seen of failures.
 #[derive(Clone, Debug, Default)]
-pub struct Failures {
+pub struct ObservedFailures {
     /// The one that began first. One that was tried again and then went well is none.
-    pub first: Option<Failure>,
+    pub first: Option<ObservedFailure>,
     /// The first that was called off, by somebody outside or with the run.
-    pub cancelled: Option<Failure>,
+    pub cancelled: Option<ObservedFailure>,
     /// When frames began that failed although all inside them had gone well: by an expression, a rule, a limit. What they
     /// have got does not help them, so it is not to be used again.
-    pub spoilt: Vec<Moment>,
+    pub not_reusable: Vec<ReplayPoint>,
     /// What has ended the run as failed, and went well itself: it counts if nothing else did not.
-    verdict: Option<Failure>,
-    live: BTreeMap<FrameId, Live>,
+    run_ended_by: Option<ObservedFailure>,
+    live: BTreeMap<FrameId, LiveFrame>,
 }
 
 /// What is known of a frame that has not ended.
 #[derive(Clone, Debug, Default)]
-struct Live {
-    began: Option<Moment>,
-    failed: Option<Failure>,
+struct LiveFrame {
+    began: Option<ReplayPoint>,
+    failed: Option<ObservedFailure>,
     /// Of the child that failed last, by its slot: it may be tried again.
-    latest: Option<(u64, Failure)>,
-    cancelled: Option<Failure>,
+    latest: Option<(u64, ObservedFailure)>,
+    cancelled: Option<ObservedFailure>,
     /// The child that ended last.
-    last: Option<Failure>,
+    last: Option<ObservedFailure>,
     /// It could not go on with what its last child gave.
-    by_last: bool,
+    failed_by_last_child: bool,
     /// Its last task was reported as failed.
     reported: bool,
 }
 
 /// Goes from tick to tick with whoever replays; see [`Resume::watched`].
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
-    now: Moment,
+pub struct ReplayWatch {
+    now: ReplayPoint,
     stop_before: Option<u64>,
     stopped: bool,
     path: Option<Arc<str>>,
-    begun: Vec<Moment>,
+    begun: Vec<ReplayPoint>,
     paths: Option<Vec<Arc<str>>>,
-    failures: Option<Failures>,
-    marks: Vec<Moment>,
+    failures: Option<ObservedFailures>,
+    marks: Vec<ReplayPoint>,
     marked: BTreeSet<FrameId>,
 }
 
-impl Watch {
+impl ReplayWatch {
     /// Notes when something at this path begins: a node, a task that has a label, a loop's turn.
-    pub fn path(path: Arc<str>) -> Watch {
-        Watch { path: Some(path), ..Watch::default() }
+    pub fn at_path(path: Arc<str>) -> ReplayWatch {
+        ReplayWatch { path: Some(path), ..ReplayWatch::default() }
     }
 
     /// Notes the paths of all that begins.
-    pub fn paths() -> Watch {
-        Watch { paths: Some(Vec::new()), ..Watch::default() }
+    pub fn all_paths() -> ReplayWatch {
+        ReplayWatch { paths: Some(Vec::new()), ..ReplayWatch::default() }
     }
 
     /// Notes what fails.
-    pub fn failures() -> Watch {
-        Watch { failures: Some(Failures::default()), ..Watch::default() }
+    pub fn for_failures() -> ReplayWatch {
+        ReplayWatch { failures: Some(ObservedFailures::default()), ..ReplayWatch::default() }
     }
 
     /// Stops the tick before its item of this number, counted from 0. What is on the agenda stays there.
-    pub fn stop_before(item: u64) -> Watch {
-        Watch { stop_before: Some(item), ..Watch::default() }
+    pub fn stop_before(item: u64) -> ReplayWatch {
+        ReplayWatch { stop_before: Some(item), ..ReplayWatch::default() }
     }
 
     /// Knows the live frames that began at these moments, which are in order.
-    pub fn marking(marks: Vec<Moment>) -> Watch {
-        Watch { marks, ..Watch::default() }
+    pub fn marking_frames(marks: Vec<ReplayPoint>) -> ReplayWatch {
+        ReplayWatch { marks, ..ReplayWatch::default() }
     }
 
     /// Whether this frame, or one around it, began at one of the moments.
@@ -111,7 +111,7 @@ impl Watch {
     }
 
     /// The beginnings since this was asked last.
-    pub fn take_begun(&mut self) -> Vec<Moment> {
+    pub fn take_begun(&mut self) -> Vec<ReplayPoint> {
         std::mem::take(&mut self.begun)
     }
 
@@ -120,46 +120,46 @@ impl Watch {
         self.paths.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub fn seen_failures(&self) -> Option<&Failures> {
+    pub fn observed_failures(&self) -> Option<&ObservedFailures> {
         self.failures.as_ref()
     }
 }
 
-impl Resume {
+impl PartialTick {
     /// For a tick that is watched.
-    pub fn watched(watch: Option<Box<Watch>>) -> Resume {
-        Resume { watch, ..Resume::default() }
+    pub fn with_watch(watch: Option<Box<ReplayWatch>>) -> PartialTick {
+        PartialTick { watch, ..PartialTick::default() }
     }
 
     /// The watch, when the tick is done.
-    pub fn take_watch(&mut self) -> Option<Box<Watch>> {
+    pub fn take_watch(&mut self) -> Option<Box<ReplayWatch>> {
         self.watch.take()
     }
 }
 
-fn earlier(one: Option<Failure>, other: Option<Failure>) -> Option<Failure> {
+fn earlier_failure(one: Option<ObservedFailure>, other: Option<ObservedFailure>) -> Option<ObservedFailure> {
     match (one, other) {
         // What began before anybody watched began first.
-        (Some(one), Some(other)) => Some(if other.began < one.began { other } else { one }),
+        (Some(one), Some(other)) => Some(if other.began_at < one.began_at { other } else { one }),
         (one, other) => one.or(other),
     }
 }
 
 impl Reducer<'_> {
     /// A tick begins.
-    pub(super) fn watch_begins(&mut self) {
+    pub(super) fn watch_tick_begin(&mut self) {
         if let Some(watch) = &mut self.work.watch {
-            watch.now = Moment { tick: self.state.ticks - 1, item: 0 };
+            watch.now = ReplayPoint { tick: self.state.ticks - 1, item: 0 };
             watch.stopped = false;
         }
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(super) fn is_watch_stopped(&self) -> bool {
         self.work.watch.as_ref().is_some_and(|watch| watch.stopped)
     }
 
     /// Called before an item is worked off; once more, if values have to be fetched for it. False: it stays where it is.
-    pub(super) fn watch_item(&mut self, item: &Item) -> bool {
+    pub(super) fn watch_item(&mut self, item: &AgendaItem) -> bool {
         let Some(mut watch) = self.work.watch.take() else { return true };
         let now = watch.now;
         watch.stopped = watch.stop_before == Some(now.item);
@@ -170,21 +170,21 @@ impl Reducer<'_> {
             watch.begun.push(now);
         }
         if let Some(paths) = &mut watch.paths {
-            paths.extend(self.begins(item));
+            paths.extend(self.begun_path(item));
         }
-        if let (Some(failures), Item::Enter(id)) = (&mut watch.failures, item)
-            && self.is_first_entry(*id).is_some()
+        if let (Some(failures), AgendaItem::Enter(id)) = (&mut watch.failures, item)
+            && self.first_entry(*id).is_some()
         {
             failures.live.entry(*id).or_default().began.get_or_insert(now);
         }
-        if let Item::Enter(id) = item
+        if let AgendaItem::Enter(id) = item
             && watch.marks.binary_search(&now).is_ok()
         {
             watch.marked.insert(*id);
         }
-        let goes_on = !watch.stopped;
+        let proceeds = !watch.stopped;
         self.work.watch = Some(watch);
-        goes_on
+        proceeds
     }
 
     pub(super) fn watch_item_done(&mut self) {
@@ -194,15 +194,15 @@ impl Reducer<'_> {
     }
 
     /// The frame, unless it has already ended or was entered before.
-    fn is_first_entry(&self, id: FrameId) -> Option<&Frame> {
+    fn first_entry(&self, id: FrameId) -> Option<&Frame> {
         self.frame_if_live(id).filter(|frame| frame.attempt == 1)
     }
 
     /// Whether what this item begins is at the path. Of several frames under one path the outermost is meant.
-    fn begins_at(&self, item: &Item, path: &str) -> bool {
+    fn begins_at(&self, item: &AgendaItem, path: &str) -> bool {
         match item {
-            Item::Enter(id) => {
-                let Some(frame) = self.is_first_entry(*id) else { return false };
+            AgendaItem::Enter(id) => {
+                let Some(frame) = self.first_entry(*id) else { return false };
                 let Some(parent) = frame.parent else { return *self.path(*id) == *path };
                 if let Some((looping, iteration)) = self.iteration_path(frame, parent)
                     && iteration == path
@@ -212,42 +212,42 @@ impl Reducer<'_> {
                 }
                 *self.path(*id) == *path && *self.path(parent) != *path && self.fresh_task_path(parent) != path
             }
-            Item::Task(id) => self.begins_task(*id) && self.fresh_task_path(*id) == path,
+            AgendaItem::Task(id) => self.begins_task(*id) && self.fresh_task_path(*id) == path,
             // These go on with what has begun, or lead to items that begin something.
-            Item::TaskEnded(..)
-            | Item::ChildEnded { .. }
-            | Item::StartChild { .. }
-            | Item::FirstCheck(_)
-            | Item::NextIteration(_)
-            | Item::Fire(_)
-            | Item::Finish(..)
-            | Item::EndRun(_)
-            | Item::Parameters
-            | Item::Token(..)
-            | Item::Mail(_) => false,
+            AgendaItem::TaskEnded(..)
+            | AgendaItem::ChildEnded { .. }
+            | AgendaItem::StartChild { .. }
+            | AgendaItem::FirstCheck(_)
+            | AgendaItem::NextIteration(_)
+            | AgendaItem::Fire(_)
+            | AgendaItem::Finish(..)
+            | AgendaItem::EndRun(_)
+            | AgendaItem::Parameters
+            | AgendaItem::Token(..)
+            | AgendaItem::Mail(_) => false,
         }
     }
 
     /// What this item begins, as people would write it.
-    fn begins(&self, item: &Item) -> Option<Arc<str>> {
+    fn begun_path(&self, item: &AgendaItem) -> Option<Arc<str>> {
         let path = match item {
-            Item::Enter(id) => {
-                let (path, parent) = (self.path(*id), self.is_first_entry(*id)?.parent);
+            AgendaItem::Enter(id) => {
+                let (path, parent) = (self.path(*id), self.first_entry(*id)?.parent);
                 Some(path).filter(|path| parent.is_none_or(|parent| *self.path(parent) != **path))?
             }
-            Item::Task(id) => self.begins_task(*id).then(|| self.fresh_task_path(*id).into())?,
+            AgendaItem::Task(id) => self.begins_task(*id).then(|| self.fresh_task_path(*id).into())?,
             // These go on with what has begun, or lead to items that begin something.
-            Item::TaskEnded(..)
-            | Item::ChildEnded { .. }
-            | Item::StartChild { .. }
-            | Item::FirstCheck(_)
-            | Item::NextIteration(_)
-            | Item::Fire(_)
-            | Item::Finish(..)
-            | Item::EndRun(_)
-            | Item::Parameters
-            | Item::Token(..)
-            | Item::Mail(_) => return None,
+            AgendaItem::TaskEnded(..)
+            | AgendaItem::ChildEnded { .. }
+            | AgendaItem::StartChild { .. }
+            | AgendaItem::FirstCheck(_)
+            | AgendaItem::NextIteration(_)
+            | AgendaItem::Fire(_)
+            | AgendaItem::Finish(..)
+            | AgendaItem::EndRun(_)
+            | AgendaItem::Parameters
+            | AgendaItem::Token(..)
+            | AgendaItem::Mail(_) => return None,
         };
         Some(path).filter(|path| !path.is_empty())
     }
@@ -264,22 +264,22 @@ impl Reducer<'_> {
     fn begins_task(&self, id: FrameId) -> bool {
         let Some(frame) = self.frame_if_live(id) else { return false };
         match &frame.body {
-            Body::Pipeline(body) => body.attempt == 0 && body.pending_wait.is_none() && body.again.is_none(),
-            Body::New
-            | Body::Backoff
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Loop(_)
-            | Body::Net(_)
-            | Body::Wait(_)
-            | Body::Call { .. } => false,
+            FrameBody::Pipeline(body) => body.attempt == 0 && body.pending_wait.is_none() && body.next_call_input.is_none(),
+            FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Loop(_)
+            | FrameBody::Net(_)
+            | FrameBody::Wait(_)
+            | FrameBody::Call { .. } => false,
         }
     }
 
     /// The path of the task that a pipeline is at, if it has a label; else, and for anything else, nothing.
     fn fresh_task_path(&self, id: FrameId) -> String {
         let Some(frame) = self.frame_if_live(id) else { return String::new() };
-        let (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
         else {
             return String::new();
         };
@@ -287,7 +287,7 @@ impl Reducer<'_> {
         task.map(|task| with_label(self.path(id), &task.label).to_string()).unwrap_or_default()
     }
 
-    fn failures_mut(&mut self) -> Option<&mut Failures> {
+    fn failures_mut(&mut self) -> Option<&mut ObservedFailures> {
         self.work.watch.as_mut().and_then(|watch| watch.failures.as_mut())
     }
 
@@ -299,55 +299,55 @@ impl Reducer<'_> {
     }
 
     /// An item could not evaluate what it had to.
-    pub(super) fn watch_item_failed(&mut self, item: &Item) {
+    pub(super) fn watch_item_failed(&mut self, item: &AgendaItem) {
         let Some(now) = self.work.watch.as_ref().map(|watch| watch.now) else { return };
         let Some(failures) = self.failures_mut() else { return };
         match item {
-            Item::ChildEnded { parent, .. } => failures.live.entry(*parent).or_default().by_last = true,
-            Item::EndRun(_) => {
-                let own = Failure { began: Some(now), path: "".into() };
-                failures.first = earlier(failures.first.take(), Some(own));
+            AgendaItem::ChildEnded { parent, .. } => failures.live.entry(*parent).or_default().failed_by_last_child = true,
+            AgendaItem::EndRun(_) => {
+                let own = ObservedFailure { began_at: Some(now), path: "".into() };
+                failures.first = earlier_failure(failures.first.take(), Some(own));
             }
             // Their frames fail, and tell of it at their end.
-            Item::Enter(_)
-            | Item::Task(_)
-            | Item::TaskEnded(..)
-            | Item::StartChild { .. }
-            | Item::FirstCheck(_)
-            | Item::NextIteration(_)
-            | Item::Fire(_)
-            | Item::Finish(..)
-            | Item::Parameters
-            | Item::Token(..)
-            | Item::Mail(_) => {}
+            AgendaItem::Enter(_)
+            | AgendaItem::Task(_)
+            | AgendaItem::TaskEnded(..)
+            | AgendaItem::StartChild { .. }
+            | AgendaItem::FirstCheck(_)
+            | AgendaItem::NextIteration(_)
+            | AgendaItem::Fire(_)
+            | AgendaItem::Finish(..)
+            | AgendaItem::Parameters
+            | AgendaItem::Token(..)
+            | AgendaItem::Mail(_) => {}
         }
     }
 
     /// A frame ends the run as failed. Called while it is still there.
-    pub(super) fn watch_verdict(&mut self, id: FrameId) {
+    pub(super) fn watch_run_end(&mut self, id: FrameId) {
         let path = self.path(id);
         if let Some(failures) = self.failures_mut() {
             let began = failures.live.get(&id).and_then(|live| live.began);
-            failures.verdict.get_or_insert(Failure { began, path });
+            failures.run_ended_by.get_or_insert(ObservedFailure { began_at: began, path });
         }
     }
 
     /// A frame is to be entered anew: what failed inside it counts no longer.
-    pub(super) fn watch_anew(&mut self, id: FrameId) {
+    pub(super) fn watch_reentry(&mut self, id: FrameId) {
         if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
-            *live = Live { began: live.began, ..Live::default() };
+            *live = LiveFrame { began: live.began, ..LiveFrame::default() };
         }
     }
 
     /// A pipeline's task is to be tried again.
-    pub(super) fn watch_again(&mut self, id: FrameId) {
+    pub(super) fn watch_task_retry(&mut self, id: FrameId) {
         if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
             live.latest = None;
         }
     }
 
     /// Called while the frame is still there.
-    pub(super) fn watch_end(&mut self, id: FrameId, status: Status) -> Checked {
+    pub(super) fn watch_end(&mut self, id: FrameId, status: Status) -> FaultResult {
         if let Some(watch) = &mut self.work.watch {
             watch.marked.remove(&id);
         }
@@ -355,8 +355,8 @@ impl Reducer<'_> {
             return Ok(());
         }
         let frame = self.frame(id)?;
-        let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, Body::New));
-        let cancelled_from_outside = frame.closing.as_ref().is_some_and(|closing| !closing.own);
+        let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, FrameBody::New));
+        let cancelled_from_outside = frame.closing.as_ref().is_some_and(|closing| !closing.own_end);
         let path = self.path(id);
         // Asked above: there is a watch, and it notes failures.
         let Some(watch) = &mut self.work.watch else { return Ok(()) };
@@ -365,14 +365,14 @@ impl Reducer<'_> {
         let live = failures.live.remove(&id).unwrap_or_default();
         // What fails before it is entered has begun with its end.
         let began = if entered { live.began } else { live.began.or(Some(now)) };
-        let own = Failure { began, path };
-        let mut failed = earlier(live.failed, live.latest.map(|(_, failure)| failure));
+        let own = ObservedFailure { began_at: began, path };
+        let mut failed = earlier_failure(live.failed, live.latest.map(|(_, failure)| failure));
         let mut cancelled = live.cancelled;
         match status {
             Status::Failed | Status::TimedOut if failed.is_none() => {
-                let blamed = live.last.filter(|_| live.by_last).unwrap_or_else(|| own.clone());
+                let blamed = live.last.filter(|_| live.failed_by_last_child).unwrap_or_else(|| own.clone());
                 if !cancelled_from_outside && !live.reported && cancelled.is_none() {
-                    failures.spoilt.extend(blamed.began);
+                    failures.not_reusable.extend(blamed.began_at);
                 }
                 failed = Some(blamed);
             }
@@ -381,34 +381,34 @@ impl Reducer<'_> {
             Status::Failed | Status::TimedOut | Status::Cancelled | Status::Succeeded | Status::Skipped => {}
         }
         let Some(parent) = parent else {
-            failures.first = earlier(failures.first.take(), failed);
+            failures.first = earlier_failure(failures.first.take(), failed);
             failures.cancelled = cancelled;
             if failures.first.is_none() && failures.cancelled.is_none() {
-                failures.first = failures.verdict.take();
+                failures.first = failures.run_ended_by.take();
             }
             return Ok(());
         };
         let above = failures.live.entry(parent).or_default();
         above.last = Some(own);
-        above.cancelled = earlier(above.cancelled.take(), cancelled);
+        above.cancelled = earlier_failure(above.cancelled.take(), cancelled);
         if let Some(failure) = failed {
             let before = match above.latest.take() {
                 // The same child again: both are what its next try may mend.
                 Some((same, before)) if same == slot => {
-                    above.latest = Some((slot, before.min(failure)));
+                    above.latest = Some((slot, before.earlier(failure)));
                     return Ok(());
                 }
                 before => before.map(|(_, before)| before),
             };
-            above.failed = earlier(above.failed.take(), before);
+            above.failed = earlier_failure(above.failed.take(), before);
             above.latest = Some((slot, failure));
         }
         Ok(())
     }
 }
 
-impl Failure {
-    fn min(self, other: Failure) -> Failure {
-        if other.began < self.began { other } else { self }
+impl ObservedFailure {
+    fn earlier(self, other: ObservedFailure) -> ObservedFailure {
+        if other.began_at < self.began_at { other } else { self }
     }
 }

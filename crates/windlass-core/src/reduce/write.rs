@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use windlass_value::{Level, Map, Value};
 
-use super::impossible::Checked;
-use super::{Reducer, Stop};
+use super::fault::FaultResult;
+use super::{Reducer, ItemStop};
 use crate::ErrorInfo;
-use crate::plan::{VariableKind, Write, WriteOp};
-use crate::program::{fits, kind_name};
+use crate::plan::{VariableKind, VariableUpdate, WriteOp};
+use crate::program::{accepts_value, kind_name};
 use crate::state::{Scope, ScopeId, Variable};
 
 impl Reducer<'_> {
     /// Makes one change with an operand that has been evaluated. Everything is checked before anything changes.
-    pub(crate) fn write(&mut self, write: &Write, scope: ScopeId, operand: Value) -> Result<Value, Stop> {
+    pub(crate) fn write(&mut self, write: &VariableUpdate, scope: ScopeId, operand: Value) -> Result<Value, ItemStop> {
         let target = self.target(write.level, scope)?;
         let operand = if write.op == WriteOp::Extend { self.resolve(&operand)? } else { operand };
         if self.append_in_place(target, write, &operand)? {
@@ -21,7 +21,7 @@ impl Reducer<'_> {
         }
         let current = self.current(target, write)?;
         let (kind, value) = match write.op {
-            WriteOp::Declare(kind) => declared(kind, self.kept(target, &write.name)?, &write.name, operand)?,
+            WriteOp::Declare(kind) => declared(kind, self.variable_in(target, &write.name)?, &write.name, operand)?,
             op @ (WriteOp::Set
             | WriteOp::Add
             | WriteOp::Subtract
@@ -35,10 +35,10 @@ impl Reducer<'_> {
                     current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
                 let before = self.resolve(&before)?;
                 let operand = if op == WriteOp::Set { operand } else { self.resolve(&operand)? };
-                (kind, combine(op, &write.name, self.counted_from(op, before), operand)?)
+                (kind, combine(op, &write.name, self.initial_for_counting(op, before), operand)?)
             }
         };
-        if !fits(kind, &value) {
+        if !accepts_value(kind, &value) {
             let message =
                 format!("the variable `{}` holds {}, so it cannot be set to {value:?}", write.name, kind_name(kind));
             return Err(ErrorInfo::new("VariableKind", "expression", message).into());
@@ -49,13 +49,13 @@ impl Reducer<'_> {
     }
 
     /// What is counted up or down begins at 0.
-    fn counted_from(&self, op: WriteOp, before: Value) -> Value {
+    fn initial_for_counting(&self, op: WriteOp, before: Value) -> Value {
         let counts = matches!(op, WriteOp::Add | WriteOp::Subtract);
         if counts && before.is_null() { Value::Int(0) } else { before }
     }
 
     /// Makes sure that a write, and one after it, can read what they change.
-    pub(crate) fn fetch_for(&self, write: &Write, scope: ScopeId, operand: &Value) -> Result<(), Stop> {
+    pub(crate) fn load_for_write(&self, write: &VariableUpdate, scope: ScopeId, operand: &Value) -> Result<(), ItemStop> {
         if let Some(current) = self.current(self.target(write.level, scope)?, write)? {
             self.resolve(&current.value)?;
         }
@@ -64,7 +64,7 @@ impl Reducer<'_> {
 
     /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is. False: this is no
     /// appending, or there is no list yet.
-    fn append_in_place(&mut self, target: ScopeId, write: &Write, operand: &Value) -> Checked<bool> {
+    fn append_in_place(&mut self, target: ScopeId, write: &VariableUpdate, operand: &Value) -> FaultResult<bool> {
         let append: fn(&mut Vec<Value>, &Value) = match write.op {
             WriteOp::Extend => extend,
             WriteOp::AppendItem => |items, item| items.push(item.clone()),
@@ -83,8 +83,8 @@ impl Reducer<'_> {
         Ok(true)
     }
 
-    fn target(&self, level: Level, from: ScopeId) -> Checked<ScopeId> {
-        let wanted = |scope: &Scope| match level {
+    fn target(&self, level: Level, from: ScopeId) -> FaultResult<ScopeId> {
+        let matches_level = |scope: &Scope| match level {
             Level::Run => scope.parent.is_none(),
             Level::Iteration => scope.iteration.is_some(),
             Level::Step => scope.iteration.is_none(),
@@ -94,21 +94,21 @@ impl Reducer<'_> {
         loop {
             let scope = self.scope(id)?;
             match scope.parent {
-                Some(parent) if !wanted(scope) => id = parent,
+                Some(parent) if !matches_level(scope) => id = parent,
                 Some(_) | None => return Ok(id),
             }
         }
     }
 
-    fn kept(&self, target: ScopeId, name: &str) -> Checked<Option<&Variable>> {
+    fn variable_in(&self, target: ScopeId, name: &str) -> FaultResult<Option<&Variable>> {
         Ok(self.scope(target)?.variables.get(name))
     }
 
     /// The variable as it is; one of the run that was never declared comes from the run's input.
-    fn current(&self, target: ScopeId, write: &Write) -> Checked<Option<Variable>> {
+    fn current(&self, target: ScopeId, write: &VariableUpdate) -> FaultResult<Option<Variable>> {
         let name = &*write.name;
-        let declared = self.kept(target, name)?.cloned();
-        let from_input = !write.fresh && matches!(write.level, Level::Run | Level::Any);
+        let declared = self.variable_in(target, name)?.cloned();
+        let from_input = !write.ignores_input && matches!(write.level, Level::Run | Level::Any);
         Ok(declared.or_else(|| {
             if !from_input {
                 return None;
@@ -123,11 +123,11 @@ impl Reducer<'_> {
 
 fn declared(
     kind: VariableKind,
-    kept: Option<&Variable>,
+    existing: Option<&Variable>,
     name: &str,
     value: Value,
 ) -> Result<(VariableKind, Value), ErrorInfo> {
-    match kept.map(|variable| variable.kind) {
+    match existing.map(|variable| variable.kind) {
         None => {}
         Some(VariableKind::Any) => {
             let message = format!("the variable `{name}` was written before it is initialized");
@@ -161,7 +161,7 @@ fn initial(kind: VariableKind) -> Value {
 }
 
 /// What a write without a value works with: counting goes by one.
-pub(crate) fn unsaid(op: WriteOp) -> Value {
+pub(crate) fn default_operand(op: WriteOp) -> Value {
     match op {
         WriteOp::Add | WriteOp::Subtract => Value::Int(1),
         WriteOp::Declare(_)
@@ -203,7 +203,7 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
         WriteOp::AppendText => match (&before, &operand) {
             (Value::Null | Value::Str(_), _) => {
                 let start = before.as_str().unwrap_or_default();
-                let more = operand.as_str().map_or_else(|| plain(&operand), str::to_owned);
+                let more = operand.as_str().map_or_else(|| to_text(&operand), str::to_owned);
                 Ok(Value::from(format!("{start}{more}")))
             }
             _ => Err(mismatch(name, "a string", &before)),
@@ -224,7 +224,7 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
 
 /// What a variable would be after an operation, if it can be made. Costs nothing that grows with a list: one that is appended
 /// to is given as it was.
-pub(crate) fn checked(op: WriteOp, name: &str, before: &Value, operand: &Value) -> Result<Value, ErrorInfo> {
+pub(crate) fn check_write(op: WriteOp, name: &str, before: &Value, operand: &Value) -> Result<Value, ErrorInfo> {
     match (op, before) {
         (WriteOp::Declare(_) | WriteOp::Set, _) => Ok(operand.clone()),
         (WriteOp::AppendItem | WriteOp::Extend, Value::Null | Value::List(_)) => Ok(before.clone()),
@@ -245,11 +245,11 @@ fn extend(items: &mut Vec<Value>, more: &Value) {
     }
 }
 
-fn plain(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
-        Value::Float(number) => windlass_value::float_text(*number),
+        Value::Float(number) => windlass_value::format_float(*number),
         other => windlass_value::to_json(other),
     }
 }
@@ -284,7 +284,7 @@ fn extreme(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
     }
 }
 
-fn mismatch(name: &str, wanted: &str, found: &Value) -> ErrorInfo {
+fn mismatch(name: &str, expected: &str, found: &Value) -> ErrorInfo {
     let found = if found.is_null() { "null".to_owned() } else { format!("{} {found:?}", found.kind()) };
-    ErrorInfo::new("VariableKind", "expression", format!("the variable `{name}` must be {wanted}; found {found}"))
+    ErrorInfo::new("VariableKind", "expression", format!("the variable `{name}` must be {expected}; found {found}"))
 }

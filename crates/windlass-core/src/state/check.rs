@@ -5,22 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Body, Frame, FrameId, GraphFrame, Id, Item, NetFrame, ScopeId, Slab, State, Timer};
+use super::{FrameBody, Frame, FrameId, GraphFrame, SlabId, AgendaItem, NetFrame, ScopeId, Slab, State, Timer};
 use crate::plan::{Graph, Join, Net, NodeId, NodeKind};
 use crate::reduce::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
-use crate::{Fault, Program};
+use crate::{ReducerFault, Program};
 
-type Checked = Result<(), Box<Fault>>;
+type StateCheckResult = Result<(), Box<ReducerFault>>;
 
 impl State {
     /// Whether the state can be one of this program.
-    pub fn check(&self, program: &Program) -> Result<(), Fault> {
-        self.checked(program).map_err(|fault| *fault)
+    pub fn check(&self, program: &Program) -> Result<(), ReducerFault> {
+        self.check_all(program).map_err(|fault| *fault)
     }
 
-    fn checked(&self, program: &Program) -> Checked {
+    fn check_all(&self, program: &Program) -> StateCheckResult {
         if !self.frames.is_sound() || !self.scopes.is_sound() {
-            return Err(Box::new(Fault::Damaged { what: "the list of free places" }));
+            return Err(Box::new(ReducerFault::Damaged { what: "the list of free places" }));
         }
         self.check_scopes(program)?;
         let mut live: BTreeMap<FrameId, u32> = BTreeMap::new();
@@ -46,17 +46,17 @@ impl State {
         }
     }
 
-    fn check_scopes(&self, program: &Program) -> Checked {
+    fn check_scopes(&self, program: &Program) -> StateCheckResult {
         let parent = |id: ScopeId| self.scopes.get(id).and_then(|scope| scope.parent);
         for (id, scope) in self.scopes.iter() {
             if scope.parent.is_some_and(|parent| self.scopes.get(parent).is_none()) {
                 return Err(no_scope(id, "the scope around another"));
             }
             let nodes = scope.outcomes.iter().map(|(node, _)| *node).chain(scope.owner);
-            nodes.chain(scope.iteration.as_ref().map(|turn| turn.loop_node)).try_for_each(|node| known(program, node))?;
+            nodes.chain(scope.iteration.as_ref().map(|turn| turn.loop_node)).try_for_each(|node| check_node(program, node))?;
         }
         if has_cycle(&self.scopes, parent) {
-            return Err(Box::new(Fault::Damaged { what: "the chain of scopes" }));
+            return Err(Box::new(ReducerFault::Damaged { what: "the chain of scopes" }));
         }
         match self.scopes.get(self.root_scope) {
             Some(_) => Ok(()),
@@ -64,27 +64,27 @@ impl State {
         }
     }
 
-    fn check_frame(&self, program: &Program, id: FrameId, frame: &Frame) -> Checked {
-        known(program, frame.node)?;
+    fn check_frame(&self, program: &Program, id: FrameId, frame: &Frame) -> StateCheckResult {
+        check_node(program, frame.node)?;
         if self.scopes.get(frame.scope).is_none() {
             return Err(no_scope(frame.scope, "the scope of a frame"));
         }
         if frame.parent.is_some_and(|parent| self.frames.get(parent).is_none()) {
             return Err(no_frame(frame.parent.unwrap_or(id), "the parent of a frame"));
         }
-        let wrong = |expected| Err(Box::new(Fault::WrongFrame { frame: id, expected, found: kind_of(&frame.body) }));
+        let wrong = |expected| Err(Box::new(ReducerFault::WrongFrame { frame: id, expected, found: kind_of(&frame.body) }));
         match (&program.node(frame.node).kind, &frame.body) {
-            (_, Body::New | Body::Backoff) => Ok(()),
-            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => match (body.pc as usize) < pipeline.tasks.len() {
+            (_, FrameBody::New | FrameBody::Backoff) => Ok(()),
+            (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) => match (body.pc as usize) < pipeline.tasks.len() {
                 true => Ok(()),
                 false => Err(no_part(id, "task", body.pc.into())),
             },
-            (NodeKind::Graph(graph), Body::Graph(body)) => check_graph(id, graph, body),
-            (NodeKind::Net(net), Body::Net(body)) => check_net(id, net, body),
-            (NodeKind::Branch(_), Body::Branch { .. })
-            | (NodeKind::Loop(_), Body::Loop(_))
-            | (NodeKind::Wait(_), Body::Wait(_))
-            | (NodeKind::Call(_), Body::Call { .. }) => Ok(()),
+            (NodeKind::Graph(graph), FrameBody::Graph(body)) => check_graph(id, graph, body),
+            (NodeKind::Net(net), FrameBody::Net(body)) => check_net(id, net, body),
+            (NodeKind::Branch(_), FrameBody::Branch { .. })
+            | (NodeKind::Loop(_), FrameBody::Loop(_))
+            | (NodeKind::Wait(_), FrameBody::Wait(_))
+            | (NodeKind::Call(_), FrameBody::Call { .. }) => Ok(()),
             (NodeKind::Pipeline(_), _) => wrong("a pipeline"),
             (NodeKind::Graph(_), _) => wrong("a graph"),
             (NodeKind::Branch(_), _) => wrong("a branch"),
@@ -96,34 +96,34 @@ impl State {
     }
 
     /// Items may outlive their frames; only the end of a child needs its parent.
-    fn check_item(&self, item: &Item, live: &mut BTreeMap<FrameId, u32>) -> Checked {
+    fn check_item(&self, item: &AgendaItem, live: &mut BTreeMap<FrameId, u32>) -> StateCheckResult {
         match item {
-            Item::ChildEnded { parent, scope, .. } => {
+            AgendaItem::ChildEnded { parent, scope, .. } => {
                 *live.entry(*parent).or_default() += 1;
                 match self.scopes.get(*scope) {
                     Some(_) => Ok(()),
                     None => Err(no_scope(*scope, "the scope of a frame that has ended")),
                 }
             }
-            Item::Enter(_)
-            | Item::Task(_)
-            | Item::TaskEnded(..)
-            | Item::StartChild { .. }
-            | Item::FirstCheck(_)
-            | Item::NextIteration(_)
-            | Item::Fire(_)
-            | Item::Finish(..)
-            | Item::EndRun(_)
-            | Item::Parameters
-            | Item::Token(..)
-            | Item::Mail(_) => Ok(()),
+            AgendaItem::Enter(_)
+            | AgendaItem::Task(_)
+            | AgendaItem::TaskEnded(..)
+            | AgendaItem::StartChild { .. }
+            | AgendaItem::FirstCheck(_)
+            | AgendaItem::NextIteration(_)
+            | AgendaItem::Fire(_)
+            | AgendaItem::Finish(..)
+            | AgendaItem::EndRun(_)
+            | AgendaItem::Parameters
+            | AgendaItem::Token(..)
+            | AgendaItem::Mail(_) => Ok(()),
         }
     }
 
     /// Jobs, calls, timers and waits go with their frames.
-    fn check_references(&self) -> Checked {
+    fn check_references(&self) -> StateCheckResult {
         if has_cycle(&self.frames, |id| self.frames.get(id).and_then(|frame| frame.parent)) {
-            return Err(Box::new(Fault::Damaged { what: "the chain of frames" }));
+            return Err(Box::new(ReducerFault::Damaged { what: "the chain of frames" }));
         }
         let exists = |id: FrameId, expected| match self.frames.get(id) {
             Some(_) => Ok(()),
@@ -135,12 +135,12 @@ impl State {
                 return Err(no_job(open.job.job, "a job under its own number"));
             }
             match self.frames.get(open.frame).map(|frame| &frame.body) {
-                Some(Body::Pipeline(body)) if body.job == Some(*job) => {}
+                Some(FrameBody::Pipeline(body)) if body.job == Some(*job) => {}
                 _ => return Err(no_frame(open.frame, "the pipeline of a job")),
             }
         }
         for (_, frame) in self.frames.iter() {
-            if let Body::Pipeline(body) = &frame.body
+            if let FrameBody::Pipeline(body) = &frame.body
                 && let Some(job) = body.job.filter(|job| !self.jobs.contains_key(job))
             {
                 return Err(no_job(job, "the job of a pipeline"));
@@ -162,14 +162,14 @@ impl State {
     }
 }
 
-fn known(program: &Program, node: NodeId) -> Checked {
+fn check_node(program: &Program, node: NodeId) -> StateCheckResult {
     match (node.0 as usize) < program.plan.nodes.len() {
         true => Ok(()),
-        false => Err(Box::new(Fault::NoNode { node: node.0 })),
+        false => Err(Box::new(ReducerFault::NoNode { node: node.0 })),
     }
 }
 
-fn check_graph(id: FrameId, graph: &Graph, body: &GraphFrame) -> Checked {
+fn check_graph(id: FrameId, graph: &Graph, body: &GraphFrame) -> StateCheckResult {
     let children = graph.children.len();
     if body.children.len() != children {
         return Err(no_part(id, "child", body.children.len() as u64));
@@ -180,7 +180,7 @@ fn check_graph(id: FrameId, graph: &Graph, body: &GraphFrame) -> Checked {
     }
 }
 
-fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> Checked {
+fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> StateCheckResult {
     let places = net.places.len();
     if body.places.len() != places {
         return Err(no_part(id, "place", body.places.len() as u64));
@@ -207,16 +207,16 @@ fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> Checked {
 }
 
 /// Whether following the parents of some entry never ends. Each entry is passed once.
-fn has_cycle<T>(slab: &Slab<T>, parent: impl Fn(Id<T>) -> Option<Id<T>>) -> bool {
-    let mut ends: BTreeSet<Id<T>> = BTreeSet::new();
+fn has_cycle<T>(slab: &Slab<T>, parent: impl Fn(SlabId<T>) -> Option<SlabId<T>>) -> bool {
+    let mut ends: BTreeSet<SlabId<T>> = BTreeSet::new();
     for (id, _) in slab.iter() {
         let mut passed = BTreeSet::new();
-        let mut at = Some(id);
-        while let Some(next) = at.filter(|next| !ends.contains(next)) {
+        let mut current = Some(id);
+        while let Some(next) = current.filter(|next| !ends.contains(next)) {
             if !passed.insert(next) {
                 return true;
             }
-            at = parent(next);
+            current = parent(next);
         }
         ends.append(&mut passed);
     }

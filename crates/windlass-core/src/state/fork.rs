@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use super::{Body, Frame, FrameId, Item, ScopeId, State, TimerKey, Variable};
+use super::{FrameBody, Frame, FrameId, AgendaItem, ScopeId, State, TimerKey, Variable};
 use crate::ErrorInfo;
 use crate::plan::{NodeKind, Wait};
-use crate::program::{Program, fits, kind_name};
+use crate::program::{Program, accepts_value, kind_name};
 
 /// Where a run was made from another; told of by its first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Forked {
+pub struct ForkOrigin {
     pub run: Arc<str>,
     /// What is done anew first.
     pub path: Arc<str>,
@@ -22,10 +22,10 @@ pub struct Forked {
 
 /// Why a variable cannot be set.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Unset {
+pub enum SetVariableError {
     /// These are there.
     NoSuchVariable(Vec<Arc<str>>),
-    Unfit(ErrorInfo),
+    WrongKind(ErrorInfo),
 }
 
 impl State {
@@ -47,7 +47,7 @@ impl State {
         let stays = |frame: &Frame| matches!(&program.node(frame.node).kind, NodeKind::Wait(Wait::Until(_)));
         let points: Vec<TimerKey> =
             self.frames.iter().filter(|(_, frame)| stays(frame)).filter_map(|(_, frame)| frame.alarm).collect();
-        let later = |key: &mut TimerKey| {
+        let shift = |key: &mut TimerKey| {
             if !points.contains(key) {
                 key.0 = key.0 + by;
             }
@@ -55,52 +55,52 @@ impl State {
         let timers = std::mem::take(&mut self.timers).into_iter();
         self.timers = timers
             .map(|(mut key, timer)| {
-                later(&mut key);
+                shift(&mut key);
                 (key, timer)
             })
             .collect();
-        for frame in self.frames.tenants_mut() {
+        for frame in self.frames.values_mut() {
             frame.started_at = frame.started_at + by;
             let account = frame.account.as_mut().and_then(|account| account.time.as_mut());
-            [frame.deadline.as_mut(), frame.alarm.as_mut(), account].into_iter().flatten().for_each(later);
+            [frame.deadline.as_mut(), frame.alarm.as_mut(), account].into_iter().flatten().for_each(shift);
             match &mut frame.body {
-                Body::Loop(body) => {
+                FrameBody::Loop(body) => {
                     body.time_at = body.time_at.map(|time| time + by);
-                    body.time_key.as_mut().into_iter().for_each(later);
+                    body.time_key.as_mut().into_iter().for_each(shift);
                 }
-                Body::Pipeline(body) => {
+                FrameBody::Pipeline(body) => {
                     body.task_started_at = body.task_started_at + by;
                     body.first_try_at = body.first_try_at.map(|time| time + by);
                 }
                 _ => {}
             }
         }
-        for iteration in self.scopes.tenants_mut().filter_map(|scope| scope.iteration.as_mut()) {
+        for iteration in self.scopes.values_mut().filter_map(|scope| scope.iteration.as_mut()) {
             iteration.started_at = iteration.started_at + by;
             iteration.loop_started_at = iteration.loop_started_at + by;
         }
-        self.jobs.values_mut().filter_map(|open| open.cancelled.as_mut()).for_each(later);
+        self.jobs.values_mut().filter_map(|open| open.cancelled.as_mut()).for_each(shift);
         self.now = at;
     }
 
     /// The frame that the next item of the agenda begins, or goes on with.
     pub fn next_frame(&self) -> Option<FrameId> {
         match self.agenda.front()? {
-            Item::Enter(frame) | Item::Task(frame) => Some(*frame),
+            AgendaItem::Enter(frame) | AgendaItem::Task(frame) => Some(*frame),
             _ => None,
         }
     }
 
     /// Sets a variable that this frame can see, where it is kept: the innermost of that name.
-    pub fn set_variable(&mut self, frame: FrameId, name: &str, value: Value) -> Result<(), Unset> {
+    pub fn set_variable(&mut self, frame: FrameId, name: &str, value: Value) -> Result<(), SetVariableError> {
         let mut known = Vec::new();
         let mut at: Option<ScopeId> = self.frames.get(frame).map(|frame| frame.scope);
         while let Some(scope) = at.and_then(|id| self.scopes.get_mut(id)) {
             if let Some(Variable { kind, value: kept }) = scope.variables.get_mut(name) {
-                if !fits(*kind, &value) {
+                if !accepts_value(*kind, &value) {
                     let message =
                         format!("the variable `{name}` holds {}, so it cannot be set to {value:?}", kind_name(*kind));
-                    return Err(Unset::Unfit(ErrorInfo::new("VariableKind", "expression", message)));
+                    return Err(SetVariableError::WrongKind(ErrorInfo::new("VariableKind", "expression", message)));
                 }
                 *kept = value;
                 return Ok(());
@@ -118,6 +118,6 @@ impl State {
                 found = true;
             }
         }
-        if found { Ok(()) } else { Err(Unset::NoSuchVariable(known)) }
+        if found { Ok(()) } else { Err(SetVariableError::NoSuchVariable(known)) }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Stored, Timestamp, Value};
+use windlass_value::{StoredValue, Timestamp, Value};
 
 use super::{FrameId, MailWait, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, Reason, ResumeData, SentToken, Status, TriedBefore};
+use crate::{ErrorInfo, LoopSummary, LoopEndReason, ResumeData, SentToken, Status, PreviousAttempts};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -31,7 +31,7 @@ pub struct Frame {
     pub alarm: Option<TimerKey>,
     /// Set while the frame is being called off: how it will end.
     pub closing: Option<Box<Closing>>,
-    pub body: Body,
+    pub body: FrameBody,
     /// What is counted of what goes on inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Box<UsageAccount>>,
@@ -56,27 +56,27 @@ pub struct Closing {
     pub error: Option<ErrorInfo>,
     pub output: Value,
     /// The frame's own end, not a call from outside: its retry and its way to say what it gives still apply.
-    pub own: bool,
+    pub own_end: bool,
 }
 
 impl Closing {
     /// Called off because of something further out.
     pub(crate) fn cancelled() -> Closing {
-        Closing { status: Status::Cancelled, error: None, output: Value::Null, own: false }
+        Closing { status: Status::Cancelled, error: None, output: Value::Null, own_end: false }
     }
 
     /// A deadline that ends the node as failed: nobody further out has asked for it.
-    pub(crate) fn ran_out(&self) -> bool {
-        !self.own && self.status == Status::Failed
+    pub(crate) fn is_expired_deadline(&self) -> bool {
+        !self.own_end && self.status == Status::Failed
     }
 
     pub(crate) fn failed(status: Status, error: ErrorInfo) -> Closing {
-        Closing { status, error: Some(error), output: Value::Null, own: false }
+        Closing { status, error: Some(error), output: Value::Null, own_end: false }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Body {
+pub enum FrameBody {
     /// On the agenda, not entered yet.
     New,
     /// Failed, and waiting to be entered anew.
@@ -112,7 +112,7 @@ pub struct PipelineFrame {
     /// The tool it was sent to, if its name is computed.
     pub tool: Option<Arc<str>>,
     /// What the operation goes on with when the alarm rings.
-    pub again: Option<Value>,
+    pub next_call_input: Option<Value>,
     /// Calls of the current key's group that went on with an operation. A try that begins it anew under the same key does
     /// not count them anew: it may be told to go on with something else.
     pub call: u32,
@@ -141,7 +141,7 @@ pub struct PipelineFrame {
     pub first_try_at: Option<Timestamp>,
     /// How its last attempt has failed, for a task that wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tried: Option<Arc<TriedBefore>>,
+    pub previous_attempts: Option<Arc<PreviousAttempts>>,
     /// What the current task waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_wait: Option<Box<PendingWait>>,
@@ -179,7 +179,7 @@ pub struct GraphFrame {
     pub error: Option<ErrorInfo>,
     /// Groups that have had a turn, the longest ago first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<Option<Arc<str>>>,
+    pub recent_groups: Vec<Option<Arc<str>>>,
     /// How many children of each group are running.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub busy: BTreeMap<Option<Arc<str>>, u32>,
@@ -198,7 +198,7 @@ pub struct ChildState {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoopFrame {
     pub path: Arc<str>,
-    pub items: Option<Items>,
+    pub items: Option<LoopItems>,
     pub max_iterations: Option<u64>,
     pub max_concurrency: u64,
     /// When the time limit is reached.
@@ -219,22 +219,22 @@ pub struct LoopFrame {
     /// Why the loop stops as failed.
     pub cause: Option<ErrorInfo>,
     pub previous: Value,
-    pub results: Results,
+    pub results: LoopResults,
     pub condition_met: bool,
     /// No further turn begins; the loop ends when the live ones have.
-    pub stopping: Option<Reason>,
+    pub stopping: Option<LoopEndReason>,
     pub stall: Option<(Value, u64)>,
     /// Quiet turns that no event has told of yet: the first, and how many of them failed.
     pub unpublished: Option<(u64, u64)>,
     /// Its end has been decided and told.
     pub concluded: bool,
     /// It was broken off by the definition's own wish.
-    pub broke: bool,
+    pub broken_off: bool,
     pub budget: Vec<BudgetUsage>,
     /// What was written down of the last turn, by index.
     pub record: Value,
     /// What was written down of every turn.
-    pub records: Results,
+    pub records: LoopResults,
     /// What its history is kept under, if it was entered before under its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Arc<str>>,
@@ -259,7 +259,7 @@ impl LiveIteration {
     }
 }
 
-fn is_none_yet(number: &u64) -> bool {
+fn is_zero_u64(number: &u64) -> bool {
     *number == 0
 }
 
@@ -280,7 +280,7 @@ pub struct BudgetUsage {
 impl LoopFrame {
     pub(crate) fn new(
         path: Arc<str>,
-        items: Option<Items>,
+        items: Option<LoopItems>,
         max_iterations: Option<u64>,
         max_concurrency: u64,
         time_at: Option<Timestamp>,
@@ -305,16 +305,16 @@ impl LoopFrame {
             first_error: None,
             cause: None,
             previous: Value::Null,
-            results: Results::default(),
+            results: LoopResults::default(),
             condition_met: false,
             stopping: None,
             stall: None,
             unpublished: None,
             concluded: false,
-            broke: false,
+            broken_off: false,
             budget,
             record: Value::Null,
-            records: Results::default(),
+            records: LoopResults::default(),
             history: None,
             unjudged: 0,
         }
@@ -323,26 +323,26 @@ impl LoopFrame {
 
 /// A loop's collection, evaluated once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Items {
+pub struct LoopItems {
     pub count: u64,
-    pub held: Held,
+    pub storage: ItemStorage,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Held {
+pub enum ItemStorage {
     Inline(Value),
     /// Lists of equal length, but for the last.
     Chunks {
-        chunks: Vec<Stored>,
+        chunks: Vec<StoredValue>,
         chunk_items: u64,
     },
 }
 
 /// Results, or records, on their way to the loop's end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Results {
+pub struct LoopResults {
     /// Full chunks, in index order.
-    pub chunks: Vec<Stored>,
+    pub chunks: Vec<StoredValue>,
     pub stored_items: u64,
     /// Contiguous results after the chunks; for a condition loop the newest ones.
     pub tail: VecDeque<Value>,
@@ -358,18 +358,18 @@ pub enum WaitFrame {
         name: Arc<str>,
         requirements: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        form: Option<Box<Form>>,
+        form: Option<Box<ApprovalForm>>,
     },
     Mail(MailWait),
 }
 
 /// What somebody is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Form {
+pub struct ApprovalForm {
     /// The wait's path; with `#` and a number if that path was there before, so that no two waits of a run have the same.
     pub address: Arc<str>,
     /// `{title, message, schema, assignees}`, as far as they were given.
-    pub asks: Value,
+    pub content: Value,
     pub since: Timestamp,
     pub deadline: Option<Timestamp>,
 }
@@ -392,13 +392,13 @@ pub struct NetFrame {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PlaceFrame {
     pub running: u32,
-    pub queue: VecDeque<Token>,
+    pub queue: VecDeque<NetToken>,
     /// Tokens that a join holds, by accepted kind.
-    pub held: Vec<VecDeque<Token>>,
+    pub held: Vec<VecDeque<NetToken>>,
     pub visits: u32,
     /// Tokens that a join of several kinds holds, by the value of its key; one queue for each need.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sets: BTreeMap<Arc<str>, Vec<VecDeque<Token>>>,
+    pub sets: BTreeMap<Arc<str>, Vec<VecDeque<NetToken>>>,
     /// Bodies, by slot, that have waited and want to go on.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub awaiting_slot: VecDeque<u64>,
@@ -408,7 +408,7 @@ pub struct PlaceFrame {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Token {
+pub struct NetToken {
     pub kind: Arc<str>,
     pub payload: Value,
     /// The fan-outs it belongs to, innermost last.
@@ -475,7 +475,7 @@ pub struct FanOut {
     pub parent: Vec<u64>,
     /// What joins hold for it: place, then members in arrival order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub members: BTreeMap<u32, Vec<Member>>,
+    pub members: BTreeMap<u32, Vec<FanOutMember>>,
     /// The place whose body has made it, if somebody asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
@@ -488,7 +488,7 @@ pub struct FanOut {
 
 /// A token that a join holds for a fan-out.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Member {
+pub struct FanOutMember {
     /// Which member of the fan-out it comes from.
     pub at: u64,
     pub payload: Value,

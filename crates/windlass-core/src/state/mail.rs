@@ -32,7 +32,7 @@ pub struct MailState {
     pub ready: VecDeque<FrameId>,
     /// Waits that let somebody else come to rest first, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub settling: BTreeMap<u64, FrameId>,
+    pub waiting_for_idle: BTreeMap<u64, FrameId>,
     /// Waits for mail that has not come, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocked: BTreeMap<u64, FrameId>,
@@ -48,10 +48,10 @@ pub struct MailboxFrame {
     pub waiting: VecDeque<Value>,
     /// How many of those that wait, from the oldest on, were given to an earlier try of the node.
     #[serde(default, skip_serializing_if = "is_none")]
-    pub again: u64,
+    pub redelivered: u64,
     /// What this try was given, where another may follow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub given: Vec<Value>,
+    pub delivered: Vec<Value>,
     /// How often it was emptied of what was new.
     pub wakes: u64,
     /// Waits inside that want what comes next, oldest first.
@@ -59,7 +59,7 @@ pub struct MailboxFrame {
     pub readers: VecDeque<FrameId>,
     /// Waits elsewhere that let it come to rest, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub settlers: VecDeque<FrameId>,
+    pub idle_waiters: VecDeque<FrameId>,
 }
 
 fn is_none(number: &u64) -> bool {
@@ -68,20 +68,20 @@ fn is_none(number: &u64) -> bool {
 
 impl MailboxFrame {
     /// What has not been given to anybody.
-    pub(crate) fn fresh(&self) -> impl Iterator<Item = &Value> {
-        self.waiting.iter().skip(self.again as usize)
+    pub(crate) fn undelivered(&self) -> impl Iterator<Item = &Value> {
+        self.waiting.iter().skip(self.redelivered as usize)
     }
 
     /// The next try gets what this one was given.
-    pub(crate) fn give_again(&mut self) {
-        self.again += self.given.len() as u64;
-        for mail in std::mem::take(&mut self.given).into_iter().rev() {
+    pub(crate) fn redeliver(&mut self) {
+        self.redelivered += self.delivered.len() as u64;
+        for mail in std::mem::take(&mut self.delivered).into_iter().rev() {
             self.waiting.push_front(mail);
         }
     }
 
     /// Its owner has read all and wants more.
-    pub fn rests(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         !self.readers.is_empty() && self.waiting.is_empty()
     }
 }
@@ -95,7 +95,7 @@ pub struct MailWait {
     pub blocks: bool,
     /// Whose rest comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settles: Option<FrameId>,
+    pub idle_target: Option<FrameId>,
 }
 
 impl MailState {
@@ -106,7 +106,7 @@ impl MailState {
 
     /// Nothing lies anywhere, and nobody waits.
     pub fn is_empty(&self) -> bool {
-        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, ready, settling, blocked } = self;
+        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, ready, waiting_for_idle: settling, blocked } = self;
         boxes.is_empty()
             && by_address.is_empty()
             && by_end.is_empty()

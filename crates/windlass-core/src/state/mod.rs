@@ -15,22 +15,22 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
-pub use fork::{Forked, Unset};
+pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
-    UsageAccount, PendingWait, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, LiveIteration,
-    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, SlotState, Token, BudgetUsage, WaitFrame,
+    UsageAccount, PendingWait, FrameBody, ChildState, Closing, FanOut, Firing, ApprovalForm, Frame, GraphFrame, ItemStorage, LoopItems, LiveIteration,
+    LoopFrame, FanOutMember, NetFrame, PipelineFrame, PlaceFrame, LoopResults, SlotState, NetToken, BudgetUsage, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
-pub use slab::{Id, Slab};
+pub use slab::{SlabId, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Job, Origin, Outcome, Reply, RunResult, Status, TaskOutcome};
+use crate::{EffectKey, ErrorInfo, Job, CallOrigin, Outcome, RunReply, RunResult, Status, TaskOutcome};
 
 /// The version of a snapshot's encoding. It is raised when a program that does not know the new form would misread it.
 pub const STATE_FORMAT: u16 = 1;
 
-pub type FrameId = Id<Frame>;
-pub type ScopeId = Id<Scope>;
+pub type FrameId = SlabId<Frame>;
+pub type ScopeId = SlabId<Scope>;
 
 /// A timer's place in the queue: due time, then order of making.
 pub type TimerKey = (Timestamp, u64);
@@ -52,12 +52,12 @@ pub struct State {
     /// Random values drawn in this tick.
     pub draws: u64,
     /// How long the run has been alive, for its timeout.
-    pub alive: Duration,
+    pub alive_time: Duration,
     pub root: Option<FrameId>,
     pub root_scope: ScopeId,
     pub frames: Slab<Frame>,
     pub scopes: Slab<Scope>,
-    pub agenda: VecDeque<Item>,
+    pub agenda: VecDeque<AgendaItem>,
     /// Boxed: most runs have one or none, and an empty tree's first leaf has room for eleven.
     pub jobs: BTreeMap<u64, Box<OpenJob>>,
     pub calls: BTreeMap<u64, OpenCall>,
@@ -75,43 +75,43 @@ pub struct State {
     pub next_timer: u64,
     pub next_generation: u32,
     /// The end that somebody has decided on before the root has ended: a cancel, a terminate, a timeout.
-    pub verdict: Option<Closing>,
+    pub decided_end: Option<Closing>,
     /// What the run has answered; from then on it is its own master.
-    pub reply: Option<Reply>,
+    pub reply: Option<RunReply>,
     /// The node whose output is the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub returns: Option<Arc<str>>,
+    pub output_node: Option<Arc<str>>,
     pub idle_published: bool,
     /// Pipelines whose next call waits for what others have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    pub short: VecDeque<FrameId>,
+    pub waiting_for_budget: VecDeque<FrameId>,
     /// Something that was reserved is free again, and they have not looked yet.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub settled: bool,
+    pub budget_freed: bool,
     #[serde(default, skip_serializing_if = "MailState::is_unused")]
     pub mail: MailState,
     /// It was made from another run, and has not said so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked: Option<Box<Forked>>,
+    pub fork_origin: Option<Box<ForkOrigin>>,
     #[serde(default, skip_serializing_if = "Forms::is_unused")]
-    pub forms: Forms,
+    pub forms: OpenForms,
     /// It has been told to start, and waits until somebody lets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Box<PutOff>>,
+    pub held_start: Option<Box<HeldStart>>,
 }
 
 /// A start that is put off: what it needs beside the input, and what has come since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PutOff {
-    pub origin: Option<Box<Origin>>,
+pub struct HeldStart {
+    pub origin: Option<Box<CallOrigin>>,
     pub defaults: Value,
     /// Events from outside, in their order.
-    pub later: Vec<Later>,
+    pub events: Vec<HeldEvent>,
 }
 
 /// An event that came before the run was let start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Later {
+pub struct HeldEvent {
     pub name: Arc<str>,
     pub payload: Value,
     pub to: Option<Arc<str>>,
@@ -119,13 +119,13 @@ pub struct Later {
 
 /// The open waits that ask somebody something.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Forms {
+pub struct OpenForms {
     pub open: BTreeSet<FrameId>,
     /// Goes up whenever one opens or closes.
     pub changes: u64,
 }
 
-impl Forms {
+impl OpenForms {
     fn is_unused(&self) -> bool {
         self.changes == 0
     }
@@ -151,17 +151,17 @@ pub struct Scope {
     pub iteration: Option<Iteration>,
     /// What a place was given. It is no variable, so nothing that is written can take its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub carried: Option<Carried>,
+    pub token: Option<TokenContext>,
 }
 
 /// A token as the body of its place sees it: `kind` and `args`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Carried {
+pub struct TokenContext {
     pub kind: Arc<str>,
     pub args: Value,
 }
 
-impl Carried {
+impl TokenContext {
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         match name {
             "args" => Some(self.args.clone()),
@@ -245,7 +245,7 @@ pub enum Timer {
 
 /// Work that the reducer has to do. An item evaluates before it changes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Item {
+pub enum AgendaItem {
     Enter(FrameId),
     /// Runs the pipeline's current task.
     Task(FrameId),
@@ -265,19 +265,19 @@ pub enum Item {
     NextIteration(FrameId),
     /// Looks for tokens that can fire.
     Fire(FrameId),
-    Finish(FrameId, Box<Ended>),
+    Finish(FrameId, Box<FrameEnd>),
     EndRun(Arc<Outcome>),
     /// Computes the defaults of parameters that were not given.
     Parameters,
     /// A token from outside, of which a part has to be fetched before its way is known.
-    Token(FrameId, Box<Token>),
+    Token(FrameId, Box<NetToken>),
     /// Mail from outside, which may have to be fetched before its way is known.
     Mail(Value),
 }
 
 /// How a frame is about to end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ended {
+pub struct FrameEnd {
     pub status: Status,
     pub output: Value,
     pub error: Option<ErrorInfo>,
@@ -286,9 +286,9 @@ pub struct Ended {
     pub loop_summary: Option<crate::LoopSummary>,
 }
 
-impl Ended {
-    pub(crate) fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
-        let Ended { status, output, error, inputs, attempts, loop_summary: turns } = self;
+impl FrameEnd {
+    pub(crate) fn into_outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
+        let FrameEnd { status, output, error, inputs, attempts, loop_summary: turns } = self;
         Outcome { status, output, error, inputs, attempts, started_at, ended_at, loop_summary: turns, usage: Value::Null }
     }
 }
@@ -309,7 +309,7 @@ impl State {
             now,
             seed: 0,
             draws: 0,
-            alive: Duration::ZERO,
+            alive_time: Duration::ZERO,
             root: None,
             root_scope,
             frames: Slab::default(),
@@ -327,23 +327,23 @@ impl State {
             next_call: 0,
             next_timer: 0,
             next_generation: 0,
-            verdict: None,
+            decided_end: None,
             reply: None,
-            returns: None,
+            output_node: None,
             idle_published: false,
-            short: VecDeque::new(),
-            settled: false,
+            waiting_for_budget: VecDeque::new(),
+            budget_freed: false,
             mail: MailState::default(),
-            forked: None,
-            forms: Forms::default(),
-            held: None,
+            fork_origin: None,
+            forms: OpenForms::default(),
+            held_start: None,
         }
     }
 
     /// What the run asks of people now, with the name of the signal that answers it.
-    pub fn open_forms(&self) -> impl Iterator<Item = (&Arc<str>, &Form)> {
+    pub fn open_forms(&self) -> impl Iterator<Item = (&Arc<str>, &ApprovalForm)> {
         self.forms.open.iter().filter_map(|id| match self.frames.get(*id).map(|frame| &frame.body) {
-            Some(Body::Wait(WaitFrame::Signal { name, form: Some(form), .. })) => Some((name, &**form)),
+            Some(FrameBody::Wait(WaitFrame::Signal { name, form: Some(form), .. })) => Some((name, &**form)),
             _ => None,
         })
     }
@@ -386,25 +386,25 @@ impl State {
             _ => None,
         })?;
         let body = self.frames.get(frame).map(|frame| &frame.body);
-        matches!(body, Some(Body::Wait(WaitFrame::Time))).then_some(at)
+        matches!(body, Some(FrameBody::Wait(WaitFrame::Time))).then_some(at)
     }
 
     /// A worker, a child run or a delay will bring it on, whatever is on the agenda. (A wait's deadline is not work.)
     pub fn moves_by_itself(&self) -> bool {
-        self.moves_without(|_| false)
+        self.moves_ignoring(|_| false)
     }
 
     /// The same, when waits for mail do not count that let somebody come to rest: nobody does, if nothing else moves.
-    pub(crate) fn moves_besides_mail(&self) -> bool {
-        self.moves_without(|wait| matches!(wait, WaitFrame::Mail(_)))
+    pub(crate) fn moves_without_mail(&self) -> bool {
+        self.moves_ignoring(|wait| matches!(wait, WaitFrame::Mail(_)))
     }
 
-    fn moves_without(&self, left_out: impl Fn(&WaitFrame) -> bool) -> bool {
+    fn moves_ignoring(&self, is_ignored: impl Fn(&WaitFrame) -> bool) -> bool {
         let delayed = |timer: &Timer| match timer {
             Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
-                Some(Body::Wait(WaitFrame::Signal { .. })) => false,
-                Some(Body::Wait(wait)) => !left_out(wait),
-                Some(Body::Pipeline(body)) => !matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })),
+                Some(FrameBody::Wait(WaitFrame::Signal { .. })) => false,
+                Some(FrameBody::Wait(wait)) => !is_ignored(wait),
+                Some(FrameBody::Pipeline(body)) => !matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })),
                 _ => true,
             },
             Timer::Grace(_) => true,
@@ -416,7 +416,7 @@ impl State {
 
 impl Scope {
     pub(crate) fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
-        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), iteration: None, carried: None }
+        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), iteration: None, token: None }
     }
 
     pub fn outcome(&self, node: NodeId) -> Option<&Arc<Outcome>> {

@@ -4,56 +4,56 @@ use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Id<T> {
+pub struct SlabId<T> {
     index: u32,
     stamp: u32,
     #[serde(skip)]
     kind: PhantomData<fn() -> T>,
 }
 
-impl<T> std::fmt::Display for Id<T> {
+impl<T> std::fmt::Display for SlabId<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "#{}.{}", self.index, self.stamp)
     }
 }
 
-impl<T> Clone for Id<T> {
-    fn clone(&self) -> Id<T> {
+impl<T> Clone for SlabId<T> {
+    fn clone(&self) -> SlabId<T> {
         *self
     }
 }
 
-impl<T> Copy for Id<T> {}
+impl<T> Copy for SlabId<T> {}
 
-impl<T> PartialEq for Id<T> {
-    fn eq(&self, other: &Id<T>) -> bool {
+impl<T> PartialEq for SlabId<T> {
+    fn eq(&self, other: &SlabId<T>) -> bool {
         (self.index, self.stamp) == (other.index, other.stamp)
     }
 }
 
-impl<T> Eq for Id<T> {}
+impl<T> Eq for SlabId<T> {}
 
-impl<T> PartialOrd for Id<T> {
-    fn partial_cmp(&self, other: &Id<T>) -> Option<std::cmp::Ordering> {
+impl<T> PartialOrd for SlabId<T> {
+    fn partial_cmp(&self, other: &SlabId<T>) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Id<T> {
-    fn cmp(&self, other: &Id<T>) -> std::cmp::Ordering {
+impl<T> Ord for SlabId<T> {
+    fn cmp(&self, other: &SlabId<T>) -> std::cmp::Ordering {
         (self.index, self.stamp).cmp(&(other.index, other.stamp))
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry<T> {
+struct SlabEntry<T> {
     stamp: u32,
-    tenant: Option<T>,
+    value: Option<T>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<SlabEntry<T>>,
     free: Vec<u32>,
 }
 
@@ -64,36 +64,36 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    pub fn insert(&mut self, tenant: T) -> Id<T> {
+    pub fn insert(&mut self, value: T) -> SlabId<T> {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { stamp: 0, tenant: None });
+            self.entries.push(SlabEntry { stamp: 0, value: None });
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
         entry.stamp = entry.stamp.wrapping_add(1);
-        entry.tenant = Some(tenant);
-        Id { index, stamp: entry.stamp, kind: PhantomData }
+        entry.value = Some(value);
+        SlabId { index, stamp: entry.stamp, kind: PhantomData }
     }
 
-    pub fn get(&self, id: Id<T>) -> Option<&T> {
+    pub fn get(&self, id: SlabId<T>) -> Option<&T> {
         let entry = self.entries.get(id.index as usize)?;
-        if entry.stamp == id.stamp { entry.tenant.as_ref() } else { None }
+        if entry.stamp == id.stamp { entry.value.as_ref() } else { None }
     }
 
-    pub fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
+    pub fn get_mut(&mut self, id: SlabId<T>) -> Option<&mut T> {
         let entry = self.entries.get_mut(id.index as usize)?;
-        if entry.stamp == id.stamp { entry.tenant.as_mut() } else { None }
+        if entry.stamp == id.stamp { entry.value.as_mut() } else { None }
     }
 
     // A frame is large: it is moved to the caller last, so that it is moved once.
     #[inline]
-    pub fn remove(&mut self, id: Id<T>) -> Option<T> {
+    pub fn remove(&mut self, id: SlabId<T>) -> Option<T> {
         let entry = self.entries.get_mut(id.index as usize)?;
-        if entry.stamp != id.stamp || entry.tenant.is_none() {
+        if entry.stamp != id.stamp || entry.value.is_none() {
             return None;
         }
         self.free.push(id.index);
-        entry.tenant.take()
+        entry.value.take()
     }
 
     /// Whether exactly the vacant places are listed as free, each once.
@@ -105,11 +105,11 @@ impl<T> Slab<T> {
                 _ => return false,
             }
         }
-        self.entries.iter().zip(free).all(|(entry, free)| entry.tenant.is_none() == free)
+        self.entries.iter().zip(free).all(|(entry, free)| entry.value.is_none() == free)
     }
 
-    pub(crate) fn tenants_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().filter_map(|entry| entry.tenant.as_mut())
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
     }
 
     pub fn len(&self) -> usize {
@@ -120,10 +120,10 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SlabId<T>, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
-            let id = Id { index: index as u32, stamp: entry.stamp, kind: PhantomData };
-            entry.tenant.as_ref().map(|tenant| (id, tenant))
+            let id = SlabId { index: index as u32, stamp: entry.stamp, kind: PhantomData };
+            entry.value.as_ref().map(|tenant| (id, tenant))
         })
     }
 }

@@ -48,16 +48,16 @@ fn check(path: &str, expected: &str) {
 }
 
 #[test]
-fn the_reference_is_what_the_types_declare() {
+fn the_reference_matches_the_declared_types() {
     check("docs/events.md", &markdown::reference());
 }
 
 #[test]
-fn the_schema_is_what_the_types_declare() {
+fn the_schema_matches_the_declared_types() {
     check("docs/events.schema.json", &format!("{}\n", windlass_value::to_json_pretty(&schema::event_schema())));
 }
 
 #[test]
-fn the_types_of_the_web_ui_are_what_the_types_declare() {
+fn the_web_ui_types_match_the_declared_types() {
     check("ui/src/api/events.ts", &typescript::types());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::*;
 use windlass_core::{Limits, Program};
-use windlass_value::{Duration, Mode, Value};
+use windlass_value::{Duration, ExpressionMode, Value};
 
 use super::language::{TestLanguage, json};
 
@@ -29,13 +29,13 @@ impl Builder {
         Program::load(self.plan, &[&TestLanguage], limits).expect("a plan that loads")
     }
 
-    fn source(&mut self, source: Value, mode: Mode) -> ExprId {
+    fn source(&mut self, source: Value, mode: ExpressionMode) -> ExprId {
         let span = SourceSpan::default();
         self.plan.add_expression(ExpressionSource { language: "test".into(), source, mode, span })
     }
 
     pub(crate) fn value(&mut self, source: Value) -> ExprId {
-        self.source(source, Mode::Value)
+        self.source(source, ExpressionMode::Value)
     }
 
     /// An expression, from JSON.
@@ -44,12 +44,12 @@ impl Builder {
     }
 
     pub(crate) fn condition(&mut self, source: Value) -> ExprId {
-        self.source(source, Mode::LoopCondition)
+        self.source(source, ExpressionMode::LoopCondition)
     }
 
     /// A condition over what may not be there.
     pub(crate) fn guard(&mut self, source: Value) -> ExprId {
-        self.source(source, Mode::Guard)
+        self.source(source, ExpressionMode::Guard)
     }
 
     /// A node whose kind comes when its children are known.
@@ -62,11 +62,11 @@ impl Builder {
         let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
         let id = self.plan.add_node(Node::new(name, "test", parent, placeholder));
         let kind = make(self, id);
-        self.at(id).kind = kind;
+        self.node_mut(id).kind = kind;
         id
     }
 
-    pub(crate) fn at(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.plan.nodes[id.0 as usize]
     }
 
@@ -75,7 +75,7 @@ impl Builder {
     }
 
     pub(crate) fn effect(&mut self, parent: Option<NodeId>, name: &str, input: &str) -> NodeId {
-        self.node(parent, name, |b, _| NodeKind::lone(b.action(input)))
+        self.node(parent, name, |b, _| NodeKind::single_task(b.action(input)))
     }
 
     pub(crate) fn action(&mut self, input: &str) -> Action {
@@ -92,12 +92,12 @@ impl Builder {
     ) -> NodeId {
         self.node(parent, name, |b, _| {
             let write = b.writes(variable, op, value);
-            NodeKind::lone(Action::Write(write))
+            NodeKind::single_task(Action::Write(write))
         })
     }
 
-    pub(crate) fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
-        Write::new(windlass_value::Level::Run, variable, op, Some(self.expr(value)))
+    pub(crate) fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> VariableUpdate {
+        VariableUpdate::new(windlass_value::Level::Run, variable, op, Some(self.expr(value)))
     }
 
     pub(crate) fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
@@ -116,15 +116,15 @@ impl Builder {
             let nodes = make(b, Some(id));
             let after = |at: usize| match at {
                 0 => Vec::new(),
-                _ => vec![After { child: at as u32 - 1, accepts: windlass_core::StatusSet::all() }],
+                _ => vec![GraphDependency { child: at as u32 - 1, accepts: windlass_core::StatusSet::all() }],
             };
-            let child = |(at, node)| Child { node, after: after(at), condition: None, group: None };
+            let child = |(at, node)| GraphChild { node, after: after(at), condition: None, group: None };
             NodeKind::Graph(graph(nodes.into_iter().enumerate().map(child).collect()))
         })
     }
 
     /// Children that wait for nobody.
-    pub(crate) fn together(
+    pub(crate) fn parallel(
         &mut self,
         parent: Option<NodeId>,
         name: &str,
@@ -133,7 +133,7 @@ impl Builder {
         self.node(parent, name, |b, id| {
             let children = make(b, Some(id)).into_iter();
             NodeKind::Graph(graph(
-                children.map(|node| Child { node, after: Vec::new(), condition: None, group: None }).collect(),
+                children.map(|node| GraphChild { node, after: Vec::new(), condition: None, group: None }).collect(),
             ))
         })
     }
@@ -149,28 +149,28 @@ impl Builder {
     }
 }
 
-pub(crate) fn graph(children: Vec<Child>) -> Graph {
+pub(crate) fn graph(children: Vec<GraphChild>) -> Graph {
     let unmet = windlass_core::Status::Skipped;
     Graph {
         children,
         max_concurrency: None,
-        ending: Ending::Leaves,
-        on_failure: OnFailure::Continue,
+        ending: GraphStatusRule::Leaves,
+        on_failure: GraphFailurePolicy::Continue,
         unmet,
         pick: Default::default(),
-        spreads: false,
+        skips_transitively: false,
     }
 }
 
 pub(crate) fn no_limits() -> LoopLimits {
-    LoopLimits { max_iterations: 1_000_000, max_time: secs(1_000_000), ..LoopLimits::of_items(&Limits::default()) }
+    LoopLimits { max_iterations: 1_000_000, max_time: secs(1_000_000), ..LoopLimits::for_items(&Limits::default()) }
 }
 
 /// A loop that ends after so many turns, as succeeded.
 pub(crate) fn repeat(iterations: u64, body: NodeId) -> Loop {
     Loop {
         limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() },
-        on_exhausted: Exhausted::Succeed,
+        on_exhausted: ExhaustedPolicy::Succeed,
         ..Loop::repeat(body, &Limits::default())
     }
 }
@@ -179,7 +179,7 @@ pub(crate) fn repeat(iterations: u64, body: NodeId) -> Loop {
 pub(crate) fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     Loop {
         limits: no_limits(),
-        on_exhausted: Exhausted::Succeed,
+        on_exhausted: ExhaustedPolicy::Succeed,
         max_concurrency: Amount::Fixed(in_flight),
         ..Loop::each(items, body, &Limits::default())
     }
@@ -192,11 +192,11 @@ pub(crate) fn task(label: &str, action: Action) -> Task {
 pub(crate) fn retry(attempts: u64, wait: Duration) -> Retry {
     let interval = Amount::Fixed(wait);
     let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
-    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), within: None }
+    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), window: None }
 }
 
-pub(crate) fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
-    Rule { when, ..Rule::new(directive) }
+pub(crate) fn rule(when: Option<ExprId>, directive: Directive) -> TaskRule {
+    TaskRule { when, ..TaskRule::new(directive) }
 }
 
 pub(crate) fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
@@ -204,5 +204,5 @@ pub(crate) fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
 }
 
 pub(crate) fn arc(emits: &str) -> NetArc {
-    NetArc { emits: emits.into(), on: ArcOn::Succeeded, when: None, payload: None, writes: Vec::new() }
+    NetArc { emits: emits.into(), on: ArcTrigger::Succeeded, when: None, payload: None, writes: Vec::new() }
 }

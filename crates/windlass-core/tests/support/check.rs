@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::State;
 use windlass_core::plan::{CALLS, Net, NodeKind};
 use windlass_core::state::{
-    PendingWait, Body, Frame, FrameId, Item, NetFrame, Phase, ScopeId, SlotState, Timer, WaitFrame,
+    PendingWait, FrameBody, Frame, FrameId, AgendaItem, NetFrame, Phase, ScopeId, SlotState, Timer, WaitFrame,
 };
 use windlass_core::{Program, frame_tree};
 
@@ -40,7 +40,7 @@ fn check_frames(program: &Program, state: &State) {
         }
     }
     for item in &state.agenda {
-        if let Item::ChildEnded { parent, .. } = item {
+        if let AgendaItem::ChildEnded { parent, .. } = item {
             *live.entry(*parent).or_default() += 1;
         }
     }
@@ -54,14 +54,14 @@ fn check_frames(program: &Program, state: &State) {
     assert!(live.is_empty(), "a child has outlived its parent: {live:?}");
 }
 
-fn inner(body: &Body) -> Vec<FrameId> {
+fn inner(body: &FrameBody) -> Vec<FrameId> {
     match body {
-        Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
-        Body::Branch { child } => vec![*child],
-        Body::Loop(body) => body.iterations.values().map(|live| live.frame()).collect(),
-        Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
-        Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
-        Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        FrameBody::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
+        FrameBody::Branch { child } => vec![*child],
+        FrameBody::Loop(body) => body.iterations.values().map(|live| live.frame()).collect(),
+        FrameBody::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
+        FrameBody::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
+        FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. } => Vec::new(),
     }
 }
 
@@ -71,7 +71,7 @@ fn check_timers(state: &State) {
         let known = match timer {
             Timer::Deadline(id) => frame(state, *id).deadline == Some(*key),
             Timer::Alarm(id) => frame(state, *id).alarm == Some(*key),
-            Timer::LoopTime(id) => matches!(&frame(state, *id).body, Body::Loop(body) if body.time_key == Some(*key)),
+            Timer::LoopTime(id) => matches!(&frame(state, *id).body, FrameBody::Loop(body) if body.time_key == Some(*key)),
             Timer::Grace(job) => state.jobs[job].cancelled == Some(*key),
             Timer::Budget(id) => frame(state, *id).account.as_ref().is_some_and(|account| account.time == Some(*key)),
             Timer::Run => true,
@@ -91,12 +91,12 @@ fn check_jobs(state: &State) {
     let mut workers = state.free_workers.clone();
     for (number, open) in &state.jobs {
         assert!(workers.insert(open.job.worker), "worker {} has two jobs", open.job.worker);
-        let holds = matches!(&frame(state, open.frame).body, Body::Pipeline(body) if body.job == Some(*number));
+        let holds = matches!(&frame(state, open.frame).body, FrameBody::Pipeline(body) if body.job == Some(*number));
         assert_eq!(open.job.job, *number, "a job is kept under its own number");
         assert!(holds, "job {number} belongs to a pipeline that waits for it");
     }
     for (_, frame) in state.frames.iter() {
-        if let Body::Pipeline(body) = &frame.body {
+        if let FrameBody::Pipeline(body) = &frame.body {
             assert!(body.job.is_none() || body.returned_lease.is_none(), "a lease is held or given back");
             assert!(body.job.is_none_or(|job| state.jobs.contains_key(&job)), "a job that nobody has");
         }
@@ -109,8 +109,8 @@ fn check_indexes(state: &State) {
         assert!(!waiting.is_empty(), "a name that nobody waits for");
         for id in waiting {
             let waits = match &frame(state, *id).body {
-                Body::Wait(WaitFrame::Signal { name: own, .. }) => own == name,
-                Body::Pipeline(body) => {
+                FrameBody::Wait(WaitFrame::Signal { name: own, .. }) => own == name,
+                FrameBody::Pipeline(body) => {
                     matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { name: own, .. }) if own == name)
                 }
                 _ => false,
@@ -118,7 +118,7 @@ fn check_indexes(state: &State) {
             assert!(waits, "`{name}` is waited for by something else");
         }
     }
-    let asks = |body: &Body| matches!(body, Body::Wait(WaitFrame::Signal { form: Some(_), .. }));
+    let asks = |body: &FrameBody| matches!(body, FrameBody::Wait(WaitFrame::Signal { form: Some(_), .. }));
     assert!(state.forms.open.iter().all(|id| asks(&frame(state, *id).body)), "a form of something else");
     let waiting: BTreeSet<_> = state.waits.values().flatten().copied().collect();
     let lost = |id: &&FrameId| asks(&frame(state, **id).body) && !state.forms.open.contains(*id);
@@ -126,8 +126,8 @@ fn check_indexes(state: &State) {
     assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is kept");
     for (call, open) in &state.calls {
         let own = match &frame(state, open.frame).body {
-            Body::Call { call } => Some(*call),
-            Body::Pipeline(body) => match body.pending_wait.as_deref() {
+            FrameBody::Call { call } => Some(*call),
+            FrameBody::Pipeline(body) => match body.pending_wait.as_deref() {
                 Some(PendingWait::Child { call }) => Some(*call),
                 _ => None,
             },
@@ -137,33 +137,33 @@ fn check_indexes(state: &State) {
     }
     let nets: BTreeSet<FrameId> = state.nets.iter().copied().collect();
     assert_eq!(nets.len(), state.nets.len(), "a net is listed twice");
-    assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, Body::Net(_))), "a net that is none");
+    assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, FrameBody::Net(_))), "a net that is none");
 }
 
 /// What budgets have reserved is what the jobs inside have taken.
 fn check_reserved(state: &State) {
-    let mut taken: BTreeMap<(FrameId, Arc<str>), u64> = BTreeMap::new();
+    let mut reservations: BTreeMap<(FrameId, Arc<str>), u64> = BTreeMap::new();
     for open in state.jobs.values() {
         let mut around = Some(open.frame);
         while let Some(id) = around {
             for (what, amount) in &open.reserved {
-                *taken.entry((id, what.clone())).or_default() += amount;
+                *reservations.entry((id, what.clone())).or_default() += amount;
             }
             around = frame(state, id).parent;
         }
     }
     for (id, frame) in state.frames.iter() {
         let own = frame.account.iter().flat_map(|account| &account.budget);
-        let of_loop = if let Body::Loop(body) = &frame.body { body.budget.as_slice() } else { &[] };
+        let of_loop = if let FrameBody::Loop(body) = &frame.body { body.budget.as_slice() } else { &[] };
         for budget in own.chain(of_loop) {
-            let taken = taken.get(&(id, budget.what.clone())).copied().unwrap_or(0);
-            let counted = if &*budget.what == CALLS { 0 } else { taken };
+            let reserved = reservations.get(&(id, budget.what.clone())).copied().unwrap_or(0);
+            let counted = if &*budget.what == CALLS { 0 } else { reserved };
             assert_eq!(budget.reserved, counted, "`{}` is reserved for nobody", budget.what);
         }
     }
-    assert!(state.short.iter().all(|id| state.frames.get(*id).is_some()), "a frame that is gone waits for a budget");
+    assert!(state.waiting_for_budget.iter().all(|id| state.frames.get(*id).is_some()), "a frame that is gone waits for a budget");
     assert!(
-        state.short.is_empty() || state.settled || state.jobs.values().any(|open| !open.reserved.is_empty()),
+        state.waiting_for_budget.is_empty() || state.budget_freed || state.jobs.values().any(|open| !open.reserved.is_empty()),
         "it waits for ever"
     );
 }
@@ -180,20 +180,20 @@ fn check_mail(program: &Program, state: &State) {
         assert_eq!(listed.len(), owners.len(), "each once");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), owners, "each is found");
     }
-    let waits: BTreeMap<u64, FrameId> = mail.settling.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
-    assert_eq!(waits.len(), mail.settling.len() + mail.blocked.len(), "a wait does one thing");
+    let waits: BTreeMap<u64, FrameId> = mail.waiting_for_idle.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
+    assert_eq!(waits.len(), mail.waiting_for_idle.len() + mail.blocked.len(), "a wait does one thing");
     for (number, id) in &waits {
-        let Body::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("a wait that is none") };
-        assert_eq!((wait.number, wait.settles.is_some()), (*number, mail.settling.contains_key(number)));
-        let open = &mail.boxes[&wait.settles.unwrap_or(wait.owner)];
-        let known = if wait.settles.is_some() { &open.settlers } else { &open.readers };
+        let FrameBody::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("a wait that is none") };
+        assert_eq!((wait.number, wait.idle_target.is_some()), (*number, mail.waiting_for_idle.contains_key(number)));
+        let open = &mail.boxes[&wait.idle_target.unwrap_or(wait.owner)];
+        let known = if wait.idle_target.is_some() { &open.idle_waiters } else { &open.readers };
         assert_eq!(known.iter().filter(|other| *other == id).count(), 1, "whoever is waited for knows");
     }
-    let known = mail.boxes.values().map(|open| open.readers.len() + open.settlers.len()).sum::<usize>();
+    let known = mail.boxes.values().map(|open| open.readers.len() + open.idle_waiters.len()).sum::<usize>();
     assert_eq!(known, waits.len(), "nobody else waits");
     for open in mail.boxes.values() {
         assert!(open.readers.is_empty() || open.waiting.is_empty() || state.paused, "nobody waits for what is there");
-        assert!(!open.rests() || open.settlers.is_empty(), "nobody waits for the rest of who rests");
+        assert!(!open.is_idle() || open.idle_waiters.is_empty(), "nobody waits for the rest of who rests");
     }
     assert!(mail.ready.is_empty() || state.paused, "what has come is handed out");
     assert!(mail.early.values().all(|early| !early.is_empty()), "nothing is kept");
@@ -211,7 +211,7 @@ pub(crate) fn check_mail_may_come(state: &State) {
 /// Every scope is somebody's.
 fn check_scopes(state: &State) {
     let from_items = state.agenda.iter().filter_map(|item| match item {
-        Item::ChildEnded { scope, .. } => Some(*scope),
+        AgendaItem::ChildEnded { scope, .. } => Some(*scope),
         _ => None,
     });
     let mut reached: BTreeSet<ScopeId> = BTreeSet::new();
@@ -238,17 +238,17 @@ fn check_concurrency_limits(program: &Program, state: &State) {
     for (id, frame) in state.frames.iter() {
         let busy = busy.get(&id).map_or(0, |slots| slots.len() as u64);
         match (&program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Loop(_), Body::Loop(body)) => {
+            (NodeKind::Loop(_), FrameBody::Loop(body)) => {
                 assert!(body.iterations.len() as u64 <= body.max_concurrency, "more turns at once than allowed");
                 assert!(busy <= body.max_concurrency, "jobs of more turns at once than allowed");
                 let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
                 assert!(calls.is_none_or(|calls| calls.used <= calls.max), "more calls than the budget allows");
             }
-            (NodeKind::Graph(graph), Body::Graph(body)) => {
+            (NodeKind::Graph(graph), FrameBody::Graph(body)) => {
                 let limit = graph.max_concurrency.map_or(u64::MAX, u64::from).max(1);
                 assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
             }
-            (NodeKind::Net(net), Body::Net(body)) if frame.closing.is_none() => {
+            (NodeKind::Net(net), FrameBody::Net(body)) if frame.closing.is_none() => {
                 check_places(net, body);
                 check_fan_outs(body);
             }
@@ -260,16 +260,16 @@ fn check_concurrency_limits(program: &Program, state: &State) {
 /// Slots are counted, numbers are used once, and who wants to come back is known.
 fn check_places(net: &Net, body: &NetFrame) {
     for (at, (place, state)) in net.places.iter().zip(&body.places).enumerate() {
-        let here = |standing: SlotState| {
+        let here = |slot_state: SlotState| {
             let firings = body.firings.iter().filter(move |(_, firing)| firing.place as usize == at);
-            firings.filter(move |(_, firing)| firing.slot_state == standing)
+            firings.filter(move |(_, firing)| firing.slot_state == slot_state)
         };
         let running = here(SlotState::Running).count() as u32;
         assert!(running <= place.max_concurrency.max(1), "more bodies at once than the place has workers");
         assert_eq!(running, state.running, "a place counts its bodies");
-        let returning: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
-        assert_eq!(returning, state.awaiting_slot.iter().copied().collect(), "who wants to come back is in the line");
-        assert_eq!(returning.len(), state.awaiting_slot.len(), "and only once");
+        let awaiting_slot: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
+        assert_eq!(awaiting_slot, state.awaiting_slot.iter().copied().collect(), "who wants to come back is in the line");
+        assert_eq!(awaiting_slot.len(), state.awaiting_slot.len(), "and only once");
         let numbers: BTreeSet<u32> = here(SlotState::Running).filter_map(|(_, firing)| firing.worker).collect();
         assert_eq!(numbers.len(), if net.publishes_slots { running as usize } else { 0 }, "each has a number of its own");
         let known: BTreeSet<u32> = numbers.union(&state.free).copied().collect();

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, Scope, Value, parse_json,
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, ExpressionMode, EvalScope, Value, parse_json,
 };
 
 pub(crate) struct TestLanguage;
 
 /// As real languages do: a value made of itself twice, turn after turn, would soon be larger than any memory.
-const BYTES_MAX: usize = 100_000;
+const MAX_BYTES: usize = 100_000;
 
 pub(crate) const TOO_LARGE: &str = "the value is too large";
 
@@ -37,7 +37,7 @@ enum Tree {
 
 struct Compiled {
     tree: Tree,
-    mode: Mode,
+    mode: ExpressionMode,
 }
 
 const OPS: [&str; 26] = [
@@ -74,7 +74,7 @@ impl Language for TestLanguage {
         "test"
     }
 
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         Ok(Box::new(Compiled { tree: tree(source)?, mode }))
     }
 }
@@ -100,11 +100,11 @@ fn tree(source: &Value) -> Result<Tree, Vec<CompileError>> {
 }
 
 impl Expression for Compiled {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         EVALUATIONS.set(EVALUATIONS.get() + 1);
         meter.spend(1)?;
         let value = self.tree.eval(scope, self.mode)?;
-        match value.size_up_to(BYTES_MAX) > BYTES_MAX {
+        match value.size_up_to(MAX_BYTES) > MAX_BYTES {
             true => Err(EvalError::new(EvalErrorKind::Limit, TOO_LARGE)),
             false => Ok(value),
         }
@@ -112,7 +112,7 @@ impl Expression for Compiled {
 }
 
 impl Tree {
-    fn eval(&self, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+    fn eval(&self, scope: &dyn EvalScope, mode: ExpressionMode) -> Result<Value, EvalError> {
         match self {
             Tree::Literal(value) => Ok(value.clone()),
             Tree::List(items) => {
@@ -127,7 +127,7 @@ impl Tree {
     }
 }
 
-fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+fn apply(op: &str, operand: Value, scope: &dyn EvalScope, mode: ExpressionMode) -> Result<Value, EvalError> {
     Ok(match op {
         "$var" => scope.variable(Level::Any, text(&operand)).unwrap_or_default(),
         "$turn" => iteration_value(text(&operand), None, scope)?,
@@ -140,15 +140,15 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
         "$input" => scope.run().input.get(text(&operand)).cloned().unwrap_or_default(),
         "$add" => {
             let (a, b) = pair(&operand)?;
-            Value::Int(number(&whole(a, scope)?).wrapping_add(number(&whole(b, scope)?)))
+            Value::Int(number(&resolve_stored(a, scope)?).wrapping_add(number(&resolve_stored(b, scope)?)))
         }
         "$lt" => {
             let (a, b) = pair(&operand)?;
-            Value::Bool(number(&whole(a, scope)?) < number(&whole(b, scope)?))
+            Value::Bool(number(&resolve_stored(a, scope)?) < number(&resolve_stored(b, scope)?))
         }
         "$eq" => {
             let (a, b) = pair(&operand)?;
-            Value::Bool(whole(a, scope)? == whole(b, scope)?)
+            Value::Bool(resolve_stored(a, scope)? == resolve_stored(b, scope)?)
         }
         "$or" => {
             let (a, b) = pair(&operand)?;
@@ -173,21 +173,21 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
         "$range" => Value::list((0..number(&operand)).map(Value::Int).collect()),
         "$fail" => return Err(wrong(text(&operand))),
         "$text" => Value::from("x".repeat(number(&operand) as usize)),
-        "$len" => match whole(&operand, scope)? {
+        "$len" => match resolve_stored(&operand, scope)? {
             Value::List(items) => Value::from(items.len()),
             Value::Str(text) => Value::from(text.len()),
             _ => Value::Int(0),
         },
         "$get" => {
             let (from, key) = pair(&operand)?;
-            whole(from, scope)?.get(text(key)).cloned().unwrap_or_default()
+            resolve_stored(from, scope)?.get(text(key)).cloned().unwrap_or_default()
         }
-        "$whole" => whole(&operand, scope)?,
+        "$whole" => resolve_stored(&operand, scope)?,
         other => unreachable!("{other} was refused when it was compiled"),
     })
 }
 
-fn iteration_value(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Result<Value, EvalError> {
+fn iteration_value(what: &str, loop_name: Option<&str>, scope: &dyn EvalScope) -> Result<Value, EvalError> {
     let iteration = scope.iteration(loop_name).ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "no loop here"))?;
     Ok(match what {
         "index" | "completed" => Value::from(iteration.iteration_index),
@@ -199,10 +199,10 @@ fn iteration_value(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Re
     })
 }
 
-fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+fn node(op: &str, name: &str, scope: &dyn EvalScope, mode: ExpressionMode) -> Result<Value, EvalError> {
     let Some(node) = scope.node(name) else {
         let missing = EvalError::new(EvalErrorKind::Missing, format!("`{name}` has not ended"));
-        return if mode == Mode::LoopCondition { Ok(Value::Null) } else { Err(missing) };
+        return if mode == ExpressionMode::LoopCondition { Ok(Value::Null) } else { Err(missing) };
     };
     Ok(match op {
         "$node" => node.output,
@@ -214,7 +214,7 @@ fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, Ev
 }
 
 /// The content of a stored value; lists that are cut into chunks are put together.
-fn whole(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError> {
+fn resolve_stored(value: &Value, scope: &dyn EvalScope) -> Result<Value, EvalError> {
     let Value::Stored(stored) = value else { return Ok(value.clone()) };
     let content = scope.blob(stored)?;
     if !stored.chunked || content.as_list().is_none_or(|list| list.iter().any(|part| !matches!(part, Value::Stored(_))))
@@ -223,7 +223,7 @@ fn whole(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError> {
     }
     let mut items = Vec::new();
     for chunk in content.as_list().unwrap_or_default() {
-        items.extend(whole(chunk, scope)?.as_list().unwrap_or_default().iter().cloned());
+        items.extend(resolve_stored(chunk, scope)?.as_list().unwrap_or_default().iter().cloned());
     }
     Ok(Value::list(items))
 }

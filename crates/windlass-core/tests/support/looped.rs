@@ -15,7 +15,7 @@ pub(crate) fn ran(program: &Program) -> Sim<'_> {
 /// Started, with every job waiting to be answered by hand.
 pub(crate) fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 

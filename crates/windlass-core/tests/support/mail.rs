@@ -30,9 +30,9 @@ pub(crate) fn settling_actor(
     let (other, name): (Arc<str>, Arc<str>) = (other.into(), name.into());
     let id = b.node(parent, &name, |b, id| {
         let wait = |b: &mut Builder, label: &str, blocks: bool, settles: Option<(Arc<str>, Duration)>| {
-            let kind = NodeKind::Wait(Wait::Mail { blocks, settles });
+            let kind = NodeKind::Wait(Wait::Mail { blocks, after_idle: settles });
             let node = b.node(Some(id), &format!("{name}-{label}"), |_, _| kind);
-            b.at(node).hidden = true;
+            b.node_mut(node).hidden = true;
             Action::Node(node)
         };
         let actions = [
@@ -43,29 +43,29 @@ pub(crate) fn settling_actor(
         ];
         let to = b.expr(r#"{"$get": [{"$var": "_prev"}, "to"]}"#);
         let mail = b.expr(r#"{"$get": [{"$var": "_prev"}, "mail"]}"#);
-        let words = ["post", "read", "listen", "settle", "both"];
+        let operations = ["post", "read", "listen", "settle", "both"];
         let mut first = task("do", b.action(r#"{"$var": "_prev"}"#));
-        for (at, word) in words.iter().enumerate() {
-            let said = r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "op"]}"#;
-            let when = b.condition(json(&format!(r#"{{"$eq": [{said}, "{word}"]}}"#)));
+        for (at, operation) in operations.iter().enumerate() {
+            let requested_op = r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "op"]}"#;
+            let when = b.condition(json(&format!(r#"{{"$eq": [{requested_op}, "{operation}"]}}"#)));
             first.rules.push(rule(Some(when), Directive::Jump(at as u32 + 1)));
         }
         let well = b.condition(json(r#"{"$eq": [{"$get": [{"$var": "outcome"}, "status"]}, "success"]}"#));
         first.rules.push(rule(Some(well), Directive::Break));
         let back = || vec![rule(None, Directive::Jump(0))];
-        let post = Task { rules: back(), ..task("post", Action::Post(Post { to, mail })) };
+        let post = Task { rules: back(), ..task("post", Action::Post(SendMail { to, mail })) };
         let waits = actions.into_iter().map(|(label, action)| Task { rules: back(), ..task(label, action) });
         NodeKind::Pipeline(Pipeline { tasks: [first, post].into_iter().chain(waits).collect() })
     });
-    b.at(id).mailbox = Some(mailbox(1_000));
+    b.node_mut(id).mailbox = Some(mailbox(1_000));
     id
 }
 
 /// Actors that run side by side in a hidden root.
 pub(crate) fn actors(names: &[&str]) -> Builder {
     let mut b = Builder::new();
-    let root = b.together(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
-    b.at(root).hidden = true;
+    let root = b.parallel(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
+    b.node_mut(root).hidden = true;
     b
 }
 
@@ -73,64 +73,64 @@ pub(crate) fn actors(names: &[&str]) -> Builder {
 pub(crate) fn chain(names: &[&str]) -> Builder {
     let mut b = Builder::new();
     let root = b.sequence(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     b
 }
 
-pub(crate) fn on(program: &Program) -> Sim<'_> {
+pub(crate) fn start_actors(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
+    sim.start().drain_buffer();
     sim
 }
 
-pub(crate) fn word(op: &str) -> Value {
+pub(crate) fn operation(op: &str) -> Value {
     Value::object([("op", op)])
 }
 
-pub(crate) fn posting(to: &str, text: &str) -> Value {
+pub(crate) fn post_operation(to: &str, text: &str) -> Value {
     let mail = Value::object([("text", text)]);
     Value::object([("op", Value::from("post")), ("to", Value::from(to)), ("mail", mail)])
 }
 
 /// What the actor has last been given.
-pub(crate) fn heard(sim: &Sim, who: &str) -> Value {
-    let path = format!("{who}.do");
+pub(crate) fn last_input(sim: &Sim, actor: &str) -> Value {
+    let path = format!("{actor}.do");
     let job = sim.dispatched.iter().rfind(|job| **job.path() == *path);
-    sim.values.whole(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
+    sim.values.resolve(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
 }
 
 /// One writes to another; what the writer was told.
 pub(crate) fn post(sim: &mut Sim, from: &str, to: &str, text: &str) -> Value {
-    tell(sim, from, posting(to, text));
-    heard(sim, from)
+    reply_as(sim, from, post_operation(to, text));
+    last_input(sim, from)
 }
 
 /// What became of a mail: `queued`, or why it was dropped.
-pub(crate) fn fate(answer: &Value) -> String {
+pub(crate) fn delivery_result(answer: &Value) -> String {
     let field = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if field("status") == "queued" { field("status") } else { field("reason") }
 }
 
-pub(crate) fn posted(sim: &mut Sim, from: &str, to: &str) -> String {
-    fate(&post(sim, from, to, "hello"))
+pub(crate) fn post_result(sim: &mut Sim, from: &str, to: &str) -> String {
+    delivery_result(&post(sim, from, to, "hello"))
 }
 
-pub(crate) fn known(answer: &Value) -> Vec<&str> {
+pub(crate) fn known_addresses(answer: &Value) -> Vec<&str> {
     answer.get("known").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect()
 }
 
-pub(crate) fn tell(sim: &mut Sim, who: &str, what: Value) {
-    sim.reply(&format!("{who}.do"), TaskOutcome::success(what));
+pub(crate) fn reply_as(sim: &mut Sim, actor: &str, reply: Value) {
+    sim.reply(&format!("{actor}.do"), TaskOutcome::success(reply));
 }
 
-pub(crate) fn says(sim: &mut Sim, who: &str, op: &str) {
-    tell(sim, who, word(op));
+pub(crate) fn request_op(sim: &mut Sim, actor: &str, op: &str) {
+    reply_as(sim, actor, operation(op));
 }
 
 /// The texts that the actor finds in its mailbox.
-pub(crate) fn reads(sim: &mut Sim, who: &str) -> Vec<String> {
-    says(sim, who, "read");
-    texts(&heard(sim, who))
+pub(crate) fn read_mail(sim: &mut Sim, actor: &str) -> Vec<String> {
+    request_op(sim, actor, "read");
+    texts(&last_input(sim, actor))
 }
 
 pub(crate) fn texts(mails: &Value) -> Vec<String> {
@@ -140,13 +140,13 @@ pub(crate) fn texts(mails: &Value) -> Vec<String> {
 }
 
 /// Whether the actor has a job, and so is not waiting for mail.
-pub(crate) fn works(sim: &Sim, who: &str) -> bool {
-    sim.open_paths().contains(&format!("{who}.do"))
+pub(crate) fn has_job(sim: &Sim, actor: &str) -> bool {
+    sim.open_paths().contains(&format!("{actor}.do"))
 }
 
 /// Fields of all events of a kind, a line each.
 pub(crate) fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
-    let line = |event: &&SeenEvent| {
+    let line = |event: &&ObservedEvent| {
         let field = |name: &&str| match event.data.get(name) {
             Some(Value::Str(text)) => text.to_string(),
             Some(Value::List(items)) => {
@@ -164,15 +164,15 @@ pub(crate) fn drops(sim: &Sim) -> Vec<String> {
 }
 
 /// Everything that was written is delivered once or dropped once.
-pub(crate) fn every_mail_has_one_fate(sim: &Sim) {
-    let mut fates = vec![0; sim.state.mail.numbers as usize];
+pub(crate) fn assert_every_mail_is_settled_once(sim: &Sim) {
+    let mut outcome_counts = vec![0; sim.state.mail.numbers as usize];
     let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();
-    let field = |data: &Value, name: &str| sim.values.whole(&data.get(name).cloned().unwrap());
+    let field = |data: &Value, name: &str| sim.values.resolve(&data.get(name).cloned().unwrap());
     for event in sim.events_of("message.delivered").iter().filter(|event| event.data.get("again").is_none()) {
-        field(&event.data, "ids").as_list().unwrap().iter().for_each(|id| fates[number(id) - 1] += 1);
+        field(&event.data, "ids").as_list().unwrap().iter().for_each(|id| outcome_counts[number(id) - 1] += 1);
     }
     for event in sim.events_of("message.dropped") {
-        fates[number(&field(&event.data, "id")) - 1] += 1;
+        outcome_counts[number(&field(&event.data, "id")) - 1] += 1;
     }
-    assert!(fates.iter().all(|fate| *fate == 1), "{fates:?} {:?}", sim.events_of("message.dropped"));
+    assert!(outcome_counts.iter().all(|count| *count == 1), "{outcome_counts:?} {:?}", sim.events_of("message.dropped"));
 }

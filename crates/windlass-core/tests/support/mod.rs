@@ -8,9 +8,9 @@ pub(crate) mod language;
 pub(crate) mod looped;
 pub(crate) mod mail;
 pub(crate) mod naive;
-pub(crate) mod observed_event;
 pub(crate) mod random_plan;
 pub(crate) mod rng;
+pub(crate) mod observed_event;
 pub(crate) mod sim;
 pub(crate) mod steps;
 pub(crate) mod values;
@@ -18,7 +18,7 @@ pub(crate) mod world;
 
 pub(crate) use build::*;
 pub(crate) use language::json;
-pub(crate) use observed_event::SeenEvent;
+pub(crate) use observed_event::ObservedEvent;
 pub(crate) use sim::Sim;
 pub(crate) use world::Reply;
 

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
 use windlass_value::{
-    EvalError, EvalErrorKind, Level, Map, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, IterationRecords,
+    EvalError, EvalErrorKind, Level, Map, Meter, ExpressionMode, NodeView, RunView, EvalScope, StoredValue, Timestamp, IterationRecords,
     IterationView, Value,
 };
 
 use super::language::TOO_LARGE;
-use super::world::{Counter, call_outcome, outcome_of};
+use super::world::{EffectCounter, call_outcome, outcome_of};
 
 /// How a node ended. A failure always has a cause; which one does not matter here.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct End {
+pub(crate) struct NaiveEnd {
     pub status: Status,
     pub output: Value,
 }
@@ -27,7 +27,7 @@ pub(crate) struct End {
 #[derive(Default)]
 struct Env {
     variables: BTreeMap<String, Value>,
-    outcomes: BTreeMap<String, End>,
+    outcomes: BTreeMap<String, NaiveEnd>,
     iteration: Option<IterationView>,
 }
 
@@ -36,17 +36,17 @@ pub(crate) struct Naive<'p> {
     seed: u64,
     run: RunView,
     envs: Vec<Env>,
-    counter: Counter,
+    counter: EffectCounter,
     generations: u32,
     numbers: u64,
     /// The last end of every node, by path.
-    pub ends: BTreeMap<String, End>,
+    pub ends: BTreeMap<String, NaiveEnd>,
     /// Turns and reason of every loop, by path.
     pub loops: BTreeMap<String, (u64, String)>,
     /// What the loops of the run's own scope have written down of their turns, by name.
     pub records: BTreeMap<String, IterationRecords>,
     /// The loop whose turn is being written down: what has no end in it was skipped.
-    turn_ended: Option<NodeId>,
+    recorded_loop: Option<NodeId>,
     /// Some value has grown too large to be compared: each of its parts holds the one before, twice.
     pub heavy: bool,
 }
@@ -59,16 +59,16 @@ pub(crate) fn grows_without_bound(program: &Program, seed: u64, input: Value) ->
 }
 
 /// Something could not be evaluated.
-struct Broken;
+struct EvalFailed;
 
-type Tried<T> = Result<T, Broken>;
+type EvalResult<T> = Result<T, EvalFailed>;
 
-fn failed() -> End {
-    End { status: Status::Failed, output: Value::Null }
+fn failed() -> NaiveEnd {
+    NaiveEnd { status: Status::Failed, output: Value::Null }
 }
 
-fn succeeded(output: Value) -> End {
-    End { status: Status::Succeeded, output }
+fn succeeded(output: Value) -> NaiveEnd {
+    NaiveEnd { status: Status::Succeeded, output }
 }
 
 impl<'p> Naive<'p> {
@@ -78,35 +78,35 @@ impl<'p> Naive<'p> {
             seed,
             run: RunView { input, ..RunView::new("run", "test", Timestamp(0)) },
             envs: vec![Env::default()],
-            counter: Counter::default(),
+            counter: EffectCounter::default(),
             generations: 0,
             numbers: 0,
             ends: BTreeMap::new(),
             loops: BTreeMap::new(),
             records: BTreeMap::new(),
-            turn_ended: None,
+            recorded_loop: None,
             heavy: false,
         }
     }
 
-    pub(crate) fn run(&mut self) -> End {
+    pub(crate) fn run(&mut self) -> NaiveEnd {
         let end = self.node(self.program.plan.root, "", 0);
         let Some(outputs) = &self.program.plan.outputs else { return end };
         if end.status != Status::Succeeded {
-            return End { output: Value::Null, ..end };
+            return NaiveEnd { output: Value::Null, ..end };
         }
         let mut given = Map::new();
         for (name, expression) in outputs {
             match self.eval(*expression) {
                 Ok(value) => given.insert(name.clone(), value),
-                Err(Broken) => return failed(),
+                Err(EvalFailed) => return failed(),
             };
         }
         succeeded(Value::map(given))
     }
 
     /// A node with its retries and its own way to say what it gives.
-    fn node(&mut self, id: NodeId, above: &str, generation: u32) -> End {
+    fn node(&mut self, id: NodeId, above: &str, generation: u32) -> NaiveEnd {
         let node = self.program.node(id);
         let path = if above.is_empty() { node.name.to_string() } else { format!("{above}.{}", node.name) };
         let mut generation = generation;
@@ -124,8 +124,8 @@ impl<'p> Naive<'p> {
         if let (Some(expression), Status::Succeeded | Status::Failed) = (node.output, end.status) {
             self.record(&node.name, &end);
             end = match self.eval(expression) {
-                Ok(output) => End { output, ..end },
-                Err(Broken) => End { status: Status::Failed, ..end },
+                Ok(output) => NaiveEnd { output, ..end },
+                Err(EvalFailed) => NaiveEnd { status: Status::Failed, ..end },
             };
         }
         self.record(&node.name, &end);
@@ -133,7 +133,7 @@ impl<'p> Naive<'p> {
         end
     }
 
-    fn record(&mut self, name: &str, end: &End) {
+    fn record(&mut self, name: &str, end: &NaiveEnd) {
         self.env().outcomes.insert(name.to_owned(), end.clone());
     }
 
@@ -148,22 +148,22 @@ impl<'p> Naive<'p> {
         self.envs.last_mut().expect("there is always the run's scope")
     }
 
-    fn kind(&mut self, id: NodeId, path: &str, generation: u32) -> End {
+    fn kind(&mut self, id: NodeId, path: &str, generation: u32) -> NaiveEnd {
         let name = self.program.node(id).name.clone();
         self.forget_records(&name);
         let program = self.program;
         match &program.node(id).kind {
             NodeKind::Pipeline(pipeline) => self.pipeline(pipeline, path, generation),
             NodeKind::Graph(graph) => self.graph(graph, path, generation),
-            NodeKind::Branch(branch) => self.branch(branch, path, generation).unwrap_or_else(|Broken| failed()),
+            NodeKind::Branch(branch) => self.branch(branch, path, generation).unwrap_or_else(|EvalFailed| failed()),
             NodeKind::Loop(looping) => self.looping(id, looping, path, generation),
-            NodeKind::Wait(wait) => self.wait(wait).unwrap_or_else(|Broken| failed()),
-            NodeKind::Call(call) => self.call(call, path, generation).unwrap_or_else(|Broken| failed()),
+            NodeKind::Wait(wait) => self.wait(wait).unwrap_or_else(|EvalFailed| failed()),
+            NodeKind::Call(call) => self.call(call, path, generation).unwrap_or_else(|EvalFailed| failed()),
             NodeKind::Net(_) => unimplemented_here("nets"),
         }
     }
 
-    fn wait(&mut self, wait: &Wait) -> Tried<End> {
+    fn wait(&mut self, wait: &Wait) -> EvalResult<NaiveEnd> {
         match wait {
             Wait::Delay(_) => Ok(succeeded(Value::Null)),
             // Whoever answers gives what is required, or 7.
@@ -174,17 +174,17 @@ impl<'p> Naive<'p> {
         }
     }
 
-    fn call(&mut self, call: &Call, path: &str, generation: u32) -> Tried<End> {
+    fn call(&mut self, call: &ChildRunCall, path: &str, generation: u32) -> EvalResult<NaiveEnd> {
         self.eval(call.input)?;
         self.numbers += 1;
-        let which = self.counter.which(path, generation, self.numbers);
+        let which = self.counter.effect_id(path, generation, self.numbers);
         let (status, outcome) = call_outcome(self.seed, &which);
-        Ok(End { status, output: outcome.output })
+        Ok(NaiveEnd { status, output: outcome.output })
     }
 
     // Pipelines.
 
-    fn pipeline(&mut self, pipeline: &Pipeline, path: &str, generation: u32) -> End {
+    fn pipeline(&mut self, pipeline: &Pipeline, path: &str, generation: u32) -> NaiveEnd {
         let (mut pc, mut tries, mut previous) = (0, 0, Value::Null);
         let mut rounds = Rounds::default();
         let mut resent: Option<(String, Value)> = None;
@@ -195,12 +195,12 @@ impl<'p> Naive<'p> {
             let plain = Map::new();
             let seen = if pipeline.tasks.len() > 1 || !task.label.is_empty() { &names } else { &plain };
             let (output, error) = match &task.action {
-                Action::Evaluate(expression) => done(self.eval_with(*expression, seen)),
+                Action::Evaluate(expression) => task_result(self.eval_with(*expression, seen)),
                 Action::Write(write) => {
                     let value = write.value.map(|value| self.eval_with(value, seen)).transpose();
                     let written = value.and_then(|value| self.write(write, value.unwrap_or_default()));
                     let name = ("name", Value::Str(write.name.clone()));
-                    done(written.map(|value| Value::object([name, ("value", value)])))
+                    task_result(written.map(|value| Value::object([name, ("value", value)])))
                 }
                 Action::Effect(effect) => {
                     let call = match resent.take() {
@@ -210,7 +210,7 @@ impl<'p> Naive<'p> {
                             .and_then(|tool| self.eval_with(effect.input, seen).map(|input| (tool, input))),
                     };
                     match call {
-                        Err(Broken) => (Value::Null, true),
+                        Err(EvalFailed) => (Value::Null, true),
                         Ok((tool, input)) => {
                             let outcome = self.send(task, &tool, path, generation, &input);
                             let lost = outcome.error.as_ref().is_some_and(|error| !error.replied);
@@ -222,49 +222,49 @@ impl<'p> Naive<'p> {
                 Action::End { .. } => unimplemented_here("ends from within"),
                 Action::Reply { .. } => unimplemented_here("replies"),
                 Action::Post(_) => unimplemented_here("mail"),
-                Action::PublishEvent { data, .. } => done(self.eval_with(*data, seen)),
+                Action::PublishEvent { data, .. } => task_result(self.eval_with(*data, seen)),
                 Action::Node(node) => {
                     self.generations += 1;
                     let end = self.node(*node, path, self.generations);
                     (end.output, end.status != Status::Succeeded)
                 }
             };
-            tell_outcome(&mut names, &output, error);
+            insert_outcome(&mut names, &output, error);
             let Ok((next, rule)) = self.decide(task, pc, tries, &mut rounds, error, &names) else { return failed() };
             let mut result = output.clone();
             if let Some(rule) = rule {
-                match self.follow(rule, &names, output) {
+                match self.apply_rule(rule, &names, output) {
                     Ok(previous) => result = previous,
-                    Err(Broken) => return failed(),
+                    Err(EvalFailed) => return failed(),
                 }
             }
             match next {
-                Next::Fail => return End { status: Status::Failed, output: result },
-                Next::Break => return succeeded(result),
-                Next::Again if rule.is_some_and(|rule| !rule.writes.is_empty()) => resent = None,
-                Next::Again => {}
-                Next::To(to) => {
-                    rounds.left(pc, task);
+                NextTask::Fail => return NaiveEnd { status: Status::Failed, output: result },
+                NextTask::Break => return succeeded(result),
+                NextTask::Again if rule.is_some_and(|rule| !rule.writes.is_empty()) => resent = None,
+                NextTask::Again => {}
+                NextTask::To(to) => {
+                    rounds.reset_attempts(pc, task);
                     (pc, tries, previous, resent) = (to, 0, result, None);
                 }
-                Next::On => {
+                NextTask::On => {
                     if pc + 1 == pipeline.tasks.len() {
                         return succeeded(result);
                     }
-                    rounds.left(pc, task);
+                    rounds.reset_attempts(pc, task);
                     (pc, tries, previous, resent) = (pc + 1, 0, result, None);
                 }
             }
         }
     }
 
-    fn tool(&mut self, tool: &Name, seen: &Map) -> Tried<String> {
+    fn tool(&mut self, tool: &ToolName, seen: &Map) -> EvalResult<String> {
         match tool {
-            Name::Fixed(tool) => Ok(tool.to_string()),
-            Name::Computed { computed, among } => {
+            ToolName::Fixed(tool) => Ok(tool.to_string()),
+            ToolName::Computed { computed, among } => {
                 let name = self.eval_with(*computed, seen)?;
                 let found = among.iter().find(|one| name.as_str() == Some(&***one));
-                found.map(|name| name.to_string()).ok_or(Broken)
+                found.map(|name| name.to_string()).ok_or(EvalFailed)
             }
         }
     }
@@ -275,11 +275,11 @@ impl<'p> Naive<'p> {
         let mut input = input.clone();
         loop {
             self.numbers += 1;
-            let which = self.counter.which(&path, generation, self.numbers);
+            let which = self.counter.effect_id(&path, generation, self.numbers);
             let outcome = outcome_of(self.seed, tool, &which, &input);
-            match (outcome.again, &outcome.error) {
+            match (outcome.next_call, &outcome.error) {
                 (Some(again), None) => input = again.input,
-                (again, _) => return TaskOutcome { again, ..outcome },
+                (again, _) => return TaskOutcome { next_call: again, ..outcome },
             }
         }
     }
@@ -292,9 +292,9 @@ impl<'p> Naive<'p> {
         rounds: &mut Rounds,
         error: bool,
         names: &Map,
-    ) -> Tried<(Next, Option<&'r Rule>)> {
+    ) -> EvalResult<(NextTask, Option<&'r TaskRule>)> {
         if error && task.retry.as_ref().is_some_and(|retry| tries - rounds.before < attempts(retry)) {
-            return Ok((Next::Again, None));
+            return Ok((NextTask::Again, None));
         }
         for (at, rule) in task.rules.iter().enumerate() {
             if let Some(when) = rule.when
@@ -308,24 +308,24 @@ impl<'p> Naive<'p> {
             }
             let tried = 1 + if rule.max_matches.is_some() { *matched } else { rounds.made };
             let next = match &rule.directive {
-                Directive::Continue => Next::On,
-                Directive::Jump(to) => Next::To(*to as usize),
-                Directive::Break => Next::Break,
-                Directive::Fail { .. } => Next::Fail,
-                Directive::Retry(retry) if tried < attempts(retry) => Next::Again,
+                Directive::Continue => NextTask::On,
+                Directive::Jump(to) => NextTask::To(*to as usize),
+                Directive::Break => NextTask::Break,
+                Directive::Fail { .. } => NextTask::Fail,
+                Directive::Retry(retry) if tried < attempts(retry) => NextTask::Again,
                 Directive::Retry(_) => continue,
             };
             *matched += 1;
-            if let Next::Again = next {
+            if let NextTask::Again = next {
                 (rounds.made, rounds.before) = (rounds.made + 1, tries);
             }
             return Ok((next, Some(rule)));
         }
-        Ok((if error { Next::Fail } else { Next::On }, None))
+        Ok((if error { NextTask::Fail } else { NextTask::On }, None))
     }
 
     /// The rule's writes, all evaluated before the first is made; then what the next task finds as `_prev`.
-    fn follow(&mut self, rule: &Rule, names: &Map, output: Value) -> Tried<Value> {
+    fn apply_rule(&mut self, rule: &TaskRule, names: &Map, output: Value) -> EvalResult<Value> {
         let mut values = Vec::new();
         for write in &rule.writes {
             values.push(write.value.map(|value| self.eval_with(value, names)).transpose()?.unwrap_or_default());
@@ -337,7 +337,7 @@ impl<'p> Naive<'p> {
         Ok(previous.unwrap_or(output))
     }
 
-    fn write(&mut self, write: &Write, operand: Value) -> Tried<Value> {
+    fn write(&mut self, write: &VariableUpdate, operand: Value) -> EvalResult<Value> {
         let at = match write.level {
             Level::Iteration => self.envs.iter().rposition(|env| env.iteration.is_some()).unwrap_or(0),
             _ => 0,
@@ -359,7 +359,7 @@ impl<'p> Naive<'p> {
             }
             (WriteOp::Extend, None | Some(Value::Null)) if operand.as_list().is_some() => operand,
             (WriteOp::AppendItem | WriteOp::Extend, None | Some(Value::Null)) => Value::list(vec![operand]),
-            _ => return Err(Broken),
+            _ => return Err(EvalFailed),
         };
         variables.insert(write.name.to_string(), after.clone());
         Ok(after)
@@ -367,14 +367,14 @@ impl<'p> Naive<'p> {
 
     // Graphs and branches.
 
-    fn graph(&mut self, graph: &Graph, path: &str, generation: u32) -> End {
+    fn graph(&mut self, graph: &Graph, path: &str, generation: u32) -> NaiveEnd {
         // How each child ended, and whether it ran at all.
         let mut statuses: Vec<(Status, bool)> = Vec::new();
         for child in &graph.children {
             let met = child.after.iter().all(|after| after.accepts.contains(statuses[after.child as usize].0));
             statuses.push(match met {
                 true => self.child(child, path, generation),
-                false => (self.unrun(child.node, path, graph.unmet), false),
+                false => (self.end_without_run(child.node, path, graph.unmet), false),
             });
         }
         let ran = statuses.iter().map(|(_, ran)| *ran);
@@ -385,23 +385,23 @@ impl<'p> Naive<'p> {
         });
         let statuses: Vec<Status> = statuses.iter().map(|(status, _)| *status).collect();
         let deciding: Vec<Status> = match graph.ending {
-            Ending::Any => statuses.clone(),
-            Ending::Leaves => deciding_leaves(graph, &statuses),
+            GraphStatusRule::Any => statuses.clone(),
+            GraphStatusRule::Leaves => deciding_leaves(graph, &statuses),
         };
-        End { output: Value::map(output.collect()), status: worst(&deciding) }
+        NaiveEnd { output: Value::map(output.collect()), status: worst(&deciding) }
     }
 
-    fn child(&mut self, child: &Child, path: &str, generation: u32) -> (Status, bool) {
+    fn child(&mut self, child: &GraphChild, path: &str, generation: u32) -> (Status, bool) {
         match child.condition.map(|condition| self.truth(condition)) {
             None | Some(Ok(true)) => (self.node(child.node, path, generation).status, true),
-            Some(Ok(false)) => (self.unrun(child.node, path, Status::Skipped), false),
-            Some(Err(Broken)) => (self.unrun(child.node, path, Status::Failed), false),
+            Some(Ok(false)) => (self.end_without_run(child.node, path, Status::Skipped), false),
+            Some(Err(EvalFailed)) => (self.end_without_run(child.node, path, Status::Failed), false),
         }
     }
 
     /// The end of a node that never ran: told of, unless it was only skipped.
-    fn unrun(&mut self, node: NodeId, path: &str, status: Status) -> Status {
-        let end = End { status, output: Value::Null };
+    fn end_without_run(&mut self, node: NodeId, path: &str, status: Status) -> Status {
+        let end = NaiveEnd { status, output: Value::Null };
         let name = self.program.node(node).name.clone();
         self.forget_records(&name);
         self.record(&name, &end);
@@ -413,75 +413,75 @@ impl<'p> Naive<'p> {
     }
 
     fn skip_inside(&mut self, node: NodeId) {
-        self.unrun(node, "", Status::Skipped);
+        self.end_without_run(node, "", Status::Skipped);
         let kind = &self.program.node(node).kind;
         if !matches!(kind, NodeKind::Loop(_) | NodeKind::Net(_)) {
             kind.children().into_iter().for_each(|child| self.skip_inside(child));
         }
     }
 
-    fn branch(&mut self, branch: &Branch, path: &str, generation: u32) -> Tried<End> {
+    fn branch(&mut self, branch: &Branch, path: &str, generation: u32) -> EvalResult<NaiveEnd> {
         let subject = branch.on.map(|on| self.eval(on)).transpose()?;
-        let mut taken = None;
+        let mut chosen = None;
         for case in &branch.cases {
             let holds = match case.test {
-                Test::When(condition) => self.truth(condition)?,
-                Test::Equals(value) => Some(self.eval(value)?) == subject,
+                BranchTest::When(condition) => self.truth(condition)?,
+                BranchTest::Equals(value) => Some(self.eval(value)?) == subject,
             };
             if holds {
-                taken = Some(case.node);
+                chosen = Some(case.node);
                 break;
             }
         }
-        let taken = taken.or(branch.otherwise);
+        let chosen = chosen.or(branch.otherwise);
         for node in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
-            if Some(node) != taken {
+            if Some(node) != chosen {
                 self.skip_inside(node);
             }
         }
-        Ok(taken.map_or_else(|| succeeded(Value::Null), |node| self.node(node, path, generation)))
+        Ok(chosen.map_or_else(|| succeeded(Value::Null), |node| self.node(node, path, generation)))
     }
 
     // Loops.
 
-    fn looping(&mut self, id: NodeId, looping: &Loop, path: &str, generation: u32) -> End {
+    fn looping(&mut self, id: NodeId, looping: &Loop, path: &str, generation: u32) -> NaiveEnd {
         let items = match looping.source {
-            Source::Repeat => None,
-            Source::Each(expression) => match self.eval(expression) {
+            LoopSource::Repeat => None,
+            LoopSource::Each(expression) => match self.eval(expression) {
                 Ok(Value::List(items)) => Some(items),
                 _ => return failed(),
             },
         };
         let max_iterations = items.as_ref().map(|items| items.len() as u64).or(max_iterations(looping));
-        let mut told = Told { max_iterations: most: max_iterations, ..Told::default() };
-        if let Check::Before { condition, stop_when } = looping.check {
-            self.envs.push(Env { iteration: Some(self.iteration_view(id, 0, self.item_around(), Value::Null)), ..Env::default() });
+        let mut progress = LoopProgress { max_iterations: most: max_iterations, ..LoopProgress::default() };
+        if let LoopCheck::Before { condition, stop_when } = looping.check {
+            self.envs.push(Env { iteration: Some(self.iteration_view(id, 0, self.enclosing_item(), Value::Null)), ..Env::default() });
             let result = self.truth(condition);
             self.envs.pop();
             match result {
                 Ok(result) if result == stop_when => {
-                    told.met = true;
-                    return self.loop_ends(id, looping, told, "condition", path);
+                    progress.met = true;
+                    return self.end_loop(id, looping, progress, "condition", path);
                 }
                 Ok(_) => {}
-                Err(Broken) => return failed(),
+                Err(EvalFailed) => return failed(),
             }
         }
         let reason = loop {
-            let index = told.statuses.len();
-            if !told.goes_on() {
+            let index = progress.statuses.len();
+            if !progress.may_continue() {
                 break if items.is_some() { "items" } else { "count" };
             }
-            let item = items.as_ref().map_or_else(|| self.item_around(), |items| items[index].clone());
-            if let Some(reason) = self.run_iteration(id, looping, &mut told, item, path, generation) {
+            let item = items.as_ref().map_or_else(|| self.enclosing_item(), |items| items[index].clone());
+            if let Some(reason) = self.run_iteration(id, looping, &mut progress, item, path, generation) {
                 break reason;
             }
         };
-        self.loop_ends(id, looping, told, reason, path)
+        self.end_loop(id, looping, progress, reason, path)
     }
 
     /// A loop without items has those of the loop around it.
-    fn item_around(&self) -> Value {
+    fn enclosing_item(&self) -> Value {
         self.envs.iter().rev().find_map(|env| env.iteration.as_ref()).map_or(Value::Null, |turn| turn.item.clone())
     }
 
@@ -495,50 +495,50 @@ impl<'p> Naive<'p> {
         &mut self,
         id: NodeId,
         looping: &Loop,
-        told: &mut Told,
+        progress: &mut LoopProgress,
         item: Value,
         path: &str,
         generation: u32,
     ) -> Option<&'static str> {
-        let index = told.statuses.len() as u64;
-        let iteration = self.iteration_view(id, index, item, told.previous.clone());
+        let index = progress.statuses.len() as u64;
+        let iteration = self.iteration_view(id, index, item, progress.previous.clone());
         self.envs.push(Env { iteration: Some(iteration), ..Env::default() });
         let inside = format!("{path}[{index}]");
         let end = self.node(looping.body, &inside, generation);
-        told.statuses.push(end.status);
-        told.previous = end.output.clone();
-        let mut reason = self.check_iteration(looping, told, &end).unwrap_or(Some("failed"));
+        progress.statuses.push(end.status);
+        progress.previous = end.output.clone();
+        let mut reason = self.check_iteration(looping, progress, &end).unwrap_or(Some("failed"));
         if let Some(records) = &looping.records {
-            self.turn_ended = Some(id);
+            self.recorded_loop = Some(id);
             let record = self.eval(records.value);
-            self.turn_ended = None;
+            self.recorded_loop = None;
             if record.is_err() && reason.is_none() {
                 reason = Some("failed");
             }
-            told.records.push(record.unwrap_or_default());
+            progress.records.push(record.unwrap_or_default());
         }
         let mut kept = end.output.clone();
-        if let (Some(entry), Collect::List | Collect::Stats) = (looping.entry, looping.collect) {
+        if let (Some(entry), CollectMode::List | CollectMode::Stats) = (looping.entry, looping.collect) {
             let status = if end.status == Status::Succeeded { "success" } else { "error" };
             let names = Map::from_iter([("status", Value::from(status)), ("output", end.output.clone())]);
             match self.eval_with(entry, &names) {
                 Ok(entry) => kept = entry,
-                Err(Broken) => reason = reason.or(Some("failed")),
+                Err(EvalFailed) => reason = reason.or(Some("failed")),
             }
         }
-        told.outputs.push(kept);
+        progress.outputs.push(kept);
         if reason.is_none() && !end.status.is_bad() {
             reason = self.judge(looping, id, index, &inside, generation);
         }
-        if reason.is_none() && told.goes_on() {
-            reason = self.rest(looping);
+        if reason.is_none() && progress.may_continue() {
+            reason = self.evaluate_delay(looping);
         }
         self.envs.pop();
         reason
     }
 
     /// A delay that cannot be worked out fails the loop.
-    fn rest(&mut self, looping: &Loop) -> Option<&'static str> {
+    fn evaluate_delay(&mut self, looping: &Loop) -> Option<&'static str> {
         match &looping.delay {
             Some(Amount::Computed(expression)) => {
                 let iteration = self.envs.pop();
@@ -550,8 +550,8 @@ impl<'p> Naive<'p> {
         }
     }
 
-    fn check_iteration(&mut self, looping: &Loop, told: &mut Told, end: &End) -> Tried<Option<&'static str>> {
-        let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
+    fn check_iteration(&mut self, looping: &Loop, progress: &mut LoopProgress, end: &NaiveEnd) -> EvalResult<Option<&'static str>> {
+        let bad = progress.statuses.iter().filter(|status| status.is_bad()).count() as u64;
         let stops = match looping.on_iteration_failure {
             IterationFailure::Stop { .. } => end.status.is_bad(),
             IterationFailure::Tolerate(allowed) => end.status.is_bad() && bad > allowed,
@@ -566,26 +566,26 @@ impl<'p> Naive<'p> {
             iteration.iteration_index += 1;
             iteration.previous = end.output.clone();
         }
-        let found = self.found(looping, told);
+        let found = self.evaluate_checks(looping, progress);
         self.env().iteration = body_iteration;
         found
     }
 
-    fn found(&mut self, looping: &Loop, told: &mut Told) -> Tried<Option<&'static str>> {
+    fn evaluate_checks(&mut self, looping: &Loop, progress: &mut LoopProgress) -> EvalResult<Option<&'static str>> {
         if let Some(condition) = looping.break_when {
-            told.broke = self.truth(condition)?;
+            progress.broke = self.truth(condition)?;
         }
-        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
-            told.met = self.truth(condition)? == stop_when;
+        if let LoopCheck::Before { condition, stop_when } | LoopCheck::After { condition, stop_when } = looping.check {
+            progress.met = self.truth(condition)? == stop_when;
         }
         let mut stalled = false;
         if let Some(stall) = &looping.stall {
-            told.watched.push(self.eval(stall.watch)?);
-            let newest = told.watched.iter().rev().take(stall.iterations as usize);
-            let same = newest.filter(|value| Some(*value) == told.watched.last()).count();
+            progress.watched.push(self.eval(stall.watch)?);
+            let newest = progress.watched.iter().rev().take(stall.iterations as usize);
+            let same = newest.filter(|value| Some(*value) == progress.watched.last()).count();
             stalled = same as u64 == stall.iterations;
         }
-        Ok(if told.broke || told.met { Some("condition") } else { stalled.then_some("stalled") })
+        Ok(if progress.broke || progress.met { Some("condition") } else { stalled.then_some("stalled") })
     }
 
     fn judge(&mut self, looping: &Loop, id: NodeId, index: u64, inside: &str, generation: u32) -> Option<&'static str> {
@@ -595,13 +595,13 @@ impl<'p> Naive<'p> {
         (verdict.get("done").and_then(Value::as_bool) == Some(true)).then_some("judge")
     }
 
-    fn loop_ends(&mut self, id: NodeId, looping: &Loop, mut told: Told, reason: &'static str, path: &str) -> End {
-        let iterations = told.statuses.len() as u64;
-        let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
-        let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == Exhausted::Fail;
-        let status = match (looping.on_iteration_failure, told.statuses.last()) {
+    fn end_loop(&mut self, id: NodeId, looping: &Loop, mut progress: LoopProgress, reason: &'static str, path: &str) -> NaiveEnd {
+        let iterations = progress.statuses.len() as u64;
+        let bad = progress.statuses.iter().filter(|status| status.is_bad()).count() as u64;
+        let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == ExhaustedPolicy::Fail;
+        let status = match (looping.on_iteration_failure, progress.statuses.last()) {
             _ if reason == "failed" || exhausted => Status::Failed,
-            _ if told.broke && reason == "condition" => Status::Succeeded,
+            _ if progress.broke && reason == "condition" => Status::Succeeded,
             (IterationFailure::FailAtEnd, _) if bad > 0 => Status::Failed,
             (IterationFailure::LastDecides, Some(last)) if last.is_bad() => *last,
             _ => Status::Succeeded,
@@ -609,43 +609,43 @@ impl<'p> Naive<'p> {
         self.loops.insert(path.to_owned(), (iterations, reason.to_owned()));
         if let (Some(records), 1) = (&looping.records, self.envs.len()) {
             let kept = match records.keep {
-                RecordRetention::Last => IterationRecords::Last(told.records.pop().unwrap_or_default()),
-                RecordRetention::All => IterationRecords::All(Value::list(std::mem::take(&mut told.records))),
+                RecordRetention::Last => IterationRecords::Last(progress.records.pop().unwrap_or_default()),
+                RecordRetention::All => IterationRecords::All(Value::list(std::mem::take(&mut progress.records))),
             };
             self.records.insert(self.program.node(id).name.to_string(), kept);
         }
         let numbers = [("total", iterations), ("success", iterations - bad), ("failed", bad)];
         let output = match looping.collect {
-            Collect::Last => told.previous,
-            Collect::List => Value::list(told.outputs),
-            Collect::Stats => {
-                Value::object([("results", Value::list(told.outputs)), ("stats", Value::object(numbers))])
+            CollectMode::Last => progress.previous,
+            CollectMode::List => Value::list(progress.outputs),
+            CollectMode::Stats => {
+                Value::object([("results", Value::list(progress.outputs)), ("stats", Value::object(numbers))])
             }
-            Collect::Report => self.report(told, status, reason),
+            CollectMode::Report => self.report(progress, status, reason),
         };
-        End { status, output }
+        NaiveEnd { status, output }
     }
 
-    fn report(&self, told: Told, status: Status, reason: &str) -> Value {
-        let word = match (reason, status) {
+    fn report(&self, progress: LoopProgress, status: Status, reason: &str) -> Value {
+        let status_text = match (reason, status) {
             ("count", _) => "max-iterations",
             ("stalled", _) => "stalled",
-            ("condition", Status::Succeeded) if told.broke && !told.met => "break",
+            ("condition", Status::Succeeded) if progress.broke && !progress.met => "break",
             (_, Status::Succeeded) => "completed",
             (_, other) => other.as_str(),
         };
-        let iterations = told.outputs.len();
-        let mut kept: VecDeque<Value> = told.outputs.into();
+        let iterations = progress.outputs.len();
+        let mut kept: VecDeque<Value> = progress.outputs.into();
         while kept.len() as u64 > self.program.limits.max_loop_results {
             kept.pop_front();
         }
         let dropped = iterations - kept.len();
         let mut report = Map::new();
-        report.insert("status", word);
+        report.insert("status", status_text);
         report.insert("reason", reason);
         report.insert("iterations", iterations);
-        report.insert("conditionMet", told.met);
-        report.insert("lastResult", told.previous);
+        report.insert("conditionMet", progress.met);
+        report.insert("lastResult", progress.previous);
         report.insert("results", Vec::from(kept));
         if dropped > 0 {
             report.insert("resultsDropped", dropped);
@@ -655,31 +655,31 @@ impl<'p> Naive<'p> {
 
     // Expressions.
 
-    fn eval(&mut self, expression: ExprId) -> Tried<Value> {
+    fn eval(&mut self, expression: ExprId) -> EvalResult<Value> {
         self.eval_with(expression, &Map::new())
     }
 
-    fn eval_with(&mut self, expression: ExprId, names: &Map) -> Tried<Value> {
-        self.try_eval(expression, names).map_err(|_| Broken)
+    fn eval_with(&mut self, expression: ExprId, names: &Map) -> EvalResult<Value> {
+        self.try_eval(expression, names).map_err(|_| EvalFailed)
     }
 
     fn try_eval(&mut self, expression: ExprId, names: &Map) -> Result<Value, EvalError> {
-        let view = View { naive: self, names };
+        let view = NaiveScope { naive: self, names };
         let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20));
         // The reducer may have the same value in parts, each of them small enough.
         self.heavy |= value.as_ref().is_err_and(|error| error.message == TOO_LARGE);
         value
     }
 
-    fn truth(&mut self, expression: ExprId) -> Tried<bool> {
+    fn truth(&mut self, expression: ExprId) -> EvalResult<bool> {
         self.truth_with(expression, &Map::new())
     }
 
-    fn truth_with(&mut self, expression: ExprId, names: &Map) -> Tried<bool> {
-        let guards = self.program.plan.expressions[expression.0 as usize].mode == Mode::Guard;
+    fn truth_with(&mut self, expression: ExprId, names: &Map) -> EvalResult<bool> {
+        let guards = self.program.plan.expressions[expression.0 as usize].mode == ExpressionMode::Guard;
         match self.try_eval(expression, names) {
             Err(error) if guards && error.kind == EvalErrorKind::Missing => Ok(false),
-            evaluated => evaluated.ok().and_then(|value| value.as_bool()).ok_or(Broken),
+            evaluated => evaluated.ok().and_then(|value| value.as_bool()).ok_or(EvalFailed),
         }
     }
 }
@@ -694,7 +694,7 @@ struct Rounds {
 
 impl Rounds {
     /// A task that is left has its tries anew.
-    fn left(&mut self, pc: usize, task: &Task) {
+    fn reset_attempts(&mut self, pc: usize, task: &Task) {
         let retries = |at: usize| matches!(task.rules[at].directive, Directive::Retry(_));
         self.matched.retain(|(of, at), _| *of != pc || !retries(*at));
         (self.made, self.before) = (0, 0);
@@ -703,7 +703,7 @@ impl Rounds {
 
 /// What a loop remembers.
 #[derive(Default)]
-struct Told {
+struct LoopProgress {
     statuses: Vec<Status>,
     outputs: Vec<Value>,
     previous: Value,
@@ -715,13 +715,13 @@ struct Told {
     max_iterations: Option<u64>,
 }
 
-impl Told {
-    fn goes_on(&self) -> bool {
+impl LoopProgress {
+    fn may_continue(&self) -> bool {
         self.max_iterations.is_none_or(|most| (self.statuses.len() as u64) < most)
     }
 }
 
-enum Next {
+enum NextTask {
     On,
     To(usize),
     Again,
@@ -734,10 +734,10 @@ fn unimplemented_here(what: &str) -> ! {
 }
 
 /// A computed task: its value, whether it failed.
-fn done(computed: Tried<Value>) -> (Value, bool) {
+fn task_result(computed: EvalResult<Value>) -> (Value, bool) {
     match computed {
         Ok(value) => (value, false),
-        Err(Broken) => (Value::Null, true),
+        Err(EvalFailed) => (Value::Null, true),
     }
 }
 
@@ -749,7 +749,7 @@ fn locals(task: &Task, tries: u64, previous: &Value) -> Map {
     names
 }
 
-fn tell_outcome(names: &mut Map, output: &Value, error: bool) {
+fn insert_outcome(names: &mut Map, output: &Value, error: bool) {
     let status = if error { "error" } else { "success" };
     names.insert("outcome", Value::object([("status", Value::from(status)), ("result", output.clone())]));
 }
@@ -773,10 +773,10 @@ fn max_iterations(looping: &Loop) -> Option<u64> {
     }
 }
 
-fn step(operand: &Value) -> Tried<i64> {
+fn step(operand: &Value) -> EvalResult<i64> {
     match operand {
         Value::Int(by) => Ok(*by),
-        _ => Err(Broken),
+        _ => Err(EvalFailed),
     }
 }
 
@@ -805,20 +805,20 @@ fn worst(statuses: &[Status]) -> Status {
     order.into_iter().find(|status| statuses.contains(status)).unwrap_or(Status::Succeeded)
 }
 
-struct View<'a, 'p> {
+struct NaiveScope<'a, 'p> {
     naive: &'a Naive<'p>,
     names: &'a Map,
 }
 
-impl Scope for View<'_, '_> {
+impl EvalScope for NaiveScope<'_, '_> {
     fn variable(&self, _level: Level, name: &str) -> Option<Value> {
         let scoped = || self.naive.envs.iter().rev().find_map(|env| env.variables.get(name));
         self.names.get(name).or_else(scoped).cloned()
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
-        let skipped = End { status: Status::Skipped, output: Value::Null };
-        let inside = self.naive.turn_ended.and_then(|id| self.naive.program.named(Some(id), name));
+        let skipped = NaiveEnd { status: Status::Skipped, output: Value::Null };
+        let inside = self.naive.recorded_loop.and_then(|id| self.naive.program.named(Some(id), name));
         let passed_over = inside.is_some() && self.naive.envs.last().is_none_or(|env| !env.outcomes.contains_key(name));
         let end = match passed_over {
             true => &skipped,
@@ -834,7 +834,7 @@ impl Scope for View<'_, '_> {
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
             iteration_records: Default::default(),
-            records_listed: None,
+            body_nodes: None,
             usage: Value::Null,
         })
     }
@@ -860,7 +860,7 @@ impl Scope for View<'_, '_> {
         unimplemented_here("chance")
     }
 
-    fn blob(&self, _stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, _stored: &StoredValue) -> Result<Value, EvalError> {
         unimplemented_here("stored values")
     }
 }

@@ -6,7 +6,7 @@ use windlass_core::{Event, EventKind};
 use windlass_value::{Timestamp, Value};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SeenEvent {
+pub(crate) struct ObservedEvent {
     pub seq: u64,
     pub at: Timestamp,
     pub kind: Arc<str>,
@@ -14,9 +14,9 @@ pub(crate) struct SeenEvent {
     pub data: Value,
 }
 
-impl SeenEvent {
+impl ObservedEvent {
     /// Every event of every test survives the journal and the wire.
-    pub(crate) fn new(event: &Event) -> SeenEvent {
+    pub(crate) fn new(event: &Event) -> ObservedEvent {
         let bytes = rmp_serde::to_vec_named(event).unwrap();
         assert_eq!(rmp_serde::from_slice::<Event>(&bytes).unwrap(), *event);
         let wire = event.to_wire(None);
@@ -24,7 +24,7 @@ impl SeenEvent {
         assert_eq!(read.to_wire(None), wire);
         let known = EventKind::TYPES.contains(&event.type_name());
         assert_eq!(matches!(read.kind, EventKind::Other { .. }), !known, "{event:?}");
-        SeenEvent {
+        ObservedEvent {
             seq: event.seq,
             at: event.at,
             kind: event.type_name().into(),

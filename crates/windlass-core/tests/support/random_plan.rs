@@ -18,7 +18,7 @@ pub(crate) enum Profile {
 
 /// What is around the node that is being made.
 #[derive(Clone)]
-struct Around {
+struct NodeContext {
     parent: Option<NodeId>,
     depth: u32,
     in_loop: bool,
@@ -33,7 +33,7 @@ struct Around {
     mailbox: bool,
 }
 
-pub(crate) struct Maker {
+pub(crate) struct PlanGenerator {
     b: Builder,
     rng: Rng,
     profile: Profile,
@@ -46,8 +46,8 @@ pub(crate) fn random_program(seed: u64, profile: Profile, depth: u32, limits: Li
 }
 
 pub(crate) fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
-    let mut maker = Maker { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 18 };
-    let around = Around {
+    let mut maker = PlanGenerator { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 18 };
+    let around = NodeContext {
         parent: None,
         depth,
         in_loop: false,
@@ -83,7 +83,7 @@ pub(crate) fn tight_limits(seed: u64) -> Limits {
     }
 }
 
-impl Maker {
+impl PlanGenerator {
     fn wild(&self) -> bool {
         self.profile == Profile::Wild
     }
@@ -94,7 +94,7 @@ impl Maker {
     }
 
     /// A node of any kind, with whatever a node can have besides.
-    fn any(&mut self, around: &Around) -> (NodeId, String) {
+    fn any(&mut self, around: &NodeContext) -> (NodeId, String) {
         self.nodes_left = self.nodes_left.saturating_sub(1);
         let name = self.name();
         let leaf = around.depth == 0 || self.nodes_left == 0;
@@ -105,38 +105,38 @@ impl Maker {
         };
         let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
         let id = self.b.plan.add_node(Node::new(name.as_str(), "test", around.parent, placeholder));
-        let around = &Around { mailbox: self.mailbox(id) || around.mailbox, ..around.clone() };
-        let inner = Around { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
+        let around = &NodeContext { mailbox: self.mailbox(id) || around.mailbox, ..around.clone() };
+        let inner = NodeContext { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
         let kind = match chosen {
             0..8 if around.mailbox && self.rng.chance(25) => self.mail_wait(),
             0 => NodeKind::evaluate(self.value(around)),
-            1 | 2 => NodeKind::lone(self.effect(around)),
+            1 | 2 => NodeKind::single_task(self.effect(around)),
             3 => self.wait(around),
-            4 => NodeKind::Call(Call { definition: self.b.expr("\"child\""), input: self.value(around) }),
+            4 => NodeKind::Call(ChildRunCall { definition: self.b.expr("\"child\""), input: self.value(around) }),
             5 | 6 => self.pipeline(&name, around, if leaf { None } else { Some(&inner) }),
-            7 => self.lone(around),
+            7 => self.single_task(around),
             8 | 9 => self.graph(&inner),
             10 => self.branch(&inner),
             11 | 12 if self.wild() => self.net(&inner),
             _ => NodeKind::Loop(Box::new(self.looping(&inner))),
         };
         let hangs = matches!(&kind, NodeKind::Pipeline(pipeline) if pipeline.tasks.iter().any(hangs));
-        self.b.at(id).kind = kind;
-        self.besides(id, around, &name, hangs);
+        self.b.node_mut(id).kind = kind;
+        self.add_settings(id, around, &name, hangs);
         (id, name)
     }
 
     /// What makes no difference to whoever is not asked for it, and what ends things early.
     fn accounts(&mut self, id: NodeId) {
-        let node = self.b.at(id);
+        let node = self.b.node_mut(id);
         node.scope = self.rng.chance(15);
         node.meters_usage = self.rng.chance(20);
         if self.rng.chance(8) {
             let what = *self.rng.pick(&[CALLS, TIME, "tokens"]);
             let max = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
-            self.b.at(id).budget.push(Budget { what: what.into(), max: most: max });
+            self.b.node_mut(id).budget.push(Budget { what: what.into(), max: most: max });
         }
-        if let NodeKind::Loop(looping) = &mut self.b.at(id).kind
+        if let NodeKind::Loop(looping) = &mut self.b.node_mut(id).kind
             && self.rng.chance(50)
         {
             looping.iteration_path = IterationPath::Dots;
@@ -149,7 +149,7 @@ impl Maker {
             return false;
         }
         let closed = (*self.rng.pick(&["target-terminal", "closed"])).into();
-        self.b.at(id).mailbox = Some(Mailbox { wakes: self.rng.below(6), closed });
+        self.b.node_mut(id).mailbox = Some(Mailbox { wakes: self.rng.below(6), closed });
         true
     }
 
@@ -166,33 +166,33 @@ impl Maker {
         let other = self.address();
         let time = Duration::from_ms(self.rng.below(3_000));
         let settles = self.rng.chance(50).then(|| (other.as_str().unwrap_or_default().into(), time));
-        NodeKind::Wait(Wait::Mail { blocks: self.rng.chance(50), settles })
+        NodeKind::Wait(Wait::Mail { blocks: self.rng.chance(50), after_idle: settles })
     }
 
-    fn post(&mut self, around: &Around) -> Action {
+    fn post(&mut self, around: &NodeContext) -> Action {
         let to = if self.rng.chance(95) { self.address() } else { self.source(around, 1) };
         let mail = Value::object([("text", self.source(around, 1))]);
-        Action::Post(Post { to: self.b.value(to), mail: self.b.value(mail) })
+        Action::Post(SendMail { to: self.b.value(to), mail: self.b.value(mail) })
     }
 
-    fn besides(&mut self, id: NodeId, around: &Around, name: &str, hangs: bool) {
+    fn add_settings(&mut self, id: NodeId, around: &NodeContext, name: &str, hangs: bool) {
         if self.wild() {
             self.accounts(id);
         }
         if self.rng.chance(15) {
-            self.b.at(id).retry = Some(self.retry());
+            self.b.node_mut(id).retry = Some(self.retry());
         }
         if self.rng.chance(10) {
             let own = self.b.value(Value::object([("own", Value::object([("$node", name)]))]));
-            self.b.at(id).output = Some(if self.rng.chance(50) { own } else { self.value(around) });
+            self.b.node_mut(id).output = Some(if self.rng.chance(50) { own } else { self.value(around) });
         }
         if self.wild() && self.rng.chance(15) {
-            self.b.at(id).reports_to = Some("n1".into());
+            self.b.node_mut(id).reports_to = Some("n1".into());
         }
         if hangs || (self.wild() && self.rng.chance(12)) {
             let after = Amount::Fixed(Duration::from_ms(500 + self.rng.below(4_000)));
             let status = *self.rng.pick(&[Status::TimedOut, Status::Failed]);
-            self.b.at(id).timeout = Some(Timeout { after, status });
+            self.b.node_mut(id).timeout = Some(NodeTimeout { after, status });
         }
     }
 
@@ -208,19 +208,19 @@ impl Maker {
             retry.on = kinds.iter().map(|kind| (*kind).into()).collect();
         }
         if self.wild() && self.rng.chance(30) {
-            retry.within = Some(Within { time: secs(self.rng.below(4)), counts_wait: self.rng.chance(50) });
+            retry.window = Some(RetryWindow { time: secs(self.rng.below(4)), includes_next_wait: self.rng.chance(50) });
         }
         retry
     }
 
     // Expressions.
 
-    fn value(&mut self, around: &Around) -> ExprId {
+    fn value(&mut self, around: &NodeContext) -> ExprId {
         let source = self.source(around, 2);
         self.b.value(source)
     }
 
-    fn source(&mut self, around: &Around, depth: u32) -> Value {
+    fn source(&mut self, around: &NodeContext, depth: u32) -> Value {
         let wild = self.wild();
         let op = |op: &str, operand: Value| Value::object([(op, operand)]);
         match self.rng.below(12) {
@@ -229,7 +229,7 @@ impl Maker {
             2 if around.previous || (wild && around.in_loop) => op("$turn", "previous".into()),
             3 if around.alone || wild => op("$var", self.variable()),
             4 | 5 if !around.ended.is_empty() => op("$node", Value::from(self.rng.pick(&around.ended).as_str())),
-            6 if depth > 0 => op("$add", self.two(around, depth)),
+            6 if depth > 0 => op("$add", self.operand_pair(around, depth)),
             7 if depth > 0 => Value::object([("a", self.source(around, depth - 1)), ("b", self.source(around, 0))]),
             8 if wild => op("$random", Value::Int(5)),
             9 => match self.rng.below(8) {
@@ -244,7 +244,7 @@ impl Maker {
         }
     }
 
-    fn two(&mut self, around: &Around, depth: u32) -> Value {
+    fn operand_pair(&mut self, around: &NodeContext, depth: u32) -> Value {
         Value::list(vec![self.source(around, depth - 1), self.source(around, depth - 1)])
     }
 
@@ -252,12 +252,12 @@ impl Maker {
         Value::from(*self.rng.pick(&["x", "y", "list"]))
     }
 
-    fn truth(&mut self, around: &Around) -> ExprId {
+    fn truth(&mut self, around: &NodeContext) -> ExprId {
         let op = |op: &str, operand: Value| Value::object([(op, operand)]);
         let source = match self.rng.below(10) {
             0 => Value::from(true),
             1 => Value::from(false),
-            2 => op("$not", op("$lt", self.two(around, 2))),
+            2 => op("$not", op("$lt", self.operand_pair(around, 2))),
             3 if self.rng.chance(30) => Value::Int(1),
             5 => {
                 let name = if self.rng.chance(50) { None } else { around.ended.first() };
@@ -265,14 +265,14 @@ impl Maker {
                 return self.b.guard(op("$eq", Value::list(vec![node, Value::Int(1)])));
             }
             4 if self.wild() => op("$eq", Value::list(vec![op("$random", Value::Int(2)), Value::Int(0)])),
-            _ => op("$lt", self.two(around, 2)),
+            _ => op("$lt", self.operand_pair(around, 2)),
         };
         self.b.condition(source)
     }
 
     // Leaves.
 
-    fn effect(&mut self, around: &Around) -> Action {
+    fn effect(&mut self, around: &NodeContext) -> Action {
         let hangs = self.wild() && self.rng.chance(8);
         let tools = ["0", "0", "20", "60", "100", "slow0", "slow40", "waits0", "waits40", "sends0", "sends20"];
         let known = if self.wild() { tools.len() } else { 7 };
@@ -285,20 +285,20 @@ impl Maker {
             let tokens = 1 + self.rng.below(6);
             self.b.value(Value::object([("tokens", Value::from(tokens))]))
         });
-        Action::Effect(Effect { reserves, ..Effect::new(tool, self.value(around)) })
+        Action::Effect(Effect { reservation: reserves, ..Effect::new(tool, self.value(around)) })
     }
 
     /// A name that is often the one it should be, sometimes not among those allowed, sometimes no name at all.
-    fn computed(&mut self, tool: &str, around: &Around) -> Name {
+    fn computed(&mut self, tool: &str, around: &NodeContext) -> ToolName {
         let computed = match self.rng.chance(20) {
             true => self.value(around),
             false => self.b.value(tool.into()),
         };
         let allowed = if self.rng.chance(80) { tool } else { "another" };
-        Name::Computed { computed, among: vec!["20".into(), allowed.into()] }
+        ToolName::Computed { computed, among: vec!["20".into(), allowed.into()] }
     }
 
-    fn wait(&mut self, around: &Around) -> NodeKind {
+    fn wait(&mut self, around: &NodeContext) -> NodeKind {
         let requires = Value::object([("k", self.rng.below(2))]);
         // How much may be asked is a limit, and steady plans end the same with every limit.
         let form =
@@ -315,26 +315,26 @@ impl Maker {
         })
     }
 
-    fn lone(&mut self, around: &Around) -> NodeKind {
+    fn single_task(&mut self, around: &NodeContext) -> NodeKind {
         if self.wild() && self.rng.chance(15) {
-            return NodeKind::lone(self.post(around));
+            return NodeKind::single_task(self.post(around));
         }
         if self.wild() && self.rng.chance(6) {
             let status = *self.rng.pick(&Status::ALL);
-            return NodeKind::lone(Action::End { status, error: None });
+            return NodeKind::single_task(Action::End { status, error: None });
         }
         if self.wild() && self.rng.chance(6) {
             let (value, good) = (self.value(around), self.rng.chance(50).then(|| self.truth(around)));
-            return NodeKind::lone(Action::Reply { value, good });
+            return NodeKind::single_task(Action::Reply { value, good });
         }
         match self.write(around) {
-            Some(write) => NodeKind::lone(Action::Write(write)),
+            Some(write) => NodeKind::single_task(Action::Write(write)),
             None => NodeKind::evaluate(self.value(around)),
         }
     }
 
     /// A change of a variable that nobody else changes meanwhile.
-    fn write(&mut self, around: &Around) -> Option<Write> {
+    fn write(&mut self, around: &NodeContext) -> Option<VariableUpdate> {
         let run = around.alone || self.wild();
         let in_iteration = around.in_loop && (around.alone_in_iteration || self.wild());
         let level = match (run, in_iteration) {
@@ -350,11 +350,11 @@ impl Maker {
             4 => ("list", WriteOp::Extend),
             _ => (*self.rng.pick(&["x", "y"]), WriteOp::Set),
         };
-        Some(Write::new(level, name, op, Some(self.value(around))))
+        Some(VariableUpdate::new(level, name, op, Some(self.value(around))))
     }
 
     /// `inner` is where nodes that tasks enter belong, if there may be any.
-    fn pipeline(&mut self, name: &str, around: &Around, inner: Option<&Around>) -> NodeKind {
+    fn pipeline(&mut self, name: &str, around: &NodeContext, inner: Option<&NodeContext>) -> NodeKind {
         let count = 1 + self.rng.below(3) as u32;
         let hops = format!("hops_{name}");
         let tasks = (0..count).map(|at| {
@@ -377,15 +377,15 @@ impl Maker {
         NodeKind::Pipeline(Pipeline { tasks })
     }
 
-    fn inner(&mut self, around: &Around) -> NodeId {
+    fn inner(&mut self, around: &NodeContext) -> NodeId {
         let (node, _) = self.any(around);
         if self.wild() && self.rng.chance(30) {
-            self.b.at(node).hidden = true;
+            self.b.node_mut(node).hidden = true;
         }
         node
     }
 
-    fn failing(&mut self, around: &Around) -> Directive {
+    fn failing(&mut self, around: &NodeContext) -> Directive {
         let statuses = [Status::Failed, Status::TimedOut, Status::Cancelled];
         match self.wild() {
             true => Directive::Fail { status: *self.rng.pick(&statuses), error: Some(self.value(around)) },
@@ -393,7 +393,7 @@ impl Maker {
         }
     }
 
-    fn rule(&mut self, hops: &str, tasks: u32, around: &Around) -> Rule {
+    fn rule(&mut self, hops: &str, tasks: u32, around: &NodeContext) -> TaskRule {
         let op = |op: &str, operand: Value| Value::object([(op, operand)]);
         let failed = op("$eq", Value::list(vec![op("$get", json_pair("outcome", "status")), "error".into()]));
         let few = op("$lt", Value::list(vec![op("$var", hops.into()), Value::Int(2)]));
@@ -403,7 +403,7 @@ impl Maker {
             _ => None,
         };
         let times = self.rng.chance(25).then(|| Amount::Fixed(self.rng.below(3)));
-        let rule = |when, directive| Rule { max_matches: times.clone(), ..rule(when, directive) };
+        let rule = |when, directive| TaskRule { max_matches: times.clone(), ..rule(when, directive) };
         match self.rng.below(5) {
             0 => rule(when, Directive::Continue),
             1 => rule(when, Directive::Retry(self.retry())),
@@ -411,28 +411,28 @@ impl Maker {
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
-                let write = Write::new(Level::Iteration, hops, WriteOp::Set, Some(more));
+                let write = VariableUpdate::new(Level::Iteration, hops, WriteOp::Set, Some(more));
                 let when = Some(self.b.condition(few));
                 let to = self.rng.below(u64::from(tasks)) as u32;
-                Rule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
+                TaskRule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
             }
             _ => {
-                let writes: Vec<Write> = (0..self.rng.below(3)).filter_map(|_| self.write(around)).collect();
+                let writes: Vec<VariableUpdate> = (0..self.rng.below(3)).filter_map(|_| self.write(around)).collect();
                 let previous = self.rng.chance(40).then(|| self.b.expr(r#"{"was": {"$var": "_prev"}}"#));
-                Rule { writes, previous, ..rule(when, Directive::Continue) }
+                TaskRule { writes, previous, ..rule(when, Directive::Continue) }
             }
         }
     }
 
     // Nodes with nodes inside.
 
-    fn graph(&mut self, around: &Around) -> NodeKind {
+    fn graph(&mut self, around: &NodeContext) -> NodeKind {
         let count = if self.rng.chance(10) { 0 } else { 1 + self.rng.below(3) };
         let chain = self.rng.chance(50);
-        let mut children: Vec<Child> = Vec::new();
+        let mut children: Vec<GraphChild> = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for at in 0..count as u32 {
-            let after: Vec<After> = (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
+            let after: Vec<GraphDependency> = (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
             let mut inner = around.clone();
             if !chain && count > 1 {
                 (inner.alone, inner.alone_in_iteration) = (false, false);
@@ -442,63 +442,63 @@ impl Maker {
             let (node, name) = self.any(&inner);
             names.push(name);
             let group = self.wild().then(|| (*self.rng.pick(&["a", "b"])).into());
-            children.push(Child { node, after, condition, group });
+            children.push(GraphChild { node, after, condition, group });
         }
         let cancels = self.wild() && self.rng.chance(40);
         NodeKind::Graph(Graph {
             max_concurrency: self.rng.chance(30).then(|| 1 + self.rng.below(2) as u32),
-            ending: *self.rng.pick(&[Ending::Leaves, Ending::Any]),
-            on_failure: if cancels { OnFailure::CancelRest } else { OnFailure::Continue },
-            spreads: self.wild() && self.rng.chance(30),
+            ending: *self.rng.pick(&[GraphStatusRule::Leaves, GraphStatusRule::Any]),
+            on_failure: if cancels { GraphFailurePolicy::CancelRest } else { GraphFailurePolicy::Continue },
+            skips_transitively: self.wild() && self.rng.chance(30),
             pick: match self.wild() {
-                true => *self.rng.pick(&[Pick::Ready, Pick::RoundRobin, Pick::LeastBusy]),
-                false => Pick::Ready,
+                true => *self.rng.pick(&[PickPolicy::Ready, PickPolicy::RoundRobin, PickPolicy::LeastBusy]),
+                false => PickPolicy::Ready,
             },
             ..graph(children)
         })
     }
 
-    fn edge(&mut self, child: u32, certain: bool) -> Option<After> {
+    fn edge(&mut self, child: u32, certain: bool) -> Option<GraphDependency> {
         if !certain && !self.rng.chance(30) {
             return None;
         }
         let some = Status::ALL.into_iter().filter(|_| self.rng.chance(40));
-        let accepts = StatusSet::of(some.collect::<Vec<_>>()).with(Status::Succeeded);
-        Some(After { child, accepts })
+        let accepts = StatusSet::from_statuses(some.collect::<Vec<_>>()).with(Status::Succeeded);
+        Some(GraphDependency { child, accepts })
     }
 
-    fn branch(&mut self, around: &Around) -> NodeKind {
+    fn branch(&mut self, around: &NodeContext) -> NodeKind {
         let on = self.rng.chance(40).then(|| self.value(around));
         let cases = (0..self.rng.below(3)).map(|_| {
             let test = match on {
-                Some(_) => Test::Equals(self.value(around)),
-                None => Test::When(self.truth(around)),
+                Some(_) => BranchTest::Equals(self.value(around)),
+                None => BranchTest::When(self.truth(around)),
             };
-            Case { test, node: self.any(around).0 }
+            BranchCase { test, node: self.any(around).0 }
         });
         let cases = cases.collect();
         let otherwise = self.rng.chance(50).then(|| self.any(around).0);
         NodeKind::Branch(Branch { on, cases, otherwise })
     }
 
-    fn looping(&mut self, around: &Around) -> Loop {
+    fn looping(&mut self, around: &NodeContext) -> Loop {
         let each = self.rng.chance(50);
         let parallel = each && self.rng.chance(50);
         let strict = parallel && !self.wild();
-        let mut inner = Around { in_loop: true, previous: !parallel, alone_in_iteration: true, ..around.clone() };
+        let mut inner = NodeContext { in_loop: true, previous: !parallel, alone_in_iteration: true, ..around.clone() };
         inner.alone &= !parallel;
         inner.ended.clear();
         inner.ended.extend(around.ended.iter().filter(|_| self.rng.chance(50)).cloned());
-        let source = if each { Source::Each(self.items(around)) } else { Source::Repeat };
+        let source = if each { LoopSource::Each(self.items(around)) } else { LoopSource::Repeat };
         let (body, body_name) = self.any(&inner);
         let mut after = inner.clone();
         after.ended.push(body_name);
         let condition = self.truth(&after);
         let stop_when = self.rng.chance(50);
         let check = match self.rng.below(3) {
-            0 if !strict => Check::Before { condition, stop_when },
-            1 if !strict => Check::After { condition, stop_when },
-            _ => Check::Never,
+            0 if !strict => LoopCheck::Before { condition, stop_when },
+            1 if !strict => LoopCheck::After { condition, stop_when },
+            _ => LoopCheck::Never,
         };
         let judge = (!parallel && self.rng.chance(25)).then(|| self.judge(&inner));
         let iterations = if each { None } else { Some(Amount::Fixed(1 + self.rng.below(4))) };
@@ -506,7 +506,7 @@ impl Maker {
             check,
             judge,
             limits: LoopLimits { iterations: turns: iterations, budget: self.budget(), ..self.time_limits() },
-            on_exhausted: *self.rng.pick(&[Exhausted::Fail, Exhausted::Succeed]),
+            on_exhausted: *self.rng.pick(&[ExhaustedPolicy::Fail, ExhaustedPolicy::Succeed]),
             delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
             max_concurrency: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
             on_iteration_failure: self.iteration_failure(strict),
@@ -520,7 +520,7 @@ impl Maker {
         }
     }
 
-    fn items(&mut self, around: &Around) -> ExprId {
+    fn items(&mut self, around: &NodeContext) -> ExprId {
         let range = Value::object([("$range", self.rng.below(6))]);
         match self.rng.below(8) {
             0 => self.value(around),
@@ -529,13 +529,13 @@ impl Maker {
     }
 
     /// A judge says yes now and then.
-    fn judge(&mut self, around: &Around) -> NodeId {
+    fn judge(&mut self, around: &NodeContext) -> NodeId {
         let name = self.name();
-        let done = Value::object([("$lt", self.two(around, 1))]);
+        let done = Value::object([("$lt", self.operand_pair(around, 1))]);
         if self.rng.chance(40) {
             let input = self.value(around);
             let effect = Action::Effect(Effect::new("30", input));
-            return self.b.node(around.parent, &name, |_, _| NodeKind::lone(effect));
+            return self.b.node(around.parent, &name, |_, _| NodeKind::single_task(effect));
         }
         let verdict = self.b.value(Value::object([("done", done)]));
         self.b.node(around.parent, &name, |_, _| NodeKind::evaluate(verdict))
@@ -559,13 +559,13 @@ impl Maker {
     }
 
     /// Of turns side by side, which record fails first is a matter of time.
-    fn records(&mut self, around: &Around, strict: bool) -> Records {
+    fn records(&mut self, around: &NodeContext, strict: bool) -> RecordingSpec {
         let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
-        Records::new(value, *self.rng.pick(&[RecordRetention::Last, RecordRetention::All]))
+        RecordingSpec::new(value, *self.rng.pick(&[RecordRetention::Last, RecordRetention::All]))
     }
 
     /// What is kept of a turn, whatever became of it.
-    fn entry(&mut self, around: &Around, strict: bool) -> ExprId {
+    fn entry(&mut self, around: &NodeContext, strict: bool) -> ExprId {
         match strict || self.rng.chance(70) {
             true => self.b.expr(r#"{"of": {"$turn": "index"}, "was": {"$var": "status"}, "gave": {"$var": "output"}}"#),
             false => self.value(around),
@@ -587,32 +587,32 @@ impl Maker {
         if strict || self.rng.chance(50) { *self.rng.pick(&gentle) } else { *self.rng.pick(&sharp) }
     }
 
-    fn collect(&mut self, strict: bool) -> Collect {
-        let ordered = [Collect::List, Collect::Stats, Collect::Last];
-        if strict || self.rng.chance(60) { *self.rng.pick(&ordered) } else { Collect::Report }
+    fn collect(&mut self, strict: bool) -> CollectMode {
+        let ordered = [CollectMode::List, CollectMode::Stats, CollectMode::Last];
+        if strict || self.rng.chance(60) { *self.rng.pick(&ordered) } else { CollectMode::Report }
     }
 
-    fn stall(&mut self, around: &Around) -> Stall {
-        Stall { watch: self.value(around), iterations: 2 + self.rng.below(2) }
+    fn stall(&mut self, around: &NodeContext) -> StallCheck {
+        StallCheck { watch: self.value(around), iterations: 2 + self.rng.below(2) }
     }
 
     /// One place begins, two others work at its tokens, a last one joins them. Perhaps a fifth is told of failures.
-    fn net(&mut self, around: &Around) -> NodeKind {
-        let inner = Around { alone: false, alone_in_iteration: false, ..around.clone() };
+    fn net(&mut self, around: &NodeContext) -> NodeKind {
+        let inner = NodeContext { alone: false, alone_in_iteration: false, ..around.clone() };
         let handles = self.rng.chance(40);
         let bodies: Vec<NodeId> = (0..4 + usize::from(handles)).map(|_| self.any(&inner).0).collect();
         let stops = self.rng.chance(50);
-        let payload = |maker: &mut Maker| maker.rng.chance(50).then(|| maker.value(&inner));
+        let payload = |maker: &mut PlanGenerator| maker.rng.chance(50).then(|| maker.value(&inner));
         let mut first = place("first", &["start"], bodies[0]);
         first.inclusive = self.rng.chance(50);
         first.arcs =
             vec![NetArc { payload: payload(self), ..arc("left") }, NetArc { payload: payload(self), ..arc("right") }];
         let mut left = place("left", &["left"], bodies[1]);
         left.guard = self.rng.chance(30).then(|| self.truth(&inner));
-        left.arcs = vec![NetArc { on: ArcOn::Either, ..arc("done-left") }];
+        left.arcs = vec![NetArc { on: ArcTrigger::Either, ..arc("done-left") }];
         let mut right = place("right", &["right", "left"], bodies[2]);
         right.max_concurrency = 1 + self.rng.below(2) as u32;
-        right.arcs = vec![NetArc { on: ArcOn::Either, when: Some(self.truth(&inner)), ..arc("done-right") }];
+        right.arcs = vec![NetArc { on: ArcTrigger::Either, when: Some(self.truth(&inner)), ..arc("done-right") }];
         let mut last = place("last", &["done-left", "done-right"], bodies[3]);
         last.join = if self.rng.chance(50) { Join::All } else { Join::None };
         last.arcs = if stops { vec![arc("stop")] } else { Vec::new() };
@@ -624,15 +624,15 @@ impl Maker {
             });
             let tokens = Value::list(tokens.collect());
             let tokens = self.b.value(tokens);
-            self.b.at(bodies[0]).kind = NodeKind::evaluate(tokens);
+            self.b.node_mut(bodies[0]).kind = NodeKind::evaluate(tokens);
             first.produces = vec!["left".into(), "right".into()];
             first.arcs.clear();
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
-            first.fans_into = (last.join == Join::FanOut && self.rng.chance(50)).then(|| vec![3]);
+            first.fan_out_joins = (last.join == Join::FanOut && self.rng.chance(50)).then(|| vec![3]);
         }
         if self.rng.chance(30) {
             last.join = self.each();
-            first.fans_into = None;
+            first.fan_out_joins = None;
             for arcs in [&mut left.arcs, &mut right.arcs] {
                 arcs[0].payload = Some(self.b.expr(r#"{"$var": "args"}"#));
             }
@@ -645,15 +645,15 @@ impl Maker {
             rescue.arcs = vec![arc(leads_to)];
             places.push(rescue);
             for place in &mut places[..3] {
-                place.handler = Some(Handler { place: 4, max_uses: self.rng.below(3) as u32 });
-                place.arcs.iter_mut().for_each(|arc| arc.on = ArcOn::Succeeded);
+                place.handler = Some(FailureHandler { place: 4, max_uses: self.rng.below(3) as u32 });
+                place.arcs.iter_mut().for_each(|arc| arc.on = ArcTrigger::Succeeded);
             }
         }
         let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
         let tells_slots = self.rng.chance(60);
         let asks =
             if tells_slots { vec![(*self.rng.pick(&["right", "done-left", "nothing"])).into()] } else { Vec::new() };
-        NodeKind::Net(Net { publishes_slots: tells_slots, asks, ..Net::new(places, "start", end) })
+        NodeKind::Net(Net { publishes_slots: tells_slots, input_requests: asks, ..Net::new(places, "start", end) })
     }
 
     fn each(&mut self) -> Join {
@@ -661,13 +661,13 @@ impl Maker {
         Join::Each {
             needs: needs.into_iter().chain(["done-right"]).map(Into::into).collect(),
             key: self.rng.chance(50).then(|| "k".into()),
-            surplus: *self.rng.pick(&[Surplus::Keep, Surplus::Drop, Surplus::Fail]),
+            surplus: *self.rng.pick(&[SurplusPolicy::Keep, SurplusPolicy::Drop, SurplusPolicy::Fail]),
         }
     }
 }
 
 fn hangs(task: &Task) -> bool {
-    matches!(&task.action, Action::Effect(effect) if effect.tool == Name::from("hang"))
+    matches!(&task.action, Action::Effect(effect) if effect.tool == ToolName::from("hang"))
 }
 
 /// `[{"$var": name}, key]`

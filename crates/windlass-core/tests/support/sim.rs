@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use windlass_core::state::{Body, Timer, WaitFrame};
+use windlass_core::state::{FrameBody, Timer, WaitFrame};
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Impossible, Job, Moment, Output, Program, Reduced, Resume, RunResult, State, Status,
-    TaskOutcome, Tick, TickKind, IterationRecord, Watch, reduce,
+    Command, EffectKey, ErrorInfo, ImpossibleTick, Job, ReplayPoint, TickOutput, Program, Reduced, PartialTick, RunResult, State, Status,
+    TaskOutcome, Tick, TickKind, IterationRecord, ReplayWatch, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
 use super::rng::Rng;
-use super::observed_event::SeenEvent;
+use super::observed_event::ObservedEvent;
 use super::values::MemoryValues;
-use super::world::{self, Counter, Reply, World, call_outcome};
+use super::world::{self, EffectCounter, Reply, World, call_outcome};
 
 /// A run that needs more steps than this is taken to hang.
-const STEPS_MAX: usize = 20_000;
+const MAX_STEPS: usize = 20_000;
 
 /// An item of the agenda evaluates a few expressions, and again after each value that had to be fetched.
 const EVALUATIONS_PER_ITEM: u64 = 20;
@@ -30,8 +30,8 @@ pub(crate) struct Sim<'p> {
     pub seed: u64,
     pub now: Timestamp,
     pub journal: Vec<Tick>,
-    pub outputs: Vec<Output>,
-    pub events: Vec<SeenEvent>,
+    pub outputs: Vec<TickOutput>,
+    pub events: Vec<ObservedEvent>,
     pub iterations: Vec<IterationRecord>,
     /// Every RunWorker, in order.
     pub dispatched: Vec<Job>,
@@ -42,8 +42,8 @@ pub(crate) struct Sim<'p> {
     pub buffer: VecDeque<TickKind>,
     /// In how many of a hundred steps something unexpected happens.
     pub disturbance: u64,
-    counter: Counter,
-    keys: BTreeMap<Key, Sent>,
+    counter: EffectCounter,
+    keys: BTreeMap<Key, SentEffect>,
     /// What each job was last handed out for.
     last: BTreeMap<u64, (Key, u32)>,
     /// Who holds each job.
@@ -52,7 +52,7 @@ pub(crate) struct Sim<'p> {
     pub lost: Vec<u64>,
     world: World<'p>,
     /// Whether commands are carried out, or only looked at.
-    acts: bool,
+    executes_commands: bool,
 }
 
 /// Path, generation, visit and group of an effect, then which call of its operation.
@@ -72,7 +72,7 @@ pub(crate) struct Child {
     end: TickKind,
 }
 
-struct Sent {
+struct SentEffect {
     job: u64,
     attempt: u32,
     input: Value,
@@ -109,25 +109,25 @@ impl<'p> Sim<'p> {
             calls: Vec::new(),
             buffer: VecDeque::new(),
             disturbance: 0,
-            counter: Counter::default(),
+            counter: EffectCounter::default(),
             keys: BTreeMap::new(),
             last: BTreeMap::new(),
             holders: BTreeMap::new(),
             lost: Vec::new(),
             world,
-            acts: true,
+            executes_commands: true,
         }
     }
 
     /// A simulation that has seen these ticks and then lost its process: it begins with a restart.
     pub(crate) fn restarted(program: &'p Program, seed: u64, journal: &[Tick], world: World<'p>) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
-        sim.acts = false;
+        sim.executes_commands = false;
         for tick in journal {
             sim.now = tick.at;
             sim.reduce(tick.clone()).expect("a journal's ticks are possible");
         }
-        sim.acts = true;
+        sim.executes_commands = true;
         let busy = sim.state.jobs.iter().filter(|(_, open)| open.cancelled.is_none() && !open.resting);
         sim.lost = busy.map(|(job, _)| *job).collect();
         if sim.state.result().is_none() {
@@ -137,15 +137,15 @@ impl<'p> Sim<'p> {
     }
 
     /// Another run, made from these ticks as they were at a moment inside one of them.
-    pub(crate) fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: Moment, world: World<'p>) -> Sim<'p> {
+    pub(crate) fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: ReplayPoint, world: World<'p>) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
-        sim.acts = false;
+        sim.executes_commands = false;
         let (before, rest) = journal.split_at(at.tick as usize);
         for tick in before {
             sim.now = tick.at;
             sim.reduce(tick.clone()).expect("a journal's ticks are possible");
         }
-        let mut resume = Resume::watched(Some(Box::new(Watch::stop_before(at.item))));
+        let mut resume = PartialTick::with_watch(Some(Box::new(ReplayWatch::stop_before(at.item))));
         sim.now = rest[0].at;
         let output = loop {
             match reduce(program, &mut sim.state, &rest[0], &mut sim.values, &mut resume).expect("it was possible") {
@@ -154,10 +154,10 @@ impl<'p> Sim<'p> {
             }
         };
         assert!(resume.take_watch().is_some_and(|watch| watch.has_stopped()), "it stops inside the tick");
-        sim.answered(&rest[0].kind);
-        output.commands.iter().for_each(|command| sim.carry_out(command));
+        sim.record_report(&rest[0].kind);
+        output.commands.iter().for_each(|command| sim.execute(command));
         sim.state.reset_for_fork(&"fork".into());
-        (sim.acts, sim.events) = (true, Vec::new());
+        (sim.executes_commands, sim.events) = (true, Vec::new());
         sim.tick(TickKind::Restart);
         sim
     }
@@ -177,7 +177,7 @@ impl<'p> Sim<'p> {
             request: None,
             origin: None,
             to: None,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             defaults: Value::Null,
         })
     }
@@ -188,15 +188,15 @@ impl<'p> Sim<'p> {
 
     /// One tick, now.
     pub(crate) fn tick(&mut self, kind: TickKind) -> &mut Self {
-        let tick = Tick { at: self.now, seed: self.rng.next(), kind, more: false };
+        let tick = Tick { at: self.now, seed: self.rng.next(), kind, more_pending: false };
         self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
         self
     }
 
-    pub(crate) fn reduce(&mut self, tick: Tick) -> Result<(), Impossible> {
+    pub(crate) fn reduce(&mut self, tick: Tick) -> Result<(), ImpossibleTick> {
         self.values.forget();
         let before = evaluations();
-        let mut resume = Resume::default();
+        let mut resume = PartialTick::default();
         let output = loop {
             match reduce(self.program, &mut self.state, &tick, &mut self.values, &mut resume)? {
                 Reduced::Done(output) => break output,
@@ -206,20 +206,20 @@ impl<'p> Sim<'p> {
         let cost = evaluations() - before;
         assert!(cost <= EVALUATIONS_PER_ITEM * self.program.limits.slice_items, "a tick that evaluates {cost} times");
         self.costs.push(cost);
-        self.answered(&tick.kind);
+        self.record_report(&tick.kind);
         check_state(self.program, &self.state);
-        if !tick.more {
+        if !tick.more_pending {
             check_mail_may_come(&self.state);
         }
         self.journal.push(tick);
-        output.commands.iter().for_each(|command| self.carry_out(command));
+        output.commands.iter().for_each(|command| self.execute(command));
         self.iterations.extend(output.iterations.iter().cloned());
         self.outputs.push(output);
         Ok(())
     }
 
     /// Works off what the run has put into its own buffer; time stands still.
-    pub(crate) fn settle(&mut self) -> &mut Self {
+    pub(crate) fn drain_buffer(&mut self) -> &mut Self {
         while let Some(kind) = self.buffer.pop_front() {
             self.tick(kind);
         }
@@ -227,17 +227,17 @@ impl<'p> Sim<'p> {
     }
 
     pub(crate) fn run(&mut self) -> &mut Self {
-        for _ in 0..STEPS_MAX {
+        for _ in 0..MAX_STEPS {
             if self.ended() {
                 return self;
             }
             assert!(self.step(), "the run hangs: {:?}", self.state);
         }
-        panic!("no end after {STEPS_MAX} steps");
+        panic!("no end after {MAX_STEPS} steps");
     }
 
     /// Goes on until nothing but somebody outside can move the run.
-    pub(crate) fn run_until_quiet(&mut self) -> &mut Self {
+    pub(crate) fn run_until_idle(&mut self) -> &mut Self {
         while !self.ended() && (!self.buffer.is_empty() || self.next_time().is_some()) {
             self.step();
         }
@@ -258,7 +258,7 @@ impl<'p> Sim<'p> {
 
     /// The run's output, with stored parts put back.
     pub(crate) fn output(&self) -> Value {
-        self.values.whole(&self.result().output)
+        self.values.resolve(&self.result().output)
     }
 
     /// The next thing that happens. False: nothing can.
@@ -271,9 +271,9 @@ impl<'p> Sim<'p> {
             self.tick(kind);
             return true;
         }
-        let Some(due) = self.next_time() else { return self.somebody_helps() };
+        let Some(due) = self.next_time() else { return self.act_as_client() };
         self.now = self.now.max(due);
-        self.happen(due);
+        self.execute_due(due);
         true
     }
 
@@ -284,13 +284,13 @@ impl<'p> Sim<'p> {
     }
 
     /// One of the things that are due at this time, by chance.
-    fn happen(&mut self, due: Timestamp) {
+    fn execute_due(&mut self, due: Timestamp) {
         let jobs: Vec<usize> = (0..self.flights.len()).filter(|at| self.flights[*at].due == Some(due)).collect();
         let calls: Vec<usize> = (0..self.calls.len()).filter(|at| self.calls[*at].due == due).collect();
         let timers = usize::from(self.state.next_due() == Some(due));
         let chosen = self.rng.below((jobs.len() + calls.len() + timers) as u64) as usize;
         if chosen < jobs.len() {
-            self.land(jobs[chosen]);
+            self.deliver_report(jobs[chosen]);
         } else if chosen < jobs.len() + calls.len() {
             let child = self.calls.remove(calls[chosen - jobs.len()]);
             self.tick(child.end);
@@ -303,20 +303,20 @@ impl<'p> Sim<'p> {
         }
     }
 
-    fn land(&mut self, at: usize) {
+    fn deliver_report(&mut self, at: usize) {
         let Flight { job, outcome, .. } = self.flights.remove(at);
         self.tick(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
     /// Somebody resumes the run, or answers its oldest wait.
-    fn somebody_helps(&mut self) -> bool {
+    fn act_as_client(&mut self) -> bool {
         if self.state.paused {
             self.tick(TickKind::Resume { request: None });
             return true;
         }
         let Some((name, waiting)) = self.state.waits.iter().next() else { return false };
         let payload = match self.state.frames.get(waiting[0]).map(|frame| &frame.body) {
-            Some(Body::Wait(WaitFrame::Signal { requirements, .. })) if !requirements.is_null() => requirements.clone(),
+            Some(FrameBody::Wait(WaitFrame::Signal { requirements, .. })) if !requirements.is_null() => requirements.clone(),
             _ => Value::Int(7),
         };
         let name = name.clone();
@@ -326,7 +326,7 @@ impl<'p> Sim<'p> {
             request: None,
             origin: None,
             to: None,
-            beside: Value::Null,
+            trigger_metadata: Value::Null,
             defaults: Value::Null,
         });
         true
@@ -370,7 +370,7 @@ impl<'p> Sim<'p> {
                     request: None,
                     origin: None,
                     to,
-                    beside: Value::Null,
+                    trigger_metadata: Value::Null,
                     defaults: Value::Null,
                 });
             }
@@ -385,15 +385,15 @@ impl<'p> Sim<'p> {
         self.tick(TickKind::Restart);
     }
 
-    fn carry_out(&mut self, command: &Command) {
+    fn execute(&mut self, command: &Command) {
         match command {
             Command::PublishEvent(event) => {
                 assert_eq!(event.seq, self.events.len() as u64 + 1, "events are numbered without a gap");
-                self.events.push(SeenEvent::new(event));
+                self.events.push(ObservedEvent::new(event));
             }
             Command::RunWorker(job) => self.run_worker(job),
-            Command::QueueEvent(kind) if self.acts => self.buffer.push_back(kind.clone()),
-            Command::CancelWorker { job } if self.acts => self.cancel_worker(*job),
+            Command::QueueEvent(kind) if self.executes_commands => self.buffer.push_back(kind.clone()),
+            Command::CancelWorker { job } if self.executes_commands => self.cancel_worker(*job),
             Command::EndLease { job, lease_epoch: dispatch } => {
                 self.holders.remove(job);
                 assert_eq!(
@@ -403,7 +403,7 @@ impl<'p> Sim<'p> {
                 );
             }
             Command::StartChild { call, key, .. } => self.start_call(*call, key),
-            Command::CancelChild { key } if self.acts => self.cancel_call(key),
+            Command::CancelChild { key } if self.executes_commands => self.cancel_call(key),
             Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
                 assert_eq!(self.state.result(), Some(result), "the end that is told is the end that is kept");
             }
@@ -417,8 +417,8 @@ impl<'p> Sim<'p> {
         self.dispatched.push(job.clone());
         let EffectKey { visit, call, .. } = job.key;
         let run = u64::from(visit) << 40 | u64::from(job.attempt) << 20 | u64::from(call);
-        let which = self.counter.which(&job.key.path, job.key.generation, run);
-        if !self.acts {
+        let which = self.counter.effect_id(&job.key.path, job.key.generation, run);
+        if !self.executes_commands {
             return;
         }
         self.flights.retain(|flight| flight.job.job != job.job);
@@ -441,7 +441,7 @@ impl<'p> Sim<'p> {
             assert!(sent.input == job.input || job.at.is_some(), "one key never carries other bytes");
         }
         let (job_number, attempt, input) = (job.job, job.attempt, job.input.clone());
-        self.keys.insert(key.clone(), Sent { job: job_number, attempt, input, open: true, unanswered: false });
+        self.keys.insert(key.clone(), SentEffect { job: job_number, attempt, input, open: true, unanswered: false });
         let before = self.last.insert(job.job, (key, job.lease_epoch));
         assert!(before.is_none_or(|(_, before)| before < job.lease_epoch), "a job is handed out with a higher number");
         let holder = self.holders.insert(job.job, job.worker);
@@ -449,7 +449,7 @@ impl<'p> Sim<'p> {
     }
 
     /// What a worker's word, or its silence, means for what it was given.
-    fn answered(&mut self, kind: &TickKind) {
+    fn record_report(&mut self, kind: &TickKind) {
         match kind {
             TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
                 let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == dispatch) else { return };
@@ -478,10 +478,10 @@ impl<'p> Sim<'p> {
 
     /// Asking for the same child twice gives one child.
     fn start_call(&mut self, call: u64, key: &EffectKey) {
-        let which = self.counter.which(&key.path, key.generation, call);
+        let which = self.counter.effect_id(&key.path, key.generation, call);
         let (status, outcome) = call_outcome(self.seed, &which);
         let due = self.now + Duration::from_ms(self.rng.below(3_000));
-        if self.acts && self.calls.iter().all(|child| child.key != *key) {
+        if self.executes_commands && self.calls.iter().all(|child| child.key != *key) {
             self.calls.push(Child { due, key: key.clone(), end: TickKind::CallResult { call, status, outcome } });
         }
     }
@@ -505,15 +505,15 @@ impl<'p> Sim<'p> {
         let at = self.flights.iter().position(|flight| &**flight.job.path() == path);
         let at = at.unwrap_or_else(|| panic!("no job at {path}; there are {:?}", self.open_paths()));
         self.flights[at].outcome = outcome;
-        self.land(at);
-        self.settle()
+        self.deliver_report(at);
+        self.drain_buffer()
     }
 
     pub(crate) fn reply_to(&mut self, job: u64, outcome: TaskOutcome) -> &mut Self {
         let at = self.flights.iter().position(|flight| flight.job.job == job).expect("a job that is out");
         self.flights[at].outcome = outcome;
-        self.land(at);
-        self.settle()
+        self.deliver_report(at);
+        self.drain_buffer()
     }
 
     pub(crate) fn succeed(&mut self, path: &str, output: impl Into<Value>) -> &mut Self {
@@ -525,12 +525,12 @@ impl<'p> Sim<'p> {
     }
 
     /// Time passes; timers that become due fire one after the other.
-    pub(crate) fn pass(&mut self, span: Duration) -> &mut Self {
+    pub(crate) fn advance(&mut self, span: Duration) -> &mut Self {
         let end = self.now + span;
         while let Some(due) = self.state.next_due().filter(|due| *due <= end) {
             self.now = self.now.max(due);
             self.tick(TickKind::TimerDue);
-            self.settle();
+            self.drain_buffer();
         }
         self.now = end;
         self
@@ -540,7 +540,7 @@ impl<'p> Sim<'p> {
         self.events.iter().map(|event| &*event.kind).collect()
     }
 
-    pub(crate) fn events_of(&self, kind: &str) -> Vec<&SeenEvent> {
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<&ObservedEvent> {
         self.events.iter().filter(|event| &*event.kind == kind).collect()
     }
 
@@ -566,7 +566,7 @@ impl<'p> Sim<'p> {
         let ends = ["step.done", "step.failed", "step.skipped"];
         let event = self.events.iter().rfind(|event| ends.contains(&&*event.kind) && &*event.path == path)?;
         let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
-        Some((field("status"), self.values.whole(&field("output"))))
+        Some((field("status"), self.values.resolve(&field("output"))))
     }
 }
 

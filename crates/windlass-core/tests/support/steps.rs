@@ -6,7 +6,7 @@ use windlass_value::Value;
 
 use super::build::*;
 use super::language::json;
-use super::observed_event::SeenEvent;
+use super::observed_event::ObservedEvent;
 use super::sim::Sim;
 use super::world::Reply;
 
@@ -45,18 +45,18 @@ impl Step {
     }
 
     pub(crate) fn handler(mut self, place: u32, times: u32) -> Step {
-        self.place.handler = Some(Handler { place, max_uses: times });
+        self.place.handler = Some(FailureHandler { place, max_uses: times });
         self
     }
 
     pub(crate) fn fans_into(mut self, joins: &[u32]) -> Step {
-        self.place.fans_into = Some(joins.to_vec());
+        self.place.fan_out_joins = Some(joins.to_vec());
         self
     }
 }
 
 /// `A A B`, by a key perhaps.
-pub(crate) fn every(needs: &str, key: Option<&str>, surplus: Surplus) -> Join {
+pub(crate) fn every(needs: &str, key: Option<&str>, surplus: SurplusPolicy) -> Join {
     let needs = needs.split_whitespace().map(Into::into).collect();
     Join::Each { needs, key: key.map(Into::into), surplus }
 }
@@ -71,21 +71,21 @@ pub(crate) fn steps(steps: Vec<Step>) -> Builder {
             let body = b.node(Some(id), &name, |_, _| NodeKind::Pipeline(Pipeline { tasks: vec![task] }));
             let timeout = step.timeout.map(|time| Amount::Fixed(secs(time)));
             let status = windlass_core::Status::TimedOut;
-            b.at(body).timeout = timeout.map(|after| Timeout { after, status });
+            b.node_mut(body).timeout = timeout.map(|after| NodeTimeout { after, status });
             Place { body, ..step.place }
         });
         let places = places.collect();
         let end = NetEnd::Stop("stop".into());
         let (asks, waits) = (vec!["question".into()], vec!["later".into()]);
-        NodeKind::Net(Net { publishes_slots: true, asks, waits, ..Net::new(places, "start", end) })
+        NodeKind::Net(Net { publishes_slots: true, input_requests: asks, awaited_kinds: waits, ..Net::new(places, "start", end) })
     });
-    b.at(root).hidden = true;
+    b.node_mut(root).hidden = true;
     b
 }
 
 pub(crate) fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start_with(json(r#"{"who": "me"}"#)).settle();
+    sim.start_with(json(r#"{"who": "me"}"#)).drain_buffer();
     sim
 }
 
@@ -104,35 +104,35 @@ pub(crate) fn event(text: &str) -> Value {
 }
 
 /// The step that has had a worker the longest gives this.
-pub(crate) fn give(sim: &mut Sim, path: &str, text: &str) {
+pub(crate) fn complete_oldest(sim: &mut Sim, path: &str, text: &str) {
     sim.reply(path, TaskOutcome::success(event(text)));
 }
 
 /// `kind payload` or `kind@place payload`, each sent; then what is returned.
-pub(crate) fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
+pub(crate) fn sending(sends: &[&str], returned: &str) -> TaskOutcome {
     let send = |text: &&str| {
         let (kind, payload) = text.split_once(' ').unwrap_or((text, "null"));
         let (kind, to) = kind.split_once('@').map_or((kind, None), |(kind, to)| (kind, Some(to.into())));
         SentToken { kind: kind.into(), payload: json(payload), to }
     };
     let side_outputs = SideOutputs { sends: sends.iter().map(send).collect(), state_changes: Vec::new() };
-    TaskOutcome { side_outputs: Some(Box::new(side_outputs)), ..TaskOutcome::success(event(returns)) }
+    TaskOutcome { side_outputs: Some(Box::new(side_outputs)), ..TaskOutcome::success(event(returned)) }
 }
 
 /// What the workers at this path were given, in order.
-pub(crate) fn given(sim: &Sim, path: &str) -> Vec<Value> {
+pub(crate) fn inputs_at(sim: &Sim, path: &str) -> Vec<Value> {
     let jobs = sim.dispatched.iter().filter(|job| &**job.path() == path);
     jobs.map(|job| job.input.get("args").cloned().unwrap_or_default()).collect()
 }
 
 /// The same as text.
-pub(crate) fn given_text(sim: &Sim, path: &str) -> Vec<String> {
-    given(sim, path).iter().map(windlass_value::to_json).collect()
+pub(crate) fn input_texts_at(sim: &Sim, path: &str) -> Vec<String> {
+    inputs_at(sim, path).iter().map(windlass_value::to_json).collect()
 }
 
 /// `path field=value field=value`, for every event of this kind.
 pub(crate) fn event_lines(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
-    let line = |event: &&SeenEvent| {
+    let line = |event: &&ObservedEvent| {
         let fields = fields.iter().filter_map(|name| {
             let value = event.data.get(name)?;
             Some(format!(" {name}={}", windlass_value::to_json(value).replace('"', "")))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::Values;
-use windlass_value::{BlobHash, Stored, Value, encode};
+use windlass_value::{BlobHash, StoredValue, Value, encode};
 
 use super::rng::digest;
 
@@ -35,18 +35,18 @@ impl MemoryValues {
     }
 
     /// The whole of a value, as a reader outside would see it.
-    pub(crate) fn whole(&self, value: &Value) -> Value {
+    pub(crate) fn resolve(&self, value: &Value) -> Value {
         match value {
             Value::Stored(stored) if stored.chunked => {
                 let root = &self.blobs[&stored.hash];
-                let chunks = root.as_list().expect("a list of chunks").iter().map(|chunk| self.whole(chunk));
+                let chunks = root.as_list().expect("a list of chunks").iter().map(|chunk| self.resolve(chunk));
                 let items: Vec<Value> = chunks.flat_map(|chunk| chunk.as_list().expect("a chunk").to_vec()).collect();
                 assert_eq!(items.len() as u64, stored.items, "a chunked list knows its length");
-                Value::list(items.iter().map(|item| self.whole(item)).collect())
+                Value::list(items.iter().map(|item| self.resolve(item)).collect())
             }
-            Value::Stored(stored) => self.whole(&self.blobs[&stored.hash]),
-            Value::List(items) => Value::list(items.iter().map(|item| self.whole(item)).collect()),
-            Value::Map(map) => Value::object(map.iter().map(|(key, item)| (key.clone(), self.whole(item)))),
+            Value::Stored(stored) => self.resolve(&self.blobs[&stored.hash]),
+            Value::List(items) => Value::list(items.iter().map(|item| self.resolve(item)).collect()),
+            Value::Map(map) => Value::object(map.iter().map(|(key, item)| (key.clone(), self.resolve(item)))),
             plain => plain.clone(),
         }
     }
@@ -58,12 +58,12 @@ impl Values for MemoryValues {
         self.blobs.get(hash).filter(|_| at_hand).cloned()
     }
 
-    fn put(&mut self, value: &Value) -> Stored {
+    fn put(&mut self, value: &Value) -> StoredValue {
         let bytes = encode(value);
         let hash = content_hash(&bytes);
         self.blobs.insert(hash, value.clone());
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        Stored { hash, size: bytes.len() as u64, items, chunked: false }
+        StoredValue { hash, size: bytes.len() as u64, items, chunked: false }
     }
 }
 

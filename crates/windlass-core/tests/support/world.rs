@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Again, Suspension, SuspendedOn, SideOutputs, ErrorInfo, Job, SentToken, Status, TaskOutcome};
+use windlass_core::{NextCall, Suspension, SuspendedOn, SideOutputs, ErrorInfo, Job, SentToken, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -32,7 +32,7 @@ pub(crate) fn refusal() -> ErrorInfo {
 
 /// Which effect of a run this is, whenever it happens: its path, which entry of that path, which run of its task there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Which {
+pub(crate) struct EffectId {
     pub path: String,
     pub entry: usize,
     pub run: usize,
@@ -40,29 +40,29 @@ pub(crate) struct Which {
 
 /// Counts entries and runs by path, from 0.
 #[derive(Clone, Default)]
-pub(crate) struct Counter {
+pub(crate) struct EffectCounter {
     entries: BTreeMap<String, Vec<u32>>,
     runs: BTreeMap<(String, usize), Vec<u64>>,
 }
 
-impl Counter {
+impl EffectCounter {
     /// `number` tells one run of a task from another; the same one again is the same run.
-    pub(crate) fn which(&mut self, path: &str, generation: u32, number: u64) -> Which {
+    pub(crate) fn effect_id(&mut self, path: &str, generation: u32, number: u64) -> EffectId {
         let entry = position(self.entries.entry(path.to_owned()).or_default(), generation);
         let run = position(self.runs.entry((path.to_owned(), entry)).or_default(), number);
-        Which { path: path.to_owned(), entry, run }
+        EffectId { path: path.to_owned(), entry, run }
     }
 }
 
-fn position<T: PartialEq>(seen: &mut Vec<T>, wanted: T) -> usize {
-    seen.iter().position(|known| *known == wanted).unwrap_or_else(|| {
-        seen.push(wanted);
+fn position<T: PartialEq>(seen: &mut Vec<T>, item: T) -> usize {
+    seen.iter().position(|known| *known == item).unwrap_or_else(|| {
+        seen.push(item);
         seen.len() - 1
     })
 }
 
 /// Decides on each job.
-pub(crate) type World<'p> = Box<dyn FnMut(&Job, &Which, &mut Rng) -> Reply + 'p>;
+pub(crate) type World<'p> = Box<dyn FnMut(&Job, &EffectId, &mut Rng) -> Reply + 'p>;
 
 /// A world in which everything succeeds at once with its own input.
 pub(crate) fn echo() -> World<'static> {
@@ -85,17 +85,17 @@ pub(crate) fn seeded<'p>(seed: u64) -> World<'p> {
     })
 }
 
-pub(crate) fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
+pub(crate) fn outcome_of(seed: u64, tool: &str, which: &EffectId, input: &Value) -> TaskOutcome {
     let usage = Value::object([("tokens", Value::from(dice(seed, which) >> 24 & 15))]);
     let meta = Value::object([("usage", usage)]);
-    TaskOutcome { meta, ..answer_of(seed, tool, which, input) }
+    TaskOutcome { meta, ..finished_outcome(seed, tool, which, input) }
 }
 
-fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
+fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> TaskOutcome {
     let dice = dice(seed, which);
     let percent: u64 = tool.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0);
     let unfinished = tool.starts_with("slow") && dice >> 20 & 1 == 0;
-    let again = unfinished.then(|| Again {
+    let again = unfinished.then(|| NextCall {
         input: Value::object([("call", Value::from(which.run as u64)), ("heard", input.clone())]),
         after: Duration::from_ms(dice >> 24 & 1_023),
     });
@@ -104,10 +104,10 @@ fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome
     if fails {
         let error = ErrorInfo::new("503", "http", "the world says no");
         // An error counts more than what is said beside it.
-        return TaskOutcome { again, ..TaskOutcome::failure(if replied { error.replied() } else { error }) };
+        return TaskOutcome { next_call: again, ..TaskOutcome::failure(if replied { error.replied() } else { error }) };
     }
     if again.is_some() {
-        return TaskOutcome { again, ..TaskOutcome::success(Value::Null) };
+        return TaskOutcome { next_call: again, ..TaskOutcome::success(Value::Null) };
     }
     let number = Value::from(dice >> 16 & 7);
     let side_outputs = tool.starts_with("sends").then(|| sends_of(dice)).flatten();
@@ -119,7 +119,7 @@ fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome
 }
 
 /// What a task of this effect waits for.
-fn suspension_of(seed: u64, which: &Which) -> TaskOutcome {
+fn suspension_of(seed: u64, which: &EffectId) -> TaskOutcome {
     let dice = dice(seed, which);
     let time = Duration::from_ms(dice >> 8 & 2_047);
     let awaited = match dice % 5 {
@@ -141,13 +141,13 @@ fn sends_of(dice: u64) -> Option<Box<SideOutputs>> {
     Some(Box::new(SideOutputs { sends: vec![sent], state_changes: Vec::new() }))
 }
 
-fn dice(seed: u64, which: &Which) -> u64 {
+fn dice(seed: u64, which: &EffectId) -> u64 {
     let start = digest(seed, which.path.as_bytes());
     [which.entry, which.run].iter().fold(start, |dice, part| mix(dice ^ *part as u64).wrapping_add(*part as u64))
 }
 
 /// What a child run ends with.
-pub(crate) fn call_outcome(seed: u64, which: &Which) -> (Status, TaskOutcome) {
+pub(crate) fn call_outcome(seed: u64, which: &EffectId) -> (Status, TaskOutcome) {
     let dice = dice(seed, which);
     match dice % 10 {
         0 | 1 => (Status::Failed, TaskOutcome::failure(ErrorInfo::new("ChildFailed", "call", "the child failed"))),

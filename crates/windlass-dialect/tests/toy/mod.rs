@@ -13,20 +13,22 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Call, Child, Ending, ExprId, Graph, Node, NodeId, NodeKind, OnFailure, Parameter, Pick, Plan, VariableKind,
+    ChildRunCall, ExprId, Graph, GraphChild, GraphFailurePolicy, GraphStatusRule, Node, NodeId, NodeKind, Parameter,
+    PickPolicy, Plan, VariableKind,
 };
 use windlass_core::{Status, StatusSet};
 use windlass_dialect::{
-    Compiled, Context, Detection, Dialect, Findings, Problems, Reading, add_expression, finished, source_span,
+    CompileContext, CompileProblems, CompiledDefinition, Detection, DiagnosticSink, Dialect, ParsedSource,
+    add_expression, finish, source_span,
 };
 use windlass_syntax::{Diagnostics, Span, did_you_mean};
-use windlass_value::{CompileError, EvalError, Expression, Language, Map, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Map, Meter, Value};
 
 const BAD_LINE: &str = "TOY-0001";
 
-pub(crate) struct Toy;
+pub(crate) struct ToyDialect;
 
-impl Dialect for Toy {
+impl Dialect for ToyDialect {
     fn name(&self) -> &'static str {
         "toy"
     }
@@ -35,12 +37,16 @@ impl Dialect for Toy {
         "lines, of which the first is `toy NAME`"
     }
 
-    fn detect(&self, reading: &Reading<'_>) -> Detection {
+    fn detect(&self, reading: &ParsedSource<'_>) -> Detection {
         if reading.source.text.starts_with("toy ") { Detection::Yes } else { Detection::No }
     }
 
-    fn compile(&self, reading: &Reading<'_>, context: &Context) -> Result<Compiled, Problems> {
-        let mut compiler = Compiler::new(&reading.source.text);
+    fn compile(
+        &self,
+        reading: &ParsedSource<'_>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems> {
+        let mut compiler = ToyCompiler::new(&reading.source.text);
         let mut at = 0;
         for line in reading.source.text.split_inclusive('\n') {
             compiler.line(line.trim_end(), Span::new(at, at + line.trim_end().len()), context);
@@ -58,28 +64,28 @@ impl Dialect for Toy {
     }
 }
 
-struct Compiler {
+struct ToyCompiler {
     plan: Plan,
     found: Diagnostics,
     calls: Vec<(String, Span)>,
-    children: Vec<Child>,
+    children: Vec<GraphChild>,
     outputs: Vec<(Arc<str>, ExprId)>,
 }
 
-impl Findings for Compiler {
+impl DiagnosticSink for ToyCompiler {
     fn diagnostics(&mut self) -> &mut Diagnostics {
         &mut self.found
     }
 }
 
-impl Compiler {
-    fn new(text: &str) -> Compiler {
-        let mut plan = Plan::new("toy", Toy.name(), text);
+impl ToyCompiler {
+    fn new(text: &str) -> ToyCompiler {
+        let mut plan = Plan::new("toy", ToyDialect.name(), text);
         plan.add_node(Node { hidden: true, ..Node::new("root", "lines", None, steps(Vec::new())) });
-        Compiler { plan, found: Diagnostics::new(), calls: Vec::new(), children: Vec::new(), outputs: Vec::new() }
+        ToyCompiler { plan, found: Diagnostics::new(), calls: Vec::new(), children: Vec::new(), outputs: Vec::new() }
     }
 
-    fn line(&mut self, line: &str, span: Span, context: &Context) {
+    fn line(&mut self, line: &str, span: Span, context: &CompileContext) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         match word {
@@ -97,7 +103,7 @@ impl Compiler {
                     self.calls.push((rest.to_owned(), span));
                 }
                 let (definition, input) = (self.template(Value::from(rest), span), self.template(Value::Null, span));
-                self.step(name, "call", NodeKind::Call(Call { definition, input }), span);
+                self.step(name, "call", NodeKind::Call(ChildRunCall { definition, input }), span);
             }
             "" => {}
             other => {
@@ -108,38 +114,38 @@ impl Compiler {
     }
 
     fn template(&mut self, source: Value, span: Span) -> ExprId {
-        add_expression(&mut self.plan, Templates.name(), source, Mode::Value, span)
+        add_expression(&mut self.plan, Templates.name(), source, ExpressionMode::Value, span)
     }
 
     fn step(&mut self, name: &str, label: &str, kind: NodeKind, span: Span) {
         let node = Node { span: source_span(span), ..Node::new(name, label, Some(NodeId(0)), kind) };
         let node = self.plan.add_node(node);
-        let before = self.children.len().checked_sub(1).map(|child| windlass_core::plan::After {
+        let before = self.children.len().checked_sub(1).map(|child| windlass_core::plan::GraphDependency {
             child: child as u32,
-            accepts: StatusSet::of([Status::Succeeded]),
+            accepts: StatusSet::from_statuses([Status::Succeeded]),
         });
-        self.children.push(Child { node, after: before.into_iter().collect(), condition: None, group: None });
+        self.children.push(GraphChild { node, after: before.into_iter().collect(), condition: None, group: None });
         let output = self.template(Value::from(format!("{{{name}}}")), span);
         self.outputs.push((name.into(), output));
     }
 
-    fn end(mut self) -> Result<Compiled, Diagnostics> {
+    fn end(mut self) -> Result<CompiledDefinition, Diagnostics> {
         self.plan.nodes[0].kind = steps(self.children);
         self.plan.outputs = Some(self.outputs);
-        finished(self.plan, self.found, self.calls)
+        finish(self.plan, self.found, self.calls)
     }
 }
 
 /// One after the other.
-fn steps(children: Vec<Child>) -> NodeKind {
+fn steps(children: Vec<GraphChild>) -> NodeKind {
     NodeKind::Graph(Graph {
         children,
         max_concurrency: None,
-        ending: Ending::Leaves,
-        on_failure: OnFailure::Continue,
+        ending: GraphStatusRule::Leaves,
+        on_failure: GraphFailurePolicy::Continue,
         unmet: Status::Skipped,
-        spreads: false,
-        pick: Pick::Ready,
+        skips_transitively: false,
+        pick: PickPolicy::Ready,
     })
 }
 
@@ -153,13 +159,13 @@ impl Language for Templates {
         "toy"
     }
 
-    fn compile(&self, source: &Value, _: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, source: &Value, _: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         Ok(Box::new(Template(source.as_str().map(Arc::from))))
     }
 }
 
 impl Expression for Template {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1)?;
         let inputs = &scope.run().parameters;
         let Some(text) = &self.0 else {

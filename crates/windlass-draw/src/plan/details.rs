@@ -1,27 +1,27 @@
 //! What stands in a box besides its name.
 
 use windlass_core::plan::{
-    Action, Amount, Check, Directive, Effect, ExprId, Loop, Name, Node, NodeKind, Pipeline, Plan, Retry, Task,
+    Action, Amount, LoopCheck, Directive, Effect, ExprId, Loop, ToolName, Node, NodeKind, Pipeline, Plan, Retry, Task,
 };
 
-use crate::model::{Item, Shape};
+use crate::model::{DrawingItem, ItemShape};
 use crate::text;
 
 /// Letters of an expression that are shown.
 const MAX_SOURCE_CHARS: usize = 60;
 
 pub(crate) fn source(plan: &Plan, expression: ExprId) -> String {
-    text::short(plan.expressions[expression.0 as usize].written(), MAX_SOURCE_CHARS)
+    text::format_value(plan.expressions[expression.0 as usize].as_written(), MAX_SOURCE_CHARS)
 }
 
 pub(crate) fn condition(plan: &Plan, when: Option<ExprId>) -> String {
     when.map_or_else(String::new, |when| source(plan, when))
 }
 
-pub(crate) fn of_node(plan: &Plan, node: &Node) -> String {
+pub(crate) fn node_details(plan: &Plan, node: &Node) -> String {
     let what = match &node.kind {
-        NodeKind::Loop(looping) => of_loop(plan, looping),
-        NodeKind::Pipeline(pipeline) => called(plan, pipeline)
+        NodeKind::Loop(looping) => loop_details(plan, looping),
+        NodeKind::Pipeline(pipeline) => first_tool(plan, pipeline)
             .filter(|tool| *tool != *node.label)
             .map_or_else(String::new, |tool| format!(": {tool}")),
         NodeKind::Call(call) => format!(": {}", source(plan, call.definition)),
@@ -29,11 +29,11 @@ pub(crate) fn of_node(plan: &Plan, node: &Node) -> String {
     };
     let tasks = if let NodeKind::Pipeline(pipeline) = &node.kind { pipeline.tasks.as_slice() } else { &[] };
     let retry = node.retry.as_ref().or_else(|| tasks.iter().find_map(|task| task.retry.as_ref()));
-    format!("{}{what}{}", node.label, retried(retry))
+    format!("{}{what}{}", node.label, retry_details(retry))
 }
 
 /// The tool that a pipeline calls first. That of a hidden task is the front's own name for something.
-fn called(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
+fn first_tool(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
     pipeline
         .tasks
         .iter()
@@ -41,46 +41,46 @@ fn called(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
         .find_map(|task| tool(plan, &task.action))
 }
 
-pub(crate) fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
+pub(crate) fn task_item(plan: &Plan, id: String, task: &Task) -> DrawingItem {
     let kind = tool(plan, &task.action).unwrap_or_else(|| "compute".to_owned());
     let by_rule = task.rules.iter().find_map(|rule| match &rule.directive {
         Directive::Retry(retry) => Some(retry),
         _ => None,
     });
-    let item = Item::new(id, &*task.label, &kind, Shape::Plain);
-    Item { detail: format!("{kind}{}", retried(task.retry.as_ref().or(by_rule))), ..item }
+    let item = DrawingItem::new(id, &*task.label, &kind, ItemShape::Plain);
+    DrawingItem { detail: format!("{kind}{}", retry_details(task.retry.as_ref().or(by_rule))), ..item }
 }
 
 /// More tries than this are as many as there is time for.
 const MAX_TRIES_SHOWN: u64 = 1_000_000;
 
-fn retried(retry: Option<&Retry>) -> String {
+fn retry_details(retry: Option<&Retry>) -> String {
     let Some(retry) = retry else { return String::new() };
     let max_attempts = match retry.attempts {
         Amount::Fixed(1) => ", at most 1 try".to_owned(),
         Amount::Fixed(most) if most <= MAX_TRIES_SHOWN => format!(", at most {most} tries"),
         Amount::Fixed(_) | Amount::Computed(_) => String::new(),
     };
-    let within = retry.within.map(|within| format!(", within {}", text::span(within.time)));
+    let within = retry.window.map(|within| format!(", within {}", text::format_duration(within.time)));
     format!(", retried{max_attempts}{}", within.unwrap_or_default())
 }
 
 fn tool(plan: &Plan, action: &Action) -> Option<String> {
     match action {
-        Action::Effect(Effect { tool: Name::Fixed(tool), .. }) => Some(tool.to_string()),
-        Action::Effect(Effect { tool: Name::Computed { computed, .. }, .. }) => Some(source(plan, *computed)),
+        Action::Effect(Effect { tool: ToolName::Fixed(tool), .. }) => Some(tool.to_string()),
+        Action::Effect(Effect { tool: ToolName::Computed { computed, .. }, .. }) => Some(source(plan, *computed)),
         _ => None,
     }
 }
 
-fn of_loop(plan: &Plan, looping: &Loop) -> String {
+fn loop_details(plan: &Plan, looping: &Loop) -> String {
     let max_iterations = match &looping.limits.iterations {
         Some(Amount::Fixed(most)) => format!(", at most {most}"),
         Some(Amount::Computed(_)) | None => String::new(),
     };
     match looping.check {
-        Check::Never => max_iterations,
-        Check::Before { condition, .. } | Check::After { condition, .. } => {
+        LoopCheck::Never => max_iterations,
+        LoopCheck::Before { condition, .. } | LoopCheck::After { condition, .. } => {
             format!("{max_iterations}: {}", source(plan, condition))
         }
     }

@@ -6,29 +6,29 @@ mod net;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::plan::{Branch, Directive, Graph, NetEnd, NodeId, NodeKind, Pipeline, Plan, Task, Test};
+use windlass_core::plan::{Branch, Directive, Graph, NetEnd, NodeId, NodeKind, Pipeline, Plan, Task, BranchTest};
 use windlass_core::{Status, StatusSet};
 
-use crate::model::{Arrow, Drawing, Item, Shape, Why};
+use crate::model::{Arrow, Drawing, DrawingItem, ItemShape, ArrowReason};
 
 /// The drawing of a plan, and where in it the events of a run belong.
-pub(crate) struct Sheet {
+pub(crate) struct PlanDrawing {
     pub drawing: Drawing,
-    pub paths: Paths,
+    pub paths: PathIndex,
     /// The net that is the whole workflow.
-    pub net: Option<RootNet>,
+    pub net: Option<RootNetBoxes>,
 }
 
 /// Boxes by the paths that events have, with `[]` for any turn.
 #[derive(Default)]
-pub(crate) struct Paths {
+pub(crate) struct PathIndex {
     boxes: BTreeMap<String, Arc<str>>,
     /// Boxes of tasks: their runs are told by the tasks' events.
     pub tasks: BTreeSet<Arc<str>>,
 }
 
 #[derive(Default)]
-pub(crate) struct RootNet {
+pub(crate) struct RootNetBoxes {
     /// Its own box, if it has one.
     pub id: Option<Arc<str>>,
     /// The box of each place, if it has one.
@@ -38,10 +38,10 @@ pub(crate) struct RootNet {
     /// The kind that ends it.
     pub stop: Option<Arc<str>>,
     /// Kinds of which the events themselves tell that they are for somebody outside.
-    pub asks: Vec<Arc<str>>,
+    pub outbound_kinds: Vec<Arc<str>>,
 }
 
-impl Paths {
+impl PathIndex {
     /// The box of this path, or of whatever is around it.
     pub(crate) fn find(&self, path: &str) -> Option<&Arc<str>> {
         let any = any_iteration(path);
@@ -89,59 +89,59 @@ fn any_iteration_in_brackets(path: &str) -> String {
 }
 
 /// Where the painter is.
-struct At<'a> {
+struct DrawingPosition<'a> {
     path: String,
     /// The box around it.
     id: Option<&'a str>,
 }
 
-impl<'a> At<'a> {
-    fn inside(&self, name: &str, id: Option<&'a str>) -> At<'a> {
+impl<'a> DrawingPosition<'a> {
+    fn inside(&self, name: &str, id: Option<&'a str>) -> DrawingPosition<'a> {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        At { path, id }
+        DrawingPosition { path, id }
     }
 }
 
 /// Where arrows to and from a part of the plan begin and end.
-struct Ends {
+struct ArrowEnds {
     entries: Vec<String>,
     exits: Vec<String>,
 }
 
-impl Ends {
-    fn at(id: String) -> Ends {
-        Ends { entries: vec![id.clone()], exits: vec![id] }
+impl ArrowEnds {
+    fn at(id: String) -> ArrowEnds {
+        ArrowEnds { entries: vec![id.clone()], exits: vec![id] }
     }
 }
 
-struct Painter<'a> {
+struct PlanPainter<'a> {
     plan: &'a Plan,
     arrows: Vec<Arrow>,
-    paths: Paths,
-    net: Option<RootNet>,
+    paths: PathIndex,
+    net: Option<RootNetBoxes>,
 }
 
-pub(crate) fn sheet(plan: &Plan) -> Sheet {
-    let mut painter = Painter { plan, arrows: Vec::new(), paths: Paths::default(), net: None };
+pub(crate) fn draw_plan(plan: &Plan) -> PlanDrawing {
+    let mut painter = PlanPainter { plan, arrows: Vec::new(), paths: PathIndex::default(), net: None };
     let mut items = Vec::new();
-    painter.node(plan.root, &At { path: String::new(), id: None }, None, &mut items);
+    painter.node(plan.root, &DrawingPosition { path: String::new(), id: None }, None, &mut items);
     // One arc may have been written as two: one for success, one for failure.
     let mut there = BTreeSet::new();
     let mut arrows = painter.arrows;
     arrows.retain(|arrow| there.insert((arrow.from.clone(), arrow.to.clone(), arrow.label.clone())));
     let drawing = Drawing { title: plan.name.clone(), items, arrows, ..Drawing::default() };
-    Sheet { drawing, paths: painter.paths, net: painter.net }
+    PlanDrawing { drawing, paths: painter.paths, net: painter.net }
 }
 
-impl Painter<'_> {
+impl PlanPainter<'_> {
     /// Machinery is not drawn: what is inside it belongs to whatever is around it. `label` is that of the task which enters
     /// the node, and stands for machinery in paths.
-    fn node(&mut self, id: NodeId, at: &At<'_>, label: Option<&str>, into: &mut Vec<Item>) -> Ends {
+    fn node(&mut self, id: NodeId, at: &DrawingPosition<'_>, label: Option<&str>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let node = self.plan.node(id);
         if node.hidden {
             let at = match label {
                 Some(label) => at.inside(label, at.id),
-                None => At { path: at.path.clone(), id: at.id },
+                None => DrawingPosition { path: at.path.clone(), id: at.id },
             };
             self.paths.add(&at.path, at.id);
             return self.inside(id, &at, into);
@@ -153,25 +153,25 @@ impl Painter<'_> {
         self.inside(id, &at, &mut items);
         let is_group =
             matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
-        let shape = if is_group || !items.is_empty() { Shape::Group } else { Shape::Plain };
-        let item = Item::new(&name, &*node.name, &node.label, shape);
-        let is_loop = matches!(&node.kind, NodeKind::Loop(looping) if !looping.machinery);
+        let shape = if is_group || !items.is_empty() { ItemShape::Group } else { ItemShape::Plain };
+        let item = DrawingItem::new(&name, &*node.name, &node.label, shape);
+        let is_loop = matches!(&node.kind, NodeKind::Loop(looping) if !looping.internal);
         let path = Some(any_iteration(&at.path));
-        into.push(Item { detail: details::of_node(self.plan, node), items, path, is_loop: turns: is_loop, ..item });
-        Ends::at(name)
+        into.push(DrawingItem { detail: details::node_details(self.plan, node), items, path, is_loop: turns: is_loop, ..item });
+        ArrowEnds::at(name)
     }
 
-    fn inside(&mut self, id: NodeId, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+    fn inside(&mut self, id: NodeId, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let plan = self.plan;
         match &plan.node(id).kind {
-            NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Wait(_) | NodeKind::Call(_) => ArrowEnds { entries: vec![], exits: vec![] },
             NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, at, into),
             NodeKind::Graph(graph) => self.graph(graph, at, into),
             NodeKind::Branch(branch) => self.branch(id, branch, at, into),
             // Nobody knows of it: whatever happens in it happens to what is around.
-            NodeKind::Loop(looping) if looping.machinery => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Loop(looping) if looping.internal => ArrowEnds { entries: vec![], exits: vec![] },
             NodeKind::Loop(looping) => {
-                let at = At { path: format!("{}[]", at.path), id: at.id };
+                let at = DrawingPosition { path: format!("{}[]", at.path), id: at.id };
                 self.paths.add(&at.path, at.id);
                 let ends = self.node(looping.body, &at, None, into);
                 looping.judge.map(|judge| self.node(judge, &at, None, into));
@@ -181,12 +181,12 @@ impl Painter<'_> {
                 let (ends, places) = self.net(id, net, at, into);
                 if id == plan.root {
                     let stop = if let NetEnd::Stop(kind) = &net.end { Some(kind.clone()) } else { None };
-                    self.net = Some(RootNet {
+                    self.net = Some(RootNetBoxes {
                         id: at.id.map(Into::into),
                         places,
                         start: net.start.clone(),
                         stop,
-                        asks: net.asks.clone(),
+                        outbound_kinds: net.input_requests.clone(),
                     });
                 }
                 ends
@@ -195,10 +195,10 @@ impl Painter<'_> {
     }
 
     /// A task alone is its node's own box. Several stand in it one after the other, with the nodes that some of them enter.
-    fn tasks(&mut self, id: NodeId, pipeline: &Pipeline, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+    fn tasks(&mut self, id: NodeId, pipeline: &Pipeline, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let named = |task: &&Task| !task.hidden && !task.label.is_empty() && task.action.node().is_none();
         let apart = self.plan.node(id).hidden || pipeline.tasks.iter().filter(named).count() > 1;
-        let mut ends: Vec<Option<Ends>> = Vec::new();
+        let mut ends: Vec<Option<ArrowEnds>> = Vec::new();
         for (number, task) in pipeline.tasks.iter().enumerate() {
             let label = Some(&*task.label).filter(|label| !label.is_empty());
             let own = format!("n{}_{number}", id.0);
@@ -213,8 +213,8 @@ impl Painter<'_> {
                     self.paths.add(&at.inside(&task.label, None).path, Some(&own));
                     self.paths.tasks.insert(own.as_str().into());
                     let path = Some(any_iteration(&at.inside(&task.label, None).path));
-                    into.push(Item { path, ..details::of_task(self.plan, own.clone(), task) });
-                    Some(Ends::at(own))
+                    into.push(DrawingItem { path, ..details::task_item(self.plan, own.clone(), task) });
+                    Some(ArrowEnds::at(own))
                 }
                 None => {
                     label.into_iter().for_each(|label| self.paths.add(&at.inside(label, None).path, at.id));
@@ -222,9 +222,9 @@ impl Painter<'_> {
                 }
             });
         }
-        let seen: Vec<&Ends> = ends.iter().flatten().collect();
+        let seen: Vec<&ArrowEnds> = ends.iter().flatten().collect();
         for pair in seen.windows(2) {
-            self.connect(&pair[0].exits, &pair[1].entries, "", Why::When);
+            self.connect(&pair[0].exits, &pair[1].entries, "", ArrowReason::When);
         }
         for (task, from) in pipeline.tasks.iter().zip(&ends) {
             for rule in &task.rules {
@@ -232,68 +232,68 @@ impl Painter<'_> {
                     && let Some(Some(to)) = ends.get(*to as usize)
                 {
                     let label = details::condition(self.plan, rule.when);
-                    self.connect(&from.exits, &to.entries, &label, Why::When);
+                    self.connect(&from.exits, &to.entries, &label, ArrowReason::When);
                 }
             }
         }
-        Ends {
+        ArrowEnds {
             entries: seen.first().map_or_else(Vec::new, |ends| ends.entries.clone()),
             exits: seen.last().map_or_else(Vec::new, |ends| ends.exits.clone()),
         }
     }
 
-    fn graph(&mut self, graph: &Graph, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
-        let ends: Vec<Ends> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
+    fn graph(&mut self, graph: &Graph, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
+        let ends: Vec<ArrowEnds> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
         let mut is_last = vec![true; ends.len()];
         // What holds for every arrow need not be said at each.
-        let skips = StatusSet::of([Status::Succeeded, Status::Skipped]);
+        let skips = StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
         let all_skip = graph.children.iter().flat_map(|child| &child.after).all(|after| after.accepts == skips);
         for (child, to) in graph.children.iter().zip(&ends) {
             for after in &child.after {
                 is_last[after.child as usize] = false;
-                let label = if all_skip { String::new() } else { accepted(after.accepts) };
-                self.connect(&ends[after.child as usize].exits, &to.entries, &label, Why::After(after.accepts));
+                let label = if all_skip { String::new() } else { format_statuses(after.accepts) };
+                self.connect(&ends[after.child as usize].exits, &to.entries, &label, ArrowReason::After(after.accepts));
             }
         }
         let first = graph.children.iter().zip(&ends).filter(|(child, _)| child.after.is_empty());
         let last = is_last.iter().zip(&ends).filter(|(is_last, _)| **is_last);
-        Ends {
+        ArrowEnds {
             entries: first.flat_map(|(_, ends)| ends.entries.clone()).collect(),
             exits: last.flat_map(|(_, ends)| ends.exits.clone()).collect(),
         }
     }
 
-    fn branch(&mut self, id: NodeId, branch: &Branch, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+    fn branch(&mut self, id: NodeId, branch: &Branch, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let choice = format!("n{}_choice", id.0);
         let title = branch.on.map_or_else(|| "?".to_owned(), |on| details::source(self.plan, on));
-        into.push(Item::new(&choice, title, "choice", Shape::Choice));
+        into.push(DrawingItem::new(&choice, title, "choice", ItemShape::Choice));
         for case in &branch.cases {
             let label = match &case.test {
-                Test::When(condition) => details::source(self.plan, *condition),
-                Test::Equals(value) => format!("= {}", details::source(self.plan, *value)),
+                BranchTest::When(condition) => details::source(self.plan, *condition),
+                BranchTest::Equals(value) => format!("= {}", details::source(self.plan, *value)),
             };
             let ends = self.node(case.node, at, None, into);
-            self.connect(std::slice::from_ref(&choice), &ends.entries, &label, Why::When);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, &label, ArrowReason::When);
         }
         if let Some(otherwise) = branch.otherwise {
             let ends = self.node(otherwise, at, None, into);
-            self.connect(std::slice::from_ref(&choice), &ends.entries, "else", Why::When);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, "else", ArrowReason::When);
         }
-        Ends::at(choice)
+        ArrowEnds::at(choice)
     }
 
-    fn connect(&mut self, from: &[String], to: &[String], label: &str, why: Why) {
+    fn connect(&mut self, from: &[String], to: &[String], label: &str, why: ArrowReason) {
         for from in from {
             for to in to {
                 let (from, to, label, why) = (from.clone(), to.clone(), label.to_owned(), why.clone());
-                self.arrows.push(Arrow { from, to, label, why });
+                self.arrows.push(Arrow { from, to, label, reason: why });
             }
         }
     }
 }
 
-fn accepted(statuses: StatusSet) -> String {
-    match statuses == StatusSet::of([Status::Succeeded]) {
+fn format_statuses(statuses: StatusSet) -> String {
+    match statuses == StatusSet::from_statuses([Status::Succeeded]) {
         true => String::new(),
         false => statuses.iter().map(Status::as_str).collect::<Vec<_>>().join(", "),
     }

@@ -5,41 +5,41 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{FAILED_KIND, Join, Net, NetEnd, NodeId, Place, Surplus};
+use windlass_core::plan::{FAILED_KIND, Join, Net, NetEnd, NodeId, Place, SurplusPolicy};
 use windlass_value::Value;
 
-use super::{At, Ends, Painter, details};
-use crate::model::{EventRole, Item, Shape, Why};
+use super::{DrawingPosition, ArrowEnds, PlanPainter, details};
+use crate::model::{EventRole, DrawingItem, ItemShape, ArrowReason};
 use crate::text;
 
 /// The events of a net, in the order in which they are met.
-struct Events<'a> {
+struct NetEvents<'a> {
     /// What the plan says of them.
     facts: Option<&'a Value>,
     /// For which of them steps wait, by step.
     waits: Option<&'a Value>,
     prefix: String,
-    all: Vec<Event>,
+    all: Vec<NetEvent>,
 }
 
-struct Event {
+struct NetEvent {
     name: Arc<str>,
     role: EventRole,
     version: Option<i64>,
 }
 
-impl Painter<'_> {
+impl PlanPainter<'_> {
     /// Where the net begins, and the box of each place.
     pub(super) fn net(
         &mut self,
         id: NodeId,
         net: &Net,
-        at: &At<'_>,
-        into: &mut Vec<Item>,
-    ) -> (Ends, Vec<Option<Arc<str>>>) {
+        at: &DrawingPosition<'_>,
+        into: &mut Vec<DrawingItem>,
+    ) -> (ArrowEnds, Vec<Option<Arc<str>>>) {
         let metadata_entry = |name: &str| self.plan.metadata.get(name).filter(|_| id == self.plan.root);
         let (facts, waits) = (metadata_entry("events"), metadata_entry("waits"));
-        let mut events = Events { facts, waits, prefix: format!("n{}", id.0), all: Vec::new() };
+        let mut events = NetEvents { facts, waits, prefix: format!("n{}", id.0), all: Vec::new() };
         events.gather(net);
         let mut ends = Vec::new();
         for place in &net.places {
@@ -48,92 +48,92 @@ impl Painter<'_> {
                 && let Some(item) = into.last_mut()
             {
                 // Where steps have no events, their workers are no choice of the author.
-                item.detail.push_str(&of_place(place, !events.all.is_empty()));
+                item.detail.push_str(&place_details(place, !events.all.is_empty()));
             }
         }
         self.arcs(net, &ends, &events);
         self.tokens(net, &ends, &events);
         self.handlers(net, &ends);
         events.draw(into);
-        self.people(&events, into);
+        self.outside_actor(&events, into);
         let first = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&net.start));
         let entries = match events.id(&net.start) {
             Some(start) => vec![start],
             None => first.flat_map(|(_, ends)| ends.entries.clone()).collect(),
         };
         let body = |place: &Place| (!self.plan.node(place.body).hidden).then(|| format!("n{}", place.body.0).into());
-        (Ends { entries, exits: Vec::new() }, net.places.iter().map(body).collect())
+        (ArrowEnds { entries, exits: Vec::new() }, net.places.iter().map(body).collect())
     }
 
-    fn arcs(&mut self, net: &Net, ends: &[Ends], events: &Events<'_>) {
+    fn arcs(&mut self, net: &Net, ends: &[ArrowEnds], events: &NetEvents<'_>) {
         for (place, from) in net.places.iter().zip(ends) {
             for arc in &place.arcs {
                 let label = details::condition(self.plan, arc.when);
                 if let Some(event) = events.id(&arc.emits) {
-                    self.connect(&from.exits, &[event], &label, Why::When);
+                    self.connect(&from.exits, &[event], &label, ArrowReason::When);
                     continue;
                 }
                 let takers = net.places.iter().zip(ends).filter(|(place, _)| place.accepts.contains(&arc.emits));
                 for (_, to) in takers {
-                    self.connect(&from.exits, &to.entries, &label, Why::When);
+                    self.connect(&from.exits, &to.entries, &label, ArrowReason::When);
                 }
             }
         }
     }
 
     /// From events to the steps that accept them, from steps to the events that they produce.
-    fn tokens(&mut self, net: &Net, ends: &[Ends], events: &Events<'_>) {
+    fn tokens(&mut self, net: &Net, ends: &[ArrowEnds], events: &NetEvents<'_>) {
         for (place, ends) in net.places.iter().zip(ends) {
             for kind in &place.accepts {
                 if let Some(event) = events.id(kind) {
-                    self.connect(&[event], &ends.entries, &joined(place, kind), Why::Event);
+                    self.connect(&[event], &ends.entries, &join_label(place, kind), ArrowReason::Event);
                 }
             }
             for name in events.waited_for(&place.name) {
                 if let Some(event) = events.id(&name) {
-                    self.connect(&[event], &ends.entries, "waits for it", Why::Event);
+                    self.connect(&[event], &ends.entries, "waits for it", ArrowReason::Event);
                 }
             }
-            let fans_out = place.fans_into.as_ref().is_some_and(|into| !into.is_empty());
+            let fans_out = place.fan_out_joins.as_ref().is_some_and(|into| !into.is_empty());
             for kind in &place.produces {
                 if let Some(event) = events.id(kind) {
-                    self.connect(&ends.exits, &[event], if fans_out { "many" } else { "" }, Why::Event);
+                    self.connect(&ends.exits, &[event], if fans_out { "many" } else { "" }, ArrowReason::Event);
                 }
             }
         }
     }
 
     /// Who is told of failures.
-    fn handlers(&mut self, net: &Net, ends: &[Ends]) {
+    fn handlers(&mut self, net: &Net, ends: &[ArrowEnds]) {
         for (place, from) in net.places.iter().zip(ends) {
             if let Some(handler) = place.handler
                 && let Some(to) = ends.get(handler.place as usize)
             {
-                let label = format!("on failure, at most {}", text::count(u64::from(handler.max_uses), "time"));
-                self.connect(&from.exits, &to.entries, &label, Why::Failure);
+                let label = format!("on failure, at most {}", text::pluralize(u64::from(handler.max_uses), "time"));
+                self.connect(&from.exits, &to.entries, &label, ArrowReason::Failure);
             }
         }
     }
 
     /// Who is asked, and who answers.
-    fn people(&mut self, events: &Events<'_>, into: &mut Vec<Item>) {
+    fn outside_actor(&mut self, events: &NetEvents<'_>, into: &mut Vec<DrawingItem>) {
         let person = format!("{}_outside", events.prefix);
         let before = self.arrows.len();
         for (number, event) in events.all.iter().enumerate() {
             let (id, person) = (events.nth(number), std::slice::from_ref(&person));
             match event.role {
-                EventRole::InputRequired => self.connect(&[id], person, "", Why::Event),
-                EventRole::HumanResponse => self.connect(person, &[id], "", Why::Event),
+                EventRole::InputRequired => self.connect(&[id], person, "", ArrowReason::Event),
+                EventRole::HumanResponse => self.connect(person, &[id], "", ArrowReason::Event),
                 EventRole::Start | EventRole::Stop | EventRole::Plain => {}
             }
         }
         if self.arrows.len() > before {
-            into.push(Item::new(person, "person", "outside", Shape::Outside));
+            into.push(DrawingItem::new(person, "person", "outside", ItemShape::Outside));
         }
     }
 }
 
-impl Events<'_> {
+impl NetEvents<'_> {
     fn gather(&mut self, net: &Net) {
         let declared_events: Vec<Arc<str>> =
             self.facts.and_then(Value::as_map).into_iter().flat_map(|facts| facts.keys().cloned()).collect();
@@ -154,15 +154,15 @@ impl Events<'_> {
                 continue;
             }
             let facts = self.facts.and_then(|facts| facts.get(&name));
-            let declared_role = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
+            let declared_role = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::from_name);
             let role = declared_role.unwrap_or(match kind == net.start {
                 true => EventRole::Start,
-                false if net.asks.contains(&kind) => EventRole::InputRequired,
+                false if net.input_requests.contains(&kind) => EventRole::InputRequired,
                 false if net.end == NetEnd::Stop(kind.clone()) => EventRole::Stop,
                 false => EventRole::Plain,
             });
             let version = facts.and_then(|facts| facts.get("version")?.as_int());
-            self.all.push(Event { name, role, version });
+            self.all.push(NetEvent { name, role, version });
         }
     }
 
@@ -189,17 +189,17 @@ impl Events<'_> {
         format!("{}_e{number}", self.prefix)
     }
 
-    fn draw(&self, into: &mut Vec<Item>) {
+    fn draw(&self, into: &mut Vec<DrawingItem>) {
         for (number, event) in self.all.iter().enumerate() {
-            let item = Item::new(self.nth(number), &*event.name, "event", Shape::Event(event.role));
+            let item = DrawingItem::new(self.nth(number), &*event.name, "event", ItemShape::Event(event.role));
             let version = event.version.filter(|version| *version != 1).map(|version| format!(", version {version}"));
-            into.push(Item { detail: format!("{}{}", event.role.description(), version.unwrap_or_default()), ..item });
+            into.push(DrawingItem { detail: format!("{}{}", event.role.description(), version.unwrap_or_default()), ..item });
         }
     }
 }
 
 /// What the place adds to its body's box.
-fn of_place(place: &Place, show_workers: bool) -> String {
+fn place_details(place: &Place, show_workers: bool) -> String {
     let workers = match place.max_concurrency {
         more if show_workers && more > 1 => format!(", {more} workers"),
         _ => String::new(),
@@ -210,9 +210,9 @@ fn of_place(place: &Place, show_workers: bool) -> String {
         Join::Each { needs, key, surplus } => {
             let key = key.as_ref().map(|key| format!(" by {key}")).unwrap_or_default();
             let surplus = match surplus {
-                Surplus::Keep => "",
-                Surplus::Drop => ", drops more",
-                Surplus::Fail => ", fails on more",
+                SurplusPolicy::Keep => "",
+                SurplusPolicy::Drop => ", drops more",
+                SurplusPolicy::Fail => ", fails on more",
             };
             format!(", collects {}{key}{surplus}", needs.len())
         }
@@ -221,7 +221,7 @@ fn of_place(place: &Place, show_workers: bool) -> String {
 }
 
 /// How tokens of this kind come together before the step runs.
-fn joined(place: &Place, kind: &Arc<str>) -> String {
+fn join_label(place: &Place, kind: &Arc<str>) -> String {
     match &place.join {
         Join::None => String::new(),
         Join::All | Join::Merged => "one of each".to_owned(),

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use windlass_core::Status;
 use windlass_value::{Duration, Timestamp};
 
-use crate::model::{Passage, State, IterationCounts};
+use crate::model::{NodeActivity, ActivityState, IterationCounts};
 
 /// Counted, never listed: a box may stand for a million runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ActivityFacts {
     /// The number of the event that told of it first.
     pub first: u64,
     pub started_at: Option<Timestamp>,
     open: u64,
     ends: [u64; 5],
     /// Ends that were told without a beginning, and so without a duration.
-    timeless: u64,
+    untimed: u64,
     /// All ends minus all beginnings, in microseconds: the time of the runs that have ended.
     balance: i128,
-    doing: Option<State>,
+    activity: Option<ActivityState>,
     attempts: u32,
     loops: u64,
     iterations: u64,
@@ -33,63 +33,63 @@ pub(crate) struct Facts {
     event: Option<Option<Arc<str>>>,
 }
 
-impl Facts {
-    pub(crate) fn new(first: u64) -> Facts {
-        Facts { first, ..Facts::default() }
+impl ActivityFacts {
+    pub(crate) fn new(first: u64) -> ActivityFacts {
+        ActivityFacts { first, ..ActivityFacts::default() }
     }
 
-    pub(crate) fn begun(&mut self, at: Timestamp) {
+    pub(crate) fn record_start(&mut self, at: Timestamp) {
         self.started_at = self.started_at.or(Some(at));
         self.open += 1;
         self.balance -= i128::from(at.0);
-        self.doing = Some(State::Running);
+        self.activity = Some(ActivityState::Running);
         self.attempts = self.attempts.max(1);
     }
 
-    pub(crate) fn runs_for(&mut self, event: Option<Arc<str>>) {
+    pub(crate) fn record_event(&mut self, event: Option<Arc<str>>) {
         self.event = match self.event.take() {
             None => Some(event),
             Some(before) => Some(before.filter(|before| Some(before) == event.as_ref())),
         };
     }
 
-    pub(crate) fn ended(&mut self, at: Timestamp, status: Status) {
+    pub(crate) fn record_end(&mut self, at: Timestamp, status: Status) {
         match self.open.checked_sub(1) {
             Some(open) => {
                 self.open = open;
                 self.balance += i128::from(at.0);
             }
-            None => self.timeless += 1,
+            None => self.untimed += 1,
         }
         self.ends[status as usize] += 1;
         if self.open == 0 {
-            self.doing = None;
+            self.activity = None;
         }
     }
 
     /// It has ended without ever running.
-    pub(crate) fn unrun(&mut self, status: Status) {
-        self.timeless += 1;
+    pub(crate) fn record_not_run(&mut self, status: Status) {
+        self.untimed += 1;
         self.ends[status as usize] += 1;
     }
 
     /// It is tried again. The end of a task was told before; that of a step is told only when all tries are spent.
-    pub(crate) fn tried_again(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
+    pub(crate) fn record_retry(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
         let failed = &mut self.ends[Status::Failed as usize];
         if is_task && *failed > 0 {
             *failed -= 1;
             self.open += 1;
             self.balance -= i128::from(at.0);
         }
-        self.goes_on(State::Retrying);
+        self.set_activity(ActivityState::Retrying);
         self.attempts = self.attempts.max(attempt.saturating_add(1));
     }
 
-    pub(crate) fn goes_on(&mut self, state: State) {
-        self.doing = Some(state);
+    pub(crate) fn set_activity(&mut self, state: ActivityState) {
+        self.activity = Some(state);
     }
 
-    pub(crate) fn tried(&mut self, attempt: u32) {
+    pub(crate) fn record_attempt(&mut self, attempt: u32) {
         self.attempts = self.attempts.max(attempt);
     }
 
@@ -97,11 +97,11 @@ impl Facts {
         self.open > 0
     }
 
-    pub(crate) fn failed_with(&mut self, code: Option<Arc<str>>) {
+    pub(crate) fn record_error(&mut self, code: Option<Arc<str>>) {
         self.error = code.or(self.error.take());
     }
 
-    pub(crate) fn loop_begun(&mut self, max_iterations: Option<u64>) {
+    pub(crate) fn record_loop_start(&mut self, max_iterations: Option<u64>) {
         self.loops += 1;
         self.max_iterations = max_iterations;
         self.reason = None;
@@ -113,7 +113,7 @@ impl Facts {
     }
 
     /// The loop's own count stands where its turns were not told.
-    pub(crate) fn loop_ended(&mut self, iterations: u64, failed: u64, reason: Option<Arc<str>>) {
+    pub(crate) fn record_loop_end(&mut self, iterations: u64, failed: u64, reason: Option<Arc<str>>) {
         self.loops = self.loops.max(1);
         if self.loops == 1 {
             self.iterations = self.iterations.max(iterations);
@@ -123,35 +123,35 @@ impl Facts {
     }
 
     /// For a box that stands for more than one step run.
-    pub(crate) fn of_many(self) -> Facts {
-        Facts { firing: None, worker: None, ..self }
+    pub(crate) fn without_single_run(self) -> ActivityFacts {
+        ActivityFacts { firing: None, worker: None, ..self }
     }
 
     /// Both together, as one box.
-    pub(crate) fn add(&mut self, other: Facts) {
+    pub(crate) fn add(&mut self, other: ActivityFacts) {
         let newer = other.first > self.first;
         self.first = self.first.min(other.first);
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();
         self.open += other.open;
         self.ends.iter_mut().zip(other.ends).for_each(|(mine, theirs)| *mine += theirs);
-        self.timeless += other.timeless;
+        self.untimed += other.untimed;
         self.balance += other.balance;
         self.attempts = self.attempts.max(other.attempts);
         self.loops += other.loops;
         self.record_iterations(other.iterations, other.iterations_failed);
-        if newer || self.doing.is_none() {
-            self.doing = other.doing.or(self.doing);
+        if newer || self.activity.is_none() {
+            self.activity = other.activity.or(self.activity);
         }
         self.max_iterations = other.max_iterations.or(self.max_iterations);
         self.reason = other.reason.or(self.reason.take());
-        self.failed_with(other.error);
+        self.record_error(other.error);
         if let Some(event) = other.event {
-            self.runs_for(event);
+            self.record_event(event);
         }
     }
 
     /// As of `now`. In a run that is over nothing goes on: what was not told to end was called off with it.
-    pub(crate) fn passage(&self, now: Timestamp, over: bool) -> Passage {
+    pub(crate) fn to_activity(&self, now: Timestamp, over: bool) -> NodeActivity {
         let mut facts = self.clone();
         if over {
             facts.ends[Status::Cancelled as usize] += facts.open;
@@ -161,10 +161,10 @@ impl Facts {
         let ended: u64 = facts.ends.iter().sum();
         let runs = ended + facts.open;
         let micros = facts.balance + i128::from(now.0) * i128::from(facts.open);
-        let timed = facts.timeless == 0 && runs > 0;
+        let timed = facts.untimed == 0 && runs > 0;
         let count = |status: Status| facts.ends[status as usize];
         let all_well = ended == count(Status::Succeeded) + count(Status::Skipped);
-        Passage {
+        NodeActivity {
             state: facts.state(over),
             runs,
             ends: facts.ends,
@@ -187,14 +187,14 @@ impl Facts {
     }
 
     /// What goes on, or the worst end.
-    fn state(&self, over: bool) -> State {
+    fn state(&self, over: bool) -> ActivityState {
         let worst = [Status::Failed, Status::TimedOut, Status::Cancelled, Status::Succeeded, Status::Skipped];
         let worst = worst.into_iter().find(|status| self.ends[*status as usize] > 0);
         match (self.open, worst) {
-            (0, Some(status)) => State::Ended(status),
-            (0, None) if over => State::Ended(Status::Cancelled),
-            (0, None) => self.doing.unwrap_or(State::Running),
-            _ => self.doing.unwrap_or(State::Running),
+            (0, Some(status)) => ActivityState::Ended(status),
+            (0, None) if over => ActivityState::Ended(Status::Cancelled),
+            (0, None) => self.activity.unwrap_or(ActivityState::Running),
+            _ => self.activity.unwrap_or(ActivityState::Running),
         }
     }
 }

@@ -16,10 +16,10 @@ use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::{Event, EventKind, IdleReason, Status, TaskStatus};
 use windlass_value::{Timestamp, Value};
 
-use crate::model::{Drawing, EventRole, Item, Shape, State};
-use crate::plan::{Sheet, sheet};
+use crate::model::{Drawing, EventRole, DrawingItem, ItemShape, ActivityState};
+use crate::plan::{PlanDrawing, draw_plan};
 use crate::text;
-use facts::Facts;
+use facts::ActivityFacts;
 
 /// With more boxes than this, all runs of one step become one box. So they do when the drawing is more than pages usually
 /// draw.
@@ -32,16 +32,16 @@ const MAX_MERMAID_LETTERS: usize = 50_000;
 const MAX_UNHANDLED_SHOWN: usize = 5;
 
 /// A box of the plan, and for which run of its step.
-type Key = (Option<u64>, Arc<str>);
+type BoxKey = (Option<u64>, Arc<str>);
 
 /// Who caused a step run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Cause {
+enum StepRunCause {
     /// The run's start.
     Start,
     /// An event from outside.
     Outside,
-    Step(Key),
+    Step(BoxKey),
 }
 
 /// The drawing of a run, made event by event.
@@ -64,34 +64,34 @@ enum Cause {
 /// assert!(drawing.to_mermaid().contains("greet<br/>compose<br/>running, for 5.0s"));
 /// ```
 pub struct RunDrawing {
-    sheet: Sheet,
+    plan_drawing: PlanDrawing,
     name: Option<String>,
     now: Option<Timestamp>,
     max_nodes: usize,
-    facts: BTreeMap<Key, Facts>,
+    facts: BTreeMap<BoxKey, ActivityFacts>,
     /// The place of each box that belongs to one.
     places: BTreeMap<Arc<str>, Arc<str>>,
     /// The place that each step run was of.
     firings: BTreeMap<u64, Arc<str>>,
     /// Step runs that have not ended, by place, oldest first.
     open: BTreeMap<Arc<str>, BTreeSet<u64>>,
-    causes: BTreeMap<(Cause, Key, Arc<str>), u64>,
+    causes: BTreeMap<(StepRunCause, BoxKey, Arc<str>), u64>,
     /// What the plan's events are for.
     roles: BTreeMap<String, EventRole>,
     /// Steps that do nothing but wait.
-    waiters: BTreeSet<Arc<str>>,
+    wait_steps: BTreeSet<Arc<str>>,
     /// Tokens that wait for a worker, by place.
     queued: BTreeMap<Arc<str>, u64>,
     /// What somebody outside was asked for, by which step run.
-    asked: BTreeMap<(Key, Arc<str>), u64>,
+    outbound_requests: BTreeMap<(BoxKey, Arc<str>), u64>,
     folded: bool,
     /// Events that could have been of several step runs.
-    unsure: bool,
-    whole: Facts,
-    state: Option<State>,
+    ambiguous: bool,
+    whole: ActivityFacts,
+    state: Option<ActivityState>,
     waits: Vec<String>,
-    last_end: Option<Key>,
-    stopped_by: Option<Key>,
+    last_end: Option<BoxKey>,
+    stopped_by: Option<BoxKey>,
     unhandled: BTreeMap<Arc<str>, u64>,
     missing: Vec<(u64, u64)>,
     newest: Timestamp,
@@ -100,9 +100,9 @@ pub struct RunDrawing {
 impl RunDrawing {
     /// Nothing has happened yet.
     pub fn new(plan: &Plan) -> RunDrawing {
-        let sheet = sheet(plan);
-        let role = |item: &Item| match item.shape {
-            Shape::Event(role) => Some((item.title.clone(), role)),
+        let sheet = draw_plan(plan);
+        let role = |item: &DrawingItem| match item.shape {
+            ItemShape::Event(role) => Some((item.title.clone(), role)),
             _ => None,
         };
         let roles = sheet.drawing.all_items().into_iter().filter_map(role).collect();
@@ -118,8 +118,8 @@ impl RunDrawing {
         let waits = plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Wait(_)));
         let waiters = waits.map(|node| node.name.clone()).collect();
         RunDrawing {
-            sheet,
-            waiters,
+            plan_drawing: sheet,
+            wait_steps: waiters,
             name: None,
             now: None,
             max_nodes: MAX_NODES,
@@ -130,10 +130,10 @@ impl RunDrawing {
             causes: BTreeMap::new(),
             roles,
             queued: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            outbound_requests: BTreeMap::new(),
             folded: false,
-            unsure: false,
-            whole: Facts::default(),
+            ambiguous: false,
+            whole: ActivityFacts::default(),
             state: None,
             waits: Vec::new(),
             last_end: None,
@@ -146,7 +146,7 @@ impl RunDrawing {
 
     /// What the run is called, for the drawing to say.
     #[must_use]
-    pub fn named(mut self, run: impl Into<String>) -> RunDrawing {
+    pub fn with_run_name(mut self, run: impl Into<String>) -> RunDrawing {
         self.name = Some(run.into());
         self
     }
@@ -193,8 +193,8 @@ impl RunDrawing {
                 *self.unhandled.entry(kind.clone()).or_default() += 1;
             }
             // What a step publishes by itself may be called anything, but has the step's path.
-            _ if event.path.is_empty() => self.of_run(event),
-            _ => self.asked(event),
+            _ if event.path.is_empty() => self.run_event(event),
+            _ => self.record_outbound_request(event),
         }
         if !self.folded && self.facts.len() > self.max_nodes && !self.firings.is_empty() {
             self.fold();
@@ -202,7 +202,7 @@ impl RunDrawing {
     }
 
     /// A step may publish what it wants to be told, and so does the net for it.
-    fn asked(&mut self, event: &Event) {
+    fn record_outbound_request(&mut self, event: &Event) {
         let kind = match &event.kind {
             EventKind::InputRequired { event: kind, .. } => Some(kind.clone()),
             EventKind::Other { type_name, .. } => {
@@ -211,7 +211,7 @@ impl RunDrawing {
             _ => None,
         };
         if let (Some(kind), Some(key)) = (kind, self.key(event)) {
-            *self.asked.entry((key, kind)).or_default() += 1;
+            *self.outbound_requests.entry((key, kind)).or_default() += 1;
         }
     }
 
@@ -221,16 +221,16 @@ impl RunDrawing {
         self.roles.get(kind).or_else(|| self.roles.get(name)).copied()
     }
 
-    fn of_run(&mut self, event: &Event) {
+    fn run_event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::ExecutionRequested { .. } | EventKind::WorkflowStarted { .. } => self.run_begins(event),
             EventKind::WorkflowFinished { status, error, .. } => {
                 self.run_ends(event.at, *status, error.as_ref().map(|error| error.code.clone()));
             }
-            EventKind::WorkflowPaused {} => self.state = Some(State::Paused),
+            EventKind::WorkflowPaused {} => self.state = Some(ActivityState::Paused),
             EventKind::WorkflowResumed {} => self.state = None,
             EventKind::WorkflowIdle { waits } => {
-                self.state = Some(State::Waiting);
+                self.state = Some(ActivityState::Waiting);
                 self.waits = waits.iter().map(|name| name.to_string()).collect();
             }
             _ => {}
@@ -239,18 +239,18 @@ impl RunDrawing {
 
     /// The drawing of all that was told.
     pub fn finish(mut self) -> Drawing {
-        self.drawn()
+        self.draw()
     }
 
     /// The drawing of all that was told so far, as it stands at a time. More may follow.
-    pub fn so_far(&mut self, now: Timestamp) -> Drawing {
+    pub fn snapshot(&mut self, now: Timestamp) -> Drawing {
         self.now = Some(now);
-        self.drawn()
+        self.draw()
     }
 
-    fn drawn(&mut self) -> Drawing {
+    fn draw(&mut self) -> Drawing {
         let drawing = paint::paint(self);
-        if self.folded || self.firings.is_empty() || fits(&drawing) {
+        if self.folded || self.firings.is_empty() || fits_mermaid_limits(&drawing) {
             return drawing;
         }
         self.fold();
@@ -259,29 +259,29 @@ impl RunDrawing {
 
     fn run_begins(&mut self, event: &Event) {
         if self.whole.started_at.is_none() {
-            self.whole.begun(event.at);
+            self.whole.record_start(event.at);
         }
     }
 
     fn run_ends(&mut self, at: Timestamp, status: Status, error: Option<Arc<str>>) {
-        self.whole.ended(at, status);
-        self.whole.failed_with(error);
-        let stops = self.sheet.net.as_ref().is_some_and(|net| net.stop.is_some());
+        self.whole.record_end(at, status);
+        self.whole.record_error(error);
+        let stops = self.plan_drawing.net.as_ref().is_some_and(|net| net.stop.is_some());
         if stops && status == Status::Succeeded {
             self.stopped_by = self.stopped_by.take().or(self.last_end.take());
         }
     }
 
-    fn facts_for(&mut self, key: &Key, event: &Event) -> &mut Facts {
-        if self.state == Some(State::Waiting) {
+    fn facts_for(&mut self, key: &BoxKey, event: &Event) -> &mut ActivityFacts {
+        if self.state == Some(ActivityState::Waiting) {
             self.state = None;
         }
-        self.facts.entry(key.clone()).or_insert_with(|| Facts::new(event.seq))
+        self.facts.entry(key.clone()).or_insert_with(|| ActivityFacts::new(event.seq))
     }
 
     /// The box that an event is of. None for what is not drawn.
-    fn key(&mut self, event: &Event) -> Option<Key> {
-        let id = self.sheet.paths.find(&event.path)?.clone();
+    fn key(&mut self, event: &Event) -> Option<BoxKey> {
+        let id = self.plan_drawing.paths.find(&event.path)?.clone();
         let Some(place) = self.places.get(&id).filter(|_| !self.folded) else { return Some((None, id)) };
         if let Some(firing) = event.kind.firing() {
             return Some((Some(firing), id));
@@ -290,29 +290,29 @@ impl RunDrawing {
             return Some((None, id));
         }
         let open = self.open.get(place).filter(|open| !open.is_empty());
-        self.unsure |= open.is_some_and(|open| open.len() > 1);
+        self.ambiguous |= open.is_some_and(|open| open.len() > 1);
         Some((open.and_then(|open| open.first().copied()), id))
     }
 
     fn step(&mut self, event: &Event) {
         // A token that waits has no number yet.
         if let EventKind::StepQueued { .. } = event.kind {
-            let id = self.sheet.paths.find(&event.path).cloned();
+            let id = self.plan_drawing.paths.find(&event.path).cloned();
             id.into_iter().for_each(|id| *self.queued.entry(id).or_default() += 1);
             return;
         }
         let Some(key) = self.key(event) else { return };
         let is_place = self.places.get(&key.1) == Some(&key.1);
         let firing = event.kind.firing().or(key.0);
-        let waits = self.waiters.contains(event.path.rsplit('.').next().unwrap_or_default());
+        let waits = self.wait_steps.contains(event.path.rsplit('.').next().unwrap_or_default());
         let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::StepStarted { token, worker, from, .. } => {
-                facts.begun(event.at);
+                facts.record_start(event.at);
                 if waits {
-                    facts.goes_on(State::Waiting);
+                    facts.set_activity(ActivityState::Waiting);
                 }
-                facts.runs_for(token.clone());
+                facts.record_event(token.clone());
                 facts.firing = key.0;
                 facts.worker = worker.map(u64::from).filter(|_| key.0.is_some());
                 // Whoever waits comes first.
@@ -324,17 +324,17 @@ impl RunDrawing {
                 }
             }
             // Why and when was told before.
-            EventKind::StepIdle { because: IdleReason::Retry, .. } => facts.goes_on(State::Retrying),
-            EventKind::StepIdle { .. } => facts.goes_on(State::Waiting),
-            EventKind::StepRunning { .. } => facts.goes_on(State::Running),
+            EventKind::StepIdle { reason: IdleReason::Retry, .. } => facts.set_activity(ActivityState::Retrying),
+            EventKind::StepIdle { .. } => facts.set_activity(ActivityState::Waiting),
+            EventKind::StepRunning { .. } => facts.set_activity(ActivityState::Running),
             EventKind::StepDone { status, output, error, .. }
             | EventKind::StepFailed { status, output, error, .. }
             | EventKind::StepSkipped { status, output, error, .. } => {
                 match did_not_run(&event.kind) {
-                    true => facts.unrun(*status),
-                    false => facts.ended(event.at, *status),
+                    true => facts.record_not_run(*status),
+                    false => facts.record_end(event.at, *status),
                 }
-                facts.failed_with(error.as_ref().map(|error| error.code.clone()));
+                facts.record_error(error.as_ref().map(|error| error.code.clone()));
                 if is_place {
                     self.step_ended(output.as_ref(), key, firing);
                 }
@@ -344,38 +344,38 @@ impl RunDrawing {
     }
 
     /// A step run that has a number, and what it comes from.
-    fn fired(&mut self, key: Key, firing: u64, token: Arc<str>, from: &[u64]) {
+    fn fired(&mut self, key: BoxKey, firing: u64, token: Arc<str>, from: &[u64]) {
         self.firings.insert(firing, key.1.clone());
         if !self.folded {
             self.open.entry(key.1.clone()).or_default().insert(firing);
         }
-        let mut causes: Vec<Cause> = Vec::new();
+        let mut causes: Vec<StepRunCause> = Vec::new();
         for number in from {
             if let Some(place) = self.firings.get(number) {
-                causes.push(Cause::Step(((!self.folded).then_some(*number), place.clone())));
+                causes.push(StepRunCause::Step(((!self.folded).then_some(*number), place.clone())));
             }
         }
         if from.is_empty() {
-            let starts = self.sheet.net.as_ref().is_some_and(|net| net.start == token);
-            causes.push(if starts { Cause::Start } else { Cause::Outside });
+            let starts = self.plan_drawing.net.as_ref().is_some_and(|net| net.start == token);
+            causes.push(if starts { StepRunCause::Start } else { StepRunCause::Outside });
         }
         for cause in causes {
             *self.causes.entry((cause, key.clone(), token.clone())).or_default() += 1;
         }
     }
 
-    fn step_ended(&mut self, output: Option<&Value>, key: Key, firing: Option<u64>) {
+    fn step_ended(&mut self, output: Option<&Value>, key: BoxKey, firing: Option<u64>) {
         if let (Some(open), Some(firing)) = (self.open.get_mut(&key.1), firing) {
             open.remove(&firing);
         }
-        for kind in given(output) {
-            let net = self.sheet.net.as_ref();
+        for kind in returned_kinds(output) {
+            let net = self.plan_drawing.net.as_ref();
             if net.is_some_and(|net| net.stop.as_ref() == Some(&kind)) && self.stopped_by.is_none() {
                 self.stopped_by = Some(key.clone());
             }
-            let published_later = net.is_some_and(|net| net.asks.contains(&kind));
+            let published_later = net.is_some_and(|net| net.outbound_kinds.contains(&kind));
             if !published_later && self.role(&kind) == Some(EventRole::InputRequired) {
-                *self.asked.entry((key.clone(), kind)).or_default() += 1;
+                *self.outbound_requests.entry((key.clone(), kind)).or_default() += 1;
             }
         }
         self.last_end = Some(key);
@@ -383,24 +383,24 @@ impl RunDrawing {
 
     fn task(&mut self, event: &Event) {
         let Some(key) = self.key(event) else { return };
-        let is_task = self.sheet.paths.tasks.contains(&key.1);
+        let is_task = self.plan_drawing.paths.tasks.contains(&key.1);
         let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::TaskStarted { attempt, call, .. } => {
                 // A further call is part of what goes on already.
                 if is_task && *call == 0 && (*attempt <= 1 || !facts.is_open()) {
-                    facts.begun(event.at);
+                    facts.record_start(event.at);
                 }
-                facts.goes_on(State::Running);
-                facts.tried(*attempt);
+                facts.set_activity(ActivityState::Running);
+                facts.record_attempt(*attempt);
             }
             EventKind::TaskProcessed { outcome, .. } if is_task => {
                 let good = outcome.status == TaskStatus::Success;
-                facts.ended(event.at, if good { Status::Succeeded } else { Status::Failed });
-                facts.failed_with(outcome.error.as_ref().map(|error| error.code.clone()));
+                facts.record_end(event.at, if good { Status::Succeeded } else { Status::Failed });
+                facts.record_error(outcome.error.as_ref().map(|error| error.code.clone()));
             }
-            EventKind::TaskRetrying { attempt, .. } => facts.tried_again(event.at, *attempt, is_task),
-            EventKind::TaskWaiting { .. } => facts.goes_on(State::Waiting),
+            EventKind::TaskRetrying { attempt, .. } => facts.record_retry(event.at, *attempt, is_task),
+            EventKind::TaskWaiting { .. } => facts.set_activity(ActivityState::Waiting),
             _ => {}
         }
     }
@@ -409,13 +409,13 @@ impl RunDrawing {
         let Some(key) = self.key(event) else { return };
         let facts = self.facts_for(&key, event);
         match &event.kind {
-            EventKind::LoopStarted { limits, .. } => facts.loop_begun(limits.items.or(limits.count)),
+            EventKind::LoopStarted { limits, .. } => facts.record_loop_start(limits.items.or(limits.count)),
             EventKind::IterationDone { status, .. } => facts.record_iterations(1, u64::from(status.is_bad())),
             EventKind::LoopProgress { from, to, failed } => {
                 facts.record_iterations(to.saturating_add(1).saturating_sub(*from), *failed);
             }
             EventKind::LoopDone { iterations, reason, stats, .. } => {
-                facts.loop_ended(*iterations, stats.failed, Some(reason.as_str().into()));
+                facts.record_loop_end(*iterations, stats.failed, Some(reason.as_str().into()));
             }
             _ => {}
         }
@@ -426,19 +426,19 @@ impl RunDrawing {
         self.folded = true;
         self.open.clear();
         for ((_, id), facts) in std::mem::take(&mut self.facts) {
-            let facts = facts.of_many();
+            let facts = facts.without_single_run();
             match self.facts.entry((None, id)) {
                 Entry::Vacant(place) => drop(place.insert(facts)),
                 Entry::Occupied(mut there) => there.get_mut().add(facts),
             }
         }
-        let whole = |key: Key| (None, key.1);
+        let whole = |key: BoxKey| (None, key.1);
         for ((cause, key, token), times) in std::mem::take(&mut self.causes) {
-            let cause = if let Cause::Step(key) = cause { Cause::Step(whole(key)) } else { cause };
+            let cause = if let StepRunCause::Step(key) = cause { StepRunCause::Step(whole(key)) } else { cause };
             *self.causes.entry((cause, whole(key), token)).or_default() += times;
         }
-        for ((key, kind), times) in std::mem::take(&mut self.asked) {
-            *self.asked.entry((whole(key), kind)).or_default() += times;
+        for ((key, kind), times) in std::mem::take(&mut self.outbound_requests) {
+            *self.outbound_requests.entry((whole(key), kind)).or_default() += times;
         }
         self.last_end = self.last_end.take().map(whole);
         self.stopped_by = self.stopped_by.take().map(whole);
@@ -448,17 +448,17 @@ impl RunDrawing {
     fn notes(&self, plan: &str, now: Timestamp) -> Vec<String> {
         let run = self.name.as_ref().map(|name| format!("run {name} of ")).unwrap_or_else(|| "a run of ".to_owned());
         let mut notes = Vec::new();
-        let whole = self.passage(now);
+        let whole = self.run_activity(now);
         let waits = match (whole.state, self.waits.is_empty()) {
-            (State::Waiting, false) => format!(" (for {})", text::cut(&self.waits.join(", "), 60)),
+            (ActivityState::Waiting, false) => format!(" (for {})", text::truncate(&self.waits.join(", "), 60)),
             _ => String::new(),
         };
-        notes.push(format!("{run}{plan}: {}{waits}", whole.line()));
+        notes.push(format!("{run}{plan}: {}{waits}", whole.summary()));
         if self.folded {
             let runs = self.firings.len();
             notes.push(format!("{runs} step runs are too many to be looked at: all runs of a step are one box"));
         }
-        if self.unsure {
+        if self.ambiguous {
             notes.push("runs of one step at the same time: which of them ended first is not told".to_owned());
         }
         for (from, to) in &self.missing {
@@ -476,13 +476,13 @@ impl RunDrawing {
         notes
     }
 
-    fn passage(&self, now: Timestamp) -> crate::Passage {
-        let mut whole = self.whole.passage(now, false);
+    fn run_activity(&self, now: Timestamp) -> crate::NodeActivity {
+        let mut whole = self.whole.to_activity(now, false);
         if whole.runs == 0 && !self.facts.is_empty() {
             // Its beginning is no longer kept.
-            whole.state = State::Running;
+            whole.state = ActivityState::Running;
         }
-        if let (Some(state), State::Running | State::Queued) = (self.state, whole.state) {
+        if let (Some(state), ActivityState::Running | ActivityState::Queued) = (self.state, whole.state) {
             whole.state = state;
         }
         // A run has no tries of its own.
@@ -492,20 +492,20 @@ impl RunDrawing {
 }
 
 /// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
-fn fits(drawing: &Drawing) -> bool {
+fn fits_mermaid_limits(drawing: &Drawing) -> bool {
     drawing.arrows.len() <= MAX_MERMAID_ARROWS && drawing.to_mermaid().chars().count() <= MAX_MERMAID_LETTERS
 }
 
 /// The kinds of the events that a step has returned: one, or a list of them.
-fn given(output: Option<&Value>) -> Vec<Arc<str>> {
+fn returned_kinds(output: Option<&Value>) -> Vec<Arc<str>> {
     match output {
-        Some(Value::List(items)) => items.iter().filter_map(|item| text_of(item, "kind")).collect(),
-        Some(one) => text_of(one, "kind").into_iter().collect(),
+        Some(Value::List(items)) => items.iter().filter_map(|item| text_field(item, "kind")).collect(),
+        Some(one) => text_field(one, "kind").into_iter().collect(),
         None => Vec::new(),
     }
 }
 
-fn text_of(data: &Value, key: &str) -> Option<Arc<str>> {
+fn text_field(data: &Value, key: &str) -> Option<Arc<str>> {
     data.get(key).and_then(Value::as_str).map(Into::into)
 }
 

@@ -3,46 +3,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Cause, Key, RunDrawing};
-use crate::model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, Why};
+use super::{StepRunCause, BoxKey, RunDrawing};
+use crate::model::{Arrow, Drawing, EventRole, DrawingItem, NodeActivity, ItemShape, ActivityState, ArrowReason};
 
 const START: &str = "start";
 const OUTSIDE: &str = "outside";
 const END: &str = "end_of_run";
 
 pub(crate) fn paint(run: &RunDrawing) -> Drawing {
-    let over = matches!(run.passage(run.newest).state, State::Ended(_));
+    let over = matches!(run.run_activity(run.newest).state, ActivityState::Ended(_));
     let now = run.now.filter(|_| !over).unwrap_or(run.newest).max(run.newest);
-    let whole = run.passage(now);
-    let passages: BTreeMap<&Key, Passage> =
-        run.facts.iter().map(|(key, facts)| (key, facts.passage(now, over))).collect();
+    let whole = run.run_activity(now);
+    let passages: BTreeMap<&BoxKey, NodeActivity> =
+        run.facts.iter().map(|(key, facts)| (key, facts.to_activity(now, over))).collect();
     let by_cause = !run.causes.is_empty();
-    let painter = Painter { run, passages, by_cause };
+    let painter = RunPainter { run, passages, by_cause };
     let (items, arrows) = painter.all(&whole);
-    let notes = run.notes(&run.sheet.drawing.title, now);
-    Drawing { title: run.sheet.drawing.title.clone(), notes, items, arrows, run: Some(whole) }
+    let notes = run.notes(&run.plan_drawing.drawing.title, now);
+    Drawing { title: run.plan_drawing.drawing.title.clone(), notes, items, arrows, activity: Some(whole) }
 }
 
-struct Painter<'a> {
+struct RunPainter<'a> {
     run: &'a RunDrawing,
-    passages: BTreeMap<&'a Key, Passage>,
+    passages: BTreeMap<&'a BoxKey, NodeActivity>,
     /// The events tell what led to what; else the plan does.
     by_cause: bool,
 }
 
-impl<'a> Painter<'a> {
-    fn all(&self, whole: &Passage) -> (Vec<Item>, Vec<Arrow>) {
-        let plan = &self.run.sheet.drawing;
-        let mut items = self.several(&plan.items, None, true);
+impl<'a> RunPainter<'a> {
+    fn all(&self, whole: &NodeActivity) -> (Vec<DrawingItem>, Vec<Arrow>) {
+        let plan = &self.run.plan_drawing.drawing;
+        let mut items = self.draw_items(&plan.items, None, true);
         let mut arrows = Vec::new();
         let apart = self.step_runs();
-        let by_id: BTreeMap<&str, &Item> = plan.all_items().into_iter().map(|item| (&*item.id, item)).collect();
-        let drawn = apart.iter().filter_map(|(firing, place)| self.one(by_id.get(&***place)?, Some(*firing)));
-        let drawn: Vec<Item> = drawn.collect();
+        let by_id: BTreeMap<&str, &DrawingItem> = plan.all_items().into_iter().map(|item| (&*item.id, item)).collect();
+        let drawn = apart.iter().filter_map(|(firing, place)| self.draw_item(by_id.get(&***place)?, Some(*firing)));
+        let drawn: Vec<DrawingItem> = drawn.collect();
         let root = self.root(&mut items);
         root.extend(drawn);
         root.sort_by_key(|item| self.first(item));
-        if !matches!(whole.state, State::Ended(_)) {
+        if !matches!(whole.state, ActivityState::Ended(_)) {
             root.extend(self.queued(&by_id));
         }
         if self.by_cause {
@@ -53,13 +53,13 @@ impl<'a> Painter<'a> {
     }
 
     /// A box for all that wait for a worker of one step.
-    fn queued(&self, by_id: &BTreeMap<&str, &Item>) -> Vec<Item> {
+    fn queued(&self, by_id: &BTreeMap<&str, &DrawingItem>) -> Vec<DrawingItem> {
         let waiting = self.run.queued.iter().filter(|(_, runs)| **runs > 0);
         let drawn = waiting.filter_map(|(place, runs)| {
             let item = by_id.get(&**place)?;
-            let passage = Passage { runs: *runs, ..Passage::new(State::Queued) };
-            let queued = Item::new(format!("{place}_queued"), &item.title, &item.kind, Shape::Plain);
-            Some(Item { detail: item.kind.clone(), passage: Some(passage), ..queued })
+            let passage = NodeActivity { runs: *runs, ..NodeActivity::new(ActivityState::Queued) };
+            let queued = DrawingItem::new(format!("{place}_queued"), &item.title, &item.kind, ItemShape::Plain);
+            Some(DrawingItem { detail: item.kind.clone(), activity: Some(passage), ..queued })
         });
         drawn.collect()
     }
@@ -71,8 +71,8 @@ impl<'a> Painter<'a> {
     }
 
     /// What was reached of these, in the order in which it was.
-    fn several(&self, items: &[Item], firing: Option<u64>, at_root: bool) -> Vec<Item> {
-        let mut drawn: Vec<Item> = items.iter().filter_map(|item| self.one(item, firing)).collect();
+    fn draw_items(&self, items: &[DrawingItem], firing: Option<u64>, at_root: bool) -> Vec<DrawingItem> {
+        let mut drawn: Vec<DrawingItem> = items.iter().filter_map(|item| self.draw_item(item, firing)).collect();
         if !at_root {
             drawn.sort_by_key(|item| self.first(item));
         }
@@ -80,14 +80,14 @@ impl<'a> Painter<'a> {
     }
 
     /// A box that was reached, or that is on the way to one.
-    fn one(&self, item: &Item, firing: Option<u64>) -> Option<Item> {
-        let items = self.several(&item.items, firing, false);
+    fn draw_item(&self, item: &DrawingItem, firing: Option<u64>) -> Option<DrawingItem> {
+        let items = self.draw_items(&item.items, firing, false);
         let key = (firing, Arc::from(item.id.as_str()));
         let passage = self.passages.get(&key).cloned();
         let on_the_way = match item.shape {
-            Shape::Choice => self.leads_on(item, firing),
-            Shape::Event(_) => !self.by_cause && self.leads_on(item, firing),
-            Shape::Plain | Shape::Group | Shape::Outside => false,
+            ItemShape::Choice => self.leads_on(item, firing),
+            ItemShape::Event(_) => !self.by_cause && self.leads_on(item, firing),
+            ItemShape::Plain | ItemShape::Group | ItemShape::Outside => false,
         };
         if passage.is_none() && items.is_empty() && !on_the_way {
             return None;
@@ -97,16 +97,16 @@ impl<'a> Painter<'a> {
         let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
         let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
         let (path, is_loop) = (item.path.clone(), item.is_loop);
-        Some(Item { id, title, kind, detail, shape, items, passage, path, is_loop: turns: is_loop })
+        Some(DrawingItem { id, title, kind, detail, shape, items, activity: passage, path, is_loop: turns: is_loop })
     }
 
-    fn leads_on(&self, item: &Item, firing: Option<u64>) -> bool {
-        let arrows = self.run.sheet.drawing.arrows.iter().filter(|arrow| arrow.from == item.id);
+    fn leads_on(&self, item: &DrawingItem, firing: Option<u64>) -> bool {
+        let arrows = self.run.plan_drawing.drawing.arrows.iter().filter(|arrow| arrow.from == item.id);
         arrows.into_iter().any(|arrow| self.passages.contains_key(&(firing, Arc::from(arrow.to.as_str()))))
     }
 
     /// The number of the event that told of it first; a choice comes before what it leads to.
-    fn first(&self, item: &Item) -> u64 {
+    fn first(&self, item: &DrawingItem) -> u64 {
         let own = self.key_of(&item.id).and_then(|key| self.run.facts.get(&key)).map(|facts| facts.first);
         let inside = item.items.iter().map(|item| self.first(item)).min();
         own.or(inside).unwrap_or_else(|| self.first_after(&item.id))
@@ -114,13 +114,13 @@ impl<'a> Painter<'a> {
 
     fn first_after(&self, id: &str) -> u64 {
         let Some((firing, id)) = self.key_of(id) else { return 0 };
-        let arrows = self.run.sheet.drawing.arrows.iter().filter(|arrow| *arrow.from == *id);
+        let arrows = self.run.plan_drawing.drawing.arrows.iter().filter(|arrow| *arrow.from == *id);
         let after = arrows.filter_map(|arrow| self.run.facts.get(&(firing, Arc::from(arrow.to.as_str()))));
         after.map(|facts| facts.first).min().unwrap_or(u64::MAX)
     }
 
     /// Back from a name.
-    fn key_of(&self, id: &str) -> Option<Key> {
+    fn key_of(&self, id: &str) -> Option<BoxKey> {
         match id.strip_prefix('r').and_then(|rest| rest.split_once('_')) {
             Some((firing, id)) => Some((Some(firing.parse().ok()?), id.into())),
             None => Some((None, id.into())),
@@ -128,28 +128,28 @@ impl<'a> Painter<'a> {
     }
 
     /// Arrows from the events, with whoever stands outside.
-    fn causes(&self, root: &mut Vec<Item>, whole: &Passage, arrows: &mut Vec<Arrow>) {
+    fn causes(&self, root: &mut Vec<DrawingItem>, whole: &NodeActivity, arrows: &mut Vec<Arrow>) {
         let titles: BTreeMap<String, String> = root.iter().map(|item| (item.id.clone(), item.title.clone())).collect();
         let (mut starts, mut outside) = (false, BTreeSet::new());
         for ((cause, to, event), times) in &self.run.causes {
             let from = match cause {
-                Cause::Start => {
+                StepRunCause::Start => {
                     starts = true;
                     START.to_owned()
                 }
-                Cause::Outside => {
+                StepRunCause::Outside => {
                     outside.insert(event);
                     OUTSIDE.to_owned()
                 }
-                Cause::Step(key) => name(key),
+                StepRunCause::Step(key) => name(key),
             };
             let to = name(to);
             // Where tokens are called after the step that they are for, their name says nothing.
             let plain = titles.get(&to).is_some_and(|title| **title == **event);
-            arrows.push(led(from, to, event, *times, plain));
+            arrows.push(cause_arrow(from, to, event, *times, plain));
         }
-        for ((key, event), times) in &self.run.asked {
-            arrows.push(led(name(key), OUTSIDE.to_owned(), event, *times, false));
+        for ((key, event), times) in &self.run.outbound_requests {
+            arrows.push(cause_arrow(name(key), OUTSIDE.to_owned(), event, *times, false));
         }
         // In the order of the runs that they lead to, not of their names.
         let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
@@ -157,32 +157,32 @@ impl<'a> Painter<'a> {
             let [from, to] = [&arrow.from, &arrow.to].map(|id| place.get(&**id).copied());
             (to.or(from), from)
         });
-        if !outside.is_empty() || !self.run.asked.is_empty() {
+        if !outside.is_empty() || !self.run.outbound_requests.is_empty() {
             let by_people = outside.iter().all(|event| self.run.role(event) == Some(EventRole::HumanResponse));
-            root.insert(0, Item::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", Shape::Outside));
+            root.insert(0, DrawingItem::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", ItemShape::Outside));
         }
         if starts {
-            root.insert(0, Item::new(START, "start", "outside", Shape::Outside));
+            root.insert(0, DrawingItem::new(START, "start", "outside", ItemShape::Outside));
         }
         self.end(root, whole, arrows);
     }
 
     /// What the run has come to, if an event can end it.
-    fn end(&self, root: &mut Vec<Item>, whole: &Passage, arrows: &mut Vec<Arrow>) {
-        let Some(stop) = self.run.sheet.net.as_ref().and_then(|net| net.stop.clone()) else { return };
-        if !matches!(whole.state, State::Ended(_)) {
+    fn end(&self, root: &mut Vec<DrawingItem>, whole: &NodeActivity, arrows: &mut Vec<Arrow>) {
+        let Some(stop) = self.run.plan_drawing.net.as_ref().and_then(|net| net.stop.clone()) else { return };
+        if !matches!(whole.state, ActivityState::Ended(_)) {
             return;
         }
-        let item = Item::new(END, "end", "outside", Shape::Outside);
-        root.push(Item { passage: Some(whole.clone()), ..item });
+        let item = DrawingItem::new(END, "end", "outside", ItemShape::Outside);
+        root.push(DrawingItem { activity: Some(whole.clone()), ..item });
         if let Some(by) = &self.run.stopped_by {
-            arrows.push(led(name(by), END.to_owned(), &stop, 1, false));
+            arrows.push(cause_arrow(name(by), END.to_owned(), &stop, 1, false));
         }
     }
 
     /// The items beside which step runs stand: a net that is seen is the box around them.
-    fn root<'b>(&self, items: &'b mut Vec<Item>) -> &'b mut Vec<Item> {
-        let net = self.run.sheet.net.as_ref().and_then(|net| net.id.as_ref());
+    fn root<'b>(&self, items: &'b mut Vec<DrawingItem>) -> &'b mut Vec<DrawingItem> {
+        let net = self.run.plan_drawing.net.as_ref().and_then(|net| net.id.as_ref());
         match items.iter().position(|item| net.is_some_and(|net| *item.id == **net)) {
             Some(at) => &mut items[at].items,
             None => items,
@@ -190,14 +190,14 @@ impl<'a> Painter<'a> {
     }
 
     /// Arrows from the plan: between all that is there, or only inside steps when the events tell the rest.
-    fn plan_arrows(&self, items: &[Item], apart: &[(u64, &Arc<str>)], arrows: &mut Vec<Arrow>) {
+    fn plan_arrows(&self, items: &[DrawingItem], apart: &[(u64, &Arc<str>)], arrows: &mut Vec<Arrow>) {
         let mut there = BTreeSet::new();
         items.iter().for_each(|item| {
             item.each(&mut |item| {
                 there.insert(item.id.as_str());
             });
         });
-        let plan = &self.run.sheet.drawing.arrows;
+        let plan = &self.run.plan_drawing.drawing.arrows;
         let is_place = |id: &str| self.run.places.get(id).is_some_and(|place| **place == *id);
         let mut add = |firing: Option<u64>, arrow: &Arrow| {
             let [from, to] = [&arrow.from, &arrow.to].map(|id| name(&(firing, Arc::from(id.as_str()))));
@@ -219,18 +219,18 @@ impl<'a> Painter<'a> {
     }
 }
 
-fn led(from: String, to: String, event: &Arc<str>, times: u64, plain: bool) -> Arrow {
+fn cause_arrow(from: String, to: String, event: &Arc<str>, times: u64, plain: bool) -> Arrow {
     let label = match (plain, times) {
         (true, 1) => String::new(),
         (true, times) => format!("× {times}"),
         (false, 1) => event.to_string(),
         (false, times) => format!("{event} × {times}"),
     };
-    Arrow { from, to, label, why: Why::Led { event: event.clone(), times } }
+    Arrow { from, to, label, reason: ArrowReason::CausedBy { event: event.clone(), times } }
 }
 
 /// `r7_n3` for the seventh step run, `n3` for all runs.
-fn name((firing, id): &Key) -> String {
+fn name((firing, id): &BoxKey) -> String {
     match firing {
         Some(firing) => format!("r{firing}_{id}"),
         None => id.to_string(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Drawing, Item, Shape};
+use crate::model::{Drawing, DrawingItem, ItemShape};
 use crate::text;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
@@ -12,7 +12,7 @@ pub(crate) fn write(drawing: &Drawing) -> String {
     }
     drawing.items.iter().for_each(|item| write_item(item, 1, &mut text));
     let groups: BTreeSet<&str> =
-        drawing.all_items().iter().filter(|item| item.shape == Shape::Group).map(|item| item.id.as_str()).collect();
+        drawing.all_items().iter().filter(|item| item.shape == ItemShape::Group).map(|item| item.id.as_str()).collect();
     for arrow in &drawing.arrows {
         let mut attributes = Vec::new();
         let mut end = |id: &str, name: &str| match groups.contains(id) {
@@ -35,10 +35,10 @@ pub(crate) fn write(drawing: &Drawing) -> String {
     text + "}\n"
 }
 
-fn write_item(item: &Item, depth: usize, text: &mut String) {
+fn write_item(item: &DrawingItem, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
-    let label = quoted(item.lines());
-    let state = item.passage.as_ref().map(|passage| passage.state);
+    let label = quoted(item.label_lines());
+    let state = item.activity.as_ref().map(|passage| passage.state);
     let filled = state.map(|state| {
         let (fill, line) = state.colours();
         format!("fillcolor={}, color={}", quoted([fill]), quoted([line]))
@@ -46,11 +46,11 @@ fn write_item(item: &Item, depth: usize, text: &mut String) {
     let mut attributes = vec![format!("label={label}")];
     let mut styles = Vec::new();
     match item.shape {
-        Shape::Group => return write_group(item, depth, &label, filled, text),
-        Shape::Plain => {}
-        Shape::Choice => attributes.push("shape=diamond".to_owned()),
-        Shape::Event(_) => styles.push("rounded"),
-        Shape::Outside => attributes.push("shape=ellipse".to_owned()),
+        ItemShape::Group => return write_group(item, depth, &label, filled, text),
+        ItemShape::Plain => {}
+        ItemShape::Choice => attributes.push("shape=diamond".to_owned()),
+        ItemShape::Event(_) => styles.push("rounded"),
+        ItemShape::Outside => attributes.push("shape=ellipse".to_owned()),
     }
     if filled.is_some() {
         styles.push("filled");
@@ -62,7 +62,7 @@ fn write_item(item: &Item, depth: usize, text: &mut String) {
     text.push_str(&format!("{indent}{} [{}];\n", item.id, attributes.join(", ")));
 }
 
-fn write_group(item: &Item, depth: usize, label: &str, filled: Option<String>, text: &mut String) {
+fn write_group(item: &DrawingItem, depth: usize, label: &str, filled: Option<String>, text: &mut String) {
     let indent = "  ".repeat(depth);
     text.push_str(&format!("{indent}subgraph cluster_{} {{\n{indent}  label={label};\n", item.id));
     if let Some(filled) = filled {

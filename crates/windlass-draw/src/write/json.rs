@@ -3,14 +3,14 @@
 use windlass_core::Status;
 use windlass_value::{Map, Value};
 
-use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, IterationCounts, Why};
+use crate::model::{Arrow, Drawing, DrawingItem, NodeActivity, ItemShape, ActivityState, IterationCounts, ArrowReason};
 
 pub(crate) fn value(drawing: &Drawing) -> Value {
     let mut nodes = Vec::new();
     drawing.items.iter().for_each(|item| add_item(item, None, &mut nodes));
     let edges = drawing.arrows.iter().map(edge).collect();
     let mut map = Map::new();
-    if let Some(run) = &drawing.run {
+    if let Some(run) = &drawing.activity {
         map.insert("run", passage(run));
         map.insert("notes", Value::list(drawing.notes.iter().map(|note| Value::from(note.as_str())).collect()));
     }
@@ -19,7 +19,7 @@ pub(crate) fn value(drawing: &Drawing) -> Value {
     Value::map(map)
 }
 
-fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
+fn add_item(item: &DrawingItem, parent: Option<&str>, into: &mut Vec<Value>) {
     let mut map = Map::new();
     map.insert("id", item.id.as_str());
     map.insert("name", item.title.as_str());
@@ -34,10 +34,10 @@ fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
     if item.is_loop {
         map.insert("loop", true);
     }
-    if let Shape::Event(role) = item.shape {
+    if let ItemShape::Event(role) = item.shape {
         map.insert("event", role.as_str());
     }
-    if let Some(run) = &item.passage {
+    if let Some(run) = &item.activity {
         map.insert("run", passage(run));
     }
     into.push(Value::map(map));
@@ -45,7 +45,7 @@ fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
 }
 
 /// Only what is known.
-fn passage(run: &Passage) -> Value {
+fn passage(run: &NodeActivity) -> Value {
     let mut map = Map::new();
     map.insert("status", run.state.as_str());
     map.insert("runs", run.runs);
@@ -71,7 +71,7 @@ fn passage(run: &Passage) -> Value {
     add("firing", run.firing.map(Value::from));
     add("worker", run.worker.map(Value::from));
     add("event", run.event.clone().map(Value::Str));
-    add("goes_on", (!matches!(run.state, State::Ended(_))).then_some(Value::Bool(true)));
+    add("goes_on", (!matches!(run.state, ActivityState::Ended(_))).then_some(Value::Bool(true)));
     Value::map(map)
 }
 
@@ -90,22 +90,22 @@ fn edge(arrow: &Arrow) -> Value {
     let mut map = Map::new();
     map.insert("from", arrow.from.as_str());
     map.insert("to", arrow.to.as_str());
-    let accepts = if let Why::After(accepts) = arrow.why { accepts } else { Default::default() };
+    let accepts = if let ArrowReason::After(accepts) = arrow.reason { accepts } else { Default::default() };
     map.insert("statuses", Value::list(accepts.iter().map(|status| Value::from(status.as_str())).collect()));
-    match &arrow.why {
-        Why::After(_) => {}
-        Why::When if arrow.label.is_empty() => {}
-        Why::When => {
+    match &arrow.reason {
+        ArrowReason::After(_) => {}
+        ArrowReason::When if arrow.label.is_empty() => {}
+        ArrowReason::When => {
             map.insert("when", arrow.label.as_str());
         }
-        Why::Event if arrow.label.is_empty() => {}
-        Why::Event => {
+        ArrowReason::Event if arrow.label.is_empty() => {}
+        ArrowReason::Event => {
             map.insert("tokens", arrow.label.as_str());
         }
-        Why::Failure => {
+        ArrowReason::Failure => {
             map.insert("on", "failure");
         }
-        Why::Led { event, times } => {
+        ArrowReason::CausedBy { event, times } => {
             map.insert("event", Value::Str(event.clone()));
             map.insert("times", *times);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Arrow, Item};
+use crate::model::{Arrow, DrawingItem};
 use crate::text;
 
 pub(crate) const LETTER: f64 = 7.2;
@@ -15,7 +15,7 @@ pub(crate) const GAP_DOWN: f64 = 40.0;
 pub(crate) const MAX_LABEL_CHARS: usize = 48;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Frame {
+pub(crate) struct LayoutFrame {
     pub x: f64,
     pub y: f64,
     pub width: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 
 pub(crate) struct Layout<'a> {
     arrows: Vec<(&'a str, &'a str)>,
-    pub frames: BTreeMap<&'a str, Frame>,
+    pub frames: BTreeMap<&'a str, LayoutFrame>,
 }
 
 impl<'a> Layout<'a> {
@@ -34,7 +34,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Gives every item its frame, and back how much room all of them take.
-    pub(crate) fn place(&mut self, items: &'a [Item], x: f64, y: f64) -> (f64, f64) {
+    pub(crate) fn place_items(&mut self, items: &'a [DrawingItem], x: f64, y: f64) -> (f64, f64) {
         let (mut widest, mut down) = (0.0_f64, y);
         let mut rows = Vec::new();
         for row in self.rows(items) {
@@ -55,7 +55,7 @@ impl<'a> Layout<'a> {
         (widest, (down - GAP_DOWN - y).max(0.0))
     }
 
-    fn shift(&mut self, item: &'a Item, by: f64) {
+    fn shift(&mut self, item: &'a DrawingItem, by: f64) {
         if by > 0.0 {
             item.each(&mut |item| {
                 if let Some(frame) = self.frames.get_mut(&*item.id) {
@@ -65,21 +65,21 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn frame(&mut self, item: &'a Item, x: f64, y: f64) -> Frame {
+    fn frame(&mut self, item: &'a DrawingItem, x: f64, y: f64) -> LayoutFrame {
         let (inner_width, inner_height) = match item.items.is_empty() {
             true => (0.0, 0.0),
-            false => self.place(&item.items, x + PADDING, y + head(item) + PADDING),
+            false => self.place_items(&item.items, x + PADDING, y + head_height(item) + PADDING),
         };
-        let letters = lines(item).iter().map(|line| line.chars().count()).max().unwrap_or(0) as f64;
+        let letters = label_lines(item).iter().map(|line| line.chars().count()).max().unwrap_or(0) as f64;
         let width = (letters * LETTER).max(inner_width) + 2.0 * PADDING;
         let below = if item.items.is_empty() { 0.0 } else { inner_height + PADDING };
-        let frame = Frame { x, y, width, height: head(item) + PADDING + below };
+        let frame = LayoutFrame { x, y, width, height: head_height(item) + PADDING + below };
         self.frames.insert(&item.id, frame);
         frame
     }
 
     /// Neighbours by how long the longest way to them is. Arrows that lead back do not count.
-    fn rows(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
+    fn rows(&self, items: &'a [DrawingItem]) -> Vec<Vec<&'a DrawingItem>> {
         let index: BTreeMap<&str, usize> = items.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
         let mut after = vec![Vec::new(); items.len()];
         for (from, to) in &self.arrows {
@@ -89,7 +89,7 @@ impl<'a> Layout<'a> {
                 after[*from].push(*to);
             }
         }
-        let mut rows: BTreeMap<usize, Vec<&Item>> = BTreeMap::new();
+        let mut rows: BTreeMap<usize, Vec<&DrawingItem>> = BTreeMap::new();
         items.iter().zip(ranks(&after)).for_each(|(item, rank)| rows.entry(rank).or_default().push(item));
         rows.into_values().collect()
     }
@@ -145,15 +145,15 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// What is told of a run is never long, and matters most.
-pub(crate) fn lines(item: &Item) -> Vec<String> {
-    let mut lines = item.lines();
-    let authored = lines.len() - usize::from(item.passage.is_some());
-    lines.iter_mut().take(authored).for_each(|line| *line = text::cut(line, MAX_LABEL_CHARS));
+pub(crate) fn label_lines(item: &DrawingItem) -> Vec<String> {
+    let mut lines = item.label_lines();
+    let authored = lines.len() - usize::from(item.activity.is_some());
+    lines.iter_mut().take(authored).for_each(|line| *line = text::truncate(line, MAX_LABEL_CHARS));
     lines
 }
 
-pub(crate) fn head(item: &Item) -> f64 {
-    lines(item).len() as f64 * LINE + PADDING
+pub(crate) fn head_height(item: &DrawingItem) -> f64 {
+    label_lines(item).len() as f64 * LINE + PADDING
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Mermaid, for pages that draw it themselves.
 
-use crate::model::{Drawing, Item, Shape, State};
+use crate::model::{Drawing, DrawingItem, ItemShape, ActivityState};
 use crate::text;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
@@ -18,15 +18,15 @@ pub(crate) fn write(drawing: &Drawing) -> String {
     text
 }
 
-fn write_item(item: &Item, depth: usize, text: &mut String) {
+fn write_item(item: &DrawingItem, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
-    let label = item.lines().iter().map(|line| escaped(line)).collect::<Vec<_>>().join("<br/>");
+    let label = item.label_lines().iter().map(|line| escaped(line)).collect::<Vec<_>>().join("<br/>");
     match item.shape {
-        Shape::Plain => text.push_str(&format!("{indent}{}[\"{label}\"]\n", item.id)),
-        Shape::Choice => text.push_str(&format!("{indent}{}{{\"{label}\"}}\n", item.id)),
-        Shape::Event(_) => text.push_str(&format!("{indent}{}([\"{label}\"])\n", item.id)),
-        Shape::Outside => text.push_str(&format!("{indent}{}((\"{label}\"))\n", item.id)),
-        Shape::Group => {
+        ItemShape::Plain => text.push_str(&format!("{indent}{}[\"{label}\"]\n", item.id)),
+        ItemShape::Choice => text.push_str(&format!("{indent}{}{{\"{label}\"}}\n", item.id)),
+        ItemShape::Event(_) => text.push_str(&format!("{indent}{}([\"{label}\"])\n", item.id)),
+        ItemShape::Outside => text.push_str(&format!("{indent}{}((\"{label}\"))\n", item.id)),
+        ItemShape::Group => {
             text.push_str(&format!("{indent}subgraph {}[\"{label}\"]\n", item.id));
             item.items.iter().for_each(|item| write_item(item, depth + 1, text));
             text.push_str(&format!("{indent}end\n"));
@@ -37,8 +37,8 @@ fn write_item(item: &Item, depth: usize, text: &mut String) {
 /// Colours, only for what is there: the drawing of a plan has none.
 fn write_classes(drawing: &Drawing, text: &mut String) {
     let items = drawing.all_items();
-    for state in State::ALL {
-        let of_state = |item: &&&Item| item.passage.as_ref().is_some_and(|passage| passage.state == state);
+    for state in ActivityState::ALL {
+        let of_state = |item: &&&DrawingItem| item.activity.as_ref().is_some_and(|passage| passage.state == state);
         let ids: Vec<&str> = items.iter().filter(of_state).map(|item| item.id.as_str()).collect();
         if !ids.is_empty() {
             let ((fill, line), name) = (state.colours(), state.as_str());

@@ -15,7 +15,7 @@ use crate::Drawing;
 
 /// How a drawing is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum DrawingFormat {
     /// For pages that draw it themselves.
     Mermaid,
     /// For Graphviz.
@@ -26,26 +26,26 @@ pub enum Format {
     Svg,
 }
 
-impl Format {
-    pub const ALL: [Format; 4] = [Format::Mermaid, Format::Dot, Format::Json, Format::Svg];
+impl DrawingFormat {
+    pub const ALL: [DrawingFormat; 4] = [DrawingFormat::Mermaid, DrawingFormat::Dot, DrawingFormat::Json, DrawingFormat::Svg];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Format::Mermaid => "mermaid",
-            Format::Dot => "dot",
-            Format::Json => "json",
-            Format::Svg => "svg",
+            DrawingFormat::Mermaid => "mermaid",
+            DrawingFormat::Dot => "dot",
+            DrawingFormat::Json => "json",
+            DrawingFormat::Svg => "svg",
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for DrawingFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Format {
+impl FromStr for DrawingFormat {
     type Err = String;
 
     /// ```
@@ -54,10 +54,10 @@ impl FromStr for Format {
     /// assert_eq!("dot".parse(), Ok(Format::Dot));
     /// assert_eq!("png".parse::<Format>(), Err("`png` is no format of drawings: mermaid, dot, json, svg".to_owned()));
     /// ```
-    fn from_str(name: &str) -> Result<Format, String> {
-        let found = Format::ALL.into_iter().find(|format| format.as_str() == name);
+    fn from_str(name: &str) -> Result<DrawingFormat, String> {
+        let found = DrawingFormat::ALL.into_iter().find(|format| format.as_str() == name);
         found.ok_or_else(|| {
-            let all = Format::ALL.map(Format::as_str).join(", ");
+            let all = DrawingFormat::ALL.map(DrawingFormat::as_str).join(", ");
             format!("`{name}` is no format of drawings: {all}")
         })
     }
@@ -72,12 +72,12 @@ impl Drawing {
     /// let empty = Drawing { title: "nothing".into(), ..Drawing::default() };
     /// assert_eq!(empty.write(Format::Mermaid), empty.to_mermaid());
     /// ```
-    pub fn write(&self, format: Format) -> String {
+    pub fn write(&self, format: DrawingFormat) -> String {
         match format {
-            Format::Mermaid => self.to_mermaid(),
-            Format::Dot => self.to_dot(),
-            Format::Svg => self.to_svg(),
-            Format::Json => windlass_value::to_json_pretty(&self.to_value()) + "\n",
+            DrawingFormat::Mermaid => self.to_mermaid(),
+            DrawingFormat::Dot => self.to_dot(),
+            DrawingFormat::Svg => self.to_svg(),
+            DrawingFormat::Json => windlass_value::to_json_pretty(&self.to_value()) + "\n",
         }
     }
 

@@ -1,7 +1,7 @@
 //! SVG by a layout of our own.
 
-use super::layout::{Frame, GAP_ACROSS, GAP_DOWN, MAX_LABEL_CHARS, LETTER, LINE, Layout, PADDING, lines};
-use crate::model::{Arrow, Drawing, Item, Shape};
+use super::layout::{LayoutFrame, GAP_ACROSS, GAP_DOWN, MAX_LABEL_CHARS, LETTER, LINE, Layout, PADDING, label_lines};
+use crate::model::{Arrow, Drawing, DrawingItem, ItemShape};
 use crate::text;
 
 /// Of arrows; boxes of a run have the colours of their state.
@@ -16,9 +16,9 @@ const MAX_NOTE_CHARS: usize = 120;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
     let mut layout = Layout::new(&drawing.arrows);
-    let notes: Vec<String> = drawing.notes.iter().map(|note| text::cut(note, MAX_NOTE_CHARS)).collect();
+    let notes: Vec<String> = drawing.notes.iter().map(|note| text::truncate(note, MAX_NOTE_CHARS)).collect();
     let top = PADDING + notes.len() as f64 * LINE;
-    let (width, height) = layout.place(&drawing.items, PADDING, top);
+    let (width, height) = layout.place_items(&drawing.items, PADDING, top);
     let mut body = String::new();
     for (at, note) in notes.iter().enumerate() {
         let y = PADDING + LINE * (at as f64 + 0.6);
@@ -37,22 +37,22 @@ pub(crate) fn write(drawing: &Drawing) -> String {
     )
 }
 
-fn draw(layout: &Layout<'_>, item: &Item, text: &mut String) {
-    let Some(Frame { x, y, width, height }) = layout.frames.get(&*item.id) else { return };
+fn draw(layout: &Layout<'_>, item: &DrawingItem, text: &mut String) {
+    let Some(LayoutFrame { x, y, width, height }) = layout.frames.get(&*item.id) else { return };
     let (fill, corner) = match item.shape {
-        Shape::Plain => ("#ffffff", 3),
-        Shape::Choice => ("#fff6d8", 12),
-        Shape::Group => ("#f2f5f9", 6),
-        Shape::Event(_) => ("#eef7ff", 18),
-        Shape::Outside => ("#e9e9e9", 24),
+        ItemShape::Plain => ("#ffffff", 3),
+        ItemShape::Choice => ("#fff6d8", 12),
+        ItemShape::Group => ("#f2f5f9", 6),
+        ItemShape::Event(_) => ("#eef7ff", 18),
+        ItemShape::Outside => ("#e9e9e9", 24),
     };
-    let state = item.passage.as_ref().map(|passage| passage.state);
+    let state = item.activity.as_ref().map(|passage| passage.state);
     let (fill, line) = state.map_or((fill, INK), |state| state.colours());
     let class = state.map(|state| format!(" class=\"{}\"", state.as_str())).unwrap_or_default();
     text.push_str(&format!(
         "<rect{class} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{corner}\" fill=\"{fill}\" stroke=\"{line}\"/>\n"
     ));
-    for (at, line) in lines(item).iter().enumerate() {
+    for (at, line) in label_lines(item).iter().enumerate() {
         let (x, y) = (x + PADDING, y + PADDING + LINE * (at as f64 + 0.6));
         let weight = if at == 0 { " font-weight=\"bold\"" } else { "" };
         text.push_str(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\"{weight}>{}</text>\n", escaped(line)));
@@ -61,7 +61,7 @@ fn draw(layout: &Layout<'_>, item: &Item, text: &mut String) {
 }
 
 /// How far to the right one must go to pass by what stands in between; None: straight down is free.
-fn way_round(layout: &Layout<'_>, from: &Frame, to: &Frame) -> Option<f64> {
+fn way_round(layout: &Layout<'_>, from: &LayoutFrame, to: &LayoutFrame) -> Option<f64> {
     let (top, bottom) = (from.y.min(to.y), (from.y + from.height).max(to.y + to.height));
     let leads_back = to.y < from.y + from.height;
     if !leads_back && to.y - (from.y + from.height) <= GAP_DOWN {
@@ -80,7 +80,7 @@ fn way_round(layout: &Layout<'_>, from: &Frame, to: &Frame) -> Option<f64> {
 fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut String) -> f64 {
     let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return 0.0 };
     let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };
-    let label = text::cut(&arrow.label, MAX_LABEL_CHARS);
+    let label = text::truncate(&arrow.label, MAX_LABEL_CHARS);
     let (way, x, y) = match way_round(layout, from, to) {
         None => {
             let (x1, y1) = (from.x + from.width / 2.0, from.y + from.height);
@@ -92,15 +92,15 @@ fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut St
         Some(reach) => {
             let (x1, y1) = (from.x + from.width, from.y + from.height * 0.7);
             let (x2, y2) = (to.x + to.width, to.y + to.height * 0.3);
-            let aside = reach + GAP_ACROSS + f64::from(*lanes % LANES) * LANE;
+            let lane_x = reach + GAP_ACROSS + f64::from(*lanes % LANES) * LANE;
             *lanes += 1;
-            let turn = if y2 > y1 { GAP_DOWN } else { -GAP_DOWN }.clamp(-(y2 - y1).abs() / 2.0, (y2 - y1).abs() / 2.0);
+            let bend = if y2 > y1 { GAP_DOWN } else { -GAP_DOWN }.clamp(-(y2 - y1).abs() / 2.0, (y2 - y1).abs() / 2.0);
             let way = format!(
-                "M{x1:.1},{y1:.1} C{aside:.1},{y1:.1} {aside:.1},{y1:.1} {aside:.1},{:.1} L{aside:.1},{:.1} C{aside:.1},{y2:.1} {aside:.1},{y2:.1} {x2:.1},{y2:.1}",
-                y1 + turn,
-                y2 - turn
+                "M{x1:.1},{y1:.1} C{lane_x:.1},{y1:.1} {lane_x:.1},{y1:.1} {lane_x:.1},{:.1} L{lane_x:.1},{:.1} C{lane_x:.1},{y2:.1} {lane_x:.1},{y2:.1} {x2:.1},{y2:.1}",
+                y1 + bend,
+                y2 - bend
             );
-            (way, aside + 4.0, (y1 + y2) / 2.0)
+            (way, lane_x + 4.0, (y1 + y2) / 2.0)
         }
     };
     text.push_str(&format!("<path d=\"{way}\" fill=\"none\" stroke=\"{INK}\"{dashes} marker-end=\"url(#tip)\"/>\n"));

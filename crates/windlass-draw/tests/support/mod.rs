@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Effect, ExpressionSource, Growth, Handler, Jitter, Join, Net, NetEnd, Node, NodeId,
-    NodeKind, Pipeline, Place, Plan, Retry, Surplus, Task,
+    Action, Amount, Backoff, Effect, ExpressionSource, FailureHandler, Growth, Jitter, Join, Net, NetEnd, Node, NodeId,
+    NodeKind, Pipeline, Place, Plan, Retry, SurplusPolicy, Task,
 };
 use windlass_core::{Event, EventKind};
-use windlass_syntax::Source;
-use windlass_value::{Duration, Mode, Timestamp, Value, parse_json};
+use windlass_syntax::SourceText;
+use windlass_value::{Duration, ExpressionMode, Timestamp, Value, parse_json};
 
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
@@ -38,13 +38,13 @@ pub(crate) fn plan_of(path: &Path) -> Plan {
         file if file.ends_with(".steps.json") => steps(&serde_json::from_str(&text).unwrap()),
         file if file.ends_with(".loom.json") => {
             let tools = ["http", "echo"].map(str::to_owned).to_vec();
-            let options = windlass_loom::Options { name, tools, ..Default::default() };
-            windlass_loom::compile(&Source::new(file, text), &options).unwrap().plan
+            let options = windlass_loom::LoomOptions { name, tools, ..Default::default() };
+            windlass_loom::compile(&SourceText::new(file, text), &options).unwrap().plan
         }
         file => {
             let tools = ["http_call", "postgres", "python"].map(str::to_owned).to_vec();
-            let options = windlass_noetl::Options { name, tools, aliases: None, ..Default::default() };
-            windlass_noetl::compile(&Source::new(file, text), &options).unwrap().plan
+            let options = windlass_noetl::NoetlOptions { name, tools, aliases: None, ..Default::default() };
+            windlass_noetl::compile(&SourceText::new(file, text), &options).unwrap().plan
         }
     }
 }
@@ -55,16 +55,17 @@ fn texts(value: &Json) -> Vec<Arc<str>> {
 
 /// A workflow of steps as code makes one: `{name, start, stop, events, waits, asks, steps: [{name, accepts, produces, workers, join,
 /// handler, fans_into, attempts}]}`.
-pub(crate) fn steps(told: &Json) -> Plan {
-    let name = told["name"].as_str().unwrap();
+pub(crate) fn steps(definition: &Json) -> Plan {
+    let name = definition["name"].as_str().unwrap();
     let mut plan = Plan::new(name, "rust", "");
-    plan.metadata = Value::object([("events", value_of(&told["events"])), ("waits", value_of(&told["waits"]))]);
-    let (language, source, mode) = ("steps".into(), Value::Null, Mode::Value);
+    plan.metadata =
+        Value::object([("events", value_of(&definition["events"])), ("waits", value_of(&definition["waits"]))]);
+    let (language, source, mode) = ("steps".into(), Value::Null, ExpressionMode::Value);
     let input = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
     let placeholder = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
     plan.root = plan.add_node(Node { hidden: true, ..Node::new(name, "workflow", None, placeholder) });
     let mut places = Vec::new();
-    for step in told["steps"].as_array().unwrap() {
+    for step in definition["steps"].as_array().unwrap() {
         let step_name = step["name"].as_str().unwrap();
         let effect = Effect::new(format!("{name}/{step_name}").as_str(), input);
         let retry = step["attempts"].as_u64().map(retry);
@@ -73,9 +74,13 @@ pub(crate) fn steps(told: &Json) -> Plan {
         let body = plan.add_node(Node::new(step_name, "step", Some(plan.root), body));
         places.push(place(step, step_name, body));
     }
-    let end = NetEnd::Stop(told["stop"].as_str().unwrap().into());
-    let asks = texts(&told["asks"]);
-    let net = Net { publishes_slots: true, asks, ..Net::new(places, told["start"].as_str().unwrap(), end) };
+    let end = NetEnd::Stop(definition["stop"].as_str().unwrap().into());
+    let asks = texts(&definition["asks"]);
+    let net = Net {
+        publishes_slots: true,
+        input_requests: asks,
+        ..Net::new(places, definition["start"].as_str().unwrap(), end)
+    };
     plan.nodes[0].kind = NodeKind::Net(net);
     plan
 }
@@ -87,13 +92,13 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
         Some("collect") => Join::Each {
             needs: texts(&step["needs"]),
             key: step["key"].as_str().map(Into::into),
-            surplus: Surplus::Drop,
+            surplus: SurplusPolicy::Drop,
         },
         _ => Join::None,
     };
     let handler = step["handler"].as_array().map(|handler| {
         let number = |at: usize| handler[at].as_u64().unwrap() as u32;
-        Handler { place: number(0), max_uses: number(1) }
+        FailureHandler { place: number(0), max_uses: number(1) }
     });
     let fans_into =
         step["fans_into"].as_array().map(|into| into.iter().map(|at| at.as_u64().unwrap() as u32).collect());
@@ -102,7 +107,7 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
         produces: texts(&step["produces"]),
         join,
         handler,
-        fans_into,
+        fan_out_joins: fans_into,
         ..Place::new(name, texts(&step["accepts"]), body)
     }
 }
@@ -110,7 +115,7 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
 fn retry(attempts: u64) -> Retry {
     let interval = Amount::Fixed(Duration::from_secs(1));
     let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
-    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), within: None }
+    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), window: None }
 }
 
 pub(crate) fn value_of(json: &Json) -> Value {

@@ -5,53 +5,53 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use regex::Regex;
-use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Mode, Scope, Value};
+use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, ExpressionMode, EvalScope, Value};
 
-use super::lower::compare_it;
-use super::node::{Fold, Function, How, Node, Operator, Pattern};
-use super::source::Place;
-use super::value::{Entries, Kind, Outcome, Val, keys, tell, type_error};
-use crate::wdl::values::{Context, is_stored_list};
+use super::lower::comparison_hint;
+use super::node::{CelFold, CelFunction, FoldKind, CelNode, CelOperator, CelPattern};
+use super::source::CelEnvironment;
+use super::value::{CelMap, CelType, CelResult, CelValue, keys, describe, type_error};
+use crate::wdl::values::{WdlContext, is_stored_list};
 
-pub(super) struct Eval<'a> {
-    pub scope: &'a dyn Scope,
+pub(super) struct CelEvaluator<'a> {
+    pub scope: &'a dyn EvalScope,
     pub meter: &'a mut Meter,
     pub text: &'a str,
-    pub place: &'a Place,
-    pub mode: Mode,
+    pub env: &'a CelEnvironment,
+    pub mode: ExpressionMode,
     cost: u64,
     /// Bytes that were handed over so far, roughly.
-    given: usize,
+    output_bytes: usize,
     /// Values of the variables of macros, outermost first.
-    locals: Vec<Val>,
+    locals: Vec<CelValue>,
     /// Patterns that were computed, by their text.
     pub patterns: HashMap<Arc<str>, Regex>,
 }
 
-impl<'a> Eval<'a> {
+impl<'a> CelEvaluator<'a> {
     pub(crate) fn new(
-        scope: &'a dyn Scope,
+        scope: &'a dyn EvalScope,
         meter: &'a mut Meter,
         text: &'a str,
-        place: &'a Place,
-        mode: Mode,
-    ) -> Eval<'a> {
-        Eval { scope, meter, text, place, mode, cost: 0, given: 0, locals: Vec::new(), patterns: HashMap::new() }
+        env: &'a CelEnvironment,
+        mode: ExpressionMode,
+    ) -> CelEvaluator<'a> {
+        CelEvaluator { scope, meter, text, env: place: env, mode, cost: 0, output_bytes: 0, locals: Vec::new(), patterns: HashMap::new() }
     }
 
     /// The value of the whole, as those outside have it.
-    pub(crate) fn result(&mut self, root: &Node) -> Result<Value, EvalError> {
+    pub(crate) fn result(&mut self, root: &CelNode) -> Result<Value, EvalError> {
         let value = self.node(root)?;
-        if self.mode == Mode::Value {
-            let value = self.outside(&value)?;
+        if self.mode == ExpressionMode::Value {
+            let value = self.to_value(&value)?;
             self.meter.check_size(value.size_up_to(self.meter.max_output_bytes))?;
             return Ok(value);
         }
         match self.content(value)? {
-            Val::Bool(flag) => Ok(Value::Bool(flag)),
+            CelValue::Bool(flag) => Ok(Value::Bool(flag)),
             other => {
-                let error = type_error(format!("the condition gives {}, not true or false", tell(&other)));
-                Err(error.hint(other.kind().map_or_else(String::new, compare_it)))
+                let error = type_error(format!("the condition gives {}, not true or false", describe(&other)));
+                Err(error.with_hint(other.kind().map_or_else(String::new, comparison_hint)))
             }
         }
     }
@@ -64,286 +64,286 @@ impl<'a> Eval<'a> {
             let message = format!("the expression costs more than {max_cost}, which one evaluation may cost");
             let hint = "look at fewer items, let a step give what is needed as its result, or raise `limits.max_cel_cost` \
                         in windlass.toml";
-            return Err(EvalError::new(EvalErrorKind::Limit, message).hint(hint));
+            return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(hint));
         }
         self.meter.spend(amount)
     }
 
     /// Pays for looking at items.
-    pub(crate) fn items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)?;
         self.spend(count as u64 / 10)
     }
 
     /// Pays for looking at so many bytes.
-    pub(crate) fn reads(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn charge_read(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 1_000)
     }
 
     /// Pays for a text of that length, and refuses one that is too large before it is made.
-    pub(crate) fn makes(&mut self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn charge_created(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 10)
     }
 
     /// Counts what is handed over; the whole of it is one result.
-    pub(crate) fn gives(&mut self, bytes: usize) -> Result<(), EvalError> {
-        self.given = self.given.saturating_add(bytes);
-        self.meter.check_size(self.given)?;
+    pub(crate) fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.output_bytes = self.output_bytes.saturating_add(bytes);
+        self.meter.check_size(self.output_bytes)?;
         self.meter.spend(1)
     }
 
     /// The content of a stored value; any other is itself.
-    pub(crate) fn content(&mut self, value: Val) -> Outcome {
+    pub(crate) fn content(&mut self, value: CelValue) -> CelResult {
         match value {
-            Val::Stored(stored) => Context::new(self.scope, self.meter).load(&stored).map(Val::from),
+            CelValue::Stored(stored) => WdlContext::new(self.scope, self.meter).load(&stored).map(CelValue::from),
             value => Ok(value),
         }
     }
 
     /// The content of a value in which one thing is looked for: that costs the same however large it is.
-    pub(crate) fn look(&mut self, value: Value) -> Result<Value, EvalError> {
+    pub(crate) fn load_for_lookup(&mut self, value: Value) -> Result<Value, EvalError> {
         match &value {
-            Value::Stored(stored) => Context::new(self.scope, self.meter).look(stored),
+            Value::Stored(stored) => WdlContext::new(self.scope, self.meter).load_for_lookup(stored),
             _ => Ok(value),
         }
     }
 
     /// What stands in the text there.
-    pub(crate) fn told(&self, at: &Range<usize>) -> String {
-        super::value::short(self.text.get(at.clone()).unwrap_or_default())
+    pub(crate) fn source_text(&self, at: &Range<usize>) -> String {
+        super::value::truncate(self.text.get(at.clone()).unwrap_or_default())
     }
 
     /// Each arm is a call: the frames of what calls itself stay small.
-    pub(crate) fn node(&mut self, node: &Node) -> Outcome {
+    pub(crate) fn node(&mut self, node: &CelNode) -> CelResult {
         match node {
-            Node::Constant(value) => Ok(value.clone()),
-            Node::Local(slot) => self.local(*slot),
-            Node::Bound(bound) => self.bound(*bound),
-            Node::Steps => self.all_steps(),
-            Node::Step(id) => self.step(id),
-            Node::StepPart { id, part } => self.step_part(id, *part),
-            Node::StepNamed { name, of } => self.step_named(name, of),
-            Node::HasStep(id) => self.has_step(id),
-            Node::Select { operand, field, of } => self.select(operand, field, of),
-            Node::Has { operand, field, of } => self.has(operand, field, of),
-            Node::Index { operand, index, of } => self.index(operand, index, of),
-            Node::Call { function, arguments } => self.function(*function, arguments),
-            Node::Matches { text, pattern } => self.matches_pattern(text, pattern),
-            Node::Not(operand, at) => self.not(operand, at),
-            Node::Negative(operand) => self.minus(operand),
-            Node::Binary { operator, left, right } => self.operation(*operator, left, right),
-            Node::Logic { all, parts } => self.logic(*all, parts),
-            Node::Choice { test, at, yes, no } => self.choice(test, at, yes, no),
-            Node::List(items) => self.list(items),
-            Node::Map(entries) => self.map(entries),
-            Node::Fold(fold) => self.fold(fold),
+            CelNode::Constant(value) => Ok(value.clone()),
+            CelNode::Local(slot) => self.local(*slot),
+            CelNode::Variable(bound) => self.variable(*bound),
+            CelNode::Steps => self.all_steps(),
+            CelNode::Step(id) => self.step(id),
+            CelNode::StepPart { id, part } => self.step_part(id, *part),
+            CelNode::StepByName { name, of } => self.step_named(name, of),
+            CelNode::HasStep(id) => self.has_step(id),
+            CelNode::Select { operand, field, of } => self.select(operand, field, of),
+            CelNode::Has { operand, field, of } => self.has(operand, field, of),
+            CelNode::Index { operand, index, of } => self.index(operand, index, of),
+            CelNode::Call { function, arguments } => self.function(*function, arguments),
+            CelNode::Matches { text, pattern } => self.matches_pattern(text, pattern),
+            CelNode::Not(operand, at) => self.not(operand, at),
+            CelNode::Negative(operand) => self.minus(operand),
+            CelNode::Binary { operator, left, right } => self.operation(*operator, left, right),
+            CelNode::Logic { all, parts } => self.logic(*all, parts),
+            CelNode::Choice { test, at, yes, no } => self.choice(test, at, yes, no),
+            CelNode::List(items) => self.list(items),
+            CelNode::Map(entries) => self.map(entries),
+            CelNode::Fold(fold) => self.fold(fold),
         }
     }
 
-    fn local(&mut self, slot: usize) -> Outcome {
+    fn local(&mut self, slot: usize) -> CelResult {
         self.spend(1)?;
-        Ok(self.locals.get(slot).cloned().unwrap_or(Val::Null))
+        Ok(self.locals.get(slot).cloned().unwrap_or(CelValue::Null))
     }
 
-    fn function(&mut self, function: Function, arguments: &[Node]) -> Outcome {
+    fn function(&mut self, function: CelFunction, arguments: &[CelNode]) -> CelResult {
         self.spend(1)?;
-        let arguments = self.each(arguments)?;
+        let arguments = self.eval_all(arguments)?;
         self.call(function, &arguments)
     }
 
-    fn matches_pattern(&mut self, text: &Node, pattern: &Pattern) -> Outcome {
+    fn matches_pattern(&mut self, text: &CelNode, pattern: &CelPattern) -> CelResult {
         self.spend(1)?;
-        let text = self.full(text)?;
+        let text = self.node_content(text)?;
         self.matches(&text, &pattern.regex, pattern.length)
     }
 
-    fn not(&mut self, operand: &Node, at: &Range<usize>) -> Outcome {
+    fn not(&mut self, operand: &CelNode, at: &Range<usize>) -> CelResult {
         self.spend(1)?;
-        self.truth(operand, at).map(|flag| Val::Bool(!flag))
+        self.truth(operand, at).map(|flag| CelValue::Bool(!flag))
     }
 
-    fn minus(&mut self, operand: &Node) -> Outcome {
+    fn minus(&mut self, operand: &CelNode) -> CelResult {
         self.spend(1)?;
-        let value = self.full(operand)?;
+        let value = self.node_content(operand)?;
         self.negative(&value)
     }
 
-    fn operation(&mut self, operator: Operator, left: &Node, right: &Node) -> Outcome {
+    fn operation(&mut self, operator: CelOperator, left: &CelNode, right: &CelNode) -> CelResult {
         self.spend(1)?;
         let (left, right) = self.both(left, right)?;
         self.binary(operator, left, right)
     }
 
-    fn choice(&mut self, test: &Node, at: &Range<usize>, yes: &Node, no: &Node) -> Outcome {
+    fn choice(&mut self, test: &CelNode, at: &Range<usize>, yes: &CelNode, no: &CelNode) -> CelResult {
         self.spend(1)?;
         let chosen = if self.truth(test, at)? { yes } else { no };
         self.node(chosen)
     }
 
-    fn list(&mut self, items: &[Node]) -> Outcome {
+    fn list(&mut self, items: &[CelNode]) -> CelResult {
         self.spend(1)?;
-        self.items(items.len())?;
-        Ok(Val::List(Arc::new(self.each(items)?)))
+        self.charge_items(items.len())?;
+        Ok(CelValue::List(Arc::new(self.eval_all(items)?)))
     }
 
     /// With its content at hand.
-    fn full(&mut self, node: &Node) -> Outcome {
+    fn node_content(&mut self, node: &CelNode) -> CelResult {
         let value = self.node(node)?;
         self.content(value)
     }
 
     /// Goes on past blobs that are not at hand, so that all of them are asked for at once.
-    fn each(&mut self, nodes: &[Node]) -> Result<Vec<Val>, EvalError> {
+    fn eval_all(&mut self, nodes: &[CelNode]) -> Result<Vec<CelValue>, EvalError> {
         let (mut values, mut blobs) = (Vec::with_capacity(nodes.len()), Vec::new());
         for node in nodes {
-            values.extend(waiting(self.node(node), &mut blobs)?);
+            values.extend(defer_missing_blobs(self.node(node), &mut blobs)?);
         }
-        needs(blobs)?;
+        require_blobs(blobs)?;
         Ok(values)
     }
 
-    fn both(&mut self, left: &Node, right: &Node) -> Result<(Val, Val), EvalError> {
+    fn both(&mut self, left: &CelNode, right: &CelNode) -> Result<(CelValue, CelValue), EvalError> {
         let mut blobs = Vec::new();
-        let left = waiting(self.node(left), &mut blobs)?;
-        let right = waiting(self.node(right), &mut blobs)?;
-        needs(blobs)?;
-        Ok((left.unwrap_or(Val::Null), right.unwrap_or(Val::Null)))
+        let left = defer_missing_blobs(self.node(left), &mut blobs)?;
+        let right = defer_missing_blobs(self.node(right), &mut blobs)?;
+        require_blobs(blobs)?;
+        Ok((left.unwrap_or(CelValue::Null), right.unwrap_or(CelValue::Null)))
     }
 
-    fn map(&mut self, nodes: &[(Node, Node)]) -> Outcome {
+    fn map(&mut self, nodes: &[(CelNode, CelNode)]) -> CelResult {
         self.spend(1)?;
-        self.items(nodes.len())?;
-        let mut entries = Entries::default();
+        self.charge_items(nodes.len())?;
+        let mut entries = CelMap::default();
         for (key, value) in nodes {
             let (key, value) = self.both(key, value)?;
             let key = self.content(key)?;
             entries.insert(key, value)?;
         }
-        Ok(Val::Map(Arc::new(entries)))
+        Ok(CelValue::Map(Arc::new(entries)))
     }
 
-    fn truth(&mut self, node: &Node, at: &Range<usize>) -> Result<bool, EvalError> {
-        match self.full(node)? {
-            Val::Bool(flag) => Ok(flag),
-            other => Err(self.no_truth(&other, at)),
+    fn truth(&mut self, node: &CelNode, at: &Range<usize>) -> Result<bool, EvalError> {
+        match self.node_content(node)? {
+            CelValue::Bool(flag) => Ok(flag),
+            other => Err(self.not_a_bool(&other, at)),
         }
     }
 
-    fn no_truth(&self, value: &Val, at: &Range<usize>) -> EvalError {
-        let error = type_error(format!("`{}` gives {}, not true or false", self.told(at), tell(value)));
-        error.hint(value.kind().map_or_else(String::new, compare_it))
+    fn not_a_bool(&self, value: &CelValue, at: &Range<usize>) -> EvalError {
+        let error = type_error(format!("`{}` gives {}, not true or false", self.source_text(at), describe(value)));
+        error.with_hint(value.kind().map_or_else(String::new, comparison_hint))
     }
 
     /// A part that decides takes the errors of the others away. Limits stay, and so do blobs that must be loaded: whether
     /// they are at hand must not change what is done.
-    fn logic(&mut self, all: bool, parts: &[(Node, Range<usize>)]) -> Outcome {
-        let mut kept = Kept::default();
+    fn logic(&mut self, all: bool, parts: &[(CelNode, Range<usize>)]) -> CelResult {
+        let mut deferred = DeferredErrors::default();
         for (part, at) in parts {
             self.spend(1)?;
             let found = self.truth(part, at);
-            if kept.take(found)?.is_some_and(|flag| flag != all) {
-                return kept.decided(!all);
+            if deferred.record(found)?.is_some_and(|flag| flag != all) {
+                return deferred.decided(!all);
             }
         }
-        kept.undecided(all)
+        deferred.undecided(all)
     }
 
-    fn fold(&mut self, fold: &Fold) -> Outcome {
+    fn fold(&mut self, fold: &CelFold) -> CelResult {
         self.spend(1)?;
-        let over = self.full(&fold.over)?;
+        let over = self.node_content(&fold.over)?;
         let over = match over.kind() {
-            Some(Kind::List) => over,
-            Some(Kind::Map) => {
-                self.items(over.entries().unwrap_or(0))?;
-                Val::List(Arc::new(keys(&over)))
+            Some(CelType::List) => over,
+            Some(CelType::Map) => {
+                self.charge_items(over.map_len().unwrap_or(0))?;
+                CelValue::List(Arc::new(keys(&over)))
             }
-            _ => return Err(self.nothing_to_go_over(&over, &fold.of)),
+            _ => return Err(self.not_iterable(&over, &fold.of)),
         };
-        let outcome = match fold.how {
-            How::All | How::Exists => self.fold_logic(fold, &over),
-            How::ExistsOne | How::Map | How::Filter => self.fold_list(fold, &over),
+        let outcome = match fold.kind {
+            FoldKind::All | FoldKind::Exists => self.fold_logic(fold, &over),
+            FoldKind::ExistsOne | FoldKind::Map | FoldKind::Filter => self.fold_list(fold, &over),
         };
         self.locals.truncate(fold.slot);
         outcome
     }
 
-    fn nothing_to_go_over(&self, value: &Val, of: &Range<usize>) -> EvalError {
-        type_error(format!("`{}` is {}: there is nothing to go over", self.told(of), tell(value)))
+    fn not_iterable(&self, value: &CelValue, of: &Range<usize>) -> EvalError {
+        type_error(format!("`{}` is {}: there is nothing to go over", self.source_text(of), describe(value)))
     }
 
     /// The next item is the macro's variable now.
-    fn bind_item(&mut self, fold: &Fold, over: &Val, at: usize) -> Result<(), EvalError> {
+    fn bind_item(&mut self, fold: &CelFold, over: &CelValue, at: usize) -> Result<(), EvalError> {
         self.spend(1)?;
         // What a failed evaluation left there is not needed any more.
         self.locals.truncate(fold.slot);
-        self.locals.push(over.item(at).unwrap_or(Val::Null));
+        self.locals.push(over.item(at).unwrap_or(CelValue::Null));
         Ok(())
     }
 
-    fn holds(&mut self, fold: &Fold) -> Result<bool, EvalError> {
+    fn holds(&mut self, fold: &CelFold) -> Result<bool, EvalError> {
         match &fold.test {
             Some((test, at)) => self.truth(test, at),
             None => Ok(true),
         }
     }
 
-    fn fold_logic(&mut self, fold: &Fold, over: &Val) -> Outcome {
-        let all = fold.how == How::All;
-        let mut kept = Kept::default();
-        for at in 0..over.items().unwrap_or(0) {
+    fn fold_logic(&mut self, fold: &CelFold, over: &CelValue) -> CelResult {
+        let all = fold.kind == FoldKind::All;
+        let mut deferred = DeferredErrors::default();
+        for at in 0..over.list_len().unwrap_or(0) {
             self.bind_item(fold, over, at)?;
             let holds = self.holds(fold);
-            if kept.take(holds)?.is_some_and(|flag| flag != all) {
-                return kept.decided(!all);
+            if deferred.record(holds)?.is_some_and(|flag| flag != all) {
+                return deferred.decided(!all);
             }
         }
-        kept.undecided(all)
+        deferred.undecided(all)
     }
 
-    fn fold_list(&mut self, fold: &Fold, over: &Val) -> Outcome {
+    fn fold_list(&mut self, fold: &CelFold, over: &CelValue) -> CelResult {
         let (mut found, mut given) = (0u64, Vec::new());
-        for at in 0..over.items().unwrap_or(0) {
+        for at in 0..over.list_len().unwrap_or(0) {
             self.bind_item(fold, over, at)?;
             if !self.holds(fold)? {
                 continue;
             }
-            match (&fold.give, fold.how) {
-                (_, How::ExistsOne) => found += 1,
+            match (&fold.give, fold.kind) {
+                (_, FoldKind::ExistsOne) => found += 1,
                 (Some(give), _) => given.push(self.node(give)?),
                 (None, _) => given.extend(over.item(at)),
             }
         }
-        if fold.how == How::ExistsOne {
-            return Ok(Val::Bool(found == 1));
+        if fold.kind == FoldKind::ExistsOne {
+            return Ok(CelValue::Bool(found == 1));
         }
         self.meter.check_size(given.len().saturating_mul(2))?;
-        Ok(Val::List(Arc::new(given)))
+        Ok(CelValue::List(Arc::new(given)))
     }
 
     /// How many characters, bytes, items or entries.
-    pub(crate) fn size(&mut self, value: &Val) -> Outcome {
-        if let Val::Stored(stored) = value
+    pub(crate) fn size(&mut self, value: &CelValue) -> CelResult {
+        if let CelValue::Stored(stored) = value
             && is_stored_list(stored)
         {
-            return Ok(Val::Int(i64::try_from(stored.items).unwrap_or(i64::MAX)));
+            return Ok(CelValue::Int(i64::try_from(stored.items).unwrap_or(i64::MAX)));
         }
         let value = self.content(value.clone())?;
         let size = match &value {
-            Val::Str(text) => {
-                self.reads(text.len())?;
+            CelValue::Str(text) => {
+                self.charge_read(text.len())?;
                 Some(text.chars().count())
             }
-            Val::Bytes(bytes) => Some(bytes.len()),
-            other => other.items().or_else(|| other.entries()),
+            CelValue::Bytes(bytes) => Some(bytes.len()),
+            other => other.list_len().or_else(|| other.map_len()),
         };
         match size {
-            Some(size) => Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX))),
+            Some(size) => Ok(CelValue::Int(i64::try_from(size).unwrap_or(i64::MAX))),
             None => {
-                let error = type_error(format!("{} has no size", tell(&value)));
-                Err(error.hint("texts, bytes, lists and maps have one"))
+                let error = type_error(format!("{} has no size", describe(&value)));
+                Err(error.with_hint("texts, bytes, lists and maps have one"))
             }
         }
     }
@@ -351,13 +351,13 @@ impl<'a> Eval<'a> {
 
 /// What a chain of `&&` or `||` has seen beside what decides it.
 #[derive(Default)]
-struct Kept {
+struct DeferredErrors {
     error: Option<EvalError>,
     blobs: Vec<BlobHash>,
 }
 
-impl Kept {
-    fn take(&mut self, found: Result<bool, EvalError>) -> Result<Option<bool>, EvalError> {
+impl DeferredErrors {
+    fn record(&mut self, found: Result<bool, EvalError>) -> Result<Option<bool>, EvalError> {
         match found {
             Ok(flag) => Ok(Some(flag)),
             Err(error) if error.kind == EvalErrorKind::Limit => Err(error),
@@ -372,18 +372,18 @@ impl Kept {
         }
     }
 
-    fn decided(self, flag: bool) -> Outcome {
-        needs(self.blobs)?;
-        Ok(Val::Bool(flag))
+    fn decided(self, flag: bool) -> CelResult {
+        require_blobs(self.blobs)?;
+        Ok(CelValue::Bool(flag))
     }
 
-    fn undecided(self, flag: bool) -> Outcome {
-        needs(self.blobs)?;
-        self.error.map_or(Ok(Val::Bool(flag)), Err)
+    fn undecided(self, flag: bool) -> CelResult {
+        require_blobs(self.blobs)?;
+        self.error.map_or(Ok(CelValue::Bool(flag)), Err)
     }
 }
 
-fn waiting(outcome: Outcome, blobs: &mut Vec<BlobHash>) -> Result<Option<Val>, EvalError> {
+fn defer_missing_blobs(outcome: CelResult, blobs: &mut Vec<BlobHash>) -> Result<Option<CelValue>, EvalError> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind == EvalErrorKind::NeedBlobs => {
@@ -394,6 +394,6 @@ fn waiting(outcome: Outcome, blobs: &mut Vec<BlobHash>) -> Result<Option<Val>, E
     }
 }
 
-fn needs(blobs: Vec<BlobHash>) -> Result<(), EvalError> {
+fn require_blobs(blobs: Vec<BlobHash>) -> Result<(), EvalError> {
     if blobs.is_empty() { Ok(()) } else { Err(EvalError::need_blobs(blobs)) }
 }

@@ -5,100 +5,100 @@ use std::sync::Arc;
 use regex::Regex;
 use windlass_value::EvalError;
 
-use super::eval::Eval;
-use super::kinds::{for_texts, instead_of_text};
-use super::lower::pattern;
-use super::node::Function;
-use super::time::{Moment, Span, getter};
-use super::value::{Kind, Number, Outcome, Val, short, tell, type_error};
+use super::eval::CelEvaluator;
+use super::types::{strings_only_message, string_function_hint};
+use super::lower::compile_pattern;
+use super::node::CelFunction;
+use super::time::{CelTimestamp, CelDuration, time_component};
+use super::value::{CelType, CelNumber, CelResult, CelValue, truncate, describe, type_error};
 use crate::wdl::functions::encoding::to_base64;
 
 /// Building a pattern is dear: one that is computed is built once for each text.
 const PATTERN_COST: u64 = 100;
 const MAX_PATTERN_LENGTH: usize = 1_000;
 
-impl Eval<'_> {
-    pub(crate) fn call(&mut self, function: Function, arguments: &[Val]) -> Outcome {
+impl CelEvaluator<'_> {
+    pub(crate) fn call(&mut self, function: CelFunction, arguments: &[CelValue]) -> CelResult {
         let Some(first) = arguments.first() else { return Err(type_error("an argument is missing")) };
-        if function == Function::Size {
+        if function == CelFunction::Size {
             return self.size(first);
         }
         let first = self.content(first.clone())?;
         match function {
-            Function::Contains | Function::StartsWith | Function::EndsWith | Function::Matches => {
+            CelFunction::Contains | CelFunction::StartsWith | CelFunction::EndsWith | CelFunction::Matches => {
                 let second = match arguments.get(1) {
                     Some(second) => self.content(second.clone())?,
-                    None => Val::Null,
+                    None => CelValue::Null,
                 };
                 self.text(function, &first, &second)
             }
-            Function::Type => match first.kind() {
-                Some(kind) => Ok(Val::Type(kind)),
+            CelFunction::Type => match first.kind() {
+                Some(kind) => Ok(CelValue::Type(kind)),
                 None => Err(type_error("the type is not known")),
             },
-            Function::Getter(name) => {
+            CelFunction::Getter(name) => {
                 let zone = match arguments.get(1) {
                     Some(zone) => Some(self.content(zone.clone())?),
                     None => None,
                 };
-                getter(name, &first, zone.as_ref())
+                time_component(name, &first, zone.as_ref())
             }
-            Function::Dyn | Function::Size => Ok(first),
-            Function::Int => int(first),
-            Function::Uint => uint(first),
-            Function::Double => double(first),
-            Function::Bool => boolean(first),
-            Function::Str => self.string(first),
-            Function::Bytes => match first {
-                Val::Str(text) => {
-                    self.makes(text.len())?;
-                    Ok(Val::Bytes(text.as_bytes().into()))
+            CelFunction::Dyn | CelFunction::Size => Ok(first),
+            CelFunction::Int => int(first),
+            CelFunction::Uint => uint(first),
+            CelFunction::Double => double(first),
+            CelFunction::Bool => boolean(first),
+            CelFunction::Str => self.string(first),
+            CelFunction::Bytes => match first {
+                CelValue::Str(text) => {
+                    self.charge_created(text.len())?;
+                    Ok(CelValue::Bytes(text.as_bytes().into()))
                 }
-                Val::Bytes(_) => Ok(first),
-                other => Err(cannot("bytes", &other)),
+                CelValue::Bytes(_) => Ok(first),
+                other => Err(conversion_error("bytes", &other)),
             },
-            Function::Timestamp => match first {
-                Val::Time(_) => Ok(first),
-                Val::Str(text) => Moment::read(&text).map(Val::Time),
-                Val::Int(seconds) => Moment::from_seconds(seconds).map(Val::Time),
-                other => Err(cannot("timestamp", &other)),
+            CelFunction::Timestamp => match first {
+                CelValue::Time(_) => Ok(first),
+                CelValue::Str(text) => CelTimestamp::parse(&text).map(CelValue::Time),
+                CelValue::Int(seconds) => CelTimestamp::from_seconds(seconds).map(CelValue::Time),
+                other => Err(conversion_error("timestamp", &other)),
             },
-            Function::Duration => match first {
-                Val::Span(_) => Ok(first),
-                Val::Str(text) => Span::read(&text).map(Val::Span),
-                other => Err(cannot("duration", &other)),
+            CelFunction::Duration => match first {
+                CelValue::Span(_) => Ok(first),
+                CelValue::Str(text) => CelDuration::parse(&text).map(CelValue::Span),
+                other => Err(conversion_error("duration", &other)),
             },
         }
     }
 
-    fn text(&mut self, function: Function, text: &Val, other: &Val) -> Outcome {
+    fn text(&mut self, function: CelFunction, text: &CelValue, other: &CelValue) -> CelResult {
         let name = match function {
-            Function::Contains => "contains",
-            Function::StartsWith => "startsWith",
-            Function::EndsWith => "endsWith",
+            CelFunction::Contains => "contains",
+            CelFunction::StartsWith => "startsWith",
+            CelFunction::EndsWith => "endsWith",
             _ => "matches",
         };
-        let (Val::Str(hay), Val::Str(needle)) = (text, other) else {
-            let wrong = if matches!(text, Val::Str(_)) { other } else { text };
-            let kind = wrong.kind().unwrap_or(Kind::Null);
-            let error = type_error(format!("{}: it got {}", for_texts(name, kind), tell(wrong)));
-            return Err(match instead_of_text(function, kind) {
-                Some(hint) => error.hint(hint),
+        let (CelValue::Str(hay), CelValue::Str(needle)) = (text, other) else {
+            let wrong = if matches!(text, CelValue::Str(_)) { other } else { text };
+            let kind = wrong.kind().unwrap_or(CelType::Null);
+            let error = type_error(format!("{}: it got {}", strings_only_message(name, kind), describe(wrong)));
+            return Err(match string_function_hint(function, kind) {
+                Some(hint) => error.with_hint(hint),
                 None => error,
             });
         };
         match function {
-            Function::Contains => {
-                self.reads(hay.len())?;
-                Ok(Val::Bool(hay.contains(&**needle)))
+            CelFunction::Contains => {
+                self.charge_read(hay.len())?;
+                Ok(CelValue::Bool(hay.contains(&**needle)))
             }
-            Function::StartsWith => {
-                self.reads(needle.len())?;
-                Ok(Val::Bool(hay.starts_with(&**needle)))
+            CelFunction::StartsWith => {
+                self.charge_read(needle.len())?;
+                Ok(CelValue::Bool(hay.starts_with(&**needle)))
             }
-            Function::EndsWith => {
-                self.reads(needle.len())?;
-                Ok(Val::Bool(hay.ends_with(&**needle)))
+            CelFunction::EndsWith => {
+                self.charge_read(needle.len())?;
+                Ok(CelValue::Bool(hay.ends_with(&**needle)))
             }
             _ => {
                 let regex = self.pattern(needle)?;
@@ -115,65 +115,65 @@ impl Eval<'_> {
         if text.len() > MAX_PATTERN_LENGTH {
             return Err(type_error(format!("a pattern that is computed has at most {MAX_PATTERN_LENGTH} bytes")));
         }
-        let regex = pattern(text).map_err(|why| type_error(why).hint(format!("the pattern is {}", short(text))))?;
+        let regex = compile_pattern(text).map_err(|why| type_error(why).with_hint(format!("the pattern is {}", truncate(text))))?;
         self.patterns.insert(text.clone(), regex.clone());
         Ok(regex)
     }
 
     /// Whether a pattern is found somewhere in a text. Time grows with both.
-    pub(crate) fn matches(&mut self, text: &Val, regex: &Regex, length: usize) -> Outcome {
-        let Val::Str(text) = text else {
-            let kind = text.kind().unwrap_or(Kind::Null);
-            let error = type_error(format!("{}: it got {}", for_texts("matches", kind), tell(text)));
-            return Err(match instead_of_text(Function::Matches, kind) {
-                Some(hint) => error.hint(hint),
+    pub(crate) fn matches(&mut self, text: &CelValue, regex: &Regex, length: usize) -> CelResult {
+        let CelValue::Str(text) = text else {
+            let kind = text.kind().unwrap_or(CelType::Null);
+            let error = type_error(format!("{}: it got {}", strings_only_message("matches", kind), describe(text)));
+            return Err(match string_function_hint(CelFunction::Matches, kind) {
+                Some(hint) => error.with_hint(hint),
                 None => error,
             });
         };
-        self.reads(text.len().saturating_mul(1 + length / 20))?;
-        Ok(Val::Bool(regex.is_match(text)))
+        self.charge_read(text.len().saturating_mul(1 + length / 20))?;
+        Ok(CelValue::Bool(regex.is_match(text)))
     }
 
-    fn string(&mut self, value: Val) -> Outcome {
+    fn string(&mut self, value: CelValue) -> CelResult {
         let text = match &value {
-            Val::Str(_) => return Ok(value),
-            Val::Int(number) => number.to_string(),
-            Val::Uint(number) => number.to_string(),
-            Val::Double(number) => double_text(*number),
-            Val::Big(text) => text.to_string(),
-            Val::Bool(flag) => flag.to_string(),
-            Val::Time(moment) => moment.to_string(),
-            Val::Span(span) => span.to_string(),
-            Val::Bytes(bytes) => {
-                self.makes(bytes.len())?;
+            CelValue::Str(_) => return Ok(value),
+            CelValue::Int(number) => number.to_string(),
+            CelValue::Uint(number) => number.to_string(),
+            CelValue::Double(number) => format_double(*number),
+            CelValue::Big(text) => text.to_string(),
+            CelValue::Bool(flag) => flag.to_string(),
+            CelValue::Time(moment) => moment.to_string(),
+            CelValue::Span(span) => span.to_string(),
+            CelValue::Bytes(bytes) => {
+                self.charge_created(bytes.len())?;
                 match std::str::from_utf8(bytes) {
                     Ok(text) => text.to_owned(),
                     Err(_) => return Err(type_error("the bytes are not a text in UTF-8")),
                 }
             }
-            other => return Err(cannot("string", other)),
+            other => return Err(conversion_error("string", other)),
         };
-        Ok(Val::Str(text.into()))
+        Ok(CelValue::Str(text.into()))
     }
 
     pub(crate) fn base64(&mut self, bytes: &[u8]) -> Result<String, EvalError> {
-        self.makes(bytes.len().div_ceil(3).saturating_mul(4))?;
+        self.charge_created(bytes.len().div_ceil(3).saturating_mul(4))?;
         Ok(to_base64(bytes))
     }
 }
 
-fn cannot(name: &str, value: &Val) -> EvalError {
-    let error = type_error(format!("{name}(…) cannot be made of {}", tell(value)));
+fn conversion_error(name: &str, value: &CelValue) -> EvalError {
+    let error = type_error(format!("{name}(…) cannot be made of {}", describe(value)));
     match value.kind() {
-        Some(Kind::List | Kind::Map) if name == "string" => error.hint("take what is needed out of it: x.field, x[0]"),
+        Some(CelType::List | CelType::Map) if name == "string" => error.with_hint("take what is needed out of it: x.field, x[0]"),
         _ => error,
     }
 }
 
-fn unreadable(name: &str, text: &str) -> EvalError {
+fn parse_error(name: &str, text: &str) -> EvalError {
     type_error(format!(
         "{:?} is not {}",
-        short(text),
+        truncate(text),
         if name == "int" { "an int".to_owned() } else { format!("a {name}") }
     ))
 }
@@ -182,59 +182,59 @@ fn out_of_range(name: &str, number: impl std::fmt::Display) -> EvalError {
     type_error(format!("{number} is out of the range of {name}"))
 }
 
-fn int(value: Val) -> Outcome {
-    Ok(Val::Int(match (&value, value.number()) {
-        (_, Some(Number::Int(number))) => number,
-        (_, Some(Number::Uint(number))) => i64::try_from(number).map_err(|_| out_of_range("int", number))?,
+fn int(value: CelValue) -> CelResult {
+    Ok(CelValue::Int(match (&value, value.number()) {
+        (_, Some(CelNumber::Int(number))) => number,
+        (_, Some(CelNumber::Uint(number))) => i64::try_from(number).map_err(|_| out_of_range("int", number))?,
         // The ends of the range are no doubles: what is strictly between them fits.
-        (_, Some(Number::Double(number))) => {
+        (_, Some(CelNumber::Double(number))) => {
             match number > -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0 {
                 true => number as i64,
                 false => return Err(out_of_range("int", number)),
             }
         }
-        (Val::Str(text), _) => text.parse().map_err(|_| unreadable("int", text))?,
-        (Val::Time(moment), _) => moment.seconds(),
-        _ => return Err(cannot("int", &value)),
+        (CelValue::Str(text), _) => text.parse().map_err(|_| parse_error("int", text))?,
+        (CelValue::Time(moment), _) => moment.seconds(),
+        _ => return Err(conversion_error("int", &value)),
     }))
 }
 
-fn uint(value: Val) -> Outcome {
-    Ok(Val::Uint(match (&value, value.number()) {
-        (_, Some(Number::Uint(number))) => number,
-        (_, Some(Number::Int(number))) => u64::try_from(number).map_err(|_| out_of_range("uint", number))?,
-        (_, Some(Number::Double(number))) => match (0.0..18_446_744_073_709_551_616.0).contains(&number) {
+fn uint(value: CelValue) -> CelResult {
+    Ok(CelValue::Uint(match (&value, value.number()) {
+        (_, Some(CelNumber::Uint(number))) => number,
+        (_, Some(CelNumber::Int(number))) => u64::try_from(number).map_err(|_| out_of_range("uint", number))?,
+        (_, Some(CelNumber::Double(number))) => match (0.0..18_446_744_073_709_551_616.0).contains(&number) {
             true => number as u64,
             false => return Err(out_of_range("uint", number)),
         },
-        (Val::Str(text), _) => text.parse().map_err(|_| unreadable("uint", text))?,
-        _ => return Err(cannot("uint", &value)),
+        (CelValue::Str(text), _) => text.parse().map_err(|_| parse_error("uint", text))?,
+        _ => return Err(conversion_error("uint", &value)),
     }))
 }
 
-fn double(value: Val) -> Outcome {
-    Ok(Val::Double(match (&value, value.number()) {
+fn double(value: CelValue) -> CelResult {
+    Ok(CelValue::Double(match (&value, value.number()) {
         (_, Some(number)) => number.as_f64(),
-        (Val::Str(text), _) => text.parse().map_err(|_| unreadable("double", text))?,
-        _ => return Err(cannot("double", &value)),
+        (CelValue::Str(text), _) => text.parse().map_err(|_| parse_error("double", text))?,
+        _ => return Err(conversion_error("double", &value)),
     }))
 }
 
-fn boolean(value: Val) -> Outcome {
+fn boolean(value: CelValue) -> CelResult {
     match &value {
-        Val::Bool(_) => Ok(value),
-        Val::Str(text) => match &**text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
-            text => Err(unreadable("bool", text)),
+        CelValue::Bool(_) => Ok(value),
+        CelValue::Str(text) => match &**text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(CelValue::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(CelValue::Bool(false)),
+            text => Err(parse_error("bool", text)),
         },
-        other => Err(cannot("bool", other)),
+        other => Err(conversion_error("bool", other)),
     }
 }
 
 /// The shortest text that reads back; with a power of ten from a million on, and below a ten-thousandth:
 /// `1e+06`, `1.5`, `2`.
-fn double_text(number: f64) -> String {
+fn format_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }

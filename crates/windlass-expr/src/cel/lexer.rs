@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::syntax::{Literal, Problem};
+use super::syntax::{CelLiteral, CelProblem};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum CelToken {
     End,
     Ident,
-    Literal(Literal),
+    Literal(CelLiteral),
     /// An operator or a bracket, as it is written.
     Mark(&'static str),
 }
@@ -19,13 +19,13 @@ const MARKS: [&str; 27] = [
     "{", "}", "=", "&", "|",
 ];
 
-pub(super) struct Lexer<'a> {
+pub(super) struct CelLexer<'a> {
     pub text: &'a str,
     /// Where the next token, or what is before it, begins.
     pub at: usize,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> CelLexer<'a> {
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -44,24 +44,24 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
+    pub(crate) fn next(&mut self) -> Result<(CelToken, Range<usize>), Box<CelProblem>> {
         self.skip_blank();
         let start = self.at;
         let rest = self.rest();
-        let Some(first) = rest.chars().next() else { return Ok((Token::End, start..start)) };
+        let Some(first) = rest.chars().next() else { return Ok((CelToken::End, start..start)) };
         let token = if let Some(prefix) = literal_prefix(rest) {
-            Token::Literal(self.quoted(prefix)?)
+            CelToken::Literal(self.quoted(prefix)?)
         } else if is_word(first) && !first.is_ascii_digit() {
             self.at += word(rest).len();
             match &self.text[start..self.at] {
-                "true" => Token::Literal(Literal::Bool(true)),
-                "false" => Token::Literal(Literal::Bool(false)),
-                "null" => Token::Literal(Literal::Null),
-                "in" => Token::Mark("in"),
-                _ => Token::Ident,
+                "true" => CelToken::Literal(CelLiteral::Bool(true)),
+                "false" => CelToken::Literal(CelLiteral::Bool(false)),
+                "null" => CelToken::Literal(CelLiteral::Null),
+                "in" => CelToken::Mark("in"),
+                _ => CelToken::Ident,
             }
         } else if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-            Token::Literal(self.number()?)
+            CelToken::Literal(self.number()?)
         } else {
             let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) else {
                 return Err(unknown_sign(first, start));
@@ -71,15 +71,15 @@ impl<'a> Lexer<'a> {
                 "=" | "&" | "|" => {
                     let meant = if *mark == "=" { "==".to_owned() } else { format!("{mark}{mark}") };
                     let hint = format!("write `{meant}`");
-                    return Err(Problem::new(format!("`{mark}` is no operator"), start..self.at).hint(hint));
+                    return Err(CelProblem::new(format!("`{mark}` is no operator"), start..self.at).hint(hint));
                 }
-                mark => Token::Mark(mark),
+                mark => CelToken::Mark(mark),
             }
         };
         Ok((token, start..self.at))
     }
 
-    fn number(&mut self) -> Result<Literal, Box<Problem>> {
+    fn number(&mut self) -> Result<CelLiteral, Box<CelProblem>> {
         let start = self.at;
         let rest = self.rest();
         if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
@@ -89,7 +89,7 @@ impl<'a> Lexer<'a> {
                 None => (digits, false),
             };
             self.at += 2 + word(hex).len();
-            return self.whole(digits, 16, unsigned, start);
+            return self.integer(digits, 16, unsigned, start);
         }
         let count = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let mut end = count(rest);
@@ -110,31 +110,31 @@ impl<'a> Lexer<'a> {
         match (real, tail) {
             (true, "") => {
                 let number: Option<f64> = rest[..end].parse().ok().filter(|number: &f64| number.is_finite());
-                number.map(Literal::Double).ok_or_else(|| self.bad_number(start, "it is too large"))
+                number.map(CelLiteral::Double).ok_or_else(|| self.bad_number(start, "it is too large"))
             }
-            (false, "" | "u" | "U") => self.whole(&rest[..end], 10, !tail.is_empty(), start),
+            (false, "" | "u" | "U") => self.integer(&rest[..end], 10, !tail.is_empty(), start),
             _ => Err(self.bad_number(start, "letters follow the digits")),
         }
     }
 
-    fn whole(&self, digits: &str, radix: u32, unsigned: bool, start: usize) -> Result<Literal, Box<Problem>> {
+    fn integer(&self, digits: &str, radix: u32, unsigned: bool, start: usize) -> Result<CelLiteral, Box<CelProblem>> {
         match u64::from_str_radix(digits, radix) {
-            Ok(number) if unsigned => Ok(Literal::Uint(number)),
+            Ok(number) if unsigned => Ok(CelLiteral::Uint(number)),
             // One more than the largest: only a minus before it makes it an int. The parser looks.
-            Ok(number) if number <= i64::MAX as u64 + 1 => Ok(Literal::Int(number)),
+            Ok(number) if number <= i64::MAX as u64 + 1 => Ok(CelLiteral::Int(number)),
             Ok(_) => Err(self.bad_number(start, "it is too large for an int").hint("write it with a `u` at its end")),
             Err(_) if digits.is_empty() => Err(self.bad_number(start, "digits are missing")),
             Err(_) => Err(self.bad_number(start, "it is too large, or has a letter that is no digit")),
         }
     }
 
-    fn bad_number(&self, start: usize, why: &str) -> Box<Problem> {
+    fn bad_number(&self, start: usize, why: &str) -> Box<CelProblem> {
         let text: String = self.text[start..self.at].chars().take(40).collect();
-        Problem::new(format!("`{text}` is not a number: {why}"), start..self.at)
+        CelProblem::new(format!("`{text}` is not a number: {why}"), start..self.at)
     }
 
     /// A text or bytes; the prefix says whether it is raw and whether it is bytes.
-    fn quoted(&mut self, prefix: Prefix) -> Result<Literal, Box<Problem>> {
+    fn quoted(&mut self, prefix: Prefix) -> Result<CelLiteral, Box<CelProblem>> {
         let start = self.at;
         let rest = &self.rest()[prefix.letters..];
         let quote = &rest[..1];
@@ -162,24 +162,24 @@ impl<'a> Lexer<'a> {
                 1 => format!("put {quote} at its end; a text over several lines stands between {}", quote.repeat(3)),
                 _ => format!("put {fence} at its end"),
             };
-            return Err(Problem::new("the text does not end", range).hint(hint));
+            return Err(CelProblem::new("the text does not end", range).hint(hint));
         };
         let body_at = start + prefix.letters + fence.len();
         self.at = body_at + end + fence.len();
         let body = &body[..end];
         if prefix.raw {
             return Ok(match prefix.bytes {
-                true => Literal::Bytes(body.as_bytes().into()),
-                false => Literal::Str(body.into()),
+                true => CelLiteral::Bytes(body.as_bytes().into()),
+                false => CelLiteral::Str(body.into()),
             });
         }
         if prefix.bytes {
-            return unescape(body, body_at, true).map(|bytes| Literal::Bytes(bytes.into()));
+            return unescape(body, body_at, true).map(|bytes| CelLiteral::Bytes(bytes.into()));
         }
         let text = unescape(body, body_at, false)?;
         match String::from_utf8(text) {
-            Ok(text) => Ok(Literal::Str(text.into())),
-            Err(_) => Err(Problem::new("the text is not Unicode", start..self.at)),
+            Ok(text) => Ok(CelLiteral::Str(text.into())),
+            Err(_) => Err(CelProblem::new("the text is not Unicode", start..self.at)),
         }
     }
 }
@@ -203,7 +203,7 @@ fn literal_prefix(rest: &str) -> Option<Prefix> {
     Some(Prefix { letters, raw, bytes })
 }
 
-fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Problem>> {
+fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<CelProblem>> {
     let mut out = Vec::with_capacity(body.len());
     let mut at = 0;
     while let Some(sign) = body[at..].chars().next() {
@@ -215,11 +215,11 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Prob
         }
         let Some(letter) = body[at..].chars().next() else { break };
         at += letter.len_utf8();
-        let wrong = |end: usize| {
+        let bad_escape = |end: usize| {
             let end = (start..=end.min(body.len())).rev().find(|end| body.is_char_boundary(*end)).unwrap_or(start);
             let message = format!("`{}` is no escape", &body[start..end]);
             let hint = "escapes are \\n \\r \\t \\a \\b \\f \\v \\\\ \\? \\\" \\' \\` \\xFF \\u00FF \\U000000FF \\377; a raw text r'…' has none";
-            Problem::new(message, body_at + start..body_at + end).hint(hint)
+            CelProblem::new(message, body_at + start..body_at + end).hint(hint)
         };
         let plain = match letter {
             'a' => 7,
@@ -231,7 +231,7 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Prob
             'v' => 11,
             '\\' | '?' | '"' | '\'' | '`' => letter as u8,
             'x' | 'X' | 'u' | 'U' | '0'..='3' => 0,
-            _ => return Err(wrong(at)),
+            _ => return Err(bad_escape(at)),
         };
         if plain != 0 {
             out.push(plain);
@@ -242,7 +242,7 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Prob
             'u' if !bytes => (at, 4, 16),
             'U' if !bytes => (at, 8, 16),
             'u' | 'U' => {
-                return Err(wrong(at).hint("bytes have no \\u: write \\xFF"));
+                return Err(bad_escape(at).hint("bytes have no \\u: write \\xFF"));
             }
             _ => (at - 1, 3, 8),
         };
@@ -250,19 +250,19 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Prob
         let code = code.and_then(|code| u32::from_str_radix(code, radix).ok());
         at = from + digits;
         match code {
-            Some(code) if bytes => out.push(u8::try_from(code).map_err(|_| wrong(at))?),
+            Some(code) if bytes => out.push(u8::try_from(code).map_err(|_| bad_escape(at))?),
             Some(code) => {
-                let sign = char::from_u32(code).ok_or_else(|| wrong(at))?;
+                let sign = char::from_u32(code).ok_or_else(|| bad_escape(at))?;
                 out.extend_from_slice(sign.encode_utf8(&mut [0; 4]).as_bytes());
             }
-            None => return Err(wrong(at)),
+            None => return Err(bad_escape(at)),
         }
     }
     Ok(out)
 }
 
-fn unknown_sign(sign: char, at: usize) -> Box<Problem> {
-    let problem = Problem::new(format!("`{}` has no meaning here", sign.escape_debug()), at..at + sign.len_utf8());
+fn unknown_sign(sign: char, at: usize) -> Box<CelProblem> {
+    let problem = CelProblem::new(format!("`{}` has no meaning here", sign.escape_debug()), at..at + sign.len_utf8());
     match sign {
         '“' | '”' | '‘' | '’' => problem.hint("texts stand between \" or '"),
         '$' | '@' => problem.hint("names stand alone: steps.build.content"),

@@ -8,11 +8,11 @@ use regex::{Regex, RegexBuilder};
 use windlass_value::nearest;
 
 use super::lexer::is_word;
-use super::node::{Bound, Fold, Function, How, Node, Operator, Part, Pattern};
-use super::source::Place;
-use super::syntax::{Kind as Form, Literal, Problem, Syntax};
-use super::tables::{GLOBALS, MACROS, METHODS, TYPES, instead_of};
-use super::value::{Kind, Val};
+use super::node::{CelVariable, CelFold, CelFunction, FoldKind, CelNode, CelOperator, StepPart, CelPattern};
+use super::source::CelEnvironment;
+use super::syntax::{CelSyntaxKind as Form, CelLiteral, CelProblem, CelSyntax};
+use super::tables::{GLOBALS, MACROS, METHODS, TYPES, replacement_hint};
+use super::value::{CelType, CelValue};
 
 /// How large a pattern may become, in bytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
@@ -21,36 +21,36 @@ const MAX_PATTERN_BYTES: usize = 512 * 1024;
 const MAX_PROBLEMS: usize = 50;
 
 /// A node, and the kind of its value if that is certain.
-type Typed = (Node, Option<Kind>);
+type TypedNode = (CelNode, Option<CelType>);
 
-pub(super) struct Lower<'a> {
+pub(super) struct CelLowering<'a> {
     text: &'a str,
-    place: &'a Place,
-    pub problems: Vec<Problem>,
+    env: &'a CelEnvironment,
+    pub problems: Vec<CelProblem>,
     /// Variables of the macros that are open.
     locals: Vec<Arc<str>>,
 }
 
-impl<'a> Lower<'a> {
-    pub(crate) fn new(text: &'a str, place: &'a Place) -> Lower<'a> {
-        Lower { text, place, problems: Vec::new(), locals: Vec::new() }
+impl<'a> CelLowering<'a> {
+    pub(crate) fn new(text: &'a str, env: &'a CelEnvironment) -> CelLowering<'a> {
+        CelLowering { text, env: place: env, problems: Vec::new(), locals: Vec::new() }
     }
 
-    fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> Typed {
+    fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> TypedNode {
         if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(Problem { message: message.into(), hint, range: range.clone() });
+            self.problems.push(CelProblem { message: message.into(), hint, range: range.clone() });
         }
-        (Node::Constant(Val::Null), None)
+        (CelNode::Constant(CelValue::Null), None)
     }
 
-    pub(crate) fn node(&mut self, syntax: &Syntax) -> Typed {
+    pub(crate) fn node(&mut self, syntax: &CelSyntax) -> TypedNode {
         match &syntax.kind {
             Form::Literal(literal) => constant(literal_value(literal)),
-            Form::Negative(number) => constant(Val::Int(0i64.wrapping_sub_unsigned(*number))),
+            Form::Negative(number) => constant(CelValue::Int(0i64.wrapping_sub_unsigned(*number))),
             Form::Name(name) => self.name(name, &syntax.range),
-            Form::Step { id, at } => match self.knows(id, at) {
-                true => (Node::Step(id.clone()), Some(Kind::Map)),
-                false => (Node::Constant(Val::Null), None),
+            Form::Step { id, at } => match self.check_step(id, at) {
+                true => (CelNode::Step(id.clone()), Some(CelType::Map)),
+                false => (CelNode::Constant(CelValue::Null), None),
             },
             Form::Select { operand, field, at } => self.select(syntax, operand, field, at),
             Form::Index { operand, index } => self.index(operand, index),
@@ -60,138 +60,138 @@ impl<'a> Lower<'a> {
             Form::Binary { sign, at, left, right } => self.binary(sign, at, left, right),
             Form::Logic { all, parts } => self.logic(*all, parts),
             Form::Choice { test, yes, no } => self.choice(test, yes, no),
-            Form::List(items) => (Node::List(self.nodes(items)), Some(Kind::List)),
+            Form::List(items) => (CelNode::List(self.nodes(items)), Some(CelType::List)),
             Form::Map(entries) => self.map(entries),
         }
     }
 
-    fn logic(&mut self, all: bool, parts: &[Syntax]) -> Typed {
+    fn logic(&mut self, all: bool, parts: &[CelSyntax]) -> TypedNode {
         let mark = if all { "`&&`" } else { "`||`" };
         let parts = parts.iter().map(|part| (self.truth(part, mark), part.range.clone())).collect();
-        (Node::Logic { all, parts }, Some(Kind::Bool))
+        (CelNode::Logic { all, parts }, Some(CelType::Bool))
     }
 
-    fn choice(&mut self, test: &Syntax, yes: &Syntax, no: &Syntax) -> Typed {
+    fn choice(&mut self, test: &CelSyntax, yes: &CelSyntax, no: &CelSyntax) -> TypedNode {
         let at = test.range.clone();
         let test = Box::new(self.truth(test, "`?`"));
         let ((yes, one), (no, other)) = (self.node(yes), self.node(no));
         let kind = one.filter(|_| one == other);
-        (Node::Choice { test, at, yes: Box::new(yes), no: Box::new(no) }, kind)
+        (CelNode::Choice { test, at, yes: Box::new(yes), no: Box::new(no) }, kind)
     }
 
-    fn map(&mut self, entries: &[(Syntax, Syntax)]) -> Typed {
+    fn map(&mut self, entries: &[(CelSyntax, CelSyntax)]) -> TypedNode {
         let mut nodes = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let (node, kind) = self.node(key);
-            if let Some(kind) = kind.filter(|kind| !matches!(kind, Kind::Str | Kind::Bool | Kind::Int | Kind::Uint)) {
-                let message = format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.told());
+            if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::Str | CelType::Bool | CelType::Int | CelType::Uint)) {
+                let message = format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.display_name());
                 self.problem(message, &key.range, None);
             }
             nodes.push((node, self.node(value).0));
         }
-        (Node::Map(nodes), Some(Kind::Map))
+        (CelNode::Map(nodes), Some(CelType::Map))
     }
 
-    fn nodes(&mut self, items: &[Syntax]) -> Vec<Node> {
+    fn nodes(&mut self, items: &[CelSyntax]) -> Vec<CelNode> {
         items.iter().map(|item| self.node(item).0).collect()
     }
 
     /// A part that must be true or false.
-    fn truth(&mut self, syntax: &Syntax, what: &str) -> Node {
+    fn truth(&mut self, syntax: &CelSyntax, what: &str) -> CelNode {
         let (node, kind) = self.node(syntax);
-        if let Some(kind) = kind.filter(|kind| *kind != Kind::Bool) {
-            let message = format!("{what} needs true or false, this is {}", a(kind));
-            self.problem(message, &syntax.range, Some(compare_it(kind)));
+        if let Some(kind) = kind.filter(|kind| *kind != CelType::Bool) {
+            let message = format!("{what} needs true or false, this is {}", with_article(kind));
+            self.problem(message, &syntax.range, Some(comparison_hint(kind)));
         }
         node
     }
 
     /// The whole of a condition.
-    pub(crate) fn condition(&mut self, syntax: &Syntax) -> Node {
+    pub(crate) fn condition(&mut self, syntax: &CelSyntax) -> CelNode {
         let (node, kind) = self.node(syntax);
-        if let Some(kind) = kind.filter(|kind| *kind != Kind::Bool) {
-            let message = format!("a condition gives true or false, this one gives {}", a(kind));
-            self.problem(message, &syntax.range, Some(compare_it(kind)));
+        if let Some(kind) = kind.filter(|kind| *kind != CelType::Bool) {
+            let message = format!("a condition gives true or false, this one gives {}", with_article(kind));
+            self.problem(message, &syntax.range, Some(comparison_hint(kind)));
         }
         node
     }
 
-    fn knows(&mut self, id: &str, at: &Range<usize>) -> bool {
-        if self.place.steps.iter().any(|step| **step == *id) {
+    fn check_step(&mut self, id: &str, at: &Range<usize>) -> bool {
+        if self.env.steps.iter().any(|step| **step == *id) {
             return true;
         }
-        let names = || self.place.steps.iter().map(|step| &**step);
+        let names = || self.env.steps.iter().map(|step| &**step);
         let hint = match nearest(id, names()) {
             Some(close) => format!("did you mean `{close}`?"),
-            None if self.place.steps.is_empty() => "no step can be named here".to_owned(),
-            None => format!("steps that can be named here: {}", listed(names())),
+            None if self.env.steps.is_empty() => "no step can be named here".to_owned(),
+            None => format!("steps that can be named here: {}", format_names(names())),
         };
         self.problem(format!("there is no step `{id}`"), at, Some(hint));
         false
     }
 
-    fn name(&mut self, name: &Arc<str>, range: &Range<usize>) -> Typed {
+    fn name(&mut self, name: &Arc<str>, range: &Range<usize>) -> TypedNode {
         if let Some(slot) = self.locals.iter().rposition(|local| local == name) {
-            return (Node::Local(slot), None);
+            return (CelNode::Local(slot), None);
         }
         if &**name == "steps" {
-            return (Node::Steps, Some(Kind::Map));
+            return (CelNode::Steps, Some(CelType::Map));
         }
-        if let Some(bound) = bound(name) {
-            return match self.place.binds.contains(&bound) {
-                true => (Node::Bound(bound), bound_kind(bound)),
-                false => self.problem(format!("`{name}` has no meaning here"), range, Some(why_not(bound, self.place))),
+        if let Some(bound) = variable_from_name(name) {
+            return match self.env.binds.contains(&bound) {
+                true => (CelNode::Variable(bound), variable_type(bound)),
+                false => self.problem(format!("`{name}` has no meaning here"), range, Some(unbound_hint(bound, self.env))),
             };
         }
         if let Some((_, kind)) = TYPES.iter().find(|(known, _)| **known == **name) {
-            return constant(Val::Type(*kind));
+            return constant(CelValue::Type(*kind));
         }
         let hint = self.hint_for_name(name);
         self.problem(format!("there is no variable `{name}`"), range, Some(hint))
     }
 
     fn hint_for_name(&self, name: &str) -> String {
-        if self.place.steps.iter().any(|step| **step == *name) {
+        if self.env.steps.iter().any(|step| **step == *name) {
             return format!("write steps.{name}");
         }
         match name {
             "True" | "TRUE" | "False" | "FALSE" => return format!("write {}", name.to_ascii_lowercase()),
             "None" | "nil" | "undefined" => return "write null".to_owned(),
-            "input" if self.place.binds.contains(&Bound::Inputs) => return "write inputs.name".to_owned(),
+            "input" if self.env.binds.contains(&CelVariable::Inputs) => return "write inputs.name".to_owned(),
             _ => {}
         }
         let bound: Vec<&str> =
-            NAMES.iter().filter(|(_, bound)| self.place.binds.contains(bound)).map(|(name, _)| *name).collect();
+            VARIABLES.iter().filter(|(_, bound)| self.env.binds.contains(bound)).map(|(name, _)| *name).collect();
         let names = || self.locals.iter().map(|local| &**local).chain(["steps"]).chain(bound.iter().copied());
         match nearest(name, names()) {
             Some(close) => format!("did you mean `{close}`?"),
-            None => format!("names that have a meaning here: {}; texts stand in quotes", listed(names())),
+            None => format!("names that have a meaning here: {}; texts stand in quotes", format_names(names())),
         }
     }
 
-    fn select(&mut self, whole: &Syntax, operand: &Syntax, field: &Arc<str>, at: &Range<usize>) -> Typed {
+    fn select(&mut self, whole: &CelSyntax, operand: &CelSyntax, field: &Arc<str>, at: &Range<usize>) -> TypedNode {
         if let Form::Step { id, at: name } = &operand.kind {
-            let known = self.knows(id, name);
-            let Some(part) = Part::named(field) else { return self.no_part(field, at) };
-            let kind = (part != Part::Result).then_some(Kind::Str);
+            let known = self.check_step(id, name);
+            let Some(part) = StepPart::from_name(field) else { return self.unknown_step_part(field, at) };
+            let kind = (part != StepPart::Result).then_some(CelType::Str);
             return match known {
-                true => (Node::StepPart { id: id.clone(), part }, kind),
-                false => (Node::Constant(Val::Null), None),
+                true => (CelNode::StepPart { id: id.clone(), part }, kind),
+                false => (CelNode::Constant(CelValue::Null), None),
             };
         }
-        if let Some(path) = dotted(whole)
+        if let Some(path) = dotted_path(whole)
             && !self.locals.iter().any(|local| **local == *"google")
             && let Some((_, kind)) = TYPES.iter().find(|(known, _)| *known == path)
         {
-            return constant(Val::Type(*kind));
+            return constant(CelValue::Type(*kind));
         }
         let (node, kind) = self.node(operand);
-        self.has_fields(kind, &operand.range, field, at);
-        (Node::Select { operand: Box::new(node), field: field.clone(), of: operand.range.clone() }, None)
+        self.check_has_fields(kind, &operand.range, field, at);
+        (CelNode::Select { operand: Box::new(node), field: field.clone(), of: operand.range.clone() }, None)
     }
 
-    fn no_part(&mut self, field: &str, at: &Range<usize>) -> Typed {
-        let hint = match nearest(field, Part::ALL.iter().map(|(name, _)| *name)) {
+    fn unknown_step_part(&mut self, field: &str, at: &Range<usize>) -> TypedNode {
+        let hint = match nearest(field, StepPart::ALL.iter().map(|(name, _)| *name)) {
             Some(close) => format!("did you mean `{close}`?"),
             None => format!("what it gave is in `result`, if it has a resultSchema: result.{field}"),
         };
@@ -199,96 +199,96 @@ impl<'a> Lower<'a> {
     }
 
     /// Fields are of maps.
-    fn has_fields(&mut self, kind: Option<Kind>, operand: &Range<usize>, field: &str, at: &Range<usize>) {
-        let Some(kind) = kind.filter(|kind| *kind != Kind::Map) else { return };
+    fn check_has_fields(&mut self, kind: Option<CelType>, operand: &Range<usize>, field: &str, at: &Range<usize>) {
+        let Some(kind) = kind.filter(|kind| *kind != CelType::Map) else { return };
         let hint = match (kind, METHODS.iter().any(|(name, ..)| *name == field)) {
             (_, true) => Some(format!("write {field}(…)")),
-            (Kind::Str, _) if matches!(field, "length" | "len") => Some("write size(x)".to_owned()),
-            (Kind::List, _) => Some(format!("take an item first: […][0].{field}, or list.map(e, e.{field})")),
+            (CelType::Str, _) if matches!(field, "length" | "len") => Some("write size(x)".to_owned()),
+            (CelType::List, _) => Some(format!("take an item first: […][0].{field}, or list.map(e, e.{field})")),
             _ => None,
         };
-        self.problem(format!("{} has no field `{field}`", a(kind)), &(operand.start..at.end), hint);
+        self.problem(format!("{} has no field `{field}`", with_article(kind)), &(operand.start..at.end), hint);
     }
 
-    fn index(&mut self, operand: &Syntax, index: &Syntax) -> Typed {
+    fn index(&mut self, operand: &CelSyntax, index: &CelSyntax) -> TypedNode {
         if let (Form::Name(name), false) = (&operand.kind, self.locals.iter().any(|local| **local == *"steps"))
             && **name == *"steps"
         {
             let (name, _) = self.node(index);
-            return (Node::StepNamed { name: Box::new(name), of: index.range.clone() }, Some(Kind::Map));
+            return (CelNode::StepByName { name: Box::new(name), of: index.range.clone() }, Some(CelType::Map));
         }
-        if let (Form::Step { id, at }, Form::Literal(Literal::Str(field))) = (&operand.kind, &index.kind) {
-            let known = self.knows(id, at);
-            return match Part::named(field) {
-                Some(part) if known => (Node::StepPart { id: id.clone(), part }, None),
-                Some(_) => (Node::Constant(Val::Null), None),
-                None => self.no_part(field, &index.range),
+        if let (Form::Step { id, at }, Form::Literal(CelLiteral::Str(field))) = (&operand.kind, &index.kind) {
+            let known = self.check_step(id, at);
+            return match StepPart::from_name(field) {
+                Some(part) if known => (CelNode::StepPart { id: id.clone(), part }, None),
+                Some(_) => (CelNode::Constant(CelValue::Null), None),
+                None => self.unknown_step_part(field, &index.range),
             };
         }
         let ((node, kind), (key, _)) = (self.node(operand), self.node(index));
-        if let Some(kind) = kind.filter(|kind| !matches!(kind, Kind::Map | Kind::List)) {
-            self.problem(format!("{} has no items", a(kind)), &operand.range, None);
+        if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::Map | CelType::List)) {
+            self.problem(format!("{} has no items", with_article(kind)), &operand.range, None);
         }
-        (Node::Index { operand: Box::new(node), index: Box::new(key), of: operand.range.clone() }, None)
+        (CelNode::Index { operand: Box::new(node), index: Box::new(key), of: operand.range.clone() }, None)
     }
 
-    fn unary(&mut self, sign: &str, operand: &Syntax) -> Typed {
+    fn unary(&mut self, sign: &str, operand: &CelSyntax) -> TypedNode {
         if sign == "!" {
             let node = self.truth(operand, "`!`");
-            return (Node::Not(Box::new(node), operand.range.clone()), Some(Kind::Bool));
+            return (CelNode::Not(Box::new(node), operand.range.clone()), Some(CelType::Bool));
         }
         let (node, kind) = self.node(operand);
-        if let Some(kind) = kind.filter(|kind| !matches!(kind, Kind::Int | Kind::Double | Kind::Duration)) {
-            self.problem(format!("{} cannot be negative", a(kind)), &operand.range, None);
+        if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::Int | CelType::Double | CelType::Duration)) {
+            self.problem(format!("{} cannot be negative", with_article(kind)), &operand.range, None);
         }
-        (Node::Negative(Box::new(node)), kind)
+        (CelNode::Negative(Box::new(node)), kind)
     }
 
-    fn binary(&mut self, sign: &str, at: &Range<usize>, left: &Syntax, right: &Syntax) -> Typed {
-        if sign == "-" && self.hyphen_in_a_name(at, left, right) {
-            return (Node::Constant(Val::Null), None);
+    fn binary(&mut self, sign: &str, at: &Range<usize>, left: &CelSyntax, right: &CelSyntax) -> TypedNode {
+        if sign == "-" && self.is_hyphenated_step_name(at, left, right) {
+            return (CelNode::Constant(CelValue::Null), None);
         }
         let (left_node, one) = self.node(left);
         let (right_node, other) = self.node(right);
-        let operator = Operator::of(sign);
-        let kind = match super::kinds::of_operator(operator, one, other) {
+        let operator = CelOperator::from_sign(sign);
+        let kind = match super::types::operator_result_type(operator, one, other) {
             Ok(kind) => kind,
             Err(hint) => self.no_overload(sign, (one, other), left.range.start..right.range.end, hint),
         };
-        (Node::Binary { operator, left: Box::new(left_node), right: Box::new(right_node) }, kind)
+        (CelNode::Binary { operator, left: Box::new(left_node), right: Box::new(right_node) }, kind)
     }
 
     fn no_overload(
         &mut self,
         sign: &str,
-        (one, other): (Option<Kind>, Option<Kind>),
+        (one, other): (Option<CelType>, Option<CelType>),
         range: Range<usize>,
         hint: Option<String>,
-    ) -> Option<Kind> {
-        let told = |kind: Option<Kind>| kind.map_or("a value".to_owned(), a);
-        self.problem(format!("`{sign}` does not work between {} and {}", told(one), told(other)), &range, hint).1
+    ) -> Option<CelType> {
+        let describe_type = |kind: Option<CelType>| kind.map_or("a value".to_owned(), with_article);
+        self.problem(format!("`{sign}` does not work between {} and {}", describe_type(one), describe_type(other)), &range, hint).1
     }
 
     /// Nothing is subtracted from a step: a hyphen right after its name was meant as a part of it.
-    fn hyphen_in_a_name(&mut self, at: &Range<usize>, left: &Syntax, right: &Syntax) -> bool {
+    fn is_hyphenated_step_name(&mut self, at: &Range<usize>, left: &CelSyntax, right: &CelSyntax) -> bool {
         let Form::Step { at: name, .. } = &left.kind else { return false };
         if name.end != at.start || at.end != right.range.start {
             return false;
         }
         let rest = self.text.get(name.start..).unwrap_or_default();
         let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
-        self.knows(&rest[..end], &(name.start..name.start + end));
+        self.check_step(&rest[..end], &(name.start..name.start + end));
         true
     }
 
-    fn global(&mut self, name: &Arc<str>, at: &Range<usize>, arguments: &[Syntax]) -> Typed {
+    fn global(&mut self, name: &Arc<str>, at: &Range<usize>, arguments: &[CelSyntax]) -> TypedNode {
         if &**name == "has" {
             return self.has(at, arguments);
         }
         let Some((_, function, count)) = GLOBALS.iter().find(|(known, ..)| **known == **name) else {
             self.nodes(arguments);
             let as_method = METHODS.iter().map(|(name, ..)| *name).chain(MACROS.iter().map(|(name, ..)| *name));
-            let hint = match instead_of(name) {
+            let hint = match replacement_hint(name) {
                 Some(instead) => Some(instead.to_owned()),
                 None if as_method.clone().any(|method| method == &**name) => Some(format!("write x.{name}(…)")),
                 None => {
@@ -298,40 +298,40 @@ impl<'a> Lower<'a> {
             };
             return self.problem(format!("there is no function `{name}`"), at, hint);
         };
-        let nodes: Vec<Typed> = arguments.iter().map(|argument| self.node(argument)).collect();
-        if !self.counted(name, at, nodes.len(), *count, *count) {
-            return (Node::Constant(Val::Null), None);
+        let nodes: Vec<TypedNode> = arguments.iter().map(|argument| self.node(argument)).collect();
+        if !self.check_argument_count(name, at, nodes.len(), *count, *count) {
+            return (CelNode::Constant(CelValue::Null), None);
         }
         self.call(name, *function, nodes, arguments, at)
     }
 
-    fn counted(&mut self, name: &str, at: &Range<usize>, found: usize, least: usize, max: usize) -> bool {
-        if (least..=max).contains(&found) {
+    fn check_argument_count(&mut self, name: &str, at: &Range<usize>, found: usize, min: usize, max: usize) -> bool {
+        if (min..=max).contains(&found) {
             return true;
         }
-        let wanted = match (least, max) {
+        let expected = match (min, max) {
             (0, 0) => "no argument".to_owned(),
             (1, 1) => "one argument".to_owned(),
-            (least, max) if least == max => format!("{least} arguments"),
-            (least, max) => format!("{least} to {max} arguments"),
+            (min, max) if min == max => format!("{min} arguments"),
+            (min, max) => format!("{min} to {max} arguments"),
         };
         let hint = MACROS.iter().any(|(known, ..)| *known == name).then(|| format!("write list.{name}(x, …x…)"));
-        self.problem(format!("`{name}` takes {wanted}, not {found}"), at, hint);
+        self.problem(format!("`{name}` takes {expected}, not {found}"), at, hint);
         false
     }
 
-    fn method(&mut self, target: &Syntax, name: &Arc<str>, at: &Range<usize>, arguments: &[Syntax]) -> Typed {
-        if let Some((_, how, least, max)) = MACROS.iter().find(|(known, ..)| **known == **name) {
-            return match self.counted(name, at, arguments.len(), *least, *max) {
+    fn method(&mut self, target: &CelSyntax, name: &Arc<str>, at: &Range<usize>, arguments: &[CelSyntax]) -> TypedNode {
+        if let Some((_, how, min, max)) = MACROS.iter().find(|(known, ..)| **known == **name) {
+            return match self.check_argument_count(name, at, arguments.len(), *min, *max) {
                 true => self.fold(*how, name, target, arguments),
-                false => (Node::Constant(Val::Null), None),
+                false => (CelNode::Constant(CelValue::Null), None),
             };
         }
         let target_node = self.node(target);
-        let Some((_, function, least, max)) = METHODS.iter().find(|(known, ..)| **known == **name) else {
+        let Some((_, function, min, max)) = METHODS.iter().find(|(known, ..)| **known == **name) else {
             self.nodes(arguments);
             let known = METHODS.iter().map(|(name, ..)| *name).chain(MACROS.iter().map(|(name, ..)| *name));
-            let hint = match (instead_of(name), GLOBALS.iter().any(|(known, ..)| **known == **name)) {
+            let hint = match (replacement_hint(name), GLOBALS.iter().any(|(known, ..)| **known == **name)) {
                 (Some(instead), _) => Some(instead.to_owned()),
                 (None, true) => Some(format!("write {name}(x)")),
                 (None, false) => nearest(name, known).map(|close| format!("did you mean `{close}`?")),
@@ -339,10 +339,10 @@ impl<'a> Lower<'a> {
             return self.problem(format!("there is no function `{name}`"), at, hint);
         };
         let mut nodes = vec![target_node];
-        let rest: Vec<Typed> = arguments.iter().map(|argument| self.node(argument)).collect();
+        let rest: Vec<TypedNode> = arguments.iter().map(|argument| self.node(argument)).collect();
         nodes.extend(rest);
-        if !self.counted(name, at, arguments.len(), *least, *max) {
-            return (Node::Constant(Val::Null), None);
+        if !self.check_argument_count(name, at, arguments.len(), *min, *max) {
+            return (CelNode::Constant(CelValue::Null), None);
         }
         let mut parts = vec![target.clone()];
         parts.extend(arguments.iter().cloned());
@@ -352,60 +352,60 @@ impl<'a> Lower<'a> {
     fn call(
         &mut self,
         name: &str,
-        function: Function,
-        nodes: Vec<Typed>,
-        parts: &[Syntax],
+        function: CelFunction,
+        nodes: Vec<TypedNode>,
+        parts: &[CelSyntax],
         at: &Range<usize>,
-    ) -> Typed {
-        let kinds: Vec<Option<Kind>> = nodes.iter().map(|(_, kind)| *kind).collect();
-        if let Err((message, hint)) = super::kinds::of_arguments(name, function, &kinds) {
+    ) -> TypedNode {
+        let kinds: Vec<Option<CelType>> = nodes.iter().map(|(_, kind)| *kind).collect();
+        if let Err((message, hint)) = super::types::check_arguments(name, function, &kinds) {
             return self.problem(message, at, hint);
         }
-        let kind = super::kinds::of_function(function);
-        let mut arguments: Vec<Node> = nodes.into_iter().map(|(node, _)| node).collect();
-        if let (Function::Matches, Some(Form::Literal(Literal::Str(text)))) =
+        let kind = super::types::function_result_type(function);
+        let mut arguments: Vec<CelNode> = nodes.into_iter().map(|(node, _)| node).collect();
+        if let (CelFunction::Matches, Some(Form::Literal(CelLiteral::Str(text)))) =
             (function, parts.get(1).map(|part| &part.kind))
         {
-            return match pattern(text) {
+            return match compile_pattern(text) {
                 Ok(regex) => {
                     let subject = Box::new(arguments.swap_remove(0));
-                    (Node::Matches { text: subject, pattern: Pattern { regex, length: text.len() } }, kind)
+                    (CelNode::Matches { text: subject, pattern: CelPattern { regex, length: text.len() } }, kind)
                 }
                 Err(why) => self.problem(why, &parts[1].range, None),
             };
         }
-        (Node::Call { function, arguments }, kind)
+        (CelNode::Call { function, arguments }, kind)
     }
 
-    fn has(&mut self, at: &Range<usize>, arguments: &[Syntax]) -> Typed {
-        if !self.counted("has", at, arguments.len(), 1, 1) {
-            return (Node::Constant(Val::Null), None);
+    fn has(&mut self, at: &Range<usize>, arguments: &[CelSyntax]) -> TypedNode {
+        if !self.check_argument_count("has", at, arguments.len(), 1, 1) {
+            return (CelNode::Constant(CelValue::Null), None);
         }
         let node = match &arguments[0].kind {
             Form::Step { id, at } => {
-                self.knows(id, at);
-                Node::HasStep(id.clone())
+                self.check_step(id, at);
+                CelNode::HasStep(id.clone())
             }
             Form::Select { operand, field, at } => {
-                if matches!(&operand.kind, Form::Step { .. }) && Part::named(field).is_none() {
-                    return self.no_part(field, at);
+                if matches!(&operand.kind, Form::Step { .. }) && StepPart::from_name(field).is_none() {
+                    return self.unknown_step_part(field, at);
                 }
                 let (node, kind) = self.node(operand);
-                self.has_fields(kind, &operand.range, field, at);
-                Node::Has { operand: Box::new(node), field: field.clone(), of: operand.range.clone() }
+                self.check_has_fields(kind, &operand.range, field, at);
+                CelNode::Has { operand: Box::new(node), field: field.clone(), of: operand.range.clone() }
             }
             _ => {
                 let hint = "write has(a.b); for a computed key write key in a";
                 return self.problem("`has` asks for a field", &arguments[0].range, Some(hint.to_owned()));
             }
         };
-        (node, Some(Kind::Bool))
+        (node, Some(CelType::Bool))
     }
 
-    fn fold(&mut self, how: How, name: &str, target: &Syntax, arguments: &[Syntax]) -> Typed {
+    fn fold(&mut self, how: FoldKind, name: &str, target: &CelSyntax, arguments: &[CelSyntax]) -> TypedNode {
         let (over, kind) = self.node(target);
-        if let Some(kind) = kind.filter(|kind| !matches!(kind, Kind::List | Kind::Map)) {
-            self.problem(format!("`{name}` goes over a list or a map, not over {}", a(kind)), &target.range, None);
+        if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::List | CelType::Map)) {
+            self.problem(format!("`{name}` goes over a list or a map, not over {}", with_article(kind)), &target.range, None);
         }
         let Form::Name(variable) = &arguments[0].kind else {
             let message = format!("the first argument of `{name}` is the name of a variable");
@@ -415,86 +415,86 @@ impl<'a> Lower<'a> {
         self.locals.push(variable.clone());
         let what = format!("`{name}`");
         let (test, give) = match (how, arguments) {
-            (How::Map, [_, test, give]) => {
+            (FoldKind::Map, [_, test, give]) => {
                 (Some((self.truth(test, &what), test.range.clone())), Some(self.node(give).0))
             }
-            (How::Map, [_, give]) => (None, Some(self.node(give).0)),
+            (FoldKind::Map, [_, give]) => (None, Some(self.node(give).0)),
             (_, [_, test]) => (Some((self.truth(test, &what), test.range.clone())), None),
             _ => (None, None),
         };
         self.locals.pop();
         let kind = match how {
-            How::Map | How::Filter => Kind::List,
-            How::All | How::Exists | How::ExistsOne => Kind::Bool,
+            FoldKind::Map | FoldKind::Filter => CelType::List,
+            FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => CelType::Bool,
         };
-        let fold = Fold { how, over, of: target.range.clone(), slot, test, give };
-        (Node::Fold(Box::new(fold)), Some(kind))
+        let fold = CelFold { kind: how, over, of: target.range.clone(), slot, test, give };
+        (CelNode::Fold(Box::new(fold)), Some(kind))
     }
 }
 
-const NAMES: [(&str, Bound); 7] = [
-    ("iteration", Bound::Iteration),
-    ("item", Bound::Item),
-    ("index", Bound::Index),
-    ("content", Bound::Content),
-    ("result", Bound::Result),
-    ("status", Bound::Status),
-    ("inputs", Bound::Inputs),
+const VARIABLES: [(&str, CelVariable); 7] = [
+    ("iteration", CelVariable::Iteration),
+    ("item", CelVariable::Item),
+    ("index", CelVariable::Index),
+    ("content", CelVariable::Content),
+    ("result", CelVariable::Result),
+    ("status", CelVariable::Status),
+    ("inputs", CelVariable::Inputs),
 ];
 
-pub(super) fn bound(name: &str) -> Option<Bound> {
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, bound)| *bound)
+pub(super) fn variable_from_name(name: &str) -> Option<CelVariable> {
+    VARIABLES.iter().find(|(known, _)| *known == name).map(|(_, bound)| *bound)
 }
 
-fn bound_kind(bound: Bound) -> Option<Kind> {
+fn variable_type(bound: CelVariable) -> Option<CelType> {
     match bound {
-        Bound::Iteration | Bound::Index => Some(Kind::Int),
-        Bound::Content | Bound::Status => Some(Kind::Str),
-        Bound::Inputs => Some(Kind::Map),
-        Bound::Item | Bound::Result => None,
+        CelVariable::Iteration | CelVariable::Index => Some(CelType::Int),
+        CelVariable::Content | CelVariable::Status => Some(CelType::Str),
+        CelVariable::Inputs => Some(CelType::Map),
+        CelVariable::Item | CelVariable::Result => None,
     }
 }
 
-fn why_not(bound: Bound, place: &Place) -> String {
-    let name = NAMES.iter().find(|(_, known)| *known == bound).map_or("", |(name, _)| name);
+fn unbound_hint(bound: CelVariable, env: &CelEnvironment) -> String {
+    let name = VARIABLES.iter().find(|(_, known)| *known == bound).map_or("", |(name, _)| name);
     match bound {
-        Bound::Content | Bound::Result | Bound::Status => {
-            let step = place.steps.first().map_or("<step>", |step| step);
+        CelVariable::Content | CelVariable::Result | CelVariable::Status => {
+            let step = env.steps.first().map_or("<step>", |step| step);
             format!("alone it is for the `until` of single-step loops only: write steps.{step}.{name}")
         }
-        Bound::Item | Bound::Index => "it is for steps inside a loop with forEach".to_owned(),
-        Bound::Iteration => "it is for loops: their `until`, and conditions of the steps inside".to_owned(),
-        Bound::Inputs => "declare the inputs of the workflow first: x-windlass: {inputs: {name: default}}".to_owned(),
+        CelVariable::Item | CelVariable::Index => "it is for steps inside a loop with forEach".to_owned(),
+        CelVariable::Iteration => "it is for loops: their `until`, and conditions of the steps inside".to_owned(),
+        CelVariable::Inputs => "declare the inputs of the workflow first: x-windlass: {inputs: {name: default}}".to_owned(),
     }
 }
 
-fn literal_value(literal: &Literal) -> Val {
+fn literal_value(literal: &CelLiteral) -> CelValue {
     match literal {
-        Literal::Null => Val::Null,
-        Literal::Bool(flag) => Val::Bool(*flag),
-        Literal::Int(number) => Val::Int(*number as i64),
-        Literal::Uint(number) => Val::Uint(*number),
-        Literal::Double(number) => Val::Double(*number),
-        Literal::Str(text) => Val::Str(text.clone()),
-        Literal::Bytes(bytes) => Val::Bytes(bytes.clone()),
+        CelLiteral::Null => CelValue::Null,
+        CelLiteral::Bool(flag) => CelValue::Bool(*flag),
+        CelLiteral::Int(number) => CelValue::Int(*number as i64),
+        CelLiteral::Uint(number) => CelValue::Uint(*number),
+        CelLiteral::Double(number) => CelValue::Double(*number),
+        CelLiteral::Str(text) => CelValue::Str(text.clone()),
+        CelLiteral::Bytes(bytes) => CelValue::Bytes(bytes.clone()),
     }
 }
 
-fn constant(value: Val) -> Typed {
+fn constant(value: CelValue) -> TypedNode {
     let kind = value.kind();
-    (Node::Constant(value), kind)
+    (CelNode::Constant(value), kind)
 }
 
 /// `a.b.c` as it is written, if it is nothing but names.
-fn dotted(syntax: &Syntax) -> Option<String> {
+fn dotted_path(syntax: &CelSyntax) -> Option<String> {
     match &syntax.kind {
         Form::Name(name) => Some(name.to_string()),
-        Form::Select { operand, field, .. } if syntax.depth <= 3 => Some(format!("{}.{field}", dotted(operand)?)),
+        Form::Select { operand, field, .. } if syntax.depth <= 3 => Some(format!("{}.{field}", dotted_path(operand)?)),
         _ => None,
     }
 }
 
-pub(super) fn pattern(text: &str) -> Result<Regex, String> {
+pub(super) fn compile_pattern(text: &str) -> Result<Regex, String> {
     let built = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).nest_limit(50).build();
     built.map_err(|error| {
         let error = error.to_string();
@@ -504,7 +504,7 @@ pub(super) fn pattern(text: &str) -> Result<Regex, String> {
 }
 
 /// The first few names, for messages.
-pub(super) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(super) fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.len() {
         0..=8 => names.join(", "),
@@ -513,19 +513,19 @@ pub(super) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 /// A kind with its article.
-pub(super) fn a(kind: Kind) -> String {
+pub(super) fn with_article(kind: CelType) -> String {
     match kind {
-        Kind::Null => "null".to_owned(),
-        Kind::Int => "an int".to_owned(),
-        kind => format!("a {}", kind.told()),
+        CelType::Null => "null".to_owned(),
+        CelType::Int => "an int".to_owned(),
+        kind => format!("a {}", kind.display_name()),
     }
 }
 
-pub(super) fn compare_it(kind: Kind) -> String {
+pub(super) fn comparison_hint(kind: CelType) -> String {
     match kind {
-        Kind::Str => "compare it: x == 'text', x.contains('text')",
-        Kind::List | Kind::Map => "ask for something: size(x) > 0, x.exists(e, …)",
-        Kind::Int | Kind::Uint | Kind::Double => "compare it: x > 0",
+        CelType::Str => "compare it: x == 'text', x.contains('text')",
+        CelType::List | CelType::Map => "ask for something: size(x) > 0, x.exists(e, …)",
+        CelType::Int | CelType::Uint | CelType::Double => "compare it: x > 0",
         _ => "compare it with something: x == y",
     }
     .to_owned()

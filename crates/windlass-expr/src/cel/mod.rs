@@ -20,7 +20,7 @@
 
 mod eval;
 mod functions;
-mod kinds;
+mod types;
 mod lexer;
 mod lower;
 mod node;
@@ -36,70 +36,70 @@ mod value;
 use std::ops::Range;
 use std::sync::Arc;
 
-use windlass_value::{CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
 
 pub use source::source;
 
-use eval::Eval;
-use lower::Lower;
-use node::Node;
-use source::Place;
-use syntax::{Kind, Literal, Syntax};
+use eval::CelEvaluator;
+use lower::CelLowering;
+use node::CelNode;
+use source::CelEnvironment;
+use syntax::{CelSyntaxKind, CelLiteral, CelSyntax};
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cel;
+pub struct CelLanguage;
 
-impl Language for Cel {
+impl Language for CelLanguage {
     fn name(&self) -> &'static str {
         "cel"
     }
 
-    fn compile(&self, given: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-        let (text, place) = source::read(given).map_err(|error| vec![error])?;
-        let syntax = parser::parse(&text, &place.steps).map_err(|problem| vec![source::outside(problem, given)])?;
-        let mut lower = Lower::new(&text, &place);
+    fn compile(&self, source_value: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let (text, env) = source::parse_source(source_value).map_err(|error| vec![error])?;
+        let syntax = parser::parse(&text, &env.steps).map_err(|problem| vec![source::to_compile_error(problem, source_value)])?;
+        let mut lower = CelLowering::new(&text, &env);
         let root = match mode {
-            Mode::Value => lower.node(&syntax).0,
-            Mode::Condition | Mode::LoopCondition | Mode::Guard => lower.condition(&syntax),
+            ExpressionMode::Value => lower.node(&syntax).0,
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => lower.condition(&syntax),
         };
         match lower.problems.is_empty() {
-            true => Ok(Box::new(Compiled { text, place, root, mode })),
-            false => Err(lower.problems.into_iter().map(|problem| source::outside(problem, given)).collect()),
+            true => Ok(Box::new(CelExpression { text, env: place: env, root, mode })),
+            false => Err(lower.problems.into_iter().map(|problem| source::to_compile_error(problem, source_value)).collect()),
         }
     }
 }
 
-struct Compiled {
+struct CelExpression {
     text: Arc<str>,
-    place: Place,
-    root: Node,
-    mode: Mode,
+    env: CelEnvironment,
+    root: CelNode,
+    mode: ExpressionMode,
 }
 
-impl Expression for Compiled {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let mut eval = Eval::new(scope, meter, &self.text, &self.place, self.mode);
+impl Expression for CelExpression {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut eval = CelEvaluator::new(scope, meter, &self.text, &self.env, self.mode);
         eval.result(&self.root).map_err(|error| match error.kind {
             EvalErrorKind::NeedBlobs => error,
-            _ => error.within(&value::short(self.text.trim())),
+            _ => error.with_expression(&value::truncate(self.text.trim())),
         })
     }
 }
 
 /// The steps that an expression names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Names {
+pub struct CelReferences {
     /// In the order in which they stand there, each time they do.
-    pub steps: Vec<Name>,
+    pub steps: Vec<CelReference>,
     /// Some name of a step is computed, or all are looked at: any of them may be meant.
     pub any_step: bool,
     /// Parts of bare names, such as `inputs.list`, with the bare name: where they must be there.
-    pub parts: Vec<(Arc<str>, Name)>,
+    pub fields: Vec<(Arc<str>, CelReference)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Name {
+pub struct CelReference {
     pub id: Arc<str>,
     /// The bytes of the id in the text, with its quotes if it has some.
     pub range: Range<usize>,
@@ -107,57 +107,57 @@ pub struct Name {
 
 /// The steps that a text refers to, of those that there are; ones that are not there are found too. A text that is no
 /// expression refers to none.
-pub fn names(text: &str, steps: &[Arc<str>]) -> Names {
-    let mut found = Names::default();
+pub fn references(text: &str, steps: &[Arc<str>]) -> CelReferences {
+    let mut found = CelReferences::default();
     if let Ok(syntax) = parser::parse(text, steps) {
-        gather(&syntax, &mut Vec::new(), &mut found);
+        gather_references(&syntax, &mut Vec::new(), &mut found);
     }
     found
 }
 
 /// The part of a bare name that is no variable of a macro.
-fn part(operand: &Syntax, field: &Arc<str>, at: &Range<usize>, locals: &[&str], found: &mut Names) {
-    if let Kind::Name(of) = &operand.kind
-        && !locals.contains(&&**of)
+fn gather_field(operand: &CelSyntax, field: &Arc<str>, at: &Range<usize>, locals: &[&str], found: &mut CelReferences) {
+    if let CelSyntaxKind::Name(name) = &operand.kind
+        && !locals.contains(&&**name)
     {
-        found.parts.push((of.clone(), Name { id: field.clone(), range: at.clone() }));
+        found.fields.push((name.clone(), CelReference { id: field.clone(), range: at.clone() }));
     }
 }
 
-fn gather<'s>(syntax: &'s Syntax, locals: &mut Vec<&'s str>, found: &mut Names) {
+fn gather_references<'s>(syntax: &'s CelSyntax, locals: &mut Vec<&'s str>, found: &mut CelReferences) {
     match &syntax.kind {
-        Kind::Literal(_) | Kind::Negative(_) => {}
-        Kind::Name(name) => found.any_step |= &**name == "steps" && !locals.contains(&"steps"),
-        Kind::Step { id, at } => found.steps.push(Name { id: id.clone(), range: at.clone() }),
-        Kind::Select { operand, field, at } => {
-            part(operand, field, at, locals, found);
-            gather(operand, locals, found);
+        CelSyntaxKind::Literal(_) | CelSyntaxKind::Negative(_) => {}
+        CelSyntaxKind::Name(name) => found.any_step |= &**name == "steps" && !locals.contains(&"steps"),
+        CelSyntaxKind::Step { id, at } => found.steps.push(CelReference { id: id.clone(), range: at.clone() }),
+        CelSyntaxKind::Select { operand, field, at } => {
+            gather_field(operand, field, at, locals, found);
+            gather_references(operand, locals, found);
         }
-        Kind::Unary { operand, .. } => gather(operand, locals, found),
-        Kind::Index { operand: one, index: other } | Kind::Binary { left: one, right: other, .. } => {
-            if let (Kind::Index { .. }, Kind::Literal(Literal::Str(field))) = (&syntax.kind, &other.kind) {
-                part(one, field, &other.range, locals, found);
+        CelSyntaxKind::Unary { operand, .. } => gather_references(operand, locals, found),
+        CelSyntaxKind::Index { operand: one, index: other } | CelSyntaxKind::Binary { left: one, right: other, .. } => {
+            if let (CelSyntaxKind::Index { .. }, CelSyntaxKind::Literal(CelLiteral::Str(field))) = (&syntax.kind, &other.kind) {
+                gather_field(one, field, &other.range, locals, found);
             }
-            gather(one, locals, found);
-            gather(other, locals, found);
+            gather_references(one, locals, found);
+            gather_references(other, locals, found);
         }
         // Whoever asks whether it is there knows that it need not be.
-        Kind::Call { target: None, name, arguments, .. } if &**name == "has" => {
+        CelSyntaxKind::Call { target: None, name, arguments, .. } if &**name == "has" => {
             for argument in arguments {
                 match &argument.kind {
-                    Kind::Select { operand, .. } => gather(operand, locals, found),
-                    _ => gather(argument, locals, found),
+                    CelSyntaxKind::Select { operand, .. } => gather_references(operand, locals, found),
+                    _ => gather_references(argument, locals, found),
                 }
             }
         }
-        Kind::Call { target, arguments, .. } => {
+        CelSyntaxKind::Call { target, arguments, .. } => {
             let mut arguments = arguments.as_slice();
             if let Some(target) = target {
-                gather(target, locals, found);
+                gather_references(target, locals, found);
             }
             // The variable of a macro is no step, whatever it is called.
             let variable = match (target, arguments) {
-                (Some(_), [Syntax { kind: Kind::Name(name), .. }, rest @ ..]) if !rest.is_empty() => {
+                (Some(_), [CelSyntax { kind: CelSyntaxKind::Name(name), .. }, rest @ ..]) if !rest.is_empty() => {
                     arguments = rest;
                     Some(&**name)
                 }
@@ -165,26 +165,26 @@ fn gather<'s>(syntax: &'s Syntax, locals: &mut Vec<&'s str>, found: &mut Names) 
             };
             locals.extend(variable);
             for argument in arguments {
-                gather(argument, locals, found);
+                gather_references(argument, locals, found);
             }
             if variable.is_some() {
                 locals.pop();
             }
         }
-        Kind::Logic { parts, .. } | Kind::List(parts) => {
+        CelSyntaxKind::Logic { parts, .. } | CelSyntaxKind::List(parts) => {
             for part in parts {
-                gather(part, locals, found);
+                gather_references(part, locals, found);
             }
         }
-        Kind::Choice { test, yes, no } => {
+        CelSyntaxKind::Choice { test, yes, no } => {
             for part in [test, yes, no] {
-                gather(part, locals, found);
+                gather_references(part, locals, found);
             }
         }
-        Kind::Map(entries) => {
+        CelSyntaxKind::Map(entries) => {
             for (key, value) in entries {
-                gather(key, locals, found);
-                gather(value, locals, found);
+                gather_references(key, locals, found);
+                gather_references(value, locals, found);
             }
         }
     }

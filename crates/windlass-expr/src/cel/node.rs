@@ -5,89 +5,89 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use super::value::Val;
+use super::value::CelValue;
 
 #[derive(Debug)]
-pub(super) enum Node {
-    Constant(Val),
+pub(super) enum CelNode {
+    Constant(CelValue),
     /// A variable of a macro, by its place among those that are open.
     Local(usize),
-    Bound(Bound),
+    Variable(CelVariable),
     /// All steps that there are.
     Steps,
     Step(Arc<str>),
     StepPart {
         id: Arc<str>,
-        part: Part,
+        part: StepPart,
     },
     /// `steps[…]` with a computed name.
-    StepNamed {
-        name: Box<Node>,
+    StepByName {
+        name: Box<CelNode>,
         of: Range<usize>,
     },
     HasStep(Arc<str>),
     /// `of` is the place of the operand, for messages.
     Select {
-        operand: Box<Node>,
+        operand: Box<CelNode>,
         field: Arc<str>,
         of: Range<usize>,
     },
     Has {
-        operand: Box<Node>,
+        operand: Box<CelNode>,
         field: Arc<str>,
         of: Range<usize>,
     },
     Index {
-        operand: Box<Node>,
-        index: Box<Node>,
+        operand: Box<CelNode>,
+        index: Box<CelNode>,
         of: Range<usize>,
     },
     Call {
-        function: Function,
-        arguments: Vec<Node>,
+        function: CelFunction,
+        arguments: Vec<CelNode>,
     },
     /// With a pattern that is written out.
     Matches {
-        text: Box<Node>,
-        pattern: Pattern,
+        text: Box<CelNode>,
+        pattern: CelPattern,
     },
-    Not(Box<Node>, Range<usize>),
-    Negative(Box<Node>),
+    Not(Box<CelNode>, Range<usize>),
+    Negative(Box<CelNode>),
     Binary {
-        operator: Operator,
-        left: Box<Node>,
-        right: Box<Node>,
+        operator: CelOperator,
+        left: Box<CelNode>,
+        right: Box<CelNode>,
     },
     /// `&&` if all must hold, else `||`.
     Logic {
         all: bool,
-        parts: Vec<(Node, Range<usize>)>,
+        parts: Vec<(CelNode, Range<usize>)>,
     },
     Choice {
-        test: Box<Node>,
+        test: Box<CelNode>,
         at: Range<usize>,
-        yes: Box<Node>,
-        no: Box<Node>,
+        yes: Box<CelNode>,
+        no: Box<CelNode>,
     },
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
-    Fold(Box<Fold>),
+    List(Vec<CelNode>),
+    Map(Vec<(CelNode, CelNode)>),
+    Fold(Box<CelFold>),
 }
 
 /// `list.all(x, test)` and its like.
 #[derive(Debug)]
-pub(super) struct Fold {
-    pub how: How,
-    pub over: Node,
+pub(super) struct CelFold {
+    pub kind: FoldKind,
+    pub over: CelNode,
     pub of: Range<usize>,
     /// The place of its variable.
     pub slot: usize,
-    pub test: Option<(Node, Range<usize>)>,
-    pub give: Option<Node>,
+    pub test: Option<(CelNode, Range<usize>)>,
+    pub give: Option<CelNode>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum How {
+pub(super) enum FoldKind {
     All,
     Exists,
     ExistsOne,
@@ -96,14 +96,14 @@ pub(super) enum How {
 }
 
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct CelPattern {
     pub regex: Regex,
     pub length: usize,
 }
 
 /// A name that the place of the expression gives a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bound {
+pub(super) enum CelVariable {
     Iteration,
     Item,
     Index,
@@ -114,31 +114,31 @@ pub(super) enum Bound {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum StepPart {
     Content,
     Result,
     Status,
 }
 
-impl Part {
-    pub(crate) const ALL: [(&'static str, Part); 3] =
-        [("content", Part::Content), ("result", Part::Result), ("status", Part::Status)];
+impl StepPart {
+    pub(crate) const ALL: [(&'static str, StepPart); 3] =
+        [("content", StepPart::Content), ("result", StepPart::Result), ("status", StepPart::Status)];
 
-    pub(crate) fn named(name: &str) -> Option<Part> {
-        Part::ALL.iter().find(|(known, _)| *known == name).map(|(_, part)| *part)
+    pub(crate) fn from_name(name: &str) -> Option<StepPart> {
+        StepPart::ALL.iter().find(|(known, _)| *known == name).map(|(_, part)| *part)
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Part::Content => "content",
-            Part::Result => "result",
-            Part::Status => "status",
+            StepPart::Content => "content",
+            StepPart::Result => "result",
+            StepPart::Status => "status",
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operator {
+pub(super) enum CelOperator {
     Add,
     Subtract,
     Multiply,
@@ -153,44 +153,44 @@ pub(super) enum Operator {
     In,
 }
 
-impl Operator {
-    pub(crate) fn of(sign: &str) -> Operator {
+impl CelOperator {
+    pub(crate) fn from_sign(sign: &str) -> CelOperator {
         match sign {
-            "+" => Operator::Add,
-            "-" => Operator::Subtract,
-            "*" => Operator::Multiply,
-            "/" => Operator::Divide,
-            "%" => Operator::Remainder,
-            "==" => Operator::Equal,
-            "!=" => Operator::Unequal,
-            "<" => Operator::Less,
-            "<=" => Operator::LessEqual,
-            ">" => Operator::Greater,
-            ">=" => Operator::GreaterEqual,
-            _ => Operator::In,
+            "+" => CelOperator::Add,
+            "-" => CelOperator::Subtract,
+            "*" => CelOperator::Multiply,
+            "/" => CelOperator::Divide,
+            "%" => CelOperator::Remainder,
+            "==" => CelOperator::Equal,
+            "!=" => CelOperator::Unequal,
+            "<" => CelOperator::Less,
+            "<=" => CelOperator::LessEqual,
+            ">" => CelOperator::Greater,
+            ">=" => CelOperator::GreaterEqual,
+            _ => CelOperator::In,
         }
     }
 
     pub(crate) fn sign(self) -> &'static str {
         match self {
-            Operator::Add => "+",
-            Operator::Subtract => "-",
-            Operator::Multiply => "*",
-            Operator::Divide => "/",
-            Operator::Remainder => "%",
-            Operator::Equal => "==",
-            Operator::Unequal => "!=",
-            Operator::Less => "<",
-            Operator::LessEqual => "<=",
-            Operator::Greater => ">",
-            Operator::GreaterEqual => ">=",
-            Operator::In => "in",
+            CelOperator::Add => "+",
+            CelOperator::Subtract => "-",
+            CelOperator::Multiply => "*",
+            CelOperator::Divide => "/",
+            CelOperator::Remainder => "%",
+            CelOperator::Equal => "==",
+            CelOperator::Unequal => "!=",
+            CelOperator::Less => "<",
+            CelOperator::LessEqual => "<=",
+            CelOperator::Greater => ">",
+            CelOperator::GreaterEqual => ">=",
+            CelOperator::In => "in",
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Function {
+pub(super) enum CelFunction {
     Size,
     Contains,
     StartsWith,

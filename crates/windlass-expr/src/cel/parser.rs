@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lexer::{Lexer, Token, is_word, word};
-use super::syntax::{Kind, Literal, Problem, Syntax};
+use super::lexer::{CelLexer, CelToken, is_word, word};
+use super::syntax::{CelSyntaxKind, CelLiteral, CelProblem, CelSyntax};
 
 /// The longest text, in bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 100_000;
@@ -33,7 +33,7 @@ const RESERVED: [&str; 17] = [
 ];
 
 /// Relations bind weaker than sums, sums weaker than products.
-fn power(sign: &str) -> Option<u8> {
+fn binding_power(sign: &str) -> Option<u8> {
     Some(match sign {
         "<" | "<=" | ">" | ">=" | "==" | "!=" | "in" => 1,
         "+" | "-" => 2,
@@ -42,35 +42,35 @@ fn power(sign: &str) -> Option<u8> {
     })
 }
 
-pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<Syntax, Problem> {
-    parse_whole(text, steps).map(|syntax| *syntax).map_err(|problem| *problem)
+pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<CelSyntax, CelProblem> {
+    parse_expression(text, steps).map(|syntax| *syntax).map_err(|problem| *problem)
 }
 
-fn parse_whole(text: &str, steps: &[Arc<str>]) -> Parsed {
+fn parse_expression(text: &str, steps: &[Arc<str>]) -> ParseResult {
     if text.len() > MAX_TEXT_BYTES {
-        return Err(Problem::new(
+        return Err(CelProblem::new(
             format!("an expression has at most {MAX_TEXT_BYTES} bytes, this one has {}", text.len()),
             0..0,
         ));
     }
-    let mut parser = Parser { lexer: Lexer { text, at: 0 }, peeked: None, steps, depth: 0, shadows: 0 };
-    if parser.peek()?.0 == Token::End {
+    let mut parser = Parser { lexer: CelLexer { text, at: 0 }, peeked: None, steps, depth: 0, shadows: 0 };
+    if parser.peek()?.0 == CelToken::End {
         let hint = "write what must hold, such as steps.build.status == 'completed'";
-        return Err(Problem::new("the expression is empty", 0..text.len()).hint(hint));
+        return Err(CelProblem::new("the expression is empty", 0..text.len()).hint(hint));
     }
     let syntax = parser.expression()?;
     match parser.peek()?.clone() {
-        (Token::End, _) => Ok(syntax),
+        (CelToken::End, _) => Ok(syntax),
         (token, range) => Err(parser.unexpected(&token, range, "an operator or the end")),
     }
 }
 
 /// Both small, so that the frames of the parser are: it calls itself for each level of the text.
-type Parsed = Result<Box<Syntax>, Box<Problem>>;
+type ParseResult = Result<Box<CelSyntax>, Box<CelProblem>>;
 
 struct Parser<'a> {
-    lexer: Lexer<'a>,
-    peeked: Option<(Token, Range<usize>)>,
+    lexer: CelLexer<'a>,
+    peeked: Option<(CelToken, Range<usize>)>,
     /// The names that may follow `steps.`.
     steps: &'a [Arc<str>],
     depth: usize,
@@ -79,7 +79,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn peek(&mut self) -> Result<&(Token, Range<usize>), Box<Problem>> {
+    fn peek(&mut self) -> Result<&(CelToken, Range<usize>), Box<CelProblem>> {
         let token = match self.peeked.take() {
             Some(token) => token,
             None => self.lexer.next()?,
@@ -87,18 +87,18 @@ impl Parser<'_> {
         Ok(self.peeked.insert(token))
     }
 
-    fn bump(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
+    fn bump(&mut self) -> Result<(CelToken, Range<usize>), Box<CelProblem>> {
         match self.peeked.take() {
             Some(token) => Ok(token),
             None => self.lexer.next(),
         }
     }
 
-    fn next_is(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
-        Ok(matches!(&self.peek()?.0, Token::Mark(found) if *found == mark))
+    fn next_is(&mut self, mark: &str) -> Result<bool, Box<CelProblem>> {
+        Ok(matches!(&self.peek()?.0, CelToken::Mark(found) if *found == mark))
     }
 
-    fn eat(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
+    fn eat(&mut self, mark: &str) -> Result<bool, Box<CelProblem>> {
         let found = self.next_is(mark)?;
         if found {
             self.peeked = None;
@@ -107,20 +107,20 @@ impl Parser<'_> {
     }
 
     /// The place of the mark, or what stands there instead.
-    fn expect(&mut self, mark: &str) -> Result<Range<usize>, Box<Problem>> {
+    fn expect(&mut self, mark: &str) -> Result<Range<usize>, Box<CelProblem>> {
         match self.bump()? {
-            (Token::Mark(found), range) if found == mark => Ok(range),
+            (CelToken::Mark(found), range) if found == mark => Ok(range),
             (token, range) => Err(self.unexpected(&token, range, &format!("`{mark}`"))),
         }
     }
 
     #[inline(never)]
-    fn unexpected(&self, token: &Token, range: Range<usize>, wanted: &str) -> Box<Problem> {
+    fn unexpected(&self, token: &CelToken, range: Range<usize>, expected: &str) -> Box<CelProblem> {
         let found: String = self.lexer.text[range.clone()].chars().take(40).collect();
         match token {
-            Token::End => Problem::new(format!("the expression ends where {wanted} is expected"), range),
+            CelToken::End => CelProblem::new(format!("the expression ends where {expected} is expected"), range),
             _ => {
-                let problem = Problem::new(format!("`{found}` stands where {wanted} is expected"), range);
+                let problem = CelProblem::new(format!("`{found}` stands where {expected} is expected"), range);
                 match found.as_str() {
                     "and" => problem.hint("write `&&`"),
                     "or" => problem.hint("write `||`"),
@@ -133,27 +133,27 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn make(&self, kind: Kind, range: Range<usize>) -> Parsed {
-        let deepest = |parts: &[Syntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
+    fn make_syntax(&self, kind: CelSyntaxKind, range: Range<usize>) -> ParseResult {
+        let deepest = |parts: &[CelSyntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
         let below = match &kind {
-            Kind::Literal(_) | Kind::Negative(_) | Kind::Name(_) | Kind::Step { .. } => 0,
-            Kind::Select { operand, .. } | Kind::Unary { operand, .. } => operand.depth,
-            Kind::Index { operand, index } => operand.depth.max(index.depth),
-            Kind::Call { target, arguments, .. } => {
+            CelSyntaxKind::Literal(_) | CelSyntaxKind::Negative(_) | CelSyntaxKind::Name(_) | CelSyntaxKind::Step { .. } => 0,
+            CelSyntaxKind::Select { operand, .. } | CelSyntaxKind::Unary { operand, .. } => operand.depth,
+            CelSyntaxKind::Index { operand, index } => operand.depth.max(index.depth),
+            CelSyntaxKind::Call { target, arguments, .. } => {
                 target.as_ref().map_or(0, |target| target.depth).max(deepest(arguments))
             }
-            Kind::Binary { left, right, .. } => left.depth.max(right.depth),
-            Kind::Logic { parts, .. } | Kind::List(parts) => deepest(parts),
-            Kind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
-            Kind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
+            CelSyntaxKind::Binary { left, right, .. } => left.depth.max(right.depth),
+            CelSyntaxKind::Logic { parts, .. } | CelSyntaxKind::List(parts) => deepest(parts),
+            CelSyntaxKind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
+            CelSyntaxKind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
         };
         match below >= MAX_DEPTH {
             true => Err(too_deep(range)),
-            false => Ok(Box::new(Syntax { kind, range, depth: below + 1 })),
+            false => Ok(Box::new(CelSyntax { kind, range, depth: below + 1 })),
         }
     }
 
-    fn expression(&mut self) -> Parsed {
+    fn expression(&mut self) -> ParseResult {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let at = self.lexer.at;
@@ -164,7 +164,7 @@ impl Parser<'_> {
         Ok(syntax)
     }
 
-    fn choice(&mut self) -> Parsed {
+    fn choice(&mut self) -> ParseResult {
         let test = self.logic(false)?;
         if !self.eat("?")? {
             return Ok(test);
@@ -173,11 +173,11 @@ impl Parser<'_> {
         self.expect(":")?;
         let no = self.expression()?;
         let range = test.range.start..no.range.end;
-        self.make(Kind::Choice { test, yes, no }, range)
+        self.make_syntax(CelSyntaxKind::Choice { test, yes, no }, range)
     }
 
     /// A chain of `||`, whose parts are chains of `&&`, whose parts are relations.
-    fn logic(&mut self, all: bool) -> Parsed {
+    fn logic(&mut self, all: bool) -> ParseResult {
         let first = self.logic_part(all)?;
         match self.next_is(if all { "&&" } else { "||" })? {
             true => self.logic_chain(all, *first),
@@ -185,43 +185,43 @@ impl Parser<'_> {
         }
     }
 
-    fn logic_part(&mut self, all: bool) -> Parsed {
+    fn logic_part(&mut self, all: bool) -> ParseResult {
         if all { self.binary(1) } else { self.logic(true) }
     }
 
-    fn logic_chain(&mut self, all: bool, first: Syntax) -> Parsed {
+    fn logic_chain(&mut self, all: bool, first: CelSyntax) -> ParseResult {
         let mut range = first.range.clone();
         let mut parts = vec![first];
         while self.eat(if all { "&&" } else { "||" })? {
             parts.push(*self.logic_part(all)?);
             range.end = parts[parts.len() - 1].range.end;
         }
-        self.make(Kind::Logic { all, parts }, range)
+        self.make_syntax(CelSyntaxKind::Logic { all, parts }, range)
     }
 
-    fn binary(&mut self, weakest: u8) -> Parsed {
+    fn binary(&mut self, weakest: u8) -> ParseResult {
         let mut left = self.unary()?;
         loop {
             let (sign, at) = match self.peek()? {
-                (Token::Mark(sign), at) if power(sign).is_some_and(|power| power >= weakest) => (*sign, at.clone()),
+                (CelToken::Mark(sign), at) if binding_power(sign).is_some_and(|power| power >= weakest) => (*sign, at.clone()),
                 _ => return Ok(left),
             };
             self.peeked = None;
-            let right = self.binary(power(sign).unwrap_or(0) + 1)?;
+            let right = self.binary(binding_power(sign).unwrap_or(0) + 1)?;
             let range = left.range.start..right.range.end;
-            left = self.make(Kind::Binary { sign, at, left, right }, range)?;
+            left = self.make_syntax(CelSyntaxKind::Binary { sign, at, left, right }, range)?;
         }
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn unary(&mut self) -> ParseResult {
         match self.peek()?.0 {
-            Token::Mark("!") => self.signed("!"),
-            Token::Mark("-") => self.signed("-"),
+            CelToken::Mark("!") => self.signed("!"),
+            CelToken::Mark("-") => self.signed("-"),
             _ => self.member(),
         }
     }
 
-    fn signed(&mut self, sign: &'static str) -> Parsed {
+    fn signed(&mut self, sign: &'static str) -> ParseResult {
         let start = self.bump()?.1.start;
         let mut count = 1;
         while self.eat(sign)? {
@@ -231,31 +231,31 @@ impl Parser<'_> {
             }
         }
         // With its sign a number may be one smaller than without.
-        if let (Token::Literal(Literal::Int(number)), range) = self.peek()?.clone()
+        if let (CelToken::Literal(CelLiteral::Int(number)), range) = self.peek()?.clone()
             && sign == "-"
             && count == 1
             && !self.lexer.rest().starts_with('.')
         {
             self.peeked = None;
-            return self.make(Kind::Negative(number), start..range.end);
+            return self.make_syntax(CelSyntaxKind::Negative(number), start..range.end);
         }
         let mut syntax = self.member()?;
         for _ in 0..count {
             let range = start..syntax.range.end;
-            syntax = self.make(Kind::Unary { sign, operand: syntax }, range)?;
+            syntax = self.make_syntax(CelSyntaxKind::Unary { sign, operand: syntax }, range)?;
         }
         Ok(syntax)
     }
 
-    fn member(&mut self) -> Parsed {
+    fn member(&mut self) -> ParseResult {
         let mut syntax = self.primary()?;
         loop {
             let start = syntax.range.start;
-            let of_steps = self.shadows == 0 && matches!(&syntax.kind, Kind::Name(name) if &**name == "steps");
+            let of_steps = self.shadows == 0 && matches!(&syntax.kind, CelSyntaxKind::Name(name) if &**name == "steps");
             syntax = if self.eat(".")? {
                 if of_steps && let Some((id, at)) = self.step_name() {
                     let range = start..at.end;
-                    self.make(Kind::Step { id, at }, range)?
+                    self.make_syntax(CelSyntaxKind::Step { id, at }, range)?
                 } else {
                     self.field(syntax)?
                 }
@@ -263,10 +263,10 @@ impl Parser<'_> {
                 let index = self.expression()?;
                 let end = self.expect("]")?.end;
                 match index.kind {
-                    Kind::Literal(Literal::Str(id)) if of_steps => {
-                        self.make(Kind::Step { id, at: index.range }, start..end)?
+                    CelSyntaxKind::Literal(CelLiteral::Str(id)) if of_steps => {
+                        self.make_syntax(CelSyntaxKind::Step { id, at: index.range }, start..end)?
                     }
-                    _ => self.make(Kind::Index { operand: syntax, index }, start..end)?,
+                    _ => self.make_syntax(CelSyntaxKind::Index { operand: syntax, index }, start..end)?,
                 }
             } else {
                 return Ok(syntax);
@@ -299,18 +299,18 @@ impl Parser<'_> {
     }
 
     /// `.name` or `.name(…)`, after the point.
-    fn field(&mut self, operand: Box<Syntax>) -> Parsed {
+    fn field(&mut self, operand: Box<CelSyntax>) -> ParseResult {
         let start = operand.range.start;
         let (name, at) = match self.bump()? {
-            (Token::Ident, at) => (Arc::<str>::from(&self.lexer.text[at.clone()]), at),
-            (Token::Literal(Literal::Bool(_) | Literal::Null) | Token::Mark("in"), at) => {
+            (CelToken::Ident, at) => (Arc::<str>::from(&self.lexer.text[at.clone()]), at),
+            (CelToken::Literal(CelLiteral::Bool(_) | CelLiteral::Null) | CelToken::Mark("in"), at) => {
                 let word = &self.lexer.text[at.clone()];
-                let problem = Problem::new(format!("`{word}` is a word of the language, not a field"), at.clone());
+                let problem = CelProblem::new(format!("`{word}` is a word of the language, not a field"), at.clone());
                 return Err(problem.hint(format!("write [\"{word}\"]")));
             }
-            (Token::Mark("?"), at) => {
+            (CelToken::Mark("?"), at) => {
                 let hint = "ask with has(a.b) first: has(a.b) ? a.b : 'other'";
-                return Err(Problem::new("`.?` is no operator", at.start.saturating_sub(1)..at.end).hint(hint));
+                return Err(CelProblem::new("`.?` is no operator", at.start.saturating_sub(1)..at.end).hint(hint));
             }
             (token, at) => return Err(self.unexpected(&token, at, "the name of a field")),
         };
@@ -318,10 +318,10 @@ impl Parser<'_> {
             return self.call(Some(operand), name, at, start);
         }
         let range = start..at.end;
-        self.make(Kind::Select { operand, field: name, at }, range)
+        self.make_syntax(CelSyntaxKind::Select { operand, field: name, at }, range)
     }
 
-    fn call(&mut self, target: Option<Box<Syntax>>, name: Arc<str>, at: Range<usize>, start: usize) -> Parsed {
+    fn call(&mut self, target: Option<Box<CelSyntax>>, name: Arc<str>, at: Range<usize>, start: usize) -> ParseResult {
         // A macro's variable may hide `steps`: then a hyphen after it is a minus.
         let hides = target.is_some() && {
             self.lexer.skip_blank();
@@ -330,11 +330,11 @@ impl Parser<'_> {
         self.shadows += usize::from(hides);
         let (arguments, end) = self.items(")")?;
         self.shadows -= usize::from(hides);
-        self.make(Kind::Call { target, name, at, arguments }, start..end)
+        self.make_syntax(CelSyntaxKind::Call { target, name, at, arguments }, start..end)
     }
 
     /// Expressions with commas between them, up to the closing mark.
-    fn items(&mut self, close: &'static str) -> Result<(Vec<Syntax>, usize), Box<Problem>> {
+    fn items(&mut self, close: &'static str) -> Result<(Vec<CelSyntax>, usize), Box<CelProblem>> {
         let mut items = Vec::new();
         loop {
             if self.next_is(close)? && (items.is_empty() || close == "]") {
@@ -347,7 +347,7 @@ impl Parser<'_> {
         }
     }
 
-    fn map(&mut self) -> Parsed {
+    fn map(&mut self) -> ParseResult {
         let start = self.bump()?.1.start;
         let mut entries = Vec::new();
         loop {
@@ -362,67 +362,67 @@ impl Parser<'_> {
             }
         }
         let end = self.expect("}")?.end;
-        self.make(Kind::Map(entries), start..end)
+        self.make_syntax(CelSyntaxKind::Map(entries), start..end)
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn primary(&mut self) -> ParseResult {
         match self.peek()?.0 {
-            Token::Mark("(") => self.group(),
-            Token::Mark("[") => self.list(),
-            Token::Mark("{") => self.map(),
+            CelToken::Mark("(") => self.group(),
+            CelToken::Mark("[") => self.list(),
+            CelToken::Mark("{") => self.map(),
             _ => self.word(),
         }
     }
 
-    fn group(&mut self) -> Parsed {
+    fn group(&mut self) -> ParseResult {
         let start = self.bump()?.1.start;
         let mut inner = self.expression()?;
         inner.range = start..self.expect(")")?.end;
         Ok(inner)
     }
 
-    fn list(&mut self) -> Parsed {
+    fn list(&mut self) -> ParseResult {
         let start = self.bump()?.1.start;
         let (items, end) = self.items("]")?;
-        self.make(Kind::List(items), start..end)
+        self.make_syntax(CelSyntaxKind::List(items), start..end)
     }
 
-    fn word(&mut self) -> Parsed {
+    fn word(&mut self) -> ParseResult {
         let (token, range) = self.bump()?;
         match token {
-            Token::Literal(Literal::Int(number)) if number > i64::MAX as u64 => {
-                let problem = Problem::new("the number is too large for an int", range);
+            CelToken::Literal(CelLiteral::Int(number)) if number > i64::MAX as u64 => {
+                let problem = CelProblem::new("the number is too large for an int", range);
                 Err(problem.hint("write it with a `u` at its end"))
             }
-            Token::Literal(literal) => self.make(Kind::Literal(literal), range),
+            CelToken::Literal(literal) => self.make_syntax(CelSyntaxKind::Literal(literal), range),
             // A leading point means a name from the outermost scope. There is only one.
-            Token::Mark(".") => match self.bump()? {
-                (Token::Ident, at) => self.name(at),
+            CelToken::Mark(".") => match self.bump()? {
+                (CelToken::Ident, at) => self.name(at),
                 (token, at) => Err(self.unexpected(&token, at, "a name")),
             },
-            Token::Ident => self.name(range),
+            CelToken::Ident => self.name(range),
             token => Err(self.unexpected(&token, range, "a value")),
         }
     }
 
-    fn name(&mut self, range: Range<usize>) -> Parsed {
+    fn name(&mut self, range: Range<usize>) -> ParseResult {
         let text = self.lexer.text;
         let name = &text[range.clone()];
         if RESERVED.contains(&name) {
-            return Err(Problem::new(format!("`{name}` is reserved: it cannot be a name"), range));
+            return Err(CelProblem::new(format!("`{name}` is reserved: it cannot be a name"), range));
         }
         if self.eat("(")? {
             return self.call(None, name.into(), range.clone(), range.start);
         }
         if self.next_is("{")? {
             let hint = "write a map: {\"name\": value}";
-            return Err(Problem::new(format!("messages such as `{name}{{…}}` cannot be made"), range).hint(hint));
+            return Err(CelProblem::new(format!("messages such as `{name}{{…}}` cannot be made"), range).hint(hint));
         }
-        self.make(Kind::Name(name.into()), range)
+        self.make_syntax(CelSyntaxKind::Name(name.into()), range)
     }
 }
 
-fn too_deep(range: Range<usize>) -> Box<Problem> {
-    let problem = Problem::new(format!("the expression nests deeper than {MAX_DEPTH}"), range);
+fn too_deep(range: Range<usize>) -> Box<CelProblem> {
+    let problem = CelProblem::new(format!("the expression nests deeper than {MAX_DEPTH}"), range);
     problem.hint("a chain of operators counts too: compute a part of it in a step before")
 }

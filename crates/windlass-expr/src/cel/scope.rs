@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use windlass_value::{EvalError, Level, Map, Mode, NodeView, Value, known, nearest};
+use windlass_value::{EvalError, Level, Map, ExpressionMode, NodeView, Value, known, nearest};
 
-use super::eval::Eval;
-use super::lower::listed;
-use super::node::{Bound, Node, Part};
-use super::value::{Number, Outcome, Val, missing, tell, type_error};
-use crate::wdl::values::{Context, is_stored_list};
+use super::eval::CelEvaluator;
+use super::lower::format_names;
+use super::node::{CelVariable, CelNode, StepPart};
+use super::value::{CelNumber, CelResult, CelValue, missing_error, describe, type_error};
+use crate::wdl::values::{WdlContext, is_stored_list};
 
 static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));
 
@@ -17,19 +17,19 @@ static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));
 const PREVIOUS_ITERATION: &str = "previous";
 
 /// What is known of a step.
-enum Known {
+enum ResolvedStep {
     Ended(NodeView),
     /// From the turn before: `{content, result, status}`.
     PreviousIteration(Value),
 }
 
 /// A part as the language has it: a text for null, an empty map for a result that there is not.
-fn part_of(value: Option<Value>, part: Part) -> Val {
+fn part_or_default(value: Option<Value>, part: StepPart) -> CelValue {
     match (value, part) {
-        (Some(value), _) if !value.is_null() => Val::from(value),
-        (_, Part::Content) => Val::Str(known("")),
-        (_, Part::Result) => Val::Object(NOTHING.clone()),
-        (_, Part::Status) => Val::Str(known("completed")),
+        (Some(value), _) if !value.is_null() => CelValue::from(value),
+        (_, StepPart::Content) => CelValue::Str(interned("")),
+        (_, StepPart::Result) => CelValue::Object(NOTHING.clone()),
+        (_, StepPart::Status) => CelValue::Str(interned("completed")),
     }
 }
 
@@ -42,233 +42,233 @@ fn status(word: &str) -> &'static str {
     }
 }
 
-impl Eval<'_> {
-    pub(crate) fn bound(&mut self, bound: Bound) -> Outcome {
+impl CelEvaluator<'_> {
+    pub(crate) fn variable(&mut self, bound: CelVariable) -> CelResult {
         self.spend(1)?;
-        if bound == Bound::Inputs {
+        if bound == CelVariable::Inputs {
             let run = self.scope.run();
             let given = if matches!(run.parameters, Value::Map(_)) { &run.parameters } else { &run.input };
-            let given = self.look(given.clone())?;
-            return Ok(if given.is_null() { Val::Object(NOTHING.clone()) } else { Val::from(given) });
+            let given = self.load_for_lookup(given.clone())?;
+            return Ok(if given.is_null() { CelValue::Object(NOTHING.clone()) } else { CelValue::from(given) });
         }
-        let Some(iteration) = self.scope.iteration(self.place.loop_name.as_deref()) else {
-            return Err(missing("no such key: there is no loop around this expression"));
+        let Some(iteration) = self.scope.iteration(self.env.loop_name.as_deref()) else {
+            return Err(missing_error("no such key: there is no loop around this expression"));
         };
         let index = i64::try_from(iteration.iteration_index).unwrap_or(i64::MAX);
         Ok(match bound {
             // There the index is the number of turns that are done: the last of them is meant.
-            Bound::Iteration if self.mode == Mode::LoopCondition => Val::Int((index - 1).max(0)),
-            Bound::Iteration | Bound::Index => Val::Int(index),
-            Bound::Item => Val::from(iteration.item),
-            Bound::Content => self.previous_part(iteration.previous, Part::Content)?,
-            Bound::Result => self.previous_part(iteration.previous, Part::Result)?,
-            Bound::Status | Bound::Inputs => self.previous_part(iteration.previous, Part::Status)?,
+            CelVariable::Iteration if self.mode == ExpressionMode::LoopCondition => CelValue::Int((index - 1).max(0)),
+            CelVariable::Iteration | CelVariable::Index => CelValue::Int(index),
+            CelVariable::Item => CelValue::from(iteration.item),
+            CelVariable::Content => self.previous_part(iteration.previous, StepPart::Content)?,
+            CelVariable::Result => self.previous_part(iteration.previous, StepPart::Result)?,
+            CelVariable::Status | CelVariable::Inputs => self.previous_part(iteration.previous, StepPart::Status)?,
         })
     }
 
-    fn previous_part(&mut self, previous: Value, part: Part) -> Outcome {
-        let previous = self.look(previous)?;
-        Ok(part_of(previous.get(part.name()).cloned(), part))
+    fn previous_part(&mut self, previous: Value, part: StepPart) -> CelResult {
+        let previous = self.load_for_lookup(previous)?;
+        Ok(part_or_default(previous.get(part.name()).cloned(), part))
     }
 
-    fn find_step(&mut self, id: &str) -> Result<Option<Known>, EvalError> {
+    fn find_step(&mut self, id: &str) -> Result<Option<ResolvedStep>, EvalError> {
         self.spend(1)?;
         // Scopes find names in any letter case; ids are exact.
         if let Some(view) = self.scope.node(id).filter(|view| *view.name == *id) {
-            return Ok(Some(Known::Ended(view)));
+            return Ok(Some(ResolvedStep::Ended(view)));
         }
         let Some(previous) = self.scope.variable(Level::Any, PREVIOUS_ITERATION) else { return Ok(None) };
-        let previous = self.look(previous)?;
+        let previous = self.load_for_lookup(previous)?;
         let Some(steps) = previous.get("steps").cloned() else { return Ok(None) };
-        let steps = self.look(steps)?;
+        let steps = self.load_for_lookup(steps)?;
         match steps.get(id).cloned() {
-            Some(step) if !step.is_null() => Ok(Some(Known::PreviousIteration(self.look(step)?))),
+            Some(step) if !step.is_null() => Ok(Some(ResolvedStep::PreviousIteration(self.load_for_lookup(step)?))),
             _ => Ok(None),
         }
     }
 
-    fn part(&mut self, step: &Known, part: Part) -> Outcome {
+    fn part_value(&mut self, step: &ResolvedStep, part: StepPart) -> CelResult {
         match step {
-            Known::Ended(view) if part == Part::Status => Ok(Val::Str(known(status(view.status)))),
-            Known::Ended(view) => {
-                let output = self.look(view.output.clone())?;
-                Ok(part_of(output.get(part.name()).cloned(), part))
+            ResolvedStep::Ended(view) if part == StepPart::Status => Ok(CelValue::Str(interned(status(view.status)))),
+            ResolvedStep::Ended(view) => {
+                let output = self.load_for_lookup(view.output.clone())?;
+                Ok(part_or_default(output.get(part.name()).cloned(), part))
             }
-            Known::PreviousIteration(value) => Ok(part_of(value.get(part.name()).cloned(), part)),
+            ResolvedStep::PreviousIteration(value) => Ok(part_or_default(value.get(part.name()).cloned(), part)),
         }
     }
 
-    fn whole(&mut self, step: &Known) -> Result<Value, EvalError> {
+    fn step_object(&mut self, step: &ResolvedStep) -> Result<Value, EvalError> {
         let mut object = Map::with_capacity(3);
-        for (name, part) in Part::ALL {
-            let value = self.part(step, part)?;
-            object.insert(known(name), self.outside(&value)?);
+        for (name, part) in StepPart::ALL {
+            let value = self.part_value(step, part)?;
+            object.insert(interned(name), self.to_value(&value)?);
         }
         Ok(Value::map(object))
     }
 
-    fn ended(&mut self, id: &str) -> Result<Known, EvalError> {
+    fn require_step(&mut self, id: &str) -> Result<ResolvedStep, EvalError> {
         self.find_step(id)?.ok_or_else(|| {
-            let error = missing(format!("no such key: the step `{id}` has not ended"));
-            error.hint(format!("depend on it, or ask first: has(steps.{id}) && …"))
+            let error = missing_error(format!("no such key: the step `{id}` has not ended"));
+            error.with_hint(format!("depend on it, or ask first: has(steps.{id}) && …"))
         })
     }
 
-    pub(crate) fn has_step(&mut self, id: &str) -> Outcome {
-        Ok(Val::Bool(self.find_step(id)?.is_some()))
+    pub(crate) fn has_step(&mut self, id: &str) -> CelResult {
+        Ok(CelValue::Bool(self.find_step(id)?.is_some()))
     }
 
-    pub(crate) fn step_part(&mut self, id: &str, part: Part) -> Outcome {
+    pub(crate) fn step_part(&mut self, id: &str, part: StepPart) -> CelResult {
         self.spend(1)?;
-        let step = self.ended(id)?;
-        self.part(&step, part)
+        let step = self.require_step(id)?;
+        self.part_value(&step, part)
     }
 
-    pub(crate) fn step(&mut self, id: &str) -> Outcome {
-        let step = self.ended(id)?;
-        self.whole(&step).map(Val::from)
+    pub(crate) fn step(&mut self, id: &str) -> CelResult {
+        let step = self.require_step(id)?;
+        self.step_object(&step).map(CelValue::from)
     }
 
-    pub(crate) fn step_named(&mut self, name: &Node, of: &Range<usize>) -> Outcome {
+    pub(crate) fn step_named(&mut self, name: &CelNode, of: &Range<usize>) -> CelResult {
         let name = self.node(name)?;
         match self.content(name)? {
-            Val::Str(id) if self.place.steps.contains(&id) => self.step(&id),
-            Val::Str(id) => {
-                let error = missing(format!("no such key: there is no step `{id}`"));
-                Err(match nearest(&id, self.place.steps.iter().map(|step| &**step)) {
-                    Some(close) => error.hint(format!("did you mean `{close}`?")),
+            CelValue::Str(id) if self.env.steps.contains(&id) => self.step(&id),
+            CelValue::Str(id) => {
+                let error = missing_error(format!("no such key: there is no step `{id}`"));
+                Err(match nearest(&id, self.env.steps.iter().map(|step| &**step)) {
+                    Some(close) => error.with_hint(format!("did you mean `{close}`?")),
                     None => error,
                 })
             }
             other => {
-                let message = format!("`{}` gives {}: the id of a step is a string", self.told(of), tell(&other));
+                let message = format!("`{}` gives {}: the id of a step is a string", self.source_text(of), describe(&other));
                 Err(type_error(message))
             }
         }
     }
 
     /// All that have ended.
-    pub(crate) fn all_steps(&mut self) -> Outcome {
-        let place = self.place;
+    pub(crate) fn all_steps(&mut self) -> CelResult {
+        let place = self.env;
         let mut object = Map::with_capacity(place.steps.len());
         for id in &place.steps {
             if let Some(step) = self.find_step(id)? {
-                object.insert(id.clone(), self.whole(&step)?);
+                object.insert(id.clone(), self.step_object(&step)?);
             }
         }
-        Ok(Val::Object(Arc::new(object)))
+        Ok(CelValue::Object(Arc::new(object)))
     }
 
     /// A map in which one thing is looked for.
-    fn looked(&mut self, operand: &Node) -> Outcome {
+    fn lookup_operand(&mut self, operand: &CelNode) -> CelResult {
         match self.node(operand)? {
-            Val::Stored(stored) if !is_stored_list(&stored) => self.look(Value::Stored(stored)).map(Val::from),
+            CelValue::Stored(stored) if !is_stored_list(&stored) => self.load_for_lookup(Value::Stored(stored)).map(CelValue::from),
             value => Ok(value),
         }
     }
 
-    pub(crate) fn select(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
+    pub(crate) fn select(&mut self, operand: &CelNode, field: &Arc<str>, of: &Range<usize>) -> CelResult {
         self.spend(1)?;
-        let value = self.looked(operand)?;
+        let value = self.lookup_operand(operand)?;
         let found = match &value {
-            Val::Object(map) => map.get(field).cloned().map(Val::from),
-            Val::Map(map) => map.get_text(field).cloned(),
+            CelValue::Object(map) => map.get(field).cloned().map(CelValue::from),
+            CelValue::Map(map) => map.get_text(field).cloned(),
             other => return Err(self.no_fields(other, field, of)),
         };
         found.ok_or_else(|| self.no_key(&value, &format!("`{field}`"), Some(field), of))
     }
 
-    pub(crate) fn has(&mut self, operand: &Node, field: &Arc<str>, of: &Range<usize>) -> Outcome {
+    pub(crate) fn has(&mut self, operand: &CelNode, field: &Arc<str>, of: &Range<usize>) -> CelResult {
         self.spend(1)?;
-        match self.looked(operand)? {
-            Val::Object(map) => Ok(Val::Bool(map.contains_key(field))),
-            Val::Map(map) => Ok(Val::Bool(map.get_text(field).is_some())),
+        match self.lookup_operand(operand)? {
+            CelValue::Object(map) => Ok(CelValue::Bool(map.contains_key(field))),
+            CelValue::Map(map) => Ok(CelValue::Bool(map.get_text(field).is_some())),
             other => Err(self.no_fields(&other, field, of)),
         }
     }
 
-    fn no_fields(&self, value: &Val, field: &str, of: &Range<usize>) -> EvalError {
-        let error = type_error(format!("`{}` is {}: it has no field `{field}`", self.told(of), tell(value)));
+    fn no_fields(&self, value: &CelValue, field: &str, of: &Range<usize>) -> EvalError {
+        let error = type_error(format!("`{}` is {}: it has no field `{field}`", self.source_text(of), describe(value)));
         match value {
-            Val::Items(_) | Val::List(_) | Val::Stored(_) => {
-                error.hint(format!("take an item first: list[0].{field}, or list.map(e, e.{field})"))
+            CelValue::Items(_) | CelValue::List(_) | CelValue::Stored(_) => {
+                error.with_hint(format!("take an item first: list[0].{field}, or list.map(e, e.{field})"))
             }
-            Val::Str(_) => error.hint("a text has no fields: let the step give a result by a resultSchema"),
+            CelValue::Str(_) => error.with_hint("a text has no fields: let the step give a result by a resultSchema"),
             _ => error,
         }
     }
 
-    fn no_key(&self, map: &Val, key: &str, text: Option<&str>, of: &Range<usize>) -> EvalError {
+    fn no_key(&self, map: &CelValue, key: &str, text: Option<&str>, of: &Range<usize>) -> EvalError {
         let names: Vec<Arc<str>> = match map {
-            Val::Object(map) => map.keys().cloned().collect(),
-            Val::Map(map) => {
+            CelValue::Object(map) => map.keys().cloned().collect(),
+            CelValue::Map(map) => {
                 let keys = map.list.iter().map(|(key, _)| key);
-                keys.filter_map(|key| if let Val::Str(key) = key { Some(key.clone()) } else { None }).collect()
+                keys.filter_map(|key| if let CelValue::Str(key) = key { Some(key.clone()) } else { None }).collect()
             }
             _ => Vec::new(),
         };
-        let told = match names.is_empty() {
+        let available = match names.is_empty() {
             true => "which is empty".to_owned(),
-            false => format!("which has {}", listed(names.iter().map(|name| &**name))),
+            false => format!("which has {}", format_names(names.iter().map(|name| &**name))),
         };
-        let error = missing(format!("no such key: {key} in `{}`, {told}", self.told(of)));
+        let error = missing_error(format!("no such key: {key} in `{}`, {available}", self.source_text(of)));
         match text.and_then(|text| nearest(text, names.iter().map(|name| &**name))) {
-            Some(close) => error.hint(format!("did you mean `{close}`?")),
-            None => error.hint(match text {
-                Some(text) => format!("ask first whether it is there: has({}.{text})", self.told(of)),
-                None => format!("ask first whether it is there: key in {}", self.told(of)),
+            Some(close) => error.with_hint(format!("did you mean `{close}`?")),
+            None => error.with_hint(match text {
+                Some(text) => format!("ask first whether it is there: has({}.{text})", self.source_text(of)),
+                None => format!("ask first whether it is there: key in {}", self.source_text(of)),
             }),
         }
     }
 
-    pub(crate) fn index(&mut self, operand: &Node, index: &Node, of: &Range<usize>) -> Outcome {
+    pub(crate) fn index(&mut self, operand: &CelNode, index: &CelNode, of: &Range<usize>) -> CelResult {
         self.spend(1)?;
-        let value = self.looked(operand)?;
+        let value = self.lookup_operand(operand)?;
         let key = self.node(index)?;
         let key = self.content(key)?;
         let length = match &value {
-            Val::Stored(stored) => usize::try_from(stored.items).unwrap_or(usize::MAX),
-            Val::Items(_) | Val::List(_) => value.items().unwrap_or(0),
-            Val::Object(_) | Val::Map(_) => {
-                let text = if let Val::Str(text) = &key { Some(&**text) } else { None };
-                return value.under(&key).ok_or_else(|| self.no_key(&value, &shown(&key), text, of));
+            CelValue::Stored(stored) => usize::try_from(stored.items).unwrap_or(usize::MAX),
+            CelValue::Items(_) | CelValue::List(_) => value.list_len().unwrap_or(0),
+            CelValue::Object(_) | CelValue::Map(_) => {
+                let text = if let CelValue::Str(text) = &key { Some(&**text) } else { None };
+                return value.get_key(&key).ok_or_else(|| self.no_key(&value, &format_key(&key), text, of));
             }
             other => {
-                let message = format!("`{}` is {}: it has no items", self.told(of), tell(other));
+                let message = format!("`{}` is {}: it has no items", self.source_text(of), describe(other));
                 return Err(type_error(message));
             }
         };
         let at = match key.number() {
-            Some(Number::Int(at)) => usize::try_from(at).ok(),
-            Some(Number::Uint(at)) => usize::try_from(at).ok(),
-            Some(Number::Double(at)) if at.fract() == 0.0 && (0.0..1e15).contains(&at) => Some(at as usize),
-            Some(Number::Double(at)) if at.fract() == 0.0 => None,
+            Some(CelNumber::Int(at)) => usize::try_from(at).ok(),
+            Some(CelNumber::Uint(at)) => usize::try_from(at).ok(),
+            Some(CelNumber::Double(at)) if at.fract() == 0.0 && (0.0..1e15).contains(&at) => Some(at as usize),
+            Some(CelNumber::Double(at)) if at.fract() == 0.0 => None,
             _ => {
-                let message = format!("an item of `{}` is found by an int, not by {}", self.told(of), tell(&key));
+                let message = format!("an item of `{}` is found by an int, not by {}", self.source_text(of), describe(&key));
                 return Err(type_error(message));
             }
         };
         let found = match (&value, at.filter(|at| *at < length)) {
             (_, None) => None,
-            (Val::Stored(stored), Some(at)) => {
-                Context::new(self.scope, self.meter).stored_item(stored, at)?.map(Val::from)
+            (CelValue::Stored(stored), Some(at)) => {
+                WdlContext::new(self.scope, self.meter).stored_item(stored, at)?.map(CelValue::from)
             }
             (_, Some(at)) => value.item(at),
         };
         found.ok_or_else(|| {
             let items = if length == 1 { "item" } else { "items" };
-            let message = format!("index {} is out of bounds: `{}` has {length} {items}", shown(&key), self.told(of));
-            type_error(message).hint("the first item has the index 0; ask for size(list) first")
+            let message = format!("index {} is out of bounds: `{}` has {length} {items}", format_key(&key), self.source_text(of));
+            type_error(message).with_hint("the first item has the index 0; ask for size(list) first")
         })
     }
 }
 
 /// A key as it is written.
-fn shown(key: &Val) -> String {
+fn format_key(key: &CelValue) -> String {
     match key {
-        Val::Str(text) => format!("`{}`", super::value::short(text)),
-        Val::Int(number) => number.to_string(),
-        Val::Uint(number) => format!("{number}u"),
-        other => tell(other),
+        CelValue::Str(text) => format!("`{}`", super::value::truncate(text)),
+        CelValue::Int(number) => number.to_string(),
+        CelValue::Uint(number) => format!("{number}u"),
+        other => describe(other),
     }
 }

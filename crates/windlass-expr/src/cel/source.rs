@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use windlass_value::{CompileError, Map, PathPart, Value};
 
-use super::lower::bound;
-use super::node::Bound;
-use super::syntax::Problem;
+use super::lower::variable_from_name;
+use super::node::CelVariable;
+use super::syntax::CelProblem;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct CelEnvironment {
     pub steps: Vec<Arc<str>>,
     /// The loop that `iteration`, `item` and `index` are of; the innermost if nothing is said.
     pub loop_name: Option<Arc<str>>,
-    pub binds: Vec<Bound>,
+    pub binds: Vec<CelVariable>,
 }
 
 /// The source of an expression: its text, the ids of the steps that it may name, the loop around it, and which of
@@ -25,18 +25,18 @@ pub fn source<'a>(
     loop_name: Option<&str>,
     binds: impl IntoIterator<Item = &'a str>,
 ) -> Value {
-    let texts = |names: &mut dyn Iterator<Item = &'a str>| Value::list(names.map(Value::from).collect());
+    let name_list = |names: &mut dyn Iterator<Item = &'a str>| Value::list(names.map(Value::from).collect());
     let mut object = Map::new();
     object.insert("cel", text);
-    object.insert("steps", texts(&mut steps.into_iter()));
+    object.insert("steps", name_list(&mut steps.into_iter()));
     object.insert("loop", loop_name.map(Value::from));
-    object.insert("binds", texts(&mut binds.into_iter()));
+    object.insert("binds", name_list(&mut binds.into_iter()));
     Value::map(object)
 }
 
 /// The text and its place; a plain text stands in none.
-pub(super) fn read(source: &Value) -> Result<(Arc<str>, Place), CompileError> {
-    let wrong = |message: String, key: Option<&str>| CompileError {
+pub(super) fn parse_source(source: &Value) -> Result<(Arc<str>, CelEnvironment), CompileError> {
+    let error = |message: String, key: Option<&str>| CompileError {
         message,
         hint: Some(
             "the source is a text, or {\"cel\": text, \"steps\": […], \"loop\": name, \"binds\": […]}".to_owned(),
@@ -45,38 +45,38 @@ pub(super) fn read(source: &Value) -> Result<(Arc<str>, Place), CompileError> {
         range: 0..0,
     };
     let object = match source {
-        Value::Str(text) => return Ok((text.clone(), Place::default())),
+        Value::Str(text) => return Ok((text.clone(), CelEnvironment::default())),
         Value::Map(object) => object,
-        other => return Err(wrong(format!("an expression is a text, got {}", other.kind()), None)),
+        other => return Err(error(format!("an expression is a text, got {}", other.kind()), None)),
     };
     let Some(Value::Str(text)) = object.get("cel") else {
-        return Err(wrong("the source has no text `cel`".to_owned(), None));
+        return Err(error("the source has no text `cel`".to_owned(), None));
     };
     let names = |key: &'static str| match object.get(key) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::List(items)) => {
             let name = |item: &Value| match item {
                 Value::Str(name) => Ok(name.clone()),
-                other => Err(wrong(format!("`{key}` holds names, got {}", other.kind()), Some(key))),
+                other => Err(error(format!("`{key}` holds names, got {}", other.kind()), Some(key))),
             };
             items.iter().map(name).collect::<Result<Vec<Arc<str>>, CompileError>>()
         }
-        Some(other) => Err(wrong(format!("`{key}` is a list of names, got {}", other.kind()), Some(key))),
+        Some(other) => Err(error(format!("`{key}` is a list of names, got {}", other.kind()), Some(key))),
     };
     let binds = names("binds")?
         .into_iter()
-        .map(|name| bound(&name).ok_or_else(|| wrong(format!("`{name}` is no name that can be bound"), Some("binds"))));
+        .map(|name| variable_from_name(&name).ok_or_else(|| error(format!("`{name}` is no name that can be bound"), Some("binds"))));
     let loop_name = match object.get("loop") {
         None | Some(Value::Null) => None,
         Some(Value::Str(name)) => Some(name.clone()),
-        Some(other) => return Err(wrong(format!("`loop` is a name, got {}", other.kind()), Some("loop"))),
+        Some(other) => return Err(error(format!("`loop` is a name, got {}", other.kind()), Some("loop"))),
     };
-    let place = Place { steps: names("steps")?, loop_name, binds: binds.collect::<Result<_, _>>()? };
-    Ok((text.clone(), place))
+    let env = CelEnvironment { steps: names("steps")?, loop_name, binds: binds.collect::<Result<_, _>>()? };
+    Ok((text.clone(), env))
 }
 
 /// A problem of the text, as those outside see it.
-pub(super) fn outside(problem: Problem, source: &Value) -> CompileError {
+pub(super) fn to_compile_error(problem: CelProblem, source: &Value) -> CompileError {
     let pointer = match source {
         Value::Map(_) => vec![PathPart::Key("cel".into())],
         _ => Vec::new(),

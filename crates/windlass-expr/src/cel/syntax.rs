@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Literal {
+pub(super) enum CelLiteral {
     Null,
     Bool(bool),
     /// Without its sign: may be one more than the largest int.
@@ -16,16 +16,16 @@ pub(super) enum Literal {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Syntax {
-    pub kind: Kind,
+pub(super) struct CelSyntax {
+    pub kind: CelSyntaxKind,
     pub range: Range<usize>,
     /// How many levels there are below, itself included.
     pub depth: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
-    Literal(Literal),
+pub(super) enum CelSyntaxKind {
+    Literal(CelLiteral),
     Negative(u64),
     Name(Arc<str>),
     /// `steps` followed by the name of a step, with or without quotes: a name that is known holds hyphens too.
@@ -34,58 +34,58 @@ pub(super) enum Kind {
         at: Range<usize>,
     },
     Select {
-        operand: Box<Syntax>,
+        operand: Box<CelSyntax>,
         field: Arc<str>,
         at: Range<usize>,
     },
     Index {
-        operand: Box<Syntax>,
-        index: Box<Syntax>,
+        operand: Box<CelSyntax>,
+        index: Box<CelSyntax>,
     },
     Call {
-        target: Option<Box<Syntax>>,
+        target: Option<Box<CelSyntax>>,
         name: Arc<str>,
         at: Range<usize>,
-        arguments: Vec<Syntax>,
+        arguments: Vec<CelSyntax>,
     },
     Unary {
         sign: &'static str,
-        operand: Box<Syntax>,
+        operand: Box<CelSyntax>,
     },
     Binary {
         sign: &'static str,
         at: Range<usize>,
-        left: Box<Syntax>,
-        right: Box<Syntax>,
+        left: Box<CelSyntax>,
+        right: Box<CelSyntax>,
     },
     /// `&&` or `||` of several, however many: a chain of them is not deep.
     Logic {
         all: bool,
-        parts: Vec<Syntax>,
+        parts: Vec<CelSyntax>,
     },
     Choice {
-        test: Box<Syntax>,
-        yes: Box<Syntax>,
-        no: Box<Syntax>,
+        test: Box<CelSyntax>,
+        yes: Box<CelSyntax>,
+        no: Box<CelSyntax>,
     },
-    List(Vec<Syntax>),
-    Map(Vec<(Syntax, Syntax)>),
+    List(Vec<CelSyntax>),
+    Map(Vec<(CelSyntax, CelSyntax)>),
 }
 
 /// What is wrong, where, and what to do. In a box while a text is read: results stay small, and so do frames.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(super) struct CelProblem {
     pub message: String,
     pub hint: Option<String>,
     pub range: Range<usize>,
 }
 
-impl Problem {
-    pub(crate) fn new(message: impl Into<String>, range: Range<usize>) -> Box<Problem> {
-        Box::new(Problem { message: message.into(), hint: None, range })
+impl CelProblem {
+    pub(crate) fn new(message: impl Into<String>, range: Range<usize>) -> Box<CelProblem> {
+        Box::new(CelProblem { message: message.into(), hint: None, range })
     }
 
-    pub(crate) fn hint(mut self: Box<Problem>, hint: impl Into<String>) -> Box<Problem> {
+    pub(crate) fn hint(mut self: Box<CelProblem>, hint: impl Into<String>) -> Box<CelProblem> {
         self.hint = Some(hint.into());
         self
     }

@@ -1,70 +1,70 @@
 //! The functions and macros that there are, and what to write instead of those that there are not.
 
-use super::node::{Function, How};
-use super::value::Kind;
+use super::node::{CelFunction, FoldKind};
+use super::value::CelType;
 
 /// `name(…)`, with how many arguments.
-pub(super) const GLOBALS: [(&str, Function, usize); 12] = [
-    ("size", Function::Size, 1),
-    ("matches", Function::Matches, 2),
-    ("int", Function::Int, 1),
-    ("uint", Function::Uint, 1),
-    ("double", Function::Double, 1),
-    ("string", Function::Str, 1),
-    ("bytes", Function::Bytes, 1),
-    ("bool", Function::Bool, 1),
-    ("timestamp", Function::Timestamp, 1),
-    ("duration", Function::Duration, 1),
-    ("type", Function::Type, 1),
-    ("dyn", Function::Dyn, 1),
+pub(super) const GLOBALS: [(&str, CelFunction, usize); 12] = [
+    ("size", CelFunction::Size, 1),
+    ("matches", CelFunction::Matches, 2),
+    ("int", CelFunction::Int, 1),
+    ("uint", CelFunction::Uint, 1),
+    ("double", CelFunction::Double, 1),
+    ("string", CelFunction::Str, 1),
+    ("bytes", CelFunction::Bytes, 1),
+    ("bool", CelFunction::Bool, 1),
+    ("timestamp", CelFunction::Timestamp, 1),
+    ("duration", CelFunction::Duration, 1),
+    ("type", CelFunction::Type, 1),
+    ("dyn", CelFunction::Dyn, 1),
 ];
 
 /// `x.name(…)`, with the least and the most arguments.
-pub(super) const METHODS: [(&str, Function, usize, usize); 15] = [
-    ("size", Function::Size, 0, 0),
-    ("contains", Function::Contains, 1, 1),
-    ("startsWith", Function::StartsWith, 1, 1),
-    ("endsWith", Function::EndsWith, 1, 1),
-    ("matches", Function::Matches, 1, 1),
-    ("getFullYear", Function::Getter("getFullYear"), 0, 1),
-    ("getMonth", Function::Getter("getMonth"), 0, 1),
-    ("getDate", Function::Getter("getDate"), 0, 1),
-    ("getDayOfMonth", Function::Getter("getDayOfMonth"), 0, 1),
-    ("getDayOfWeek", Function::Getter("getDayOfWeek"), 0, 1),
-    ("getDayOfYear", Function::Getter("getDayOfYear"), 0, 1),
-    ("getHours", Function::Getter("getHours"), 0, 1),
-    ("getMinutes", Function::Getter("getMinutes"), 0, 1),
-    ("getSeconds", Function::Getter("getSeconds"), 0, 1),
-    ("getMilliseconds", Function::Getter("getMilliseconds"), 0, 1),
+pub(super) const METHODS: [(&str, CelFunction, usize, usize); 15] = [
+    ("size", CelFunction::Size, 0, 0),
+    ("contains", CelFunction::Contains, 1, 1),
+    ("startsWith", CelFunction::StartsWith, 1, 1),
+    ("endsWith", CelFunction::EndsWith, 1, 1),
+    ("matches", CelFunction::Matches, 1, 1),
+    ("getFullYear", CelFunction::Getter("getFullYear"), 0, 1),
+    ("getMonth", CelFunction::Getter("getMonth"), 0, 1),
+    ("getDate", CelFunction::Getter("getDate"), 0, 1),
+    ("getDayOfMonth", CelFunction::Getter("getDayOfMonth"), 0, 1),
+    ("getDayOfWeek", CelFunction::Getter("getDayOfWeek"), 0, 1),
+    ("getDayOfYear", CelFunction::Getter("getDayOfYear"), 0, 1),
+    ("getHours", CelFunction::Getter("getHours"), 0, 1),
+    ("getMinutes", CelFunction::Getter("getMinutes"), 0, 1),
+    ("getSeconds", CelFunction::Getter("getSeconds"), 0, 1),
+    ("getMilliseconds", CelFunction::Getter("getMilliseconds"), 0, 1),
 ];
 
 /// `list.name(x, …)`, with the least and the most arguments, the variable among them.
-pub(super) const MACROS: [(&str, How, usize, usize); 6] = [
-    ("all", How::All, 2, 2),
-    ("exists", How::Exists, 2, 2),
-    ("exists_one", How::ExistsOne, 2, 2),
-    ("existsOne", How::ExistsOne, 2, 2),
-    ("map", How::Map, 2, 3),
-    ("filter", How::Filter, 2, 2),
+pub(super) const MACROS: [(&str, FoldKind, usize, usize); 6] = [
+    ("all", FoldKind::All, 2, 2),
+    ("exists", FoldKind::Exists, 2, 2),
+    ("exists_one", FoldKind::ExistsOne, 2, 2),
+    ("existsOne", FoldKind::ExistsOne, 2, 2),
+    ("map", FoldKind::Map, 2, 3),
+    ("filter", FoldKind::Filter, 2, 2),
 ];
 
 /// Names of types, which are values too.
-pub(super) const TYPES: [(&str, Kind); 12] = [
-    ("int", Kind::Int),
-    ("uint", Kind::Uint),
-    ("double", Kind::Double),
-    ("string", Kind::Str),
-    ("bytes", Kind::Bytes),
-    ("bool", Kind::Bool),
-    ("list", Kind::List),
-    ("map", Kind::Map),
-    ("null_type", Kind::Null),
-    ("type", Kind::Type),
-    ("google.protobuf.Timestamp", Kind::Timestamp),
-    ("google.protobuf.Duration", Kind::Duration),
+pub(super) const TYPES: [(&str, CelType); 12] = [
+    ("int", CelType::Int),
+    ("uint", CelType::Uint),
+    ("double", CelType::Double),
+    ("string", CelType::Str),
+    ("bytes", CelType::Bytes),
+    ("bool", CelType::Bool),
+    ("list", CelType::List),
+    ("map", CelType::Map),
+    ("null_type", CelType::Null),
+    ("type", CelType::Type),
+    ("google.protobuf.Timestamp", CelType::Timestamp),
+    ("google.protobuf.Duration", CelType::Duration),
 ];
 
-const NO_TEXTS: &str =
+const NO_STRING_FUNCTIONS: &str =
     "texts are not taken apart here: let the step give a result with fields, or use contains and matches";
 
 /// Functions of other languages, in small letters.
@@ -93,18 +93,18 @@ const FOREIGN: [(&str, &str); 33] = [
     ("values", "a macro over a map goes over its keys: m.map(k, m[k])"),
     ("now", "there is no clock: a condition must say the same whenever it is asked"),
     ("env", "give it to the run as an input, and write inputs.name"),
-    ("split", NO_TEXTS),
-    ("join", NO_TEXTS),
-    ("trim", NO_TEXTS),
-    ("replace", NO_TEXTS),
-    ("substring", NO_TEXTS),
-    ("indexof", NO_TEXTS),
+    ("split", NO_STRING_FUNCTIONS),
+    ("join", NO_STRING_FUNCTIONS),
+    ("trim", NO_STRING_FUNCTIONS),
+    ("replace", NO_STRING_FUNCTIONS),
+    ("substring", NO_STRING_FUNCTIONS),
+    ("indexof", NO_STRING_FUNCTIONS),
     ("format", "texts are put together with +, numbers with string(n)"),
     ("parse", "let the step give a result with fields: resultSchema"),
     ("json", "let the step give a result with fields: resultSchema"),
 ];
 
-pub(super) fn instead_of(name: &str) -> Option<&'static str> {
+pub(super) fn replacement_hint(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     FOREIGN.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
 use windlass_value::{EvalError, nearest};
 
-use super::value::{Kind, Val, short, tell, type_error};
+use super::value::{CelType, CelValue, truncate, describe, type_error};
 use crate::wdl::zones;
 
 const SECOND: i128 = 1_000_000_000;
@@ -17,11 +17,11 @@ const LAST: i128 = 253_402_300_800 * SECOND - 1;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Moment(i128);
+pub(super) struct CelTimestamp(i128);
 
 /// Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Span(pub i64);
+pub(super) struct CelDuration(pub i64);
 
 fn out_of_range() -> EvalError {
     type_error("the timestamp is out of range: years are 1 to 9999")
@@ -31,40 +31,40 @@ fn span_out_of_range() -> EvalError {
     type_error("the duration is out of range: it may have some 292 years")
 }
 
-impl Moment {
-    fn new(nanoseconds: i128) -> Result<Moment, EvalError> {
-        if (FIRST..=LAST).contains(&nanoseconds) { Ok(Moment(nanoseconds)) } else { Err(out_of_range()) }
+impl CelTimestamp {
+    fn new(nanoseconds: i128) -> Result<CelTimestamp, EvalError> {
+        if (FIRST..=LAST).contains(&nanoseconds) { Ok(CelTimestamp(nanoseconds)) } else { Err(out_of_range()) }
     }
 
-    pub(crate) fn from_seconds(seconds: i64) -> Result<Moment, EvalError> {
-        Moment::new(i128::from(seconds) * SECOND)
+    pub(crate) fn from_seconds(seconds: i64) -> Result<CelTimestamp, EvalError> {
+        CelTimestamp::new(i128::from(seconds) * SECOND)
     }
 
     pub(crate) fn seconds(self) -> i64 {
         i64::try_from(self.0.div_euclid(SECOND)).unwrap_or(i64::MAX)
     }
 
-    pub(crate) fn add(self, span: Span, sign: i128) -> Result<Moment, EvalError> {
-        Moment::new(self.0 + sign * i128::from(span.0))
+    pub(crate) fn add(self, span: CelDuration, sign: i128) -> Result<CelTimestamp, EvalError> {
+        CelTimestamp::new(self.0 + sign * i128::from(span.0))
     }
 
-    pub(crate) fn since(self, other: Moment) -> Result<Span, EvalError> {
-        i64::try_from(self.0 - other.0).map(Span).map_err(|_| span_out_of_range())
+    pub(crate) fn since(self, other: CelTimestamp) -> Result<CelDuration, EvalError> {
+        i64::try_from(self.0 - other.0).map(CelDuration).map_err(|_| span_out_of_range())
     }
 
     /// RFC 3339, with an offset.
-    pub(crate) fn read(text: &str) -> Result<Moment, EvalError> {
-        match read_rfc3339(text) {
-            Some(nanoseconds) => Moment::new(nanoseconds),
+    pub(crate) fn parse(text: &str) -> Result<CelTimestamp, EvalError> {
+        match parse_rfc3339(text) {
+            Some(nanoseconds) => CelTimestamp::new(nanoseconds),
             None => {
-                let message = format!("{:?} is not a timestamp", short(text));
-                Err(type_error(message).hint("write it as 2026-11-15T09:30:00Z, or with an offset such as +01:00"))
+                let message = format!("{:?} is not a timestamp", truncate(text));
+                Err(type_error(message).with_hint("write it as 2026-11-15T09:30:00Z, or with an offset such as +01:00"))
             }
         }
     }
 
     /// What clocks show that are so many seconds ahead of UTC.
-    fn shown(self, offset: i64) -> Option<DateTime> {
+    fn to_civil(self, offset: i64) -> Option<DateTime> {
         let shifted = self.0 + i128::from(offset) * SECOND;
         let seconds = i64::try_from(shifted.div_euclid(SECOND)).ok()?;
         let rest = i32::try_from(shifted.rem_euclid(SECOND)).ok()?;
@@ -76,7 +76,7 @@ fn epoch() -> DateTime {
     Date::constant(1970, 1, 1).at(0, 0, 0, 0)
 }
 
-fn read_rfc3339(text: &str) -> Option<i128> {
+fn parse_rfc3339(text: &str) -> Option<i128> {
     let bytes = text.as_bytes();
     let shape = |at: usize, sign: u8| bytes.get(at) == Some(&sign);
     let number = |from: usize, to: usize| {
@@ -89,7 +89,7 @@ fn read_rfc3339(text: &str) -> Option<i128> {
     }
     let small = |from: usize| i8::try_from(number(from, from + 2)?).ok();
     let year = i16::try_from(number(0, 4)?).ok()?;
-    let shown = DateTime::new(year, small(5)?, small(8)?, small(11)?, small(14)?, small(17)?, 0).ok()?;
+    let civil = DateTime::new(year, small(5)?, small(8)?, small(11)?, small(14)?, small(17)?, 0).ok()?;
     let mut rest = text.get(19..)?;
     let mut fraction = 0;
     if let Some(after) = rest.strip_prefix('.') {
@@ -105,7 +105,7 @@ fn read_rfc3339(text: &str) -> Option<i128> {
         "Z" | "z" => 0,
         rest => clock_offset(rest).filter(|_| rest.starts_with(['+', '-']))?,
     };
-    let since = shown.duration_since(epoch());
+    let since = civil.duration_since(epoch());
     Some((i128::from(since.as_secs()) - i128::from(offset)) * SECOND + fraction)
 }
 
@@ -123,10 +123,10 @@ fn clock_offset(text: &str) -> Option<i64> {
     Some(sign * (part(hours, 23)? * 3600 + part(minutes, 59)? * 60))
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for CelTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(shown) = self.shown(0) else { return f.write_str("a timestamp") };
-        let (date, time) = (shown.date(), shown.time());
+        let Some(civil) = self.to_civil(0) else { return f.write_str("a timestamp") };
+        let (date, time) = (civil.date(), civil.time());
         write!(f, "{:04}-{:02}-{:02}T", date.year(), date.month(), date.day())?;
         write!(f, "{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
         write_fraction(f, time.subsec_nanosecond().unsigned_abs())?;
@@ -143,7 +143,7 @@ fn write_fraction(f: &mut fmt::Formatter<'_>, nanoseconds: u32) -> fmt::Result {
 }
 
 /// Seconds, as many digits as it takes: `5400s`, `1.5s`.
-impl fmt::Display for Span {
+impl fmt::Display for CelDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, rest) = (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
         write!(f, "{}{seconds}", if self.0 < 0 { "-" } else { "" })?;
@@ -152,28 +152,28 @@ impl fmt::Display for Span {
     }
 }
 
-impl Span {
+impl CelDuration {
     /// `1h30m`, `1.5s`, `-20ms`: numbers with units one after the other.
-    pub(crate) fn read(text: &str) -> Result<Span, EvalError> {
-        read_span(text).map(Span).ok_or_else(|| {
-            let message = format!("{:?} is not a duration", short(text));
-            type_error(message).hint("write it as 1h30m, 90s or 250ms; units are h, m, s, ms, us and ns")
+    pub(crate) fn parse(text: &str) -> Result<CelDuration, EvalError> {
+        parse_duration(text).map(CelDuration).ok_or_else(|| {
+            let message = format!("{:?} is not a duration", truncate(text));
+            type_error(message).with_hint("write it as 1h30m, 90s or 250ms; units are h, m, s, ms, us and ns")
         })
     }
 
-    pub(crate) fn add(self, other: Span) -> Result<Span, EvalError> {
-        self.0.checked_add(other.0).map(Span).ok_or_else(span_out_of_range)
+    pub(crate) fn add(self, other: CelDuration) -> Result<CelDuration, EvalError> {
+        self.0.checked_add(other.0).map(CelDuration).ok_or_else(span_out_of_range)
     }
 
-    pub(crate) fn minus(self, other: Span) -> Result<Span, EvalError> {
-        self.0.checked_sub(other.0).map(Span).ok_or_else(span_out_of_range)
+    pub(crate) fn minus(self, other: CelDuration) -> Result<CelDuration, EvalError> {
+        self.0.checked_sub(other.0).map(CelDuration).ok_or_else(span_out_of_range)
     }
 
-    pub(crate) fn negative(self) -> Result<Span, EvalError> {
-        self.0.checked_neg().map(Span).ok_or_else(span_out_of_range)
+    pub(crate) fn negate(self) -> Result<CelDuration, EvalError> {
+        self.0.checked_neg().map(CelDuration).ok_or_else(span_out_of_range)
     }
 
-    fn part(self, name: &str) -> Option<i64> {
+    fn component(self, name: &str) -> Option<i64> {
         Some(match name {
             "getHours" => self.0 / 3_600_000_000_000,
             "getMinutes" => self.0 / 60_000_000_000,
@@ -184,7 +184,7 @@ impl Span {
     }
 }
 
-fn read_span(text: &str) -> Option<i64> {
+fn parse_duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
@@ -224,31 +224,31 @@ fn read_span(text: &str) -> Option<i64> {
 }
 
 /// `getHours` and its like.
-pub(super) fn getter(name: &str, target: &Val, zone: Option<&Val>) -> Result<Val, EvalError> {
+pub(super) fn time_component(name: &str, target: &CelValue, zone: Option<&CelValue>) -> Result<CelValue, EvalError> {
     let moment = match (target, zone) {
-        (Val::Time(moment), _) => *moment,
-        (Val::Span(span), None) => {
-            let part = span.part(name).map(Val::Int);
+        (CelValue::Time(moment), _) => *moment,
+        (CelValue::Span(span), None) => {
+            let part = span.component(name).map(CelValue::Int);
             return part.ok_or_else(|| type_error(format!("{name}() is of a timestamp, a duration has none")));
         }
-        (Val::Span(_), Some(_)) => return Err(type_error(format!("{name}() of a duration has no time zone"))),
+        (CelValue::Span(_), Some(_)) => return Err(type_error(format!("{name}() of a duration has no time zone"))),
         (other, _) => {
-            let message = format!("{name}() is of a timestamp, not of {}", tell(other));
+            let message = format!("{name}() is of a timestamp, not of {}", describe(other));
             let error = type_error(message);
             return Err(match other.kind() {
-                Some(Kind::Str) => error.hint(format!("write timestamp(…).{name}()")),
+                Some(CelType::Str) => error.with_hint(format!("write timestamp(…).{name}()")),
                 _ => error,
             });
         }
     };
     let offset = match zone {
         None => 0,
-        Some(Val::Str(zone)) => offset_of(zone, moment)?,
-        Some(other) => return Err(type_error(format!("a time zone is a string, not {}", tell(other)))),
+        Some(CelValue::Str(zone)) => zone_offset(zone, moment)?,
+        Some(other) => return Err(type_error(format!("a time zone is a string, not {}", describe(other)))),
     };
-    let shown = moment.shown(offset).ok_or_else(out_of_range)?;
-    let (date, time) = (shown.date(), shown.time());
-    Ok(Val::Int(match name {
+    let civil = moment.to_civil(offset).ok_or_else(out_of_range)?;
+    let (date, time) = (civil.date(), civil.time());
+    Ok(CelValue::Int(match name {
         "getFullYear" => i64::from(date.year()),
         "getMonth" => i64::from(date.month()) - 1,
         "getDate" => i64::from(date.day()),
@@ -262,7 +262,7 @@ pub(super) fn getter(name: &str, target: &Val, zone: Option<&Val>) -> Result<Val
     }))
 }
 
-fn offset_of(zone: &str, moment: Moment) -> Result<i64, EvalError> {
+fn zone_offset(zone: &str, moment: CelTimestamp) -> Result<i64, EvalError> {
     if let Some(offset) = clock_offset(zone) {
         return Ok(offset);
     }
@@ -271,7 +271,7 @@ fn offset_of(zone: &str, moment: Moment) -> Result<i64, EvalError> {
             Some(close) => format!("did you mean '{close}'?"),
             None => "zones are such as 'Europe/Berlin', 'UTC' or '+01:00'".to_owned(),
         };
-        return Err(type_error(format!("there is no time zone {:?}", short(zone))).hint(hint));
+        return Err(type_error(format!("there is no time zone {:?}", truncate(zone))).with_hint(hint));
     };
     let seconds = moment.seconds().clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
     let at = jiff::Timestamp::from_second(seconds).map_err(|_| out_of_range())?;

@@ -5,18 +5,18 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_value::{Digits, EvalError, EvalErrorKind, Map, Stored, Value};
+use windlass_value::{Digits, EvalError, EvalErrorKind, Map, StoredValue, Value};
 
-use super::eval::Eval;
-use super::time::{Moment, Span};
+use super::eval::CelEvaluator;
+use super::time::{CelTimestamp, CelDuration};
 
-pub(super) type Outcome = Result<Val, EvalError>;
+pub(super) type CelResult = Result<CelValue, EvalError>;
 
 /// How deep a value may nest that is compared or given back.
 const MAX_DEPTH: usize = 120;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum CelType {
     Null,
     Bool,
     Int,
@@ -31,42 +31,42 @@ pub(super) enum Kind {
     Type,
 }
 
-impl Kind {
+impl CelType {
     /// As `type(x)` names it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Null => "null_type",
-            Kind::Bool => "bool",
-            Kind::Int => "int",
-            Kind::Uint => "uint",
-            Kind::Double => "double",
-            Kind::Str => "string",
-            Kind::Bytes => "bytes",
-            Kind::List => "list",
-            Kind::Map => "map",
-            Kind::Timestamp => "google.protobuf.Timestamp",
-            Kind::Duration => "google.protobuf.Duration",
-            Kind::Type => "type",
+            CelType::Null => "null_type",
+            CelType::Bool => "bool",
+            CelType::Int => "int",
+            CelType::Uint => "uint",
+            CelType::Double => "double",
+            CelType::Str => "string",
+            CelType::Bytes => "bytes",
+            CelType::List => "list",
+            CelType::Map => "map",
+            CelType::Timestamp => "google.protobuf.Timestamp",
+            CelType::Duration => "google.protobuf.Duration",
+            CelType::Type => "type",
         }
     }
 
     /// In a sentence.
-    pub(crate) fn told(self) -> &'static str {
+    pub(crate) fn display_name(self) -> &'static str {
         match self {
-            Kind::Null => "null",
-            Kind::Timestamp => "timestamp",
-            Kind::Duration => "duration",
+            CelType::Null => "null",
+            CelType::Timestamp => "timestamp",
+            CelType::Duration => "duration",
             other => other.name(),
         }
     }
 
     pub(crate) fn is_number(self) -> bool {
-        matches!(self, Kind::Int | Kind::Uint | Kind::Double)
+        matches!(self, CelType::Int | CelType::Uint | CelType::Double)
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Val {
+pub(super) enum CelValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -80,196 +80,196 @@ pub(super) enum Val {
     /// A list from outside.
     Items(Arc<Vec<Value>>),
     /// A list that the expression has made.
-    List(Arc<Vec<Val>>),
+    List(Arc<Vec<CelValue>>),
     /// An object from outside.
     Object(Arc<Map>),
     /// A map that the expression has made.
-    Map(Arc<Entries>),
-    Time(Moment),
-    Span(Span),
-    Type(Kind),
+    Map(Arc<CelMap>),
+    Time(CelTimestamp),
+    Span(CelDuration),
+    Type(CelType),
     /// Its content is loaded when somebody looks.
-    Stored(Arc<Stored>),
+    Stored(Arc<StoredValue>),
 }
 
 /// A map in the order in which it was written, found by key.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
-    pub list: Vec<(Val, Val)>,
-    index: BTreeMap<Key, usize>,
+pub(super) struct CelMap {
+    pub list: Vec<(CelValue, CelValue)>,
+    index: BTreeMap<MapKey, usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum MapKey {
     Bool(bool),
     /// An int and a uint of the same value are the same key.
-    Whole(i128),
+    Integer(i128),
     Str(Arc<str>),
 }
 
-impl Key {
-    fn of(value: &Val) -> Option<Key> {
+impl MapKey {
+    fn from_value(value: &CelValue) -> Option<MapKey> {
         Some(match value {
-            Val::Bool(flag) => Key::Bool(*flag),
-            Val::Int(number) => Key::Whole(i128::from(*number)),
-            Val::Uint(number) => Key::Whole(i128::from(*number)),
-            Val::Double(number) if number.fract() == 0.0 && number.abs() < 1e20 => Key::Whole(*number as i128),
-            Val::Str(text) => Key::Str(text.clone()),
+            CelValue::Bool(flag) => MapKey::Bool(*flag),
+            CelValue::Int(number) => MapKey::Integer(i128::from(*number)),
+            CelValue::Uint(number) => MapKey::Integer(i128::from(*number)),
+            CelValue::Double(number) if number.fract() == 0.0 && number.abs() < 1e20 => MapKey::Integer(*number as i128),
+            CelValue::Str(text) => MapKey::Str(text.clone()),
             _ => return None,
         })
     }
 }
 
-impl Entries {
-    pub(crate) fn insert(&mut self, key: Val, value: Val) -> Result<(), EvalError> {
+impl CelMap {
+    pub(crate) fn insert(&mut self, key: CelValue, value: CelValue) -> Result<(), EvalError> {
         let found = match key.kind() {
-            Some(Kind::Bool | Kind::Int | Kind::Uint | Kind::Str) => Key::of(&key),
+            Some(CelType::Bool | CelType::Int | CelType::Uint | CelType::Str) => MapKey::from_value(&key),
             _ => None,
         };
         let Some(found) = found else {
             return Err(type_error(format!(
                 "a key of a map is a string, a bool, an int or a uint, not {}",
-                tell(&key)
+                describe(&key)
             )));
         };
         if self.index.insert(found, self.list.len()).is_some() {
-            return Err(type_error(format!("the map has the key {} twice", tell(&key))));
+            return Err(type_error(format!("the map has the key {} twice", describe(&key))));
         }
         self.list.push((key, value));
         Ok(())
     }
 
-    pub(crate) fn get(&self, key: &Val) -> Option<&Val> {
-        self.index.get(&Key::of(key)?).map(|at| &self.list[*at].1)
+    pub(crate) fn get(&self, key: &CelValue) -> Option<&CelValue> {
+        self.index.get(&MapKey::from_value(key)?).map(|at| &self.list[*at].1)
     }
 
-    pub(crate) fn get_text(&self, key: &str) -> Option<&Val> {
-        self.index.get(&Key::Str(key.into())).map(|at| &self.list[*at].1)
+    pub(crate) fn get_text(&self, key: &str) -> Option<&CelValue> {
+        self.index.get(&MapKey::Str(key.into())).map(|at| &self.list[*at].1)
     }
 }
 
-impl From<Value> for Val {
-    fn from(value: Value) -> Val {
+impl From<Value> for CelValue {
+    fn from(value: Value) -> CelValue {
         match value {
-            Value::Null => Val::Null,
-            Value::Bool(flag) => Val::Bool(flag),
-            Value::Int(number) => Val::Int(number),
-            Value::Float(number) => Val::Double(number),
+            Value::Null => CelValue::Null,
+            Value::Bool(flag) => CelValue::Bool(flag),
+            Value::Int(number) => CelValue::Int(number),
+            Value::Float(number) => CelValue::Double(number),
             Value::Big(text) => match text.parse() {
-                Ok(number) => Val::Uint(number),
-                Err(_) => Val::Big(text),
+                Ok(number) => CelValue::Uint(number),
+                Err(_) => CelValue::Big(text),
             },
-            Value::Str(text) => Val::Str(text),
-            Value::List(items) => Val::Items(items),
-            Value::Map(map) => Val::Object(map),
-            Value::Stored(stored) => Val::Stored(stored),
+            Value::Str(text) => CelValue::Str(text),
+            Value::List(items) => CelValue::Items(items),
+            Value::Map(map) => CelValue::Object(map),
+            Value::Stored(stored) => CelValue::Stored(stored),
         }
     }
 }
 
-impl Val {
+impl CelValue {
     /// None for a stored value, which may be anything.
-    pub(crate) fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<CelType> {
         Some(match self {
-            Val::Null => Kind::Null,
-            Val::Bool(_) => Kind::Bool,
-            Val::Int(_) => Kind::Int,
-            Val::Uint(_) => Kind::Uint,
-            Val::Double(_) | Val::Big(_) => Kind::Double,
-            Val::Str(_) => Kind::Str,
-            Val::Bytes(_) => Kind::Bytes,
-            Val::Items(_) | Val::List(_) => Kind::List,
-            Val::Object(_) | Val::Map(_) => Kind::Map,
-            Val::Time(_) => Kind::Timestamp,
-            Val::Span(_) => Kind::Duration,
-            Val::Type(_) => Kind::Type,
-            Val::Stored(_) => return None,
+            CelValue::Null => CelType::Null,
+            CelValue::Bool(_) => CelType::Bool,
+            CelValue::Int(_) => CelType::Int,
+            CelValue::Uint(_) => CelType::Uint,
+            CelValue::Double(_) | CelValue::Big(_) => CelType::Double,
+            CelValue::Str(_) => CelType::Str,
+            CelValue::Bytes(_) => CelType::Bytes,
+            CelValue::Items(_) | CelValue::List(_) => CelType::List,
+            CelValue::Object(_) | CelValue::Map(_) => CelType::Map,
+            CelValue::Time(_) => CelType::Timestamp,
+            CelValue::Span(_) => CelType::Duration,
+            CelValue::Type(_) => CelType::Type,
+            CelValue::Stored(_) => return None,
         })
     }
 
     /// A number that counts can be made with.
-    pub(crate) fn number(&self) -> Option<Number> {
+    pub(crate) fn number(&self) -> Option<CelNumber> {
         Some(match self {
-            Val::Int(number) => Number::Int(*number),
-            Val::Uint(number) => Number::Uint(*number),
-            Val::Double(number) => Number::Double(*number),
-            Val::Big(text) => Number::Double(text.parse().ok()?),
+            CelValue::Int(number) => CelNumber::Int(*number),
+            CelValue::Uint(number) => CelNumber::Uint(*number),
+            CelValue::Double(number) => CelNumber::Double(*number),
+            CelValue::Big(text) => CelNumber::Double(text.parse().ok()?),
             _ => return None,
         })
     }
 
     /// How many items a list has.
-    pub(crate) fn items(&self) -> Option<usize> {
+    pub(crate) fn list_len(&self) -> Option<usize> {
         match self {
-            Val::Items(items) => Some(items.len()),
-            Val::List(items) => Some(items.len()),
+            CelValue::Items(items) => Some(items.len()),
+            CelValue::List(items) => Some(items.len()),
             _ => None,
         }
     }
 
-    pub(crate) fn item(&self, at: usize) -> Option<Val> {
+    pub(crate) fn item(&self, at: usize) -> Option<CelValue> {
         match self {
-            Val::Items(items) => items.get(at).cloned().map(Val::from),
-            Val::List(items) => items.get(at).cloned(),
+            CelValue::Items(items) => items.get(at).cloned().map(CelValue::from),
+            CelValue::List(items) => items.get(at).cloned(),
             _ => None,
         }
     }
 
     /// How many entries a map has.
-    pub(crate) fn entries(&self) -> Option<usize> {
+    pub(crate) fn map_len(&self) -> Option<usize> {
         match self {
-            Val::Object(map) => Some(map.len()),
-            Val::Map(map) => Some(map.list.len()),
+            CelValue::Object(map) => Some(map.len()),
+            CelValue::Map(map) => Some(map.list.len()),
             _ => None,
         }
     }
 
     /// What a map has under a key.
-    pub(crate) fn under(&self, key: &Val) -> Option<Val> {
+    pub(crate) fn get_key(&self, key: &CelValue) -> Option<CelValue> {
         match (self, key) {
-            (Val::Object(map), Val::Str(key)) => map.get(key).cloned().map(Val::from),
-            (Val::Map(map), key) => map.get(key).cloned(),
+            (CelValue::Object(map), CelValue::Str(key)) => map.get(key).cloned().map(CelValue::from),
+            (CelValue::Map(map), key) => map.get(key).cloned(),
             _ => None,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(super) enum CelNumber {
     Int(i64),
     Uint(u64),
     Double(f64),
 }
 
-impl Number {
+impl CelNumber {
     pub(crate) fn as_f64(self) -> f64 {
         match self {
-            Number::Int(number) => number as f64,
-            Number::Uint(number) => number as f64,
-            Number::Double(number) => number,
+            CelNumber::Int(number) => number as f64,
+            CelNumber::Uint(number) => number as f64,
+            CelNumber::Double(number) => number,
         }
     }
 
-    fn whole(self) -> Option<i128> {
+    fn as_integer(self) -> Option<i128> {
         match self {
-            Number::Int(number) => Some(i128::from(number)),
-            Number::Uint(number) => Some(i128::from(number)),
-            Number::Double(_) => None,
+            CelNumber::Int(number) => Some(i128::from(number)),
+            CelNumber::Uint(number) => Some(i128::from(number)),
+            CelNumber::Double(_) => None,
         }
     }
 
     /// By what they mean, exactly; None if one is not a number.
-    pub(crate) fn compare(self, other: Number) -> Option<Ordering> {
-        match (self.whole(), other.whole()) {
+    pub(crate) fn compare(self, other: CelNumber) -> Option<Ordering> {
+        match (self.as_integer(), other.as_integer()) {
             (Some(a), Some(b)) => Some(a.cmp(&b)),
-            (Some(a), None) => whole_with_float(a, other.as_f64()),
-            (None, Some(b)) => whole_with_float(b, self.as_f64()).map(Ordering::reverse),
+            (Some(a), None) => compare_integer_with_float(a, other.as_f64()),
+            (None, Some(b)) => compare_integer_with_float(b, self.as_f64()).map(Ordering::reverse),
             (None, None) => self.as_f64().partial_cmp(&other.as_f64()),
         }
     }
 }
 
-fn whole_with_float(whole: i128, float: f64) -> Option<Ordering> {
+fn compare_integer_with_float(integer: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
         return None;
     }
@@ -277,7 +277,7 @@ fn whole_with_float(whole: i128, float: f64) -> Option<Ordering> {
     if float.abs() >= 1e20 {
         return Some(if float > 0.0 { Ordering::Less } else { Ordering::Greater });
     }
-    Some(whole.cmp(&(float.floor() as i128)).then(match float.fract() == 0.0 {
+    Some(integer.cmp(&(float.floor() as i128)).then(match float.fract() == 0.0 {
         true => Ordering::Equal,
         false => Ordering::Less,
     }))
@@ -287,141 +287,141 @@ pub(super) fn type_error(message: impl Into<String>) -> EvalError {
     EvalError::new(EvalErrorKind::Type, message)
 }
 
-pub(super) fn missing(message: impl Into<String>) -> EvalError {
+pub(super) fn missing_error(message: impl Into<String>) -> EvalError {
     EvalError::new(EvalErrorKind::Missing, message)
 }
 
 /// Kind and a glimpse, for messages.
-pub(super) fn tell(value: &Val) -> String {
+pub(super) fn describe(value: &CelValue) -> String {
     let Some(kind) = value.kind() else { return "a stored value".to_owned() };
-    let shown = glimpse(value);
+    let shown = preview(value);
     match kind {
-        Kind::Null => "null".to_owned(),
-        Kind::Bool => format!("the bool {shown}"),
-        Kind::Int => format!("the int {shown}"),
-        kind => format!("the {} {shown}", kind.told()),
+        CelType::Null => "null".to_owned(),
+        CelType::Bool => format!("the bool {shown}"),
+        CelType::Int => format!("the int {shown}"),
+        kind => format!("the {} {shown}", kind.display_name()),
     }
 }
 
-fn glimpse(value: &Val) -> String {
+fn preview(value: &CelValue) -> String {
     match value {
-        Val::Null => "null".to_owned(),
-        Val::Bool(flag) => flag.to_string(),
-        Val::Int(number) => number.to_string(),
-        Val::Uint(number) => format!("{number}u"),
-        Val::Double(number) => number.to_string(),
-        Val::Big(text) => short(text),
-        Val::Str(text) => format!("{:?}", short(text)),
-        Val::Bytes(bytes) => format!("of {} bytes", bytes.len()),
-        Val::Items(items) => json(&Value::List(items.clone())),
-        Val::Object(map) => json(&Value::Map(map.clone())),
-        Val::List(items) => {
-            let shown: Vec<String> = items.iter().take(3).map(briefly).collect();
+        CelValue::Null => "null".to_owned(),
+        CelValue::Bool(flag) => flag.to_string(),
+        CelValue::Int(number) => number.to_string(),
+        CelValue::Uint(number) => format!("{number}u"),
+        CelValue::Double(number) => number.to_string(),
+        CelValue::Big(text) => truncate(text),
+        CelValue::Str(text) => format!("{:?}", truncate(text)),
+        CelValue::Bytes(bytes) => format!("of {} bytes", bytes.len()),
+        CelValue::Items(items) => preview_json(&Value::List(items.clone())),
+        CelValue::Object(map) => preview_json(&Value::Map(map.clone())),
+        CelValue::List(items) => {
+            let shown: Vec<String> = items.iter().take(3).map(preview_element).collect();
             format!("[{}{}]", shown.join(", "), if items.len() > 3 { ", …" } else { "" })
         }
-        Val::Map(map) => {
-            let shown = map.list.iter().take(3).map(|(key, value)| format!("{}: {}", briefly(key), briefly(value)));
+        CelValue::Map(map) => {
+            let shown = map.list.iter().take(3).map(|(key, value)| format!("{}: {}", preview_element(key), preview_element(value)));
             let shown: Vec<String> = shown.collect();
             format!("{{{}{}}}", shown.join(", "), if map.list.len() > 3 { ", …" } else { "" })
         }
-        Val::Time(moment) => moment.to_string(),
-        Val::Span(span) => span.to_string(),
-        Val::Type(kind) => kind.name().to_owned(),
-        Val::Stored(_) => "…".to_owned(),
+        CelValue::Time(moment) => moment.to_string(),
+        CelValue::Span(span) => span.to_string(),
+        CelValue::Type(kind) => kind.name().to_owned(),
+        CelValue::Stored(_) => "…".to_owned(),
     }
 }
 
 /// A part of a value that is shown itself: lists in lists are not, they could be large.
-fn briefly(value: &Val) -> String {
+fn preview_element(value: &CelValue) -> String {
     match value {
-        Val::List(_) | Val::Items(_) => "[…]".to_owned(),
-        Val::Map(_) | Val::Object(_) => "{…}".to_owned(),
-        other => glimpse(other),
+        CelValue::List(_) | CelValue::Items(_) => "[…]".to_owned(),
+        CelValue::Map(_) | CelValue::Object(_) => "{…}".to_owned(),
+        other => preview(other),
     }
 }
 
-fn json(value: &Value) -> String {
+fn preview_json(value: &Value) -> String {
     crate::wdl::values::preview(value)
 }
 
-pub(super) fn short(text: &str) -> String {
-    crate::wdl::values::short(text).into_owned()
+pub(super) fn truncate(text: &str) -> String {
+    crate::wdl::values::truncate(text).into_owned()
 }
 
 pub(super) fn too_deep() -> EvalError {
     EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}"))
 }
 
-impl Eval<'_> {
+impl CelEvaluator<'_> {
     /// Whether two values are the same. Numbers of all kinds compare by what they mean, nothing else crosses kinds.
-    pub(crate) fn equal(&mut self, a: &Val, b: &Val) -> Result<bool, EvalError> {
-        self.equal_within(a, b, 0)
+    pub(crate) fn equal(&mut self, a: &CelValue, b: &CelValue) -> Result<bool, EvalError> {
+        self.equal_at_depth(a, b, 0)
     }
 
-    fn equal_within(&mut self, a: &Val, b: &Val, depth: usize) -> Result<bool, EvalError> {
+    fn equal_at_depth(&mut self, a: &CelValue, b: &CelValue, depth: usize) -> Result<bool, EvalError> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         match (a, b) {
             // The same bytes at the same place: nothing need be loaded.
-            (Val::Stored(one), Val::Stored(other)) if one == other => return Ok(true),
-            (Val::Stored(_), _) | (_, Val::Stored(_)) => {
+            (CelValue::Stored(one), CelValue::Stored(other)) if one == other => return Ok(true),
+            (CelValue::Stored(_), _) | (_, CelValue::Stored(_)) => {
                 let (a, b) = (self.content(a.clone())?, self.content(b.clone())?);
-                return self.equal_within(&a, &b, depth + 1);
+                return self.equal_at_depth(&a, &b, depth + 1);
             }
             _ => {}
         }
         Ok(match (a, b) {
-            (Val::Null, Val::Null) => true,
-            (Val::Bool(a), Val::Bool(b)) => a == b,
-            (Val::Str(a), Val::Str(b)) => {
-                self.reads(a.len().min(b.len()))?;
+            (CelValue::Null, CelValue::Null) => true,
+            (CelValue::Bool(a), CelValue::Bool(b)) => a == b,
+            (CelValue::Str(a), CelValue::Str(b)) => {
+                self.charge_read(a.len().min(b.len()))?;
                 a == b
             }
-            (Val::Bytes(a), Val::Bytes(b)) => {
-                self.reads(a.len().min(b.len()))?;
+            (CelValue::Bytes(a), CelValue::Bytes(b)) => {
+                self.charge_read(a.len().min(b.len()))?;
                 a == b
             }
-            (Val::Time(a), Val::Time(b)) => a == b,
-            (Val::Span(a), Val::Span(b)) => a == b,
-            (Val::Type(a), Val::Type(b)) => a == b,
-            (Val::Big(text), other) | (other, Val::Big(text)) if other.number().is_some() => {
+            (CelValue::Time(a), CelValue::Time(b)) => a == b,
+            (CelValue::Span(a), CelValue::Span(b)) => a == b,
+            (CelValue::Type(a), CelValue::Type(b)) => a == b,
+            (CelValue::Big(text), other) | (other, CelValue::Big(text)) if other.number().is_some() => {
                 let number = match other {
-                    Val::Big(other) => Digits::read(other),
-                    other => self.outside(other).ok().as_ref().and_then(Digits::of),
+                    CelValue::Big(other) => Digits::parse(other),
+                    other => self.to_value(other).ok().as_ref().and_then(Digits::from_value),
                 };
-                number == Digits::read(text)
+                number == Digits::parse(text)
             }
-            (Val::Items(_) | Val::List(_), Val::Items(_) | Val::List(_)) => {
-                let (Some(length), Some(other)) = (a.items(), b.items()) else { return Ok(false) };
+            (CelValue::Items(_) | CelValue::List(_), CelValue::Items(_) | CelValue::List(_)) => {
+                let (Some(length), Some(other)) = (a.list_len(), b.list_len()) else { return Ok(false) };
                 if length != other {
                     return Ok(false);
                 }
-                if let (Val::Items(a), Val::Items(b)) = (a, b)
+                if let (CelValue::Items(a), CelValue::Items(b)) = (a, b)
                     && Arc::ptr_eq(a, b)
                 {
                     return Ok(true);
                 }
                 self.spend(1)?;
-                self.items(length)?;
+                self.charge_items(length)?;
                 for at in 0..length {
                     if let (Some(a), Some(b)) = (a.item(at), b.item(at))
-                        && !self.equal_within(&a, &b, depth + 1)?
+                        && !self.equal_at_depth(&a, &b, depth + 1)?
                     {
                         return Ok(false);
                     }
                 }
                 true
             }
-            (Val::Object(_) | Val::Map(_), Val::Object(_) | Val::Map(_)) => {
-                if a.entries() != b.entries() {
+            (CelValue::Object(_) | CelValue::Map(_), CelValue::Object(_) | CelValue::Map(_)) => {
+                if a.map_len() != b.map_len() {
                     return Ok(false);
                 }
                 self.spend(1)?;
-                self.items(a.entries().unwrap_or(0))?;
+                self.charge_items(a.map_len().unwrap_or(0))?;
                 for (key, value) in pairs(a) {
-                    match b.under(&key) {
-                        Some(other) if self.equal_within(&value, &other, depth + 1)? => {}
+                    match b.get_key(&key) {
+                        Some(other) if self.equal_at_depth(&value, &other, depth + 1)? => {}
                         _ => return Ok(false),
                     }
                 }
@@ -435,44 +435,44 @@ impl Eval<'_> {
     }
 
     /// The value as those outside have it.
-    pub(crate) fn outside(&mut self, value: &Val) -> Result<Value, EvalError> {
-        self.outside_within(value, 0)
+    pub(crate) fn to_value(&mut self, value: &CelValue) -> Result<Value, EvalError> {
+        self.to_value_at_depth(value, 0)
     }
 
-    fn outside_within(&mut self, value: &Val, depth: usize) -> Result<Value, EvalError> {
+    fn to_value_at_depth(&mut self, value: &CelValue, depth: usize) -> Result<Value, EvalError> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
         // A list that holds another twice is small here, and large outside: what is handed over is counted.
-        self.gives(2)?;
+        self.charge_output(2)?;
         Ok(match value {
-            Val::Null => Value::Null,
-            Val::Bool(flag) => Value::Bool(*flag),
-            Val::Int(number) => Value::Int(*number),
-            Val::Uint(number) => Value::from(*number),
-            Val::Double(number) => Value::float(*number)
+            CelValue::Null => Value::Null,
+            CelValue::Bool(flag) => Value::Bool(*flag),
+            CelValue::Int(number) => Value::Int(*number),
+            CelValue::Uint(number) => Value::from(*number),
+            CelValue::Double(number) => Value::float(*number)
                 .ok_or_else(|| type_error(format!("the number {number} is not finite: it cannot be a result")))?,
-            Val::Big(text) => Value::Big(text.clone()),
-            Val::Str(text) => Value::Str(text.clone()),
-            Val::Bytes(bytes) => Value::from(self.base64(bytes)?),
-            Val::Items(items) => Value::List(items.clone()),
-            Val::Object(map) => Value::Map(map.clone()),
-            Val::Stored(stored) => Value::Stored(stored.clone()),
-            Val::Time(moment) => Value::from(moment.to_string()),
-            Val::Span(span) => Value::from(span.to_string()),
-            Val::Type(kind) => Value::from(kind.name()),
-            Val::List(items) => {
-                let items = items.iter().map(|item| self.outside_within(item, depth + 1));
+            CelValue::Big(text) => Value::Big(text.clone()),
+            CelValue::Str(text) => Value::Str(text.clone()),
+            CelValue::Bytes(bytes) => Value::from(self.base64(bytes)?),
+            CelValue::Items(items) => Value::List(items.clone()),
+            CelValue::Object(map) => Value::Map(map.clone()),
+            CelValue::Stored(stored) => Value::Stored(stored.clone()),
+            CelValue::Time(moment) => Value::from(moment.to_string()),
+            CelValue::Span(span) => Value::from(span.to_string()),
+            CelValue::Type(kind) => Value::from(kind.name()),
+            CelValue::List(items) => {
+                let items = items.iter().map(|item| self.to_value_at_depth(item, depth + 1));
                 Value::list(items.collect::<Result<_, _>>()?)
             }
-            Val::Map(map) => {
+            CelValue::Map(map) => {
                 let mut object = Map::with_capacity(map.list.len());
                 for (key, value) in &map.list {
-                    let value = self.outside_within(value, depth + 1)?;
+                    let value = self.to_value_at_depth(value, depth + 1)?;
                     match key {
-                        Val::Str(key) => object.insert(key.clone(), value),
-                        Val::Uint(key) => object.insert(key.to_string(), value),
-                        key => object.insert(glimpse(key), value),
+                        CelValue::Str(key) => object.insert(key.clone(), value),
+                        CelValue::Uint(key) => object.insert(key.to_string(), value),
+                        key => object.insert(preview(key), value),
                     };
                 }
                 Value::map(object)
@@ -482,19 +482,19 @@ impl Eval<'_> {
 }
 
 /// The entries of a map. Whoever asks has paid for them.
-fn pairs(map: &Val) -> Vec<(Val, Val)> {
+fn pairs(map: &CelValue) -> Vec<(CelValue, CelValue)> {
     match map {
-        Val::Object(map) => map.iter().map(|(key, value)| (Val::Str(key.clone()), Val::from(value.clone()))).collect(),
-        Val::Map(map) => map.list.clone(),
+        CelValue::Object(map) => map.iter().map(|(key, value)| (CelValue::Str(key.clone()), CelValue::from(value.clone()))).collect(),
+        CelValue::Map(map) => map.list.clone(),
         _ => Vec::new(),
     }
 }
 
 /// The keys of a map. Whoever asks has paid for them.
-pub(super) fn keys(map: &Val) -> Vec<Val> {
+pub(super) fn keys(map: &CelValue) -> Vec<CelValue> {
     match map {
-        Val::Object(map) => map.keys().map(|key| Val::Str(key.clone())).collect(),
-        Val::Map(map) => map.list.iter().map(|(key, _)| key.clone()).collect(),
+        CelValue::Object(map) => map.keys().map(|key| CelValue::Str(key.clone())).collect(),
+        CelValue::Map(map) => map.list.iter().map(|(key, _)| key.clone()).collect(),
         _ => Vec::new(),
     }
 }

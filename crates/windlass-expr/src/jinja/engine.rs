@@ -8,13 +8,13 @@ use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, ObjectRepr};
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value as Inner};
-use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value};
+use windlass_value::{EvalError, EvalErrorKind, Meter, EvalScope, Value};
 
 use super::filters;
-use super::object::{enter, is_ours, leave};
-use super::path::Path;
-use super::session::{SESSION, Session, carried, carry, session_value};
-use crate::wdl::values::Context;
+use super::object::{to_engine, is_wrapped_value, from_engine};
+use super::path::JinjaPath;
+use super::session::{SESSION, EvalSession, from_engine_error, to_engine_error, session_value};
+use crate::wdl::values::WdlContext;
 
 /// How often an evaluation begins anew with more stored values at hand.
 const MAX_ROUNDS: usize = 1_000;
@@ -22,7 +22,7 @@ const MAX_ROUNDS: usize = 1_000;
 /// The name that a whole value is given to.
 const RESULT: &str = "__r";
 
-const NAME: &str = "t";
+const TEMPLATE_NAME: &str = "t";
 
 static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::new();
@@ -33,10 +33,10 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env.set_formatter(|out, state, value| {
         if value.is_undefined() {
             let error = EvalError::new(EvalErrorKind::Missing, "the template writes a value that is not there");
-            return Err(carry(error.hint("`| default(…)` says what it is then")));
+            return Err(to_engine_error(error.with_hint("`| default(…)` says what it is then")));
         }
-        let session = Session::of(state);
-        let count = |bytes: usize| session.as_ref().map_or(Ok(()), |session| session.writes(bytes)).map_err(carry);
+        let session = EvalSession::from_state(state);
+        let count = |bytes: usize| session.as_ref().map_or(Ok(()), |session| session.count_output(bytes)).map_err(to_engine_error);
         match value.as_str() {
             Some(text) => {
                 count(text.len())?;
@@ -56,7 +56,7 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
 thread_local! {
     /// An environment that this thread has used before: the fuel of an evaluation is a setting of its environment, and
     /// making one anew costs more than a short template.
-    static SPARE: Cell<Option<Environment<'static>>> = const { Cell::new(None) };
+    static SPARE_ENVIRONMENT: Cell<Option<Environment<'static>>> = const { Cell::new(None) };
 }
 
 /// Text is text: a line break at the end stays.
@@ -65,44 +65,44 @@ pub(super) fn syntax() -> SyntaxConfig {
 }
 
 /// A template that has been compiled.
-pub(super) struct Program {
+pub(super) struct JinjaProgram {
     /// Holds the one template.
     env: Environment<'static>,
-    paths: Vec<Path>,
-    whole: bool,
-    draws: bool,
+    paths: Vec<JinjaPath>,
+    keeps_type: bool,
+    uses_random: bool,
 }
 
-impl Program {
+impl JinjaProgram {
     /// `source` is made by [`super::lower`].
-    pub(crate) fn expression(source: &str, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
-        Program::new(format!("{{% set {RESULT} = {source} %}}"), paths, true, draws)
+    pub(crate) fn expression(source: &str, paths: Vec<JinjaPath>, uses_random: bool) -> Result<JinjaProgram, Error> {
+        JinjaProgram::new(format!("{{% set {RESULT} = {source} %}}"), paths, true, uses_random)
     }
 
-    pub(crate) fn template(source: String, paths: Vec<Path>, draws: bool) -> Result<Program, Error> {
-        Program::new(source, paths, false, draws)
+    pub(crate) fn template(source: String, paths: Vec<JinjaPath>, uses_random: bool) -> Result<JinjaProgram, Error> {
+        JinjaProgram::new(source, paths, false, uses_random)
     }
 
-    fn new(source: String, paths: Vec<Path>, whole: bool, draws: bool) -> Result<Program, Error> {
+    fn new(source: String, paths: Vec<JinjaPath>, keeps_type: bool, uses_random: bool) -> Result<JinjaProgram, Error> {
         let mut env = BASE.clone();
-        env.add_template_owned(NAME, source)?;
-        Ok(Program { env, paths, whole, draws })
+        env.add_template_owned(TEMPLATE_NAME, source)?;
+        Ok(JinjaProgram { env, paths, keeps_type: whole: keeps_type, uses_random: draws: uses_random })
     }
 
-    pub(crate) fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let mut slot = |path: &Path| path.value(scope, meter).and_then(|value| content(value, scope, meter));
-        let values: Arc<Vec<Slot>> = Arc::new(self.paths.iter().map(&mut slot).collect());
-        let seed = if self.draws { scope.random() } else { 0 };
-        let mut session = Arc::new(Session::new(meter, scope.now(), seed));
+    pub(crate) fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut slot = |path: &JinjaPath| path.value(scope, meter).and_then(|value| content(value, scope, meter));
+        let values: Arc<Vec<PathValue>> = Arc::new(self.paths.iter().map(&mut slot).collect());
+        let seed = if self.uses_random { scope.random() } else { 0 };
+        let mut session = Arc::new(EvalSession::new(meter, scope.now(), seed));
         for _ in 0..MAX_ROUNDS {
             let result = self.run(&values, &session, meter);
-            let wanted = session.take_wanted();
+            let requested = session.take_requested();
             meter.fuel = meter.fuel.min(session.fuel_left());
             match result {
-                Err(error) if error.kind == EvalErrorKind::NeedBlobs && !wanted.is_empty() => {
-                    let mut context = Context::new(scope, meter);
+                Err(error) if error.kind == EvalErrorKind::NeedBlobs && !requested.is_empty() => {
+                    let mut context = WdlContext::new(scope, meter);
                     let (mut loaded, mut missing) = (Vec::new(), Vec::new());
-                    for stored in wanted {
+                    for stored in requested {
                         match context.load(&stored) {
                             Ok(value) => loaded.push((stored.hash, value)),
                             Err(error) if error.kind == EvalErrorKind::NeedBlobs => missing.extend(error.blobs),
@@ -112,21 +112,21 @@ impl Program {
                     if !missing.is_empty() {
                         return Err(EvalError::need_blobs(missing));
                     }
-                    session = Arc::new(session.again(loaded, meter));
+                    session = Arc::new(session.with_loaded(loaded, meter));
                 }
-                Ok(value) => return session.overspent().map(|()| value),
+                Ok(value) => return session.check_fuel().map(|()| value),
                 Err(error) => return Err(error),
             }
         }
         Err(EvalError::new(EvalErrorKind::Limit, "the template reads too many stored values"))
     }
 
-    fn run(&self, values: &Arc<Vec<Slot>>, session: &Arc<Session>, meter: &mut Meter) -> Result<Value, EvalError> {
-        let root = Inner::from_object(Root { values: values.clone(), session: session.clone() });
-        let mut env = SPARE.take().unwrap_or_else(|| BASE.clone());
+    fn run(&self, values: &Arc<Vec<PathValue>>, session: &Arc<EvalSession>, meter: &mut Meter) -> Result<Value, EvalError> {
+        let root = Inner::from_object(TemplateRoot { values: values.clone(), session: session.clone() });
+        let mut env = SPARE_ENVIRONMENT.take().unwrap_or_else(|| BASE.clone());
         env.set_fuel(Some(meter.fuel.max(1)));
         let result = self.run_in(&env, root, session, meter);
-        SPARE.set(Some(env));
+        SPARE_ENVIRONMENT.set(Some(env));
         result
     }
 
@@ -134,26 +134,26 @@ impl Program {
         &self,
         env: &Environment<'static>,
         root: Inner,
-        session: &Session,
+        session: &EvalSession,
         meter: &mut Meter,
     ) -> Result<Value, EvalError> {
-        let template = self.env.get_template(NAME).map_err(|error| carried(&error))?;
+        let template = self.env.get_template(TEMPLATE_NAME).map_err(|error| from_engine_error(&error))?;
         let compiled = get_compiled_template(&template);
         let (mut text, blocks) = (String::new(), BTreeMap::new());
         let result = {
             let mut out = make_string_output(&mut text);
             eval(env, &compiled.instructions, root, &blocks, &mut out, AutoEscape::None)
         };
-        let (_, state) = result.map_err(|error| carried(&error))?;
+        let (_, state) = result.map_err(|error| from_engine_error(&error))?;
         if let Some((consumed, _)) = state.fuel_levels() {
             meter.spend(consumed)?;
         }
-        match self.whole {
+        match self.keeps_type {
             true => {
                 let result = state.lookup(RESULT).unwrap_or(Inner::UNDEFINED);
-                let value = leave(&result, session)?;
+                let value = from_engine(&result, session)?;
                 // One that was there before need not be checked again.
-                if !is_ours(&result) {
+                if !is_wrapped_value(&result) {
                     meter.check_size(value.size_up_to(meter.max_output_bytes))?;
                 }
                 Ok(value)
@@ -163,21 +163,21 @@ impl Program {
     }
 }
 
-type Slot = Result<Value, EvalError>;
+type PathValue = Result<Value, EvalError>;
 
 /// What a path ends at is about to be used: a stored value is loaded.
-fn content(value: Value, scope: &dyn Scope, meter: &mut Meter) -> Slot {
-    Context::new(scope, meter).content(value)
+fn content(value: Value, scope: &dyn EvalScope, meter: &mut Meter) -> PathValue {
+    WdlContext::new(scope, meter).content(value)
 }
 
 /// The names that a template sees: its paths, by number.
 #[derive(Debug)]
-struct Root {
-    values: Arc<Vec<Slot>>,
-    session: Arc<Session>,
+struct TemplateRoot {
+    values: Arc<Vec<PathValue>>,
+    session: Arc<EvalSession>,
 }
 
-impl Object for Root {
+impl Object for TemplateRoot {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map
     }
@@ -192,10 +192,10 @@ impl Object for Root {
         }
         let (kind, index) = key.strip_prefix("__")?.split_at_checked(1)?;
         match (self.values.get(index.parse::<usize>().ok()?)?, kind) {
-            (Ok(value), _) => Some(enter(value, &self.session)),
+            (Ok(value), _) => Some(to_engine(value, &self.session)),
             (Err(error), "g") if error.kind == EvalErrorKind::Missing => None,
             (Err(error), "n") if error.kind == EvalErrorKind::Missing => Some(Inner::from(())),
-            (Err(error), _) => Some(Inner::from(carry(error.clone()))),
+            (Err(error), _) => Some(Inner::from(to_engine_error(error.clone()))),
         }
     }
 }

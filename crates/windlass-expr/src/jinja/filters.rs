@@ -7,13 +7,13 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json, to_json, to_json_pretty};
 
-use super::object::{complaint, describe, enter, is_ours, leave, text_bytes};
-use super::path::{Step, missing};
-use super::session::{Session, carry};
+use super::object::{type_error, describe, to_engine, is_wrapped_value, from_engine, text_bytes};
+use super::path::{JinjaStep, missing_error};
+use super::session::{EvalSession, to_engine_error};
 use super::truth::inner_is_true;
 use crate::wdl::functions::encoding;
 
-type Made = Result<Inner, Error>;
+type FilterResult = Result<Inner, Error>;
 
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("int", int);
@@ -34,12 +34,12 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("safe", |value: Inner| value);
     env.add_filter("__truth", |value: Inner| inner_is_true(&value));
     env.add_filter("__null", |value: Inner| if value.is_undefined() { Inner::from(()) } else { value });
-    env.add_filter("__need", need);
+    env.add_filter("__need", require);
     env.add_filter("__attr", attribute);
-    env.add_filter("__size", size);
-    env.add_filter("__cost", cost);
-    env.add_filter("__walk", walk);
-    env.add_filter("__weigh", weigh);
+    env.add_filter("__size", check_size);
+    env.add_filter("__cost", charge_scan);
+    env.add_filter("__walk", charge_walk);
+    env.add_filter("__weigh", charge_comparison);
     env.add_filter("__number", number);
     env.add_filter("__factor", factor);
     env.add_function("now", now);
@@ -53,36 +53,36 @@ fn add_methods(env: &mut Environment<'static>) {
     env.add_filter("__m_keys", keys);
     env.add_filter("__m_values", values);
     env.add_filter("__m_items", items);
-    env.add_filter("__m_lower", |text: Inner| on_text("lower", &text, |text| text.to_lowercase().into()));
-    env.add_filter("__m_upper", |text: Inner| on_text("upper", &text, |text| text.to_uppercase().into()));
+    env.add_filter("__m_lower", |text: Inner| map_text("lower", &text, |text| text.to_lowercase().into()));
+    env.add_filter("__m_upper", |text: Inner| map_text("upper", &text, |text| text.to_uppercase().into()));
     env.add_filter("__m_title", |state: &mut State, text: Inner| state.apply_filter("title", &[text]));
     env.add_filter("__m_capitalize", |state: &mut State, text: Inner| state.apply_filter("capitalize", &[text]));
     env.add_filter("__m_strip", |text: Inner, marks: Option<Arc<str>>| strip("strip", &text, marks, true, true));
     env.add_filter("__m_lstrip", |text: Inner, marks: Option<Arc<str>>| strip("lstrip", &text, marks, true, false));
     env.add_filter("__m_rstrip", |text: Inner, marks: Option<Arc<str>>| strip("rstrip", &text, marks, false, true));
     env.add_filter("__m_startswith", |text: Inner, part: Arc<str>| {
-        on_text("startswith", &text, |text| text.starts_with(&*part).into())
+        map_text("startswith", &text, |text| text.starts_with(&*part).into())
     });
     env.add_filter("__m_endswith", |text: Inner, part: Arc<str>| {
-        on_text("endswith", &text, |text| text.ends_with(&*part).into())
+        map_text("endswith", &text, |text| text.ends_with(&*part).into())
     });
     env.add_filter("__m_count", |text: Inner, part: Arc<str>| {
-        on_text("count", &text, |text| text.matches(&*part).count().into())
+        map_text("count", &text, |text| text.matches(&*part).count().into())
     });
     env.add_filter("__m_find", |text: Inner, part: Arc<str>| {
-        on_text("find", &text, |text| {
+        map_text("find", &text, |text| {
             text.find(&*part).map_or(Inner::from(-1), |at| Inner::from(text[..at].chars().count()))
         })
     });
     env.add_filter("__m_isdigit", |text: Inner| {
-        on_text("isdigit", &text, |text| (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())).into())
+        map_text("isdigit", &text, |text| (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())).into())
     });
     env.add_filter("__m_splitlines", |text: Inner| {
-        on_text("splitlines", &text, |text| text.lines().map(Inner::from).collect())
+        map_text("splitlines", &text, |text| text.lines().map(Inner::from).collect())
     });
     env.add_filter("__m_split", |state: &mut State, text: Inner, separator: Option<Inner>, max_splits: Option<i64>| {
         if text.as_str().is_none() {
-            return Err(wrong("split", "a text", &text));
+            return Err(wrong_argument("split", "a text", &text));
         }
         let max_splits = max_splits.map_or(Inner::from(()), Inner::from);
         state.apply_filter("split", &[text, separator.unwrap_or_else(|| Inner::from(())), max_splits])
@@ -91,37 +91,37 @@ fn add_methods(env: &mut Environment<'static>) {
     env.add_filter("__m_join", |state: &mut State, separator: Inner, items: Inner| join(state, items, Some(separator)));
 }
 
-fn wrong(name: &str, wanted: &str, value: &Inner) -> Error {
-    complaint(format!("`{name}` needs {wanted}, got {}", describe(value)), None)
+fn wrong_argument(name: &str, expected: &str, value: &Inner) -> Error {
+    type_error(format!("`{name}` needs {expected}, got {}", describe(value)), None)
 }
 
-fn on_text(name: &str, value: &Inner, run: impl FnOnce(&str) -> Inner) -> Made {
-    value.as_str().map(run).ok_or_else(|| wrong(name, "a text", value))
+fn map_text(name: &str, value: &Inner, run: impl FnOnce(&str) -> Inner) -> FilterResult {
+    value.as_str().map(run).ok_or_else(|| wrong_argument(name, "a text", value))
 }
 
-fn strip(name: &str, value: &Inner, marks: Option<Arc<str>>, left: bool, right: bool) -> Made {
-    on_text(name, value, |text| {
-        let goes = |c: char| marks.as_ref().map_or(c.is_whitespace(), |marks| marks.contains(c));
-        let text = if left { text.trim_start_matches(goes) } else { text };
-        Inner::from(if right { text.trim_end_matches(goes) } else { text })
+fn strip(name: &str, value: &Inner, marks: Option<Arc<str>>, left: bool, right: bool) -> FilterResult {
+    map_text(name, value, |text| {
+        let is_stripped = |c: char| marks.as_ref().map_or(c.is_whitespace(), |marks| marks.contains(c));
+        let text = if left { text.trim_start_matches(is_stripped) } else { text };
+        Inner::from(if right { text.trim_end_matches(is_stripped) } else { text })
     })
 }
 
-fn session(state: &State) -> Result<Arc<Session>, Error> {
-    Session::of(state).ok_or_else(|| complaint("this is no place for it", None))
+fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
+    EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
 }
 
 /// A whole number: of a text by its digits, of a float without its fraction.
-fn int(value: Inner, default: Option<Inner>) -> Made {
+fn int(value: Inner, default: Option<Inner>) -> FilterResult {
     let text = value.as_str().map(str::trim);
     let found = match (value.kind(), text) {
         (ValueKind::Bool, _) => Some(Inner::from(i64::from(value.is_true()))),
         (ValueKind::Number, _) if value.is_integer() => Some(value.clone()),
-        (ValueKind::Number, _) => f64::try_from(value.clone()).ok().and_then(truncated),
+        (ValueKind::Number, _) => f64::try_from(value.clone()).ok().and_then(truncate),
         (_, Some(text)) => {
             let digits = text.strip_prefix('+').unwrap_or(text).replace('_', "");
-            let float = || digits.parse::<f64>().ok().and_then(truncated);
-            digits.parse::<i128>().ok().map(whole).or_else(float)
+            let float = || digits.parse::<f64>().ok().and_then(truncate);
+            digits.parse::<i128>().ok().map(integer_value).or_else(float)
         }
         _ => None,
     };
@@ -130,20 +130,20 @@ fn int(value: Inner, default: Option<Inner>) -> Made {
         (None, Some(default)) => Ok(default),
         (None, None) => {
             let hint = "`int(0)` gives 0 for what is no number";
-            Err(complaint(format!("`int` needs a number, got {}", describe(&value)), Some(hint)))
+            Err(type_error(format!("`int` needs a number, got {}", describe(&value)), Some(hint)))
         }
     }
 }
 
-fn whole(number: i128) -> Inner {
+fn integer_value(number: i128) -> Inner {
     i64::try_from(number).map_or_else(|_| Inner::from(number), Inner::from)
 }
 
-fn truncated(number: f64) -> Option<Inner> {
-    (number.is_finite() && number.abs() < 1e37).then(|| whole(number.trunc() as i128))
+fn truncate(number: f64) -> Option<Inner> {
+    (number.is_finite() && number.abs() < 1e37).then(|| integer_value(number.trunc() as i128))
 }
 
-fn float(value: Inner, default: Option<Inner>) -> Made {
+fn float(value: Inner, default: Option<Inner>) -> FilterResult {
     let found = match (value.kind(), value.as_str()) {
         (ValueKind::Bool, _) => Some(f64::from(u8::from(value.is_true()))),
         (ValueKind::Number, _) => f64::try_from(value.clone()).ok().or_else(|| value.to_string().parse().ok()),
@@ -155,36 +155,36 @@ fn float(value: Inner, default: Option<Inner>) -> Made {
         (None, Some(default)) => Ok(default),
         (None, None) => {
             let hint = "`float(0)` gives 0 for what is no number";
-            Err(complaint(format!("`float` needs a number, got {}", describe(&value)), Some(hint)))
+            Err(type_error(format!("`float` needs a number, got {}", describe(&value)), Some(hint)))
         }
     }
 }
 
 /// JSON without blanks, keys in their order; with `indent` over several lines.
-fn tojson(state: &mut State, value: Inner, indent: Option<Inner>, kwargs: Kwargs) -> Made {
+fn tojson(state: &mut State, value: Inner, indent: Option<Inner>, kwargs: Kwargs) -> FilterResult {
     let session = session(state)?;
     let named: Option<Inner> = kwargs.get("indent")?;
     kwargs.assert_all_used()?;
-    let value = leave(&value, &session).map_err(carry)?;
-    let value = loaded(&value, &session).map_err(carry)?;
-    session.room_for(value.size_up_to(usize::MAX / 2)).map_err(carry)?;
+    let value = from_engine(&value, &session).map_err(to_engine_error)?;
+    let value = load_all(&value, &session).map_err(to_engine_error)?;
+    session.reserve_text(value.size_up_to(usize::MAX / 2)).map_err(to_engine_error)?;
     let pretty = indent.or(named).is_some_and(|indent| !indent.is_none() && !indent.is_undefined());
     Ok(Inner::from(if pretty { to_json_pretty(&value) } else { to_json(&value) }))
 }
 
 /// The value with everything inside at hand.
-fn loaded(value: &Value, session: &Session) -> Result<Value, EvalError> {
+fn load_all(value: &Value, session: &EvalSession) -> Result<Value, EvalError> {
     if value.stored_bytes() == 0 && !matches!(value, Value::Stored(_)) {
         return Ok(value.clone());
     }
     match value {
-        Value::Stored(stored) => loaded(&session.stored(stored)?, session),
+        Value::Stored(stored) => load_all(&session.load(stored)?, session),
         Value::List(items) => {
             let mut all = Ok(Vec::with_capacity(items.len()));
             for item in items.iter() {
-                session.paid(1)?;
+                session.spend(1)?;
                 // All that miss are asked for at once.
-                match (loaded(item, session), &mut all) {
+                match (load_all(item, session), &mut all) {
                     (Ok(item), Ok(list)) => list.push(item),
                     (Err(error), _) => all = Err(error),
                     (Ok(_), Err(_)) => {}
@@ -193,20 +193,20 @@ fn loaded(value: &Value, session: &Session) -> Result<Value, EvalError> {
             all.map(Value::list)
         }
         Value::Map(map) => {
-            let entries = map.iter().map(|(key, value)| Ok((key.clone(), loaded(value, session)?)));
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), load_all(value, session)?)));
             Ok(Value::object(entries.collect::<Result<Vec<_>, EvalError>>()?))
         }
         other => Ok(other.clone()),
     }
 }
 
-fn fromjson(state: &mut State, text: Inner) -> Made {
+fn fromjson(state: &mut State, text: Inner) -> FilterResult {
     let session = session(state)?;
-    let Some(json) = text.as_str() else { return Err(wrong("fromjson", "a text", &text)) };
-    session.paid(json.len() as u64 / 32).map_err(carry)?;
+    let Some(json) = text.as_str() else { return Err(wrong_argument("fromjson", "a text", &text)) };
+    session.spend(json.len() as u64 / 32).map_err(to_engine_error)?;
     match parse_json(json) {
-        Ok(value) => Ok(enter(&value, &session)),
-        Err(error) => Err(complaint(
+        Ok(value) => Ok(to_engine(&value, &session)),
+        Err(error) => Err(type_error(
             format!(
                 "`fromjson`: {} at line {} column {} of {}",
                 error.message,
@@ -219,41 +219,41 @@ fn fromjson(state: &mut State, text: Inner) -> Made {
     }
 }
 
-fn b64encode(state: &mut State, text: Inner) -> Made {
+fn b64encode(state: &mut State, text: Inner) -> FilterResult {
     let session = session(state)?;
     let bytes = text.to_string();
-    session.room_for(bytes.len() / 3 * 4).map_err(carry)?;
+    session.reserve_text(bytes.len() / 3 * 4).map_err(to_engine_error)?;
     Ok(Inner::from(encoding::to_base64(bytes.as_bytes())))
 }
 
-fn b64decode(text: Inner) -> Made {
+fn b64decode(text: Inner) -> FilterResult {
     let bytes = text.as_str().and_then(encoding::decode);
     let decoded = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.map(Inner::from).ok_or_else(|| wrong("b64decode", "base64 of a UTF-8 text", &text))
+    decoded.map(Inner::from).ok_or_else(|| wrong_argument("b64decode", "base64 of a UTF-8 text", &text))
 }
 
 /// Percent-encoding of everything but letters, digits and `-._~/`, as Jinja does.
-fn urlencode(state: &mut State, value: Inner) -> Made {
+fn urlencode(state: &mut State, value: Inner) -> FilterResult {
     let session = session(state)?;
     if value.kind() == ValueKind::Map {
         let mut parts = Vec::new();
         for key in value.try_iter()?.checked() {
             let key = key?;
             let item = value.get_item(&key)?;
-            parts.push(format!("{}={}", percent(&key.to_string(), ""), percent(&item.to_string(), "")));
+            parts.push(format!("{}={}", percent_encode(&key.to_string(), ""), percent_encode(&item.to_string(), "")));
         }
         return Ok(Inner::from(parts.join("&")));
     }
     let text = value.to_string();
-    session.room_for(text.len() * 3).map_err(carry)?;
-    Ok(Inner::from(percent(&text, "/")))
+    session.reserve_text(text.len() * 3).map_err(to_engine_error)?;
+    Ok(Inner::from(percent_encode(&text, "/")))
 }
 
-fn percent(text: &str, kept: &str) -> String {
+fn percent_encode(text: &str, safe: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         let c = char::from(byte);
-        if byte.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
+        if byte.is_ascii_alphanumeric() || "-._~".contains(c) || safe.contains(c) {
             out.push(c);
         } else {
             out.push_str(&format!("%{byte:02X}"));
@@ -262,22 +262,22 @@ fn percent(text: &str, kept: &str) -> String {
     out
 }
 
-fn replace(state: &mut State, value: Inner, from: Inner, to: Inner) -> Made {
+fn replace(state: &mut State, value: Inner, from: Inner, to: Inner) -> FilterResult {
     let (text, from, to) = (value.to_string(), from.to_string(), to.to_string());
     let found = if from.is_empty() { text.chars().count() + 1 } else { text.matches(&from).count() };
     let length = text.len().saturating_add(found.saturating_mul(to.len()));
-    session(state)?.room_for(length).map_err(carry)?;
+    session(state)?.reserve_text(length).map_err(to_engine_error)?;
     Ok(Inner::from(text.replace(&from, &to)))
 }
 
-fn join(state: &mut State, items: Inner, separator: Option<Inner>) -> Made {
+fn join(state: &mut State, items: Inner, separator: Option<Inner>) -> FilterResult {
     let session = session(state)?;
     let separator = separator.map(|separator| separator.to_string()).unwrap_or_default();
     let mut out = String::new();
     for (index, item) in items.try_iter()?.checked().enumerate() {
         let text = item?.to_string();
-        session.paid(1).map_err(carry)?;
-        session.room_for(out.len() + separator.len() + text.len()).map_err(carry)?;
+        session.spend(1).map_err(to_engine_error)?;
+        session.reserve_text(out.len() + separator.len() + text.len()).map_err(to_engine_error)?;
         if index > 0 {
             out.push_str(&separator);
         }
@@ -286,42 +286,42 @@ fn join(state: &mut State, items: Inner, separator: Option<Inner>) -> Made {
     Ok(Inner::from(out))
 }
 
-fn keys(map: Inner) -> Made {
+fn keys(map: Inner) -> FilterResult {
     match map.kind() {
         ValueKind::Map => Ok(map.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?.into()),
-        _ => Err(wrong("keys", "an object", &map)),
+        _ => Err(wrong_argument("keys", "an object", &map)),
     }
 }
 
-fn values(map: Inner) -> Made {
+fn values(map: Inner) -> FilterResult {
     if map.kind() != ValueKind::Map {
-        return Err(wrong("values", "an object", &map));
+        return Err(wrong_argument("values", "an object", &map));
     }
     let each = map.try_iter()?.checked().map(|key| map.get_item(&key?));
     Ok(each.collect::<Result<Vec<_>, _>>()?.into())
 }
 
-fn items(state: &mut State, map: Inner) -> Made {
+fn items(state: &mut State, map: Inner) -> FilterResult {
     match map.kind() {
         ValueKind::Map => state.apply_filter("items", &[map]),
-        _ => Err(wrong("items", "an object", &map)),
+        _ => Err(wrong_argument("items", "an object", &map)),
     }
 }
 
 /// An object without the properties that are null.
-fn present(state: &mut State, map: Inner) -> Made {
+fn present(state: &mut State, map: Inner) -> FilterResult {
     let session = session(state)?;
-    let Value::Map(all) = leave(&map, &session).map_err(carry)? else {
-        return Err(wrong("present", "an object", &map));
+    let Value::Map(all) = from_engine(&map, &session).map_err(to_engine_error)? else {
+        return Err(wrong_argument("present", "an object", &map));
     };
     let kept = all.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), value.clone()));
-    Ok(enter(&Value::map(kept.collect()), &session))
+    Ok(to_engine(&Value::map(kept.collect()), &session))
 }
 
 /// A property, or the default, or null.
-fn get(map: Inner, key: Inner, default: Option<Inner>) -> Made {
+fn get(map: Inner, key: Inner, default: Option<Inner>) -> FilterResult {
     if map.kind() != ValueKind::Map {
-        return Err(wrong("get", "an object", &map));
+        return Err(wrong_argument("get", "an object", &map));
     }
     let found = map.get_item(&key)?;
     Ok(match found.is_undefined() {
@@ -330,19 +330,19 @@ fn get(map: Inner, key: Inner, default: Option<Inner>) -> Made {
     })
 }
 
-fn need(value: Inner, name: Arc<str>) -> Made {
+fn require(value: Inner, name: Arc<str>) -> FilterResult {
     match value.is_undefined() {
         false => Ok(value),
         true => {
             let error =
                 EvalError::new(EvalErrorKind::Missing, format!("`{name}` gives nothing: there is no such value"));
-            Err(carry(error.hint("`| default(…)` says what it is then")))
+            Err(to_engine_error(error.with_hint("`| default(…)` says what it is then")))
         }
     }
 }
 
 /// A property or an item that must be there.
-fn attribute(state: &mut State, base: Inner, key: Inner, shown: Arc<str>) -> Made {
+fn attribute(state: &mut State, base: Inner, key: Inner, path_text: Arc<str>) -> FilterResult {
     let found = match base.kind() {
         ValueKind::None | ValueKind::Bool | ValueKind::Number => Inner::UNDEFINED,
         _ => base.get_item(&key)?,
@@ -351,84 +351,84 @@ fn attribute(state: &mut State, base: Inner, key: Inner, shown: Arc<str>) -> Mad
         return Ok(found);
     }
     let step = match key.as_str() {
-        Some(name) => Step::Key(name.into()),
-        None => Step::Index(key.as_i64().unwrap_or_default()),
+        Some(name) => JinjaStep::Key(name.into()),
+        None => JinjaStep::Index(key.as_i64().unwrap_or_default()),
     };
-    let value = leave(&base, &*session(state)?).unwrap_or_default();
-    Err(carry(missing(&shown, &value, &step)))
+    let value = from_engine(&base, &*session(state)?).unwrap_or_default();
+    Err(to_engine_error(missing_error(&path_text, &value, &step)))
 }
 
 /// A text or list that has just been made longer.
-fn size(state: &mut State, value: Inner) -> Made {
+fn check_size(state: &mut State, value: Inner) -> FilterResult {
     match value.as_str() {
-        Some(text) if text.len() > SHORT => session(state)?.room_for(text.len()).map_err(carry)?,
+        Some(text) if text.len() > SHORT_BYTES => session(state)?.reserve_text(text.len()).map_err(to_engine_error)?,
         Some(_) => {}
-        None => return cost(state, value),
+        None => return charge_scan(state, value),
     }
     Ok(value)
 }
 
 /// What is shorter is not worth counting: the engine's own fuel covers it.
-const SHORT: usize = 1_000;
+const SHORT_BYTES: usize = 1_000;
 
 /// A value that is about to be gone through once by something that takes no fuel itself. Our own lists take it for every
 /// item.
-fn cost(state: &mut State, value: Inner) -> Made {
+fn charge_scan(state: &mut State, value: Inner) -> FilterResult {
     let amount = match (value.as_str(), value.kind()) {
         (Some(text), _) => text.len() / 16,
-        (None, ValueKind::Seq | ValueKind::Iterable) if !is_ours(&value) => value.len().unwrap_or_default(),
+        (None, ValueKind::Seq | ValueKind::Iterable) if !is_wrapped_value(&value) => value.len().unwrap_or_default(),
         _ => 0,
     };
-    paid(state, value, amount)
+    charge(state, value, amount)
 }
 
 /// A value that is about to be compared with another, with all that is in it.
-fn weigh(state: &mut State, value: Inner) -> Made {
+fn charge_comparison(state: &mut State, value: Inner) -> FilterResult {
     let texts = text_bytes(&value) / 16;
-    let value = paid(state, value, texts)?;
-    cost(state, value)
+    let value = charge(state, value, texts)?;
+    charge_scan(state, value)
 }
 
 /// A value that is about to be taken apart, letter by letter or item by item, perhaps sorted.
-fn walk(state: &mut State, value: Inner) -> Made {
+fn charge_walk(state: &mut State, value: Inner) -> FilterResult {
     let amount = match (value.as_str(), value.kind()) {
         (Some(text), _) => text.len(),
         (None, ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => value.len().unwrap_or_default() * 4,
         _ => 0,
     };
     let amount = amount + text_bytes(&value) / 16;
-    paid(state, value, amount)
+    charge(state, value, amount)
 }
 
-fn paid(state: &mut State, value: Inner, amount: usize) -> Made {
-    if amount > SHORT / 16 {
-        session(state)?.paid(amount as u64).map_err(carry)?;
+fn charge(state: &mut State, value: Inner, amount: usize) -> FilterResult {
+    if amount > SHORT_BYTES / 16 {
+        session(state)?.spend(amount as u64).map_err(to_engine_error)?;
     } else if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
-        session(state)?.overspent().map_err(carry)?;
+        session(state)?.check_fuel().map_err(to_engine_error)?;
     }
     Ok(value)
 }
 
-fn number(value: Inner) -> Made {
+fn number(value: Inner) -> FilterResult {
     match value.kind() {
         ValueKind::Number | ValueKind::Bool => Ok(value),
-        _ => Err(wrong("%", "numbers", &value)),
+        _ => Err(wrong_argument("%", "numbers", &value)),
     }
 }
 
-fn factor(value: Inner) -> Made {
+fn factor(value: Inner) -> FilterResult {
     match value.kind() {
         ValueKind::Number | ValueKind::Bool | ValueKind::String => Ok(value),
-        _ => Err(wrong("*", "numbers", &value)),
+        _ => Err(wrong_argument("*", "numbers", &value)),
     }
 }
 
 /// The time of the tick, as ISO 8601.
-fn now(state: &mut State) -> Made {
+fn now(state: &mut State) -> FilterResult {
     Ok(Inner::from(session(state)?.now.to_string()))
 }
 
-fn uuid(state: &mut State) -> Made {
+fn uuid(state: &mut State) -> FilterResult {
     let session = session(state)?;
     let high = (session.random() & !0xf000) | 0x4000;
     let low = (session.random() & !(0b11 << 62)) | (0b10 << 62);

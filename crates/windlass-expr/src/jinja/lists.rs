@@ -5,13 +5,13 @@ use std::sync::Arc;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner, filters};
 
-use super::object::{complaint, describe};
-use super::session::{Session, carry};
+use super::object::{type_error, describe};
+use super::session::{EvalSession, to_engine_error};
 
-type Made = Result<Inner, Error>;
+type FilterResult = Result<Inner, Error>;
 
 /// A list, even an empty one, takes more room than a step.
-const LIST: u64 = 16;
+const LIST_COST: u64 = 16;
 
 pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("slice", slice);
@@ -19,26 +19,26 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("sum", sum);
 }
 
-fn session(state: &State) -> Result<Arc<Session>, Error> {
-    Session::of(state).ok_or_else(|| complaint("this is no place for it", None))
+fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
+    EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
 }
 
 /// As many lists as asked for, however few items there are.
-fn slice(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> Made {
-    session(state)?.paid((count as u64).saturating_mul(LIST)).map_err(carry)?;
+fn slice(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> FilterResult {
+    session(state)?.spend((count as u64).saturating_mul(LIST_COST)).map_err(to_engine_error)?;
     filters::slice(state, value, count, fill)
 }
 
 /// The last list is filled up to the length asked for.
-fn batch(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> Made {
+fn batch(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> FilterResult {
     if fill.is_some() {
-        session(state)?.paid(count as u64).map_err(carry)?;
+        session(state)?.spend(count as u64).map_err(to_engine_error)?;
     }
     filters::batch(state, value, count, fill)
 }
 
 /// Numbers are added; texts and lists are put together, as the start is one or the other.
-fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Option<Inner>, kwargs: Kwargs) -> Made {
+fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Option<Inner>, kwargs: Kwargs) -> FilterResult {
     let attribute = match attribute {
         Some(attribute) => Some(attribute),
         None => kwargs.get::<Option<Arc<str>>>("attribute")?,
@@ -50,7 +50,7 @@ fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Opt
     kwargs.assert_all_used()?;
     let start = start.unwrap_or_else(|| Inner::from(0));
     if !matches!(start.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable) {
-        return filters::sum(state, values, attribute.as_deref(), Some(start), Kwargs::from_iter(NOTHING));
+        return filters::sum(state, values, attribute.as_deref(), Some(start), Kwargs::from_iter(NO_KWARGS));
     }
     let session = session(state)?;
     let mut text = start.as_str().map(str::to_owned);
@@ -63,27 +63,27 @@ fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Opt
         for name in attribute.iter().flat_map(|path| path.split('.')) {
             value = value.get_attr(name)?;
         }
-        session.paid(1).map_err(carry)?;
+        session.spend(1).map_err(to_engine_error)?;
         match (&mut text, value.as_str(), value.kind()) {
             (_, _, ValueKind::Undefined) => {}
             (Some(text), Some(more), _) => {
-                session.fits(text.len() + more.len()).map_err(carry)?;
-                session.paid(more.len() as u64 / 32).map_err(carry)?;
+                session.check_size(text.len() + more.len()).map_err(to_engine_error)?;
+                session.spend(more.len() as u64 / 32).map_err(to_engine_error)?;
                 text.push_str(more);
             }
             (None, _, ValueKind::Seq | ValueKind::Iterable) => {
                 for item in value.try_iter()?.checked() {
-                    session.paid(1).map_err(carry)?;
+                    session.spend(1).map_err(to_engine_error)?;
                     list.push(item?);
                 }
             }
             (text, _, _) => {
-                let wanted = if text.is_some() { "texts" } else { "lists" };
-                return Err(complaint(format!("`sum` needs {wanted} after its start, got {}", describe(&value)), None));
+                let expected = if text.is_some() { "texts" } else { "lists" };
+                return Err(type_error(format!("`sum` needs {expected} after its start, got {}", describe(&value)), None));
             }
         }
     }
     Ok(text.map_or_else(|| Inner::from(list), Inner::from))
 }
 
-const NOTHING: [(&str, Inner); 0] = [];
+const NO_KWARGS: [(&str, Inner); 0] = [];

@@ -9,55 +9,55 @@ use minijinja::machinery::Span;
 use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CallType, CompareOpKind, Expr, ForLoop, Stmt, UnaryOpKind};
 use minijinja::value::ValueKind;
 
-use super::path::{Path, Step};
-use super::tables::{self, Kind};
+use super::path::{JinjaPath, JinjaStep};
+use super::tables::{self, CallableKind};
 
 /// What is wrong in one text.
-pub(super) struct Problem {
+pub(super) struct JinjaProblem {
     pub message: String,
     pub hint: Option<String>,
     pub range: Range<usize>,
 }
 
 /// A path as it is written.
-pub(super) struct Written {
-    pub path: Path,
+pub(super) struct PathUse {
+    pub path: JinjaPath,
     pub range: Range<usize>,
     /// Whether it may be missing: it is asked for with `is defined`, or there is a default.
     pub guarded: bool,
 }
 
 #[derive(Default)]
-pub(super) struct Lowering {
-    pub paths: Vec<Written>,
-    pub problems: Vec<Problem>,
+pub(super) struct JinjaLowering {
+    pub paths: Vec<PathUse>,
+    pub problems: Vec<JinjaProblem>,
     /// Whether what is missing is null.
     pub lenient: bool,
-    pub draws: bool,
+    pub uses_random: bool,
     /// Names that the text itself binds: the innermost last, and whether they are there for certain.
     bound: Vec<(String, bool)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Need {
+enum Presence {
     /// It must be there.
-    Value,
+    Required,
     /// It may be missing.
     Guarded,
 }
 
-impl Lowering {
-    pub(crate) fn new(lenient: bool) -> Lowering {
-        Lowering { lenient, ..Lowering::default() }
+impl JinjaLowering {
+    pub(crate) fn new(lenient: bool) -> JinjaLowering {
+        JinjaLowering { lenient, ..JinjaLowering::default() }
     }
 
     pub(crate) fn problem(&mut self, span: Span, message: impl Into<String>, hint: Option<String>) {
         let range = span.start_offset as usize..span.end_offset as usize;
-        self.problems.push(Problem { message: message.into(), hint, range });
+        self.problems.push(JinjaProblem { message: message.into(), hint, range });
     }
 
-    fn unknown(&mut self, span: Span, kind: Kind, name: &str) {
-        let (message, hint) = tables::unknown(kind, name);
+    fn unknown(&mut self, span: Span, kind: CallableKind, name: &str) {
+        let (message, hint) = tables::unknown_message(kind, name);
         self.problem(span, message, hint);
     }
 
@@ -76,15 +76,15 @@ impl Lowering {
     }
 
     pub(crate) fn value(&mut self, expr: &Expr<'_>) -> String {
-        self.expr(expr, Need::Value)
+        self.expr(expr, Presence::Required)
     }
 
-    fn expr(&mut self, expr: &Expr<'_>, need: Need) -> String {
+    fn expr(&mut self, expr: &Expr<'_>, need: Presence) -> String {
         match expr {
             Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_) => self.access(expr, need),
             Expr::Const(constant) => literal(&constant.value),
             Expr::Slice(slice) => {
-                let base = format!("({}|__walk)", self.expr(&slice.expr, Need::Value));
+                let base = format!("({}|__walk)", self.expr(&slice.expr, Presence::Required));
                 let mut part = |part: &Option<Expr<'_>>| part.as_ref().map(|part| self.value(part)).unwrap_or_default();
                 format!("({base}[{}:{}:{}])", part(&slice.start), part(&slice.stop), part(&slice.step))
                     .replace(":])", "])")
@@ -96,16 +96,16 @@ impl Lowering {
             Expr::BinOp(op) => {
                 let (left, right) = (self.value(&op.left), self.value(&op.right));
                 // Comparing costs what is compared, looking for something what is looked through.
-                let looks = matches!(op.op, BinOpKind::In);
-                let short = is_short(&op.right) || (!looks && is_short(&op.left));
+                let is_search = matches!(op.op, BinOpKind::In);
+                let short = is_short(&op.right) || (!is_search && is_short(&op.left));
                 let right = if is_comparison(op.op) && !short { format!("({right}|__weigh)") } else { right };
                 binary(op.op, &left, &right)
             }
             Expr::Compare(compare) => {
                 let mut text = format!("({}", self.value(&compare.expr));
                 for op in &compare.ops {
-                    let looks = matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn);
-                    let short = is_short(&op.expr) || (!looks && is_short(&compare.expr));
+                    let is_search = matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn);
+                    let short = is_short(&op.expr) || (!is_search && is_short(&compare.expr));
                     let value = self.value(&op.expr);
                     let value = if short { value } else { format!("({value}|__weigh)") };
                     text.push_str(&format!(" {} {value}", comparison(op.op)));
@@ -113,8 +113,8 @@ impl Lowering {
                 text + ")"
             }
             Expr::IfExpr(choice) => {
-                let test = match reads_what_it_asks_for(&choice.test_expr, &choice.true_expr) {
-                    true => format!("({}|__truth)", self.expr(&choice.test_expr, Need::Guarded)),
+                let test = match reads_tested_path(&choice.test_expr, &choice.true_expr) {
+                    true => format!("({}|__truth)", self.expr(&choice.test_expr, Presence::Guarded)),
                     false => self.condition(&choice.test_expr),
                 };
                 let good = self.expr(&choice.true_expr, need);
@@ -124,14 +124,14 @@ impl Lowering {
             }
             Expr::Filter(filter) => self.filter(filter.name, filter.expr.as_ref(), &filter.args, filter.span(), need),
             Expr::Test(test) => {
-                if !tables::has(Kind::Test, test.name) {
-                    self.unknown(test.span(), Kind::Test, test.name);
+                if !tables::is_known(CallableKind::Test, test.name) {
+                    self.unknown(test.span(), CallableKind::Test, test.name);
                 }
                 let guard = matches!(test.name, "defined" | "undefined");
-                let inner = self.expr(&test.expr, if guard { Need::Guarded } else { Need::Value });
+                let inner = self.expr(&test.expr, if guard { Presence::Guarded } else { Presence::Required });
                 // Whether it is there costs nothing; the rest may look at all of it.
                 let inner = if guard || is_short(&test.expr) { inner } else { format!("({inner}|__cost)") };
-                format!("({inner} is {}{})", test.name, self.arguments_by(&test.args, test.span(), Self::paid_value))
+                format!("({inner} is {}{})", test.name, self.arguments_with(&test.args, test.span(), Self::charged_value))
             }
             Expr::Call(call) => self.call(call, call.span()),
             Expr::List(list) => {
@@ -145,14 +145,14 @@ impl Lowering {
             Expr::Map(map) => {
                 let pairs = map.keys.iter().zip(&map.values);
                 let pairs: Vec<String> =
-                    pairs.map(|(key, value)| format!("{}: {}", self.paid_value(key), self.value(value))).collect();
+                    pairs.map(|(key, value)| format!("{}: {}", self.charged_value(key), self.value(value))).collect();
                 format!("{{{}}}", pairs.join(", "))
             }
         }
     }
 
     /// A name, a property or an item.
-    fn access(&mut self, expr: &Expr<'_>, need: Need) -> String {
+    fn access(&mut self, expr: &Expr<'_>, need: Presence) -> String {
         if let Some((name, steps)) = path_of(expr)
             && !self.bound.iter().any(|(bound, _)| bound == name)
         {
@@ -163,58 +163,58 @@ impl Lowering {
             Expr::GetAttr(attr) => {
                 let base = self.expr(&attr.expr, need);
                 match (need, self.lenient) {
-                    (Need::Guarded, _) => format!("{base}.{}", attr.name),
-                    (Need::Value, true) => format!("({base}.{}|__null)", attr.name),
-                    (Need::Value, false) => format!("({base}|__attr({}, {}))", quoted(attr.name), shown(&attr.expr)),
+                    (Presence::Guarded, _) => format!("{base}.{}", attr.name),
+                    (Presence::Required, true) => format!("({base}.{}|__null)", attr.name),
+                    (Presence::Required, false) => format!("({base}|__attr({}, {}))", quoted(attr.name), quoted_path(&attr.expr)),
                 }
             }
             Expr::GetItem(item) => {
                 let base = self.expr(&item.expr, need);
-                let key = self.paid_value(&item.subscript_expr);
+                let key = self.charged_value(&item.subscript_expr);
                 match (need, self.lenient) {
-                    (Need::Guarded, _) => format!("{base}[{key}]"),
-                    (Need::Value, true) => format!("({base}[{key}]|__null)"),
-                    (Need::Value, false) => format!("({base}|__attr({key}, {}))", shown(&item.expr)),
+                    (Presence::Guarded, _) => format!("{base}[{key}]"),
+                    (Presence::Required, true) => format!("({base}[{key}]|__null)"),
+                    (Presence::Required, false) => format!("({base}|__attr({key}, {}))", quoted_path(&item.expr)),
                 }
             }
             Expr::Var(var) => match self.bound.iter().rev().find(|(bound, _)| bound == var.id) {
-                Some((_, false)) if need == Need::Value => format!("({}|__need({}))", var.id, quoted(var.id)),
+                Some((_, false)) if need == Presence::Required => format!("({}|__need({}))", var.id, quoted(var.id)),
                 _ => var.id.to_owned(),
             },
             _ => String::new(),
         }
     }
 
-    fn path(&mut self, name: &str, steps: Vec<Step>, span: Span, need: Need) -> String {
+    fn path(&mut self, name: &str, steps: Vec<JinjaStep>, span: Span, need: Presence) -> String {
         if name == "keychain" {
             let hint = "name the credential with `auth: <alias>`, or write `{{ keychain.name.field }}` in an input of a tool, without filters".to_owned();
             self.problem(span, "secrets cannot be read in a template", Some(hint));
         }
-        let path = Path::new(name, steps);
+        let path = JinjaPath::new(name, steps);
         let range = span.start_offset as usize..span.end_offset as usize;
-        let guarded = need == Need::Guarded;
+        let guarded = need == Presence::Guarded;
         let same = self.paths.iter().position(|written| written.path == path && written.guarded == guarded);
         let index = same.unwrap_or_else(|| {
-            self.paths.push(Written { path, range, guarded });
+            self.paths.push(PathUse { path, range, guarded });
             self.paths.len() - 1
         });
         match (need, self.lenient) {
-            (Need::Guarded, _) => format!("__g{index}"),
-            (Need::Value, true) => format!("__n{index}"),
-            (Need::Value, false) => format!("__p{index}"),
+            (Presence::Guarded, _) => format!("__g{index}"),
+            (Presence::Required, true) => format!("__n{index}"),
+            (Presence::Required, false) => format!("__p{index}"),
         }
     }
 
-    fn filter(&mut self, name: &str, inner: Option<&Expr<'_>>, args: &[CallArg<'_>], span: Span, need: Need) -> String {
-        if !tables::has(Kind::Filter, name) {
-            self.unknown(span, Kind::Filter, name);
+    fn filter(&mut self, name: &str, inner: Option<&Expr<'_>>, args: &[CallArg<'_>], span: Span, need: Presence) -> String {
+        if !tables::is_known(CallableKind::Filter, name) {
+            self.unknown(span, CallableKind::Filter, name);
         }
         self.named_argument(name, args, span);
         let guard = matches!(name, "default" | "d");
         // Without a value it is applied to a block.
-        let base = inner.map(|inner| self.expr(inner, if guard { Need::Guarded } else { Need::Value }));
+        let base = inner.map(|inner| self.expr(inner, if guard { Presence::Guarded } else { Presence::Required }));
         let applied = match base {
-            Some(base) if tables::PAYS.contains(&name) => format!("({base}|{name}{})", self.arguments(args, span)),
+            Some(base) if tables::SELF_METERED.contains(&name) => format!("({base}|{name}{})", self.arguments(args, span)),
             Some(base) if tables::LIGHT.contains(&name) => {
                 format!("({base}|__cost|{name}{})", self.arguments(args, span))
             }
@@ -222,7 +222,7 @@ impl Lowering {
             None => format!("{name}{}", self.arguments(args, span)),
         };
         // What these give for an empty list is nothing at all.
-        match matches!(name, "first" | "last" | "min" | "max") && need == Need::Value && inner.is_some() {
+        match matches!(name, "first" | "last" | "min" | "max") && need == Presence::Required && inner.is_some() {
             true => format!("({applied}|__need({}))", quoted(&format!("… | {name}"))),
             false => applied,
         }
@@ -230,16 +230,16 @@ impl Lowering {
 
     /// Filters that are given the name of another filter or of a test.
     fn named_argument(&mut self, filter: &str, args: &[CallArg<'_>], span: Span) {
-        let (kind, place) = match filter {
-            "map" => (Kind::Filter, 0),
-            "select" | "reject" => (Kind::Test, 0),
-            "selectattr" | "rejectattr" => (Kind::Test, 1),
+        let (kind, position) = match filter {
+            "map" => (CallableKind::Filter, 0),
+            "select" | "reject" => (CallableKind::Test, 0),
+            "selectattr" | "rejectattr" => (CallableKind::Test, 1),
             _ => return,
         };
         let positional = args.iter().filter_map(|arg| if let CallArg::Pos(expr) = arg { Some(expr) } else { None });
-        if let Some(Expr::Const(name)) = positional.into_iter().nth(place)
+        if let Some(Expr::Const(name)) = positional.into_iter().nth(position)
             && let Some(name) = name.value.as_str()
-            && !tables::has(kind, name)
+            && !tables::is_known(kind, name)
         {
             self.unknown(span, kind, name);
         }
@@ -248,18 +248,18 @@ impl Lowering {
     fn call(&mut self, call: &Call<'_>, span: Span) -> String {
         match call.identify_call() {
             CallType::Function(name) => {
-                if !tables::has(Kind::Function, name) {
-                    self.unknown(span, Kind::Function, name);
+                if !tables::is_known(CallableKind::Function, name) {
+                    self.unknown(span, CallableKind::Function, name);
                 }
-                self.draws |= name == "uuid";
-                format!("{name}{}", self.required(&call.args, span))
+                self.uses_random |= name == "uuid";
+                format!("{name}{}", self.arguments_or_empty(&call.args, span))
             }
             CallType::Method(Expr::Var(var), method @ ("cycle" | "changed")) if var.id == "loop" => {
-                format!("loop.{method}{}", self.required(&call.args, span))
+                format!("loop.{method}{}", self.arguments_or_empty(&call.args, span))
             }
             CallType::Method(base, method) => {
-                if !tables::has(Kind::Method, method) {
-                    self.unknown(span, Kind::Method, method);
+                if !tables::is_known(CallableKind::Method, method) {
+                    self.unknown(span, CallableKind::Method, method);
                 }
                 let base = self.value(base);
                 let cost = if matches!(method, "split" | "splitlines" | "title") { "__walk" } else { "__cost" };
@@ -273,21 +273,21 @@ impl Lowering {
     }
 
     /// A value that is gone through where it stands.
-    fn paid_value(&mut self, expr: &Expr<'_>) -> String {
+    fn charged_value(&mut self, expr: &Expr<'_>) -> String {
         let value = self.value(expr);
         if is_short(expr) { value } else { format!("({value}|__cost)") }
     }
 
-    fn required(&mut self, args: &[CallArg<'_>], span: Span) -> String {
+    fn arguments_or_empty(&mut self, args: &[CallArg<'_>], span: Span) -> String {
         let text = self.arguments(args, span);
         if text.is_empty() { "()".to_owned() } else { text }
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>], span: Span) -> String {
-        self.arguments_by(args, span, Self::value)
+        self.arguments_with(args, span, Self::value)
     }
 
-    fn arguments_by(
+    fn arguments_with(
         &mut self,
         args: &[CallArg<'_>],
         span: Span,
@@ -330,7 +330,7 @@ impl Lowering {
                 // What one arm binds is perhaps not bound.
                 self.bound[bound..].iter_mut().for_each(|(_, certain)| *certain = false);
             }
-            Stmt::ForLoop(each) => self.each(each, out),
+            Stmt::ForLoop(each) => self.for_loop(each, out),
             Stmt::Set(set) => {
                 let value = self.value(&set.expr);
                 let target = self.target(&set.target);
@@ -370,7 +370,7 @@ impl Lowering {
         }
     }
 
-    fn each(&mut self, each: &ForLoop<'_>, out: &mut String) {
+    fn for_loop(&mut self, each: &ForLoop<'_>, out: &mut String) {
         let items = self.value(&each.iter);
         let bound = self.bound.len();
         let target = self.target(&each.target);
@@ -394,7 +394,7 @@ impl Lowering {
     fn chain(&mut self, filter: &Expr<'_>) -> String {
         let Expr::Filter(filter) = filter else { return String::new() };
         let before = filter.expr.as_ref().map(|before| format!("{} | ", self.chain(before)));
-        let applied = self.filter(filter.name, None, &filter.args, filter.span(), Need::Value);
+        let applied = self.filter(filter.name, None, &filter.args, filter.span(), Presence::Required);
         before.unwrap_or_default() + &applied
     }
 
@@ -425,7 +425,7 @@ impl Lowering {
 }
 
 /// `x.name if x else …`: whether `x` is there is the question.
-fn reads_what_it_asks_for(test: &Expr<'_>, good: &Expr<'_>) -> bool {
+fn reads_tested_path(test: &Expr<'_>, good: &Expr<'_>) -> bool {
     let mut read = good;
     while let Expr::Filter(filter) = read
         && let Some(inner) = &filter.expr
@@ -433,26 +433,26 @@ fn reads_what_it_asks_for(test: &Expr<'_>, good: &Expr<'_>) -> bool {
         read = inner;
     }
     match (path_of(test), path_of(read)) {
-        (Some((asked, steps)), Some((name, more))) => asked == name && more.starts_with(&steps),
+        (Some((tested, steps)), Some((name, more))) => tested == name && more.starts_with(&steps),
         _ => false,
     }
 }
 
 /// The name and the steps of a path that is written out; None for anything computed.
-pub(super) fn path_of<'a>(expr: &Expr<'a>) -> Option<(&'a str, Vec<Step>)> {
+pub(super) fn path_of<'a>(expr: &Expr<'a>) -> Option<(&'a str, Vec<JinjaStep>)> {
     match expr {
         Expr::Var(var) => Some((var.id, Vec::new())),
         Expr::GetAttr(attr) => {
             let (name, mut steps) = path_of(&attr.expr)?;
-            steps.push(Step::Key(attr.name.into()));
+            steps.push(JinjaStep::Key(attr.name.into()));
             Some((name, steps))
         }
         Expr::GetItem(item) => {
             let (name, mut steps) = path_of(&item.expr)?;
             let key = item.subscript_expr.as_const()?;
             steps.push(match key.as_str() {
-                Some(text) => Step::Key(text.into()),
-                None => Step::Index(key.as_i64().filter(|_| key.is_integer())?),
+                Some(text) => JinjaStep::Key(text.into()),
+                None => JinjaStep::Index(key.as_i64().filter(|_| key.is_integer())?),
             });
             Some((name, steps))
         }
@@ -556,6 +556,6 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// What a message calls the value of an expression.
-fn shown(expr: &Expr<'_>) -> String {
-    quoted(&path_of(expr).map_or_else(|| "the value".to_owned(), |(name, steps)| Path::new(name, steps).shown_whole()))
+fn quoted_path(expr: &Expr<'_>) -> String {
+    quoted(&path_of(expr).map_or_else(|| "the value".to_owned(), |(name, steps)| JinjaPath::new(name, steps).render()))
 }

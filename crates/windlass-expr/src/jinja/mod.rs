@@ -19,7 +19,7 @@ mod engine;
 mod filters;
 mod lists;
 mod lower;
-mod names;
+mod roots;
 mod object;
 mod outcome;
 mod path;
@@ -31,42 +31,42 @@ mod text;
 mod truth;
 
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, Mode, PathPart, Scope, Value,
+    BlobHash, CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, PathPart, EvalScope, Value,
     to_json,
 };
 
-pub use source::{Reference, references};
-pub use sql::{Each, Param, Statement, split_sql};
+pub use source::{JinjaReference, references};
+pub use sql::{SqlLoop, SqlParam, SqlStatement, split_sql};
 
-use engine::Program;
-use path::Path;
-use text::{Compiled, compile_condition, compile_text};
+use engine::JinjaProgram;
+use path::JinjaPath;
+use text::{CompiledText, compile_condition, compile_text};
 use truth::is_true;
 
-use crate::wdl::values::Context;
+use crate::wdl::values::WdlContext;
 
 /// How deep a source tree may nest.
 const MAX_TREE_DEPTH: usize = 120;
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Jinja;
+pub struct JinjaLanguage;
 
 /// The names of all filters, tests, functions and methods, for documentation.
 pub fn names() -> [(&'static str, &'static [&'static str]); 4] {
     [("filter", tables::FILTERS), ("test", tables::TESTS), ("function", tables::FUNCTIONS), ("method", tables::METHODS)]
 }
 
-impl Language for Jinja {
+impl Language for JinjaLanguage {
     fn name(&self) -> &'static str {
         "jinja"
     }
 
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-        let mut compiler = Compiler { errors: Vec::new(), pointer: Vec::new(), mode };
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let mut compiler = JinjaCompiler { errors: Vec::new(), pointer: Vec::new(), mode };
         let node = match mode {
-            Mode::Value => compiler.tree(source),
-            Mode::Condition | Mode::LoopCondition | Mode::Guard => compiler.condition(source),
+            ExpressionMode::Value => compiler.tree(source),
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => compiler.condition(source),
         };
         match compiler.errors.is_empty() {
             true => Ok(Box::new(node)),
@@ -75,64 +75,64 @@ impl Language for Jinja {
     }
 }
 
-enum Node {
+enum JinjaNode {
     Constant(Value),
     /// A path alone; the text of the template for messages.
     Path {
-        path: Path,
+        path: JinjaPath,
         text: String,
         lenient: bool,
     },
     Program {
-        program: Box<Program>,
+        program: Box<JinjaProgram>,
         text: String,
     },
-    Truth(Box<Node>),
-    List(Vec<Node>),
-    Object(Vec<(Node, Node)>),
+    Truth(Box<JinjaNode>),
+    List(Vec<JinjaNode>),
+    Object(Vec<(JinjaNode, JinjaNode)>),
 }
 
-impl Expression for Node {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+impl Expression for JinjaNode {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         let value = self.value(scope, meter)?;
-        if matches!(self, Node::List(_) | Node::Object(_)) {
+        if matches!(self, JinjaNode::List(_) | JinjaNode::Object(_)) {
             meter.check_size(value.size_up_to(meter.max_output_bytes))?;
         }
         Ok(value)
     }
 }
 
-impl Node {
-    fn value(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+impl JinjaNode {
+    fn value(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         match self {
-            Node::Constant(value) => {
+            JinjaNode::Constant(value) => {
                 meter.spend(1)?;
                 Ok(value.clone())
             }
-            Node::Path { path, text, lenient } => match path.value(scope, meter) {
+            JinjaNode::Path { path, text, lenient } => match path.value(scope, meter) {
                 Err(error) if *lenient && error.kind == EvalErrorKind::Missing => Ok(Value::Null),
-                result => result.map_err(|error| error.within(text)),
+                result => result.map_err(|error| error.with_expression(text)),
             },
-            Node::Program { program, text } => program.eval(scope, meter).map_err(|error| error.within(text)),
-            Node::Truth(node) => {
+            JinjaNode::Program { program, text } => program.eval(scope, meter).map_err(|error| error.with_expression(text)),
+            JinjaNode::Truth(node) => {
                 let value = node.value(scope, meter)?;
-                let content = Context::new(scope, meter).content(value)?;
+                let content = WdlContext::new(scope, meter).content(value)?;
                 Ok(Value::Bool(is_true(&content)))
             }
-            Node::List(nodes) => {
+            JinjaNode::List(nodes) => {
                 let mut gathered = Vec::new();
                 let items: Vec<Value> = gather(nodes.iter().map(|node| node.value(scope, meter)), &mut gathered)?;
-                needs(gathered)?;
+                require_blobs(gathered)?;
                 Ok(Value::list(items))
             }
-            Node::Object(entries) => {
+            JinjaNode::Object(entries) => {
                 let mut gathered = Vec::new();
                 let pairs = entries.iter().map(|(key, node)| {
                     let key = key.value(scope, meter)?;
                     Ok((key_text(&key), node.value(scope, meter)?))
                 });
                 let pairs: Vec<(String, Value)> = gather(pairs, &mut gathered)?;
-                needs(gathered)?;
+                require_blobs(gathered)?;
                 Ok(Value::object(pairs))
             }
         }
@@ -143,9 +143,9 @@ fn key_text(key: &Value) -> String {
     key.as_str().map_or_else(|| to_json(key), str::to_owned)
 }
 
-fn constant(node: &Node) -> Option<Value> {
+fn constant(node: &JinjaNode) -> Option<Value> {
     match node {
-        Node::Constant(value) => Some(value.clone()),
+        JinjaNode::Constant(value) => Some(value.clone()),
         _ => None,
     }
 }
@@ -166,41 +166,41 @@ fn gather<T>(
     Ok(values)
 }
 
-fn needs(blobs: Vec<BlobHash>) -> Result<(), EvalError> {
+fn require_blobs(blobs: Vec<BlobHash>) -> Result<(), EvalError> {
     if blobs.is_empty() { Ok(()) } else { Err(EvalError::need_blobs(blobs)) }
 }
 
-struct Compiler {
+struct JinjaCompiler {
     errors: Vec<CompileError>,
     pointer: Vec<PathPart>,
-    mode: Mode,
+    mode: ExpressionMode,
 }
 
-impl Compiler {
+impl JinjaCompiler {
     fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: std::ops::Range<usize>) {
         self.errors.push(CompileError { message: message.into(), hint, pointer: self.pointer.clone(), range });
     }
 
-    fn problems(&mut self, problems: Vec<lower::Problem>) -> Node {
+    fn problems(&mut self, problems: Vec<lower::JinjaProblem>) -> JinjaNode {
         for problem in problems {
             self.error(problem.message, problem.hint, problem.range);
         }
-        Node::Constant(Value::Null)
+        JinjaNode::Constant(Value::Null)
     }
 
-    fn tree(&mut self, source: &Value) -> Node {
+    fn tree(&mut self, source: &Value) -> JinjaNode {
         if self.pointer.len() > MAX_TREE_DEPTH {
             self.error(format!("the value nests deeper than {MAX_TREE_DEPTH}"), None, 0..0);
-            return Node::Constant(Value::Null);
+            return JinjaNode::Constant(Value::Null);
         }
         match source {
             Value::Str(text) => self.text(text),
             Value::List(items) => {
-                let nodes: Vec<Node> =
-                    items.iter().enumerate().map(|(index, item)| self.inside(PathPart::Index(index), item)).collect();
+                let nodes: Vec<JinjaNode> =
+                    items.iter().enumerate().map(|(index, item)| self.child(PathPart::Index(index), item)).collect();
                 match nodes.iter().map(constant).collect::<Option<Vec<Value>>>() {
-                    Some(values) => Node::Constant(Value::list(values)),
-                    None => Node::List(nodes),
+                    Some(values) => JinjaNode::Constant(Value::list(values)),
+                    None => JinjaNode::List(nodes),
                 }
             }
             Value::Map(map) => {
@@ -209,55 +209,55 @@ impl Compiler {
                     self.pointer.push(PathPart::Key(key.clone()));
                     let name = self.text(key);
                     self.pointer.pop();
-                    entries.push((name, self.inside(PathPart::Key(key.clone()), item)));
+                    entries.push((name, self.child(PathPart::Key(key.clone()), item)));
                 }
                 let constants = entries.iter().map(|(key, node)| Some((key_text(&constant(key)?), constant(node)?)));
                 match constants.collect::<Option<Vec<(String, Value)>>>() {
-                    Some(values) => Node::Constant(Value::object(values)),
-                    None => Node::Object(entries),
+                    Some(values) => JinjaNode::Constant(Value::object(values)),
+                    None => JinjaNode::Object(entries),
                 }
             }
-            other => Node::Constant(other.clone()),
+            other => JinjaNode::Constant(other.clone()),
         }
     }
 
-    fn inside(&mut self, part: PathPart, source: &Value) -> Node {
+    fn child(&mut self, part: PathPart, source: &Value) -> JinjaNode {
         self.pointer.push(part);
         let node = self.tree(source);
         self.pointer.pop();
         node
     }
 
-    fn text(&mut self, text: &str) -> Node {
+    fn text(&mut self, text: &str) -> JinjaNode {
         match compile_text(text) {
-            Ok(compiled) => node(compiled, text, false),
+            Ok(compiled) => to_node(compiled, text, false),
             Err(problems) => self.problems(problems),
         }
     }
 
-    fn condition(&mut self, source: &Value) -> Node {
-        let lenient = self.mode == Mode::LoopCondition;
+    fn condition(&mut self, source: &Value) -> JinjaNode {
+        let lenient = self.mode == ExpressionMode::LoopCondition;
         match source {
             Value::Str(text) => match compile_condition(text, lenient) {
-                Ok(Compiled::Constant(value)) => Node::Constant(Value::Bool(is_true(&value))),
-                Ok(compiled) => Node::Truth(Box::new(node(compiled, text, lenient))),
+                Ok(CompiledText::Constant(value)) => JinjaNode::Constant(Value::Bool(is_true(&value))),
+                Ok(compiled) => JinjaNode::Truth(Box::new(to_node(compiled, text, lenient))),
                 Err(problems) => self.problems(problems),
             },
             Value::List(_) | Value::Map(_) => {
                 let hint = "write it as a text: \"{{ a == b }}\"".to_owned();
                 self.error(format!("a condition is a template, got {}", source.kind()), Some(hint), 0..0);
-                Node::Constant(Value::Null)
+                JinjaNode::Constant(Value::Null)
             }
-            other => Node::Constant(Value::Bool(is_true(other))),
+            other => JinjaNode::Constant(Value::Bool(is_true(other))),
         }
     }
 }
 
-fn node(compiled: Compiled, text: &str, lenient: bool) -> Node {
+fn to_node(compiled: CompiledText, text: &str, lenient: bool) -> JinjaNode {
     let text = text.trim_end().to_owned();
     match compiled {
-        Compiled::Constant(value) => Node::Constant(value),
-        Compiled::Path(path) => Node::Path { path, text, lenient },
-        Compiled::Program(program) => Node::Program { program, text },
+        CompiledText::Constant(value) => JinjaNode::Constant(value),
+        CompiledText::Path(path) => JinjaNode::Path { path, text, lenient },
+        CompiledText::Program(program) => JinjaNode::Program { program, text },
     }
 }

@@ -7,11 +7,11 @@ use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
-use super::session::{Session, carried, carry};
+use super::session::{EvalSession, from_engine_error, to_engine_error};
 use crate::wdl::values::MAX_DEPTH;
 
 /// A value as the engine sees it.
-pub(super) fn enter(value: &Value, session: &Arc<Session>) -> Inner {
+pub(super) fn to_engine(value: &Value, session: &Arc<EvalSession>) -> Inner {
     match value {
         Value::Null => Inner::from(()),
         Value::Bool(flag) => Inner::from(*flag),
@@ -19,23 +19,23 @@ pub(super) fn enter(value: &Value, session: &Arc<Session>) -> Inner {
         Value::Float(number) => Inner::from(*number),
         Value::Big(text) => match text.parse::<i128>() {
             Ok(number) => Inner::from(number),
-            Err(_) => Inner::from_object(Exact(text.clone())),
+            Err(_) => Inner::from_object(ExactNumber(text.clone())),
         },
         Value::Str(text) => Inner::from(text.clone()),
-        Value::List(items) => Inner::from_object(Items { items: items.clone(), session: session.clone() }),
-        Value::Map(map) => Inner::from_object(Entries { map: map.clone(), session: session.clone() }),
-        Value::Stored(stored) => match session.stored(stored) {
-            Ok(content) => enter(&content, session),
-            Err(error) => Inner::from(carry(error)),
+        Value::List(items) => Inner::from_object(ListObject { items: items.clone(), session: session.clone() }),
+        Value::Map(map) => Inner::from_object(MapObject { map: map.clone(), session: session.clone() }),
+        Value::Stored(stored) => match session.load(stored) {
+            Ok(content) => to_engine(&content, session),
+            Err(error) => Inner::from(to_engine_error(error)),
         },
     }
 }
 
 /// A number that the engine cannot count with: it passes through, and prints as it is.
 #[derive(Debug)]
-struct Exact(Arc<str>);
+struct ExactNumber(Arc<str>);
 
-impl Object for Exact {
+impl Object for ExactNumber {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
     }
@@ -46,19 +46,19 @@ impl Object for Exact {
 }
 
 #[derive(Debug)]
-struct Items {
+struct ListObject {
     items: Arc<Vec<Value>>,
-    session: Arc<Session>,
+    session: Arc<EvalSession>,
 }
 
-impl Object for Items {
+impl Object for ListObject {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Seq
     }
 
     fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
         let value = self.items.get(key.as_usize()?)?;
-        Some(self.session.paid(1).map_or_else(|error| Inner::from(carry(error)), |()| enter(value, &self.session)))
+        Some(self.session.spend(1).map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -67,25 +67,25 @@ impl Object for Items {
 }
 
 #[derive(Debug)]
-struct Entries {
+struct MapObject {
     map: Arc<Map>,
-    session: Arc<Session>,
+    session: Arc<EvalSession>,
 }
 
-impl Object for Entries {
+impl Object for MapObject {
     fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
         self.get_value_by_str(key.as_str()?)
     }
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Inner> {
         let value = self.map.get(key)?;
-        Some(self.session.paid(1).map_or_else(|error| Inner::from(carry(error)), |()| enter(value, &self.session)))
+        Some(self.session.spend(1).map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        match self.session.paid(self.map.len() as u64) {
+        match self.session.spend(self.map.len() as u64) {
             Ok(()) => Enumerator::Values(self.map.keys().map(|key| Inner::from(key.clone())).collect()),
-            Err(error) => Enumerator::Values(vec![Inner::from(carry(error))]),
+            Err(error) => Enumerator::Values(vec![Inner::from(to_engine_error(error))]),
         }
     }
 
@@ -95,13 +95,13 @@ impl Object for Entries {
 }
 
 /// Whether it is one of our lists or objects, as it was handed over.
-pub(super) fn is_ours(value: &Inner) -> bool {
-    value.downcast_object_ref::<Items>().is_some() || value.downcast_object_ref::<Entries>().is_some()
+pub(super) fn is_wrapped_value(value: &Inner) -> bool {
+    value.downcast_object_ref::<ListObject>().is_some() || value.downcast_object_ref::<MapObject>().is_some()
 }
 
 /// The bytes of the texts in a list: comparing its items goes through them.
 pub(super) fn text_bytes(list: &Inner) -> usize {
-    if let Some(ours) = list.downcast_object_ref::<Items>() {
+    if let Some(ours) = list.downcast_object_ref::<ListObject>() {
         return ours.items.iter().filter_map(Value::as_str).map(str::len).sum();
     }
     // Anything else that can be gone through may be so only once.
@@ -110,50 +110,50 @@ pub(super) fn text_bytes(list: &Inner) -> usize {
 }
 
 /// A value of the engine as one of ours. Nothing is lost: integers beyond 64 bits are kept as their text.
-pub(super) fn leave(value: &Inner, session: &Session) -> Result<Value, EvalError> {
-    leave_at(value, session, 0)
+pub(super) fn from_engine(value: &Inner, session: &EvalSession) -> Result<Value, EvalError> {
+    from_engine_at_depth(value, session, 0)
 }
 
-fn leave_at(value: &Inner, session: &Session, depth: usize) -> Result<Value, EvalError> {
+fn from_engine_at_depth(value: &Inner, session: &EvalSession, depth: usize) -> Result<Value, EvalError> {
     if depth > MAX_DEPTH {
         return Err(EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}")));
     }
-    if let Some(items) = value.downcast_object_ref::<Items>() {
+    if let Some(items) = value.downcast_object_ref::<ListObject>() {
         return Ok(Value::List(items.items.clone()));
     }
-    if let Some(entries) = value.downcast_object_ref::<Entries>() {
+    if let Some(entries) = value.downcast_object_ref::<MapObject>() {
         return Ok(Value::Map(entries.map.clone()));
     }
-    if let Some(Exact(text)) = value.downcast_object_ref::<Exact>() {
+    if let Some(ExactNumber(text)) = value.downcast_object_ref::<ExactNumber>() {
         return Ok(Value::Big(text.clone()));
     }
-    let wrong = |error: Error| carried(&error);
+    let to_error = |error: Error| from_engine_error(&error);
     match value.kind() {
         ValueKind::Undefined => Err(EvalError::new(EvalErrorKind::Missing, "the expression gives nothing at all")
-            .hint("`| default(…)` says what it is then")),
+            .with_hint("`| default(…)` says what it is then")),
         ValueKind::None => Ok(Value::Null),
         ValueKind::Bool => Ok(Value::Bool(value.is_true())),
         ValueKind::Number => number(value),
         ValueKind::String => Ok(value.to_str().map_or(Value::Null, Value::Str)),
         ValueKind::Seq | ValueKind::Iterable => {
-            let items = value.try_iter().map_err(wrong)?.checked();
+            let items = value.try_iter().map_err(to_error)?.checked();
             let items = items.map(|item| {
-                session.paid(1)?;
-                leave_at(&item.map_err(wrong)?, session, depth + 1)
+                session.spend(1)?;
+                from_engine_at_depth(&item.map_err(to_error)?, session, depth + 1)
             });
             Ok(Value::list(items.collect::<Result<_, _>>()?))
         }
         ValueKind::Map => {
             let mut map = Map::new();
-            for key in value.try_iter().map_err(wrong)?.checked() {
-                let key = key.map_err(wrong)?;
-                let item = value.get_item(&key).map_err(wrong)?;
-                session.paid(1)?;
-                map.insert(key.to_string(), leave_at(&item, session, depth + 1)?);
+            for key in value.try_iter().map_err(to_error)?.checked() {
+                let key = key.map_err(to_error)?;
+                let item = value.get_item(&key).map_err(to_error)?;
+                session.spend(1)?;
+                map.insert(key.to_string(), from_engine_at_depth(&item, session, depth + 1)?);
             }
             Ok(Value::map(map))
         }
-        ValueKind::Invalid => Err(value.try_iter().map(|_| ()).map_or_else(wrong, |()| no_value(value))),
+        ValueKind::Invalid => Err(value.try_iter().map(|_| ()).map_or_else(to_error, |()| no_value(value))),
         _ => Err(no_value(value)),
     }
 }
@@ -186,10 +186,10 @@ fn number(value: &Inner) -> Result<Value, EvalError> {
 }
 
 /// A complaint of a filter.
-pub(super) fn complaint(message: impl Into<String>, hint: Option<&str>) -> Error {
+pub(super) fn type_error(message: impl Into<String>, hint: Option<&str>) -> Error {
     let error = EvalError::new(EvalErrorKind::Type, message);
-    carry(match hint {
-        Some(hint) => error.hint(hint),
+    to_engine_error(match hint {
+        Some(hint) => error.with_hint(hint),
         None => error,
     })
 }
@@ -199,7 +199,7 @@ pub(super) fn describe(value: &Inner) -> String {
     match value.kind() {
         ValueKind::None => "null".to_owned(),
         ValueKind::String => {
-            format!("the text {:?}", value.as_str().map(crate::wdl::values::short).unwrap_or_default())
+            format!("the text {:?}", value.as_str().map(crate::wdl::values::truncate).unwrap_or_default())
         }
         ValueKind::Number | ValueKind::Bool => format!("the {} {value}", value.kind()),
         kind => format!("a {kind}"),

@@ -1,9 +1,9 @@
 //! What the words `outcome`, `output`, `this`, `error` and `response` give of a task that has ended. Every property that is
 //! promised is there: what does not apply is null.
 
-use windlass_value::{Level, Map, Scope, Value};
+use windlass_value::{Level, Map, EvalScope, Value};
 
-use super::names::Found;
+use super::roots::ResolvedRoot;
 
 /// Parts of an outcome whose properties are promised, whether they apply or not.
 const PARTS: [&str; 4] = ["error", "http", "pg", "py"];
@@ -11,13 +11,13 @@ const PROMISED: [&str; 10] =
     ["kind", "code", "message", "retryable", "status", "headers", "sqlstate", "exception", "exception_type", "detail"];
 
 /// Whether a property that is not there is null: the part of the outcome itself, or one of its promised properties.
-pub(super) fn promised(name: &str, part: &str, property: Option<&str>) -> bool {
+pub(super) fn is_promised(name: &str, part: &str, property: Option<&str>) -> bool {
     matches!(name, "outcome" | "output" | "this")
         && PARTS.contains(&part)
         && property.is_none_or(|property| PROMISED.contains(&property))
 }
 
-fn outcome(scope: &dyn Scope) -> Option<Value> {
+fn outcome(scope: &dyn EvalScope) -> Option<Value> {
     scope.local("outcome")
 }
 
@@ -25,108 +25,108 @@ fn failed(outcome: &Value) -> bool {
     outcome.get("status").and_then(Value::as_str) == Some("error")
 }
 
-pub(super) fn result(scope: &dyn Scope) -> Option<Value> {
+pub(super) fn result(scope: &dyn EvalScope) -> Option<Value> {
     outcome(scope)?.get("result").cloned()
 }
 
 /// Whether it is known here how something ended.
-pub(super) fn known(scope: &dyn Scope) -> bool {
+pub(super) fn is_available(scope: &dyn EvalScope) -> bool {
     scope.local("outcome").is_some() || scope.local("error").is_some()
 }
 
 /// The error of what has ended, if it has failed.
-pub(super) fn error(scope: &dyn Scope) -> Option<Value> {
+pub(super) fn error(scope: &dyn EvalScope) -> Option<Value> {
     match outcome(scope) {
-        Some(outcome) => failed(&outcome).then(|| completed(&outcome)),
+        Some(outcome) => failed(&outcome).then(|| complete_error(&outcome)),
         // A turn that a loop makes an entry of.
         None => scope
             .local("error")
             .filter(|error| !error.is_null())
-            .map(|error| completed(&Value::object([("error", error)]))),
+            .map(|error| complete_error(&Value::object([("error", error)]))),
     }
 }
 
 /// The body of a reply, or the result itself where there is no reply around it.
-pub(super) fn response(scope: &dyn Scope) -> Option<Found> {
+pub(super) fn response(scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope).filter(|outcome| !failed(outcome))?;
-    Some(Found { value: outcome.get("result")?.clone(), used: 0, reply: true })
+    Some(ResolvedRoot { value: outcome.get("result")?.clone(), used: 0, reply: true })
 }
 
 /// One part of the outcome, null if it does not apply.
-pub(super) fn part(name: &str, scope: &dyn Scope) -> Option<Found> {
+pub(super) fn part(name: &str, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope)?;
-    Some(Found::stepped(match name {
-        "error" if failed(&outcome) => completed(&outcome),
+    Some(ResolvedRoot::after_first_step(match name {
+        "error" if failed(&outcome) => complete_error(&outcome),
         "error" => Value::Null,
         other => outcome.get(other).cloned().unwrap_or_default(),
     }))
 }
 
 /// `{status, data, error, meta}` of what came last.
-pub(super) fn this(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
+pub(super) fn this(first: Option<&str>, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let Some(outcome) = outcome(scope) else {
         let last = scope.local("_prev")?;
         let meta = scope.variable(Level::Any, "_meta").unwrap_or_else(|| Value::map(Map::new()));
         let view = [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", meta)];
-        return Some(Found::whole(Value::object(view)));
+        return Some(ResolvedRoot::at_root(Value::object(view)));
     };
     let data = outcome.get("result").cloned().unwrap_or_default();
     match first {
-        Some("data") => Some(Found { value: data, used: 1, reply: true }),
+        Some("data") => Some(ResolvedRoot { value: data, used: 1, reply: true }),
         Some("error") => part("error", scope),
         _ => {
             let body = data.get("status_code").and_then(|_| data.get("data")).cloned();
             let mut map = outcome.as_map()?.clone();
             map.insert("data", body.unwrap_or(data));
-            Some(Found::whole(Value::map(map)))
+            Some(ResolvedRoot::at_root(Value::map(map)))
         }
     }
 }
 
 /// The result, with what is known of it beside its own properties.
-pub(super) fn output(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
+pub(super) fn output(first: Option<&str>, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope)?;
     let result = outcome.get("result").cloned().unwrap_or_default();
     match first {
-        Some("status") => Some(Found::stepped(word(failed(&outcome)))),
+        Some("status") => Some(ResolvedRoot::after_first_step(status_word(failed(&outcome)))),
         Some(name @ ("error" | "meta" | "http" | "pg" | "py")) => part(name, scope),
-        Some("data" | "response") => Some(Found { value: result, used: 1, reply: true }),
-        _ => Some(Found::whole(result)),
+        Some("data" | "response") => Some(ResolvedRoot { value: result, used: 1, reply: true }),
+        _ => Some(ResolvedRoot::at_root(result)),
     }
 }
 
 /// The same where a step has ended: its own properties come first.
-pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn Scope) -> Found {
+pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn EvalScope) -> ResolvedRoot {
     let has = |name: &str| own.get(name).is_some();
     match first {
-        Some(name) if has(name) => Found::whole(own),
+        Some(name) if has(name) => ResolvedRoot::at_root(own),
         Some("status") => {
             let event = scope.local("event");
             let name = event.as_ref().and_then(|event| event.get("name")).and_then(Value::as_str);
-            Found::stepped(word(name == Some("step.failed")))
+            ResolvedRoot::after_first_step(status_word(name == Some("step.failed")))
         }
-        Some("error") => Found::stepped(error(scope).unwrap_or_default()),
-        Some("http") if of_reply(&own) => {
+        Some("error") => ResolvedRoot::after_first_step(error(scope).unwrap_or_default()),
+        Some("http") if is_reply(&own) => {
             let part = |name: &str| own.get(name).cloned().unwrap_or_default();
-            Found::stepped(Value::object([("status", part("status_code")), ("headers", part("headers"))]))
+            ResolvedRoot::after_first_step(Value::object([("status", part("status_code")), ("headers", part("headers"))]))
         }
-        Some(name @ ("meta" | "http" | "pg" | "py")) => part(name, scope).unwrap_or(Found::stepped(Value::Null)),
-        Some("data" | "response") => Found { value: own, used: 1, reply: true },
-        _ => Found::whole(own),
+        Some(name @ ("meta" | "http" | "pg" | "py")) => part(name, scope).unwrap_or(ResolvedRoot::after_first_step(Value::Null)),
+        Some("data" | "response") => ResolvedRoot { value: own, used: 1, reply: true },
+        _ => ResolvedRoot::at_root(own),
     }
 }
 
 /// A result that is a server's reply has the facts of it.
-fn of_reply(value: &Value) -> bool {
+fn is_reply(value: &Value) -> bool {
     ["status_code", "headers", "data"].iter().all(|part| value.get(part).is_some())
 }
 
-fn word(failed: bool) -> Value {
+fn status_word(failed: bool) -> Value {
     Value::from(if failed { "error" } else { "ok" })
 }
 
 /// An error with the status of its reply, what kind of refusal that is, and whether another try may help.
-fn completed(outcome: &Value) -> Value {
+fn complete_error(outcome: &Value) -> Value {
     let error = outcome.get("error").cloned().unwrap_or_default();
     let Some(mut map) = error.as_map().cloned() else { return error };
     let status = outcome.get("http").and_then(|http| http.get("status")).filter(|status| !status.is_null());
@@ -134,18 +134,18 @@ fn completed(outcome: &Value) -> Value {
     let (kind, code) = (text("kind"), text("code"));
     let number = status.and_then(Value::as_int).or_else(|| code.parse().ok()).filter(|_| kind == "http");
     if !map.contains_key("retryable") {
-        map.insert("retryable", retryable(kind, code, number));
+        map.insert("retryable", is_retryable(kind, code, number));
     }
     if let Some(number) = number {
         map.insert("status", number);
-        map.insert("kind", refusal(number));
+        map.insert("kind", http_error_kind(number));
     } else if let Some(status) = status {
         map.insert("status", status.clone());
     }
     Value::map(map)
 }
 
-fn retryable(kind: &str, code: &str, status: Option<i64>) -> bool {
+fn is_retryable(kind: &str, code: &str, status: Option<i64>) -> bool {
     match kind {
         "timeout" | "connection" => true,
         "http" => status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..)),
@@ -158,7 +158,7 @@ fn retryable(kind: &str, code: &str, status: Option<i64>) -> bool {
     }
 }
 
-fn refusal(status: i64) -> &'static str {
+fn http_error_kind(status: i64) -> &'static str {
     match status {
         401 | 403 => "auth",
         404 => "not_found",

@@ -3,56 +3,56 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value, nearest};
+use windlass_value::{EvalError, EvalErrorKind, Meter, EvalScope, Value, nearest};
 
-use super::names::{Found, Root, known, root_value};
-use super::outcome::promised;
-use crate::wdl::values::{Context, is_stored_list};
+use super::roots::{ResolvedRoot, PathRoot, available_names, root_value};
+use super::outcome::is_promised;
+use crate::wdl::values::{WdlContext, is_stored_list};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum JinjaStep {
     Key(Arc<str>),
     Index(i64),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
+pub(super) struct JinjaPath {
     pub name: Arc<str>,
-    pub root: Root,
-    pub steps: Vec<Step>,
+    pub root: PathRoot,
+    pub steps: Vec<JinjaStep>,
 }
 
-impl Path {
-    pub(crate) fn new(name: &str, steps: Vec<Step>) -> Path {
-        Path { name: name.into(), root: Root::of(name), steps }
+impl JinjaPath {
+    pub(crate) fn new(name: &str, steps: Vec<JinjaStep>) -> JinjaPath {
+        JinjaPath { name: name.into(), root: PathRoot::from_name(name), steps }
     }
 
     /// The text of the name and the first steps.
-    pub(crate) fn shown(&self, steps: usize) -> String {
+    pub(crate) fn render_prefix(&self, steps: usize) -> String {
         let mut text = self.name.to_string();
         for step in &self.steps[..steps] {
             match step {
-                Step::Key(key) => {
+                JinjaStep::Key(key) => {
                     text.push('.');
                     text.push_str(key);
                 }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                JinjaStep::Index(index) => text.push_str(&format!("[{index}]")),
             }
         }
         text
     }
 
-    pub(crate) fn shown_whole(&self) -> String {
-        self.shown(self.steps.len())
+    pub(crate) fn render(&self) -> String {
+        self.render_prefix(self.steps.len())
     }
 
-    pub(crate) fn value(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+    pub(crate) fn value(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1 + self.steps.len() as u64)?;
         let first = match self.steps.first() {
-            Some(Step::Key(key)) => Some(&**key),
+            Some(JinjaStep::Key(key)) => Some(&**key),
             _ => None,
         };
-        let Some(Found { mut value, used, reply }) = root_value(&self.root, &self.name, first, scope) else {
+        let Some(ResolvedRoot { mut value, used, reply }) = root_value(&self.root, &self.name, first, scope) else {
             return Err(self.no_name(scope));
         };
         if reply {
@@ -62,7 +62,7 @@ impl Path {
             value = match self.step(&value, step, scope, meter)? {
                 Some(next) => next,
                 None if self.is_promised(index) => Value::Null,
-                None if self.is_whole(index, scope) => value,
+                None if self.is_result_alias(index, scope) => value,
                 None => match self.through_result(&value, step, scope, meter)? {
                     Some(next) => next,
                     None => return Err(self.no_step(&value, index, scope, meter)),
@@ -73,8 +73,8 @@ impl Path {
     }
 
     /// The body of a reply; anything else is itself.
-    fn body(&self, value: Value, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let key = |name: &str| Step::Key(name.into());
+    fn body(&self, value: Value, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let key = |name: &str| JinjaStep::Key(name.into());
         if self.step(&value, &key("status_code"), scope, meter)?.is_none() {
             return Ok(value);
         }
@@ -87,24 +87,24 @@ impl Path {
     fn through_result(
         &self,
         value: &Value,
-        step: &Step,
-        scope: &dyn Scope,
+        step: &JinjaStep,
+        scope: &dyn EvalScope,
         meter: &mut Meter,
     ) -> Result<Option<Value>, EvalError> {
         let content = match value {
-            Value::Stored(stored) => Context::new(scope, meter).look(stored)?,
+            Value::Stored(stored) => WdlContext::new(scope, meter).load_for_lookup(stored)?,
             other => other.clone(),
         };
         let part =
             |of: [&str; 3], name: &str| content.get(name).filter(|_| of.iter().all(|part| content.get(part).is_some()));
         if let Some(body) = part(["status_code", "headers", "data"], "data") {
             return match step {
-                Step::Key(key) if &**key == "body" => Ok(Some(body.clone())),
+                JinjaStep::Key(key) if &**key == "body" => Ok(Some(body.clone())),
                 step => self.step(body, step, scope, meter),
             };
         }
-        let (Some(rows), Step::Key(_)) = (part(["rows", "rowcount", "columns"], "rows"), step) else { return Ok(None) };
-        let mut row = |index| self.step(rows, &Step::Index(index), scope, meter);
+        let (Some(rows), JinjaStep::Key(_)) = (part(["rows", "rowcount", "columns"], "rows"), step) else { return Ok(None) };
+        let mut row = |index| self.step(rows, &JinjaStep::Index(index), scope, meter);
         match (row(0)?, row(1)?) {
             (Some(only), None) => self.step(&only, step, scope, meter),
             _ => Ok(None),
@@ -113,102 +113,102 @@ impl Path {
 
     fn is_promised(&self, index: usize) -> bool {
         let key = |index: usize| match self.steps.get(index) {
-            Some(Step::Key(key)) => Some(&**key),
+            Some(JinjaStep::Key(key)) => Some(&**key),
             _ => None,
         };
         let property = if index == 0 { Some(None) } else { key(index).map(Some) };
         match (key(0), property) {
-            (Some(part), Some(property)) if index < 2 => promised(&self.name, part, property),
+            (Some(part), Some(property)) if index < 2 => is_promised(&self.name, part, property),
             _ => false,
         }
     }
 
     /// `data` of a step that has ended is its result, if the result has no such property.
-    fn is_whole(&self, index: usize, scope: &dyn Scope) -> bool {
-        let data = matches!(self.steps.first(), Some(Step::Key(key)) if &**key == "data");
-        index == 0 && data && self.root == Root::Name && scope.node(&self.name).is_some()
+    fn is_result_alias(&self, index: usize, scope: &dyn EvalScope) -> bool {
+        let data = matches!(self.steps.first(), Some(JinjaStep::Key(key)) if &**key == "data");
+        index == 0 && data && self.root == PathRoot::Name && scope.node(&self.name).is_some()
     }
 
     fn step(
         &self,
         value: &Value,
-        step: &Step,
-        scope: &dyn Scope,
+        step: &JinjaStep,
+        scope: &dyn EvalScope,
         meter: &mut Meter,
     ) -> Result<Option<Value>, EvalError> {
-        let mut context = Context::new(scope, meter);
+        let mut context = WdlContext::new(scope, meter);
         Ok(match (value, step) {
-            (Value::Map(map), Step::Key(key)) => map.get(key).cloned(),
-            (Value::Map(map), Step::Index(index)) => map.get(&index.to_string()).cloned(),
-            (Value::List(items), Step::Index(index)) => place(*index, items.len()).map(|at| items[at].clone()),
-            (Value::Stored(stored), Step::Index(index)) if is_stored_list(stored) => {
-                match place(*index, stored.items as usize) {
+            (Value::Map(map), JinjaStep::Key(key)) => map.get(key).cloned(),
+            (Value::Map(map), JinjaStep::Index(index)) => map.get(&index.to_string()).cloned(),
+            (Value::List(items), JinjaStep::Index(index)) => resolve_index(*index, items.len()).map(|at| items[at].clone()),
+            (Value::Stored(stored), JinjaStep::Index(index)) if is_stored_list(stored) => {
+                match resolve_index(*index, stored.items as usize) {
                     Some(at) => context.stored_item(stored, at)?,
                     None => None,
                 }
             }
             (Value::Stored(stored), step) => {
-                let content = context.look(stored)?;
+                let content = context.load_for_lookup(stored)?;
                 return self.step(&content, step, scope, meter);
             }
-            (Value::Str(text), Step::Index(index)) => {
-                let at = place(*index, text.chars().count());
+            (Value::Str(text), JinjaStep::Index(index)) => {
+                let at = resolve_index(*index, text.chars().count());
                 at.and_then(|at| text.chars().nth(at)).map(|letter| Value::from(letter.to_string()))
             }
             _ => None,
         })
     }
 
-    fn no_name(&self, scope: &dyn Scope) -> EvalError {
-        if let (Some(Step::Key(key)), true) = (self.steps.first(), self.root.is_namespace()) {
-            let names = known(&self.root, scope);
+    fn no_name(&self, scope: &dyn EvalScope) -> EvalError {
+        if let (Some(JinjaStep::Key(key)), true) = (self.steps.first(), self.root.is_namespace()) {
+            let names = available_names(&self.root, scope);
             return no_property(&self.name, key, names.iter().map(|name| &**name));
         }
-        let names = known(&Root::Name, scope);
+        let names = available_names(&PathRoot::Name, scope);
         let mut message = format!("there is no `{}` here", self.name);
         if !names.is_empty() {
-            message.push_str(&format!("; there are {}", listed(names.iter().map(|name| &**name))));
+            message.push_str(&format!("; there are {}", format_names(names.iter().map(|name| &**name))));
         }
         let error = EvalError::new(EvalErrorKind::Missing, message);
         match nearest(&self.name, names.iter().map(|name| &**name)) {
-            Some(close) => error.hint(format!("did you mean `{close}`?")),
-            None => error.hint(format!("`{} | default(…)` says what it is when it is missing", self.name)),
+            Some(close) => error.with_hint(format!("did you mean `{close}`?")),
+            None => error.with_hint(format!("`{} | default(…)` says what it is when it is missing", self.name)),
         }
     }
 
-    fn no_step(&self, value: &Value, index: usize, scope: &dyn Scope, meter: &mut Meter) -> EvalError {
-        let before = self.shown(index);
-        let content = Context::new(scope, meter).content(value.clone()).unwrap_or_default();
-        missing(&before, &content, &self.steps[index])
+    fn no_step(&self, value: &Value, index: usize, scope: &dyn EvalScope, meter: &mut Meter) -> EvalError {
+        let before = self.render_prefix(index);
+        let content = WdlContext::new(scope, meter).content(value.clone()).unwrap_or_default();
+        missing_error(&before, &content, &self.steps[index])
     }
 }
 
-fn place(index: i64, length: usize) -> Option<usize> {
+fn resolve_index(index: i64, length: usize) -> Option<usize> {
     let at = if index < 0 { index.checked_add(i64::try_from(length).ok()?)? } else { index };
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
 /// Why a value has no such property or item.
-pub(super) fn missing(before: &str, value: &Value, step: &Step) -> EvalError {
+pub(super) fn missing_error(before: &str, value: &Value, step: &JinjaStep) -> EvalError {
     match (value, step) {
-        (Value::Map(map), Step::Key(key)) => {
+        (Value::Map(map), JinjaStep::Key(key)) => {
             let keys: Vec<&str> = map.keys().map(|key| &**key).collect();
             no_property(before, key, keys.iter().copied())
         }
-        (Value::Null, Step::Key(key)) => {
+        (Value::Null, JinjaStep::Key(key)) => {
             let error = EvalError::new(EvalErrorKind::Missing, format!("`{before}` is null and has no `{key}`"));
-            error.hint(format!("`{before}.{key} | default(…)` says what it is then"))
+            error.with_hint(format!("`{before}.{key} | default(…)` says what it is then"))
         }
-        (Value::List(items), Step::Index(index)) => {
+        (Value::List(items), JinjaStep::Index(index)) => {
             let message = format!("`{before}` has no item {index}; it has {} items", items.len());
             EvalError::new(EvalErrorKind::Missing, message)
         }
         (other, step) => {
-            let wanted = match step {
-                Step::Key(key) => format!("property `{key}`"),
-                Step::Index(index) => format!("item {index}"),
+            let expected = match step {
+                JinjaStep::Key(key) => format!("property `{key}`"),
+                JinjaStep::Index(index) => format!("item {index}"),
             };
-            let message = format!("`{before}` is {} and has no {wanted}", crate::wdl::values::describe(other));
+            let message = format!("`{before}` is {} and has no {expected}", crate::wdl::values::describe(other));
             EvalError::new(EvalErrorKind::Missing, message)
         }
     }
@@ -220,21 +220,21 @@ fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> 
         _ => format!("`{before}` has no property `{key}`"),
     };
     match keys.clone().next() {
-        Some(_) => message.push_str(&format!("; it has {}", listed(keys.clone()))),
+        Some(_) => message.push_str(&format!("; it has {}", format_names(keys.clone()))),
         None => message.push_str("; it is empty"),
     }
     let error = EvalError::new(EvalErrorKind::Missing, message);
     let selecting =
         before.strip_prefix("output_select").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
     match nearest(key, keys) {
-        Some(close) => error.hint(format!("did you mean `{close}`?")),
-        None if selecting => error.hint("select what is there, or leave it out of `output_select`"),
-        None => error.hint(format!("`{before}.{key} | default(…)` says what it is when it is missing")),
+        Some(close) => error.with_hint(format!("did you mean `{close}`?")),
+        None if selecting => error.with_hint("select what is there, or leave it out of `output_select`"),
+        None => error.with_hint(format!("`{before}.{key} | default(…)` says what it is when it is missing")),
     }
 }
 
 /// The first few names.
-fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
+fn format_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
     const MAX_NAMES: usize = 10;
     let mut text = names.clone().take(MAX_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.count() > MAX_NAMES {

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::value::{Object, ObjectRepr};
 use minijinja::{Error, ErrorKind, State, Value as Inner};
-use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Stored, Timestamp, Value};
+use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, StoredValue, Timestamp, Value};
 
 /// The name under which filters find the session.
 pub(super) const SESSION: &str = "__s";
 
-pub(super) struct Session {
+pub(super) struct EvalSession {
     fuel: AtomicU64,
     written: AtomicUsize,
     max_bytes: usize,
@@ -21,60 +21,60 @@ pub(super) struct Session {
     seed: u64,
     draws: AtomicU64,
     /// The fuel has run out. The engine may take the error for a value, and go on.
-    spent: AtomicBool,
+    out_of_fuel: AtomicBool,
     blobs: Mutex<Blobs>,
 }
 
 #[derive(Default)]
 struct Blobs {
     loaded: HashMap<BlobHash, Value>,
-    wanted: Vec<Arc<Stored>>,
+    requested: Vec<Arc<StoredValue>>,
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for EvalSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the session")
     }
 }
 
-impl Object for Session {
+impl Object for EvalSession {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Plain
     }
 }
 
-impl Session {
-    pub(crate) fn new(meter: &Meter, now: Timestamp, seed: u64) -> Session {
-        Session {
+impl EvalSession {
+    pub(crate) fn new(meter: &Meter, now: Timestamp, seed: u64) -> EvalSession {
+        EvalSession {
             fuel: AtomicU64::new(meter.fuel),
             written: AtomicUsize::new(0),
             max_bytes: meter.max_output_bytes,
             now,
             seed,
             draws: AtomicU64::new(0),
-            spent: AtomicBool::new(false),
+            out_of_fuel: AtomicBool::new(false),
             blobs: Mutex::default(),
         }
     }
 
-    pub(crate) fn of(state: &State) -> Option<Arc<Session>> {
+    pub(crate) fn from_state(state: &State) -> Option<Arc<EvalSession>> {
         state.lookup(SESSION)?.downcast_object()
     }
 
     /// Takes fuel for work that the engine does not count: items that filters look at.
-    pub(crate) fn paid(&self, amount: u64) -> Result<(), EvalError> {
+    pub(crate) fn spend(&self, amount: u64) -> Result<(), EvalError> {
         let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.max_bytes);
         let result = meter.spend(amount);
         if result.is_err() {
-            self.spent.store(true, Ordering::Relaxed);
+            self.out_of_fuel.store(true, Ordering::Relaxed);
         }
         self.fuel.store(meter.fuel, Ordering::Relaxed);
         result
     }
 
     /// The error of an evaluation that should have ended when its fuel did.
-    pub(crate) fn overspent(&self) -> Result<(), EvalError> {
-        if self.spent.load(Ordering::Relaxed) { Meter::new(0, self.max_bytes).spend(1) } else { Ok(()) }
+    pub(crate) fn check_fuel(&self) -> Result<(), EvalError> {
+        if self.out_of_fuel.load(Ordering::Relaxed) { Meter::new(0, self.max_bytes).spend(1) } else { Ok(()) }
     }
 
     pub(crate) fn fuel_left(&self) -> u64 {
@@ -82,45 +82,45 @@ impl Session {
     }
 
     /// Whether a value may be as large as that.
-    pub(crate) fn fits(&self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), EvalError> {
         Meter::new(0, self.max_bytes).check_size(bytes)
     }
 
     /// Whether a text of that length may be made.
-    pub(crate) fn room_for(&self, bytes: usize) -> Result<(), EvalError> {
-        self.fits(bytes)?;
-        self.paid(bytes as u64 / 32)
+    pub(crate) fn reserve_text(&self, bytes: usize) -> Result<(), EvalError> {
+        self.check_size(bytes)?;
+        self.spend(bytes as u64 / 32)
     }
 
     /// Counts what is written; the whole of it is one result.
-    pub(crate) fn writes(&self, bytes: usize) -> Result<(), EvalError> {
+    pub(crate) fn count_output(&self, bytes: usize) -> Result<(), EvalError> {
         let total = self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         Meter::new(0, self.max_bytes).check_size(total)
     }
 
     /// The content of a stored value, or a note that it is wanted.
-    pub(crate) fn stored(&self, stored: &Arc<Stored>) -> Result<Value, EvalError> {
+    pub(crate) fn load(&self, stored: &Arc<StoredValue>) -> Result<Value, EvalError> {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         match blobs.loaded.get(&stored.hash) {
             Some(value) => Ok(value.clone()),
             None => {
-                blobs.wanted.push(stored.clone());
+                blobs.requested.push(stored.clone());
                 Err(EvalError::need_blobs(vec![stored.hash]))
             }
         }
     }
 
-    pub(crate) fn take_wanted(&self) -> Vec<Arc<Stored>> {
-        std::mem::take(&mut self.blobs.lock().unwrap_or_else(PoisonError::into_inner).wanted)
+    pub(crate) fn take_requested(&self) -> Vec<Arc<StoredValue>> {
+        std::mem::take(&mut self.blobs.lock().unwrap_or_else(PoisonError::into_inner).requested)
     }
 
     /// The same evaluation once more, with these at hand.
-    pub(crate) fn again(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> Session {
+    pub(crate) fn with_loaded(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> EvalSession {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = std::mem::take(&mut blobs.loaded);
         known.extend(loaded);
-        let blobs = Mutex::new(Blobs { loaded: known, wanted: Vec::new() });
-        Session { blobs, ..Session::new(meter, self.now, self.seed) }
+        let blobs = Mutex::new(Blobs { loaded: known, requested: Vec::new() });
+        EvalSession { blobs, ..EvalSession::new(meter, self.now, self.seed) }
     }
 
     /// The next random number: from the tick's, so a replay draws the same.
@@ -135,32 +135,32 @@ impl Session {
 
 /// One of our errors on its way through the engine.
 #[derive(Debug)]
-struct Carried(EvalError);
+struct CarriedError(EvalError);
 
-impl fmt::Display for Carried {
+impl fmt::Display for CarriedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl std::error::Error for Carried {}
+impl std::error::Error for CarriedError {}
 
-pub(super) fn carry(error: EvalError) -> Error {
-    Error::new(ErrorKind::InvalidOperation, error.message.clone()).with_source(Carried(error))
+pub(super) fn to_engine_error(error: EvalError) -> Error {
+    Error::new(ErrorKind::InvalidOperation, error.message.clone()).with_source(CarriedError(error))
 }
 
 /// What an error of the engine means to us.
-pub(super) fn carried(error: &Error) -> EvalError {
+pub(super) fn from_engine_error(error: &Error) -> EvalError {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
-        if let Some(Carried(ours)) = inner.downcast_ref::<Carried>() {
+        if let Some(CarriedError(ours)) = inner.downcast_ref::<CarriedError>() {
             return ours.clone();
         }
         source = inner.source();
     }
     let detail = || error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match error.kind() {
-        ErrorKind::OutOfFuel => Meter::new(0, 0).spend(1).err().unwrap_or_else(|| no_fuel(detail())),
+        ErrorKind::OutOfFuel => Meter::new(0, 0).spend(1).err().unwrap_or_else(|| fuel_error(detail())),
         ErrorKind::UndefinedError => EvalError::new(EvalErrorKind::Missing, detail()),
         ErrorKind::TooManyArguments => EvalError::new(EvalErrorKind::Type, format!("too many arguments: {}", detail())),
         ErrorKind::MissingArgument => EvalError::new(EvalErrorKind::Type, "an argument is missing"),
@@ -168,10 +168,10 @@ pub(super) fn carried(error: &Error) -> EvalError {
     }
 }
 
-fn no_fuel(message: String) -> EvalError {
+fn fuel_error(message: String) -> EvalError {
     EvalError::new(EvalErrorKind::Limit, message)
 }
 
-pub(super) fn session_value(session: &Arc<Session>) -> Inner {
+pub(super) fn session_value(session: &Arc<EvalSession>) -> Inner {
     Inner::from_dyn_object(session.clone())
 }

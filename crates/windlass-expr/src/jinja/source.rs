@@ -6,12 +6,12 @@ use std::sync::Arc;
 use windlass_value::{PathPart, Value};
 
 use super::MAX_TREE_DEPTH;
-use super::path::Step;
-use super::text::lowered;
+use super::path::JinjaStep;
+use super::text::lower_text;
 
 /// A name that a template uses, with the properties and items that are written out after it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reference {
+pub struct JinjaReference {
     pub name: Arc<str>,
     pub path: Vec<PathPart>,
     /// Whether the template says what to do when it is missing.
@@ -24,18 +24,18 @@ pub struct Reference {
 
 /// Every name once for each way it is used in a text. Names that a template binds itself are not among them, and
 /// neither is anything of a text that is no template.
-pub fn references(source: &Value) -> Vec<Reference> {
+pub fn references(source: &Value) -> Vec<JinjaReference> {
     let mut found = Vec::new();
     walk(source, &mut Vec::new(), &mut found);
     found
 }
 
-fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<Reference>) {
+fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<JinjaReference>) {
     if pointer.len() > MAX_TREE_DEPTH {
         return;
     }
     match source {
-        Value::Str(text) => in_text(text, pointer, found),
+        Value::Str(text) => collect_from_text(text, pointer, found),
         Value::List(items) => {
             for (index, item) in items.iter().enumerate() {
                 pointer.push(PathPart::Index(index));
@@ -46,7 +46,7 @@ fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<Reference>)
         Value::Map(map) => {
             for (key, item) in map.iter() {
                 pointer.push(PathPart::Key(key.clone()));
-                in_text(key, pointer, found);
+                collect_from_text(key, pointer, found);
                 walk(item, pointer, found);
                 pointer.pop();
             }
@@ -55,16 +55,16 @@ fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<Reference>)
     }
 }
 
-fn in_text(text: &str, pointer: &[PathPart], found: &mut Vec<Reference>) {
-    let Ok(lowering) = lowered(text) else { return };
+fn collect_from_text(text: &str, pointer: &[PathPart], found: &mut Vec<JinjaReference>) {
+    let Ok(lowering) = lower_text(text) else { return };
     for written in lowering.paths {
-        let step = |step: &Step| match step {
-            Step::Key(key) => PathPart::Key(key.clone()),
-            Step::Index(index) => {
+        let step = |step: &JinjaStep| match step {
+            JinjaStep::Key(key) => PathPart::Key(key.clone()),
+            JinjaStep::Index(index) => {
                 usize::try_from(*index).map_or(PathPart::Key(index.to_string().into()), PathPart::Index)
             }
         };
-        found.push(Reference {
+        found.push(JinjaReference {
             path: written.path.steps.iter().map(step).collect(),
             name: written.path.name,
             guarded: written.guarded,

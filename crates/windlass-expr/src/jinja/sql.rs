@@ -20,43 +20,43 @@ use minijinja::machinery::{Token, tokenize};
 use windlass_value::{CompileError, Value, to_json};
 
 use super::engine::syntax;
-use super::lower::Problem;
+use super::lower::JinjaProblem;
 use super::text::{compile_text, is_template, syntax_problem};
 
-mod each;
+mod loops;
 
-pub use each::Each;
+pub use loops::SqlLoop;
 
 /// One statement, without its semicolon.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Statement {
+pub struct SqlStatement {
     /// A source of the language: plain text, but for what was asked to be raw.
     pub sql: String,
     /// Templates for `$1`, `$2`, …
-    pub params: Vec<Param>,
+    pub params: Vec<SqlParam>,
     /// Where raw text is let in.
     pub raw: Vec<Range<usize>>,
     /// It is run once for every item of a list; its parameters see the item.
-    pub each: Option<Each>,
+    pub for_each: Option<SqlLoop>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Param {
+pub struct SqlParam {
     pub template: String,
     /// Bytes of the text.
     pub range: Range<usize>,
 }
 
 /// Cuts a text into statements and its templates out of them. All problems at once.
-pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
-    let to_compile_error = |problem: Problem| CompileError {
+pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
+    let to_compile_error = |problem: JinjaProblem| CompileError {
         message: problem.message,
         hint: problem.hint,
         pointer: Vec::new(),
         range: problem.range,
     };
     let (mut statements, mut problems) = (Vec::new(), Vec::new());
-    match each::parts(text) {
+    match loops::split_loops(text) {
         Ok(parts) => {
             for (part, around) in parts {
                 match split(&part) {
@@ -65,7 +65,7 @@ pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
                         if let (Some(raw), true) = (raw, around.is_some()) {
                             problems.push(problem("raw text cannot stand in a loop", RAW_HINT, raw.clone()));
                         }
-                        statements.extend(found.into_iter().map(|one| Statement { each: around.clone(), ..one }));
+                        statements.extend(found.into_iter().map(|one| SqlStatement { for_each: around.clone(), ..one }));
                     }
                     Err(found) => problems.extend(found),
                 }
@@ -79,7 +79,7 @@ pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
     }
 }
 
-fn split(text: &str) -> Result<Vec<Statement>, Vec<Problem>> {
+fn split(text: &str) -> Result<Vec<SqlStatement>, Vec<JinjaProblem>> {
     let items = items(text)?;
     let mut splitter = Splitter { items: &items, ..Splitter::default() };
     splitter.run();
@@ -101,7 +101,7 @@ enum Item {
     Hole(Hole),
 }
 
-fn items(text: &str) -> Result<Vec<Item>, Vec<Problem>> {
+fn items(text: &str) -> Result<Vec<Item>, Vec<JinjaProblem>> {
     let mut items = Vec::with_capacity(text.len());
     if !is_template(text) {
         items.extend(text.chars().map(Item::Letter));
@@ -119,7 +119,7 @@ fn items(text: &str) -> Result<Vec<Item>, Vec<Problem>> {
             Token::VariableEnd => {
                 let end = raw.unwrap_or(range.start);
                 let inner = text.get(inside..end).unwrap_or_default().trim().to_owned();
-                problems.extend(checked(&inner, text, inside..end));
+                problems.extend(template_problems(&inner, text, inside..end));
                 items.push(Item::Hole(Hole { inner, raw: raw.is_some(), range: start.start..range.end }));
             }
             Token::Pipe => (pipe, raw) = (Some(range.start), None),
@@ -131,33 +131,33 @@ fn items(text: &str) -> Result<Vec<Item>, Vec<Problem>> {
 }
 
 /// What is wrong with a template, at its place in the whole text.
-fn checked(inner: &str, text: &str, place: Range<usize>) -> Vec<Problem> {
+fn template_problems(inner: &str, text: &str, location: Range<usize>) -> Vec<JinjaProblem> {
     let template = format!("{{{{ {inner} }}}}");
     let Err(problems) = compile_text(&template) else { return Vec::new() };
-    let before = text[place.clone()].len() - text[place.clone()].trim_start().len();
-    let moved = |problem: Problem| {
-        let shift = |at: usize| (at + place.start + before).saturating_sub(3).clamp(place.start, place.end);
-        Problem { range: shift(problem.range.start)..shift(problem.range.end), ..problem }
+    let before = text[location.clone()].len() - text[location.clone()].trim_start().len();
+    let moved = |problem: JinjaProblem| {
+        let shift = |at: usize| (at + location.start + before).saturating_sub(3).clamp(location.start, location.end);
+        JinjaProblem { range: shift(problem.range.start)..shift(problem.range.end), ..problem }
     };
     problems.into_iter().map(moved).collect()
 }
 
-fn problem(message: &str, hint: &str, range: Range<usize>) -> Problem {
-    Problem { message: message.to_owned(), hint: Some(hint.to_owned()), range }
+fn problem(message: &str, hint: &str, range: Range<usize>) -> JinjaProblem {
+    JinjaProblem { message: message.to_owned(), hint: Some(hint.to_owned()), range }
 }
 
 #[derive(Default)]
 struct Splitter<'a> {
     items: &'a [Item],
     at: usize,
-    statement: Statement,
+    statement: SqlStatement,
     /// Whether anything but blanks and comments is in it.
     has_content: bool,
     /// A placeholder that the author wrote.
-    own: bool,
+    has_own_placeholder: bool,
     depth: usize,
-    statements: Vec<Statement>,
-    problems: Vec<Problem>,
+    statements: Vec<SqlStatement>,
+    problems: Vec<JinjaProblem>,
 }
 
 const NAMES_FOLLOW: [&str; 8] = ["into", "update", "table", "join", "schema", "index", "view", "database"];
@@ -224,7 +224,7 @@ impl Splitter<'_> {
     }
 
     fn looking_at(&self, text: &str) -> bool {
-        text.chars().enumerate().all(|(ahead, wanted)| self.peek(ahead) == Some(wanted))
+        text.chars().enumerate().all(|(ahead, expected)| self.peek(ahead) == Some(expected))
     }
 
     /// Text that the language must not take for a template.
@@ -259,7 +259,7 @@ impl Splitter<'_> {
             true => format!("{{{{ ({}) | string }}}}", hole.inner),
             false => format!("{{{{ {} }}}}", hole.inner),
         };
-        self.statement.params.push(Param { template, range: hole.range.clone() });
+        self.statement.params.push(SqlParam { template, range: hole.range.clone() });
         format!("${}", self.statement.params.len())
     }
 
@@ -324,7 +324,7 @@ impl Splitter<'_> {
                     break;
                 }
                 Item::Hole(hole) if !hole.raw => {
-                    content.push(Item::Hole(Hole { inner: unescaped(&hole.inner).to_owned(), ..hole.clone() }));
+                    content.push(Item::Hole(Hole { inner: without_quote_doubling(&hole.inner).to_owned(), ..hole.clone() }));
                 }
                 item => content.push(item.clone()),
             }
@@ -332,7 +332,7 @@ impl Splitter<'_> {
         if !closed {
             self.unclosed("'", &content);
         }
-        if !binds(&content) {
+        if !has_bound_value(&content) {
             return self.verbatim("'", &content, "'");
         }
         if !prefix.is_empty() && !escapes {
@@ -353,7 +353,7 @@ impl Splitter<'_> {
         if let (true, Some(range)) = (escapes, escaped) {
             self.problems.push(problem("a backslash stands right before a template", "write it twice", range));
         }
-        self.bound(&content, opening, str::to_owned);
+        self.bind_literal(&content, opening, str::to_owned);
     }
 
     /// `$$…$$` or `$tag$…$tag$`; `$1` is a placeholder.
@@ -367,7 +367,7 @@ impl Splitter<'_> {
         }
         let digit = tag[1..].starts_with(|c: char| c.is_ascii_digit());
         if inside_name || digit || self.peek(ahead) != Some('$') {
-            self.own |= digit && !inside_name;
+            self.has_own_placeholder |= digit && !inside_name;
             self.push('$');
             self.at += 1;
             return;
@@ -388,18 +388,18 @@ impl Splitter<'_> {
         if !closed {
             self.unclosed(&tag, &content);
         }
-        if !binds(&content) {
+        if !has_bound_value(&content) {
             return self.verbatim(&tag, &content, &tag);
         }
         if matches!(self.word_before().as_deref(), Some("do" | "as")) {
             let hint = "give it to the code as an argument, or let it in with `| raw`";
             self.problems.push(problem("a value cannot stand in a block of code", hint, first_hole(&content)));
         }
-        self.bound(&content, "'", |text| text.replace('\'', "''"));
+        self.bind_literal(&content, "'", |text| text.replace('\'', "''"));
     }
 
     /// A literal with values in it: one alone takes its place, else the parts are put together.
-    fn bound(&mut self, content: &[Item], opening: &str, quoted: impl Fn(&str) -> String) {
+    fn bind_literal(&mut self, content: &[Item], opening: &str, quoted: impl Fn(&str) -> String) {
         let cast = self.word_before().filter(|word| TYPES.contains(&word.as_str()));
         if let Some(word) = &cast {
             let kept = self.statement.sql.trim_end().len() - word.len();
@@ -407,8 +407,8 @@ impl Splitter<'_> {
         }
         let text = match content {
             [Item::Hole(hole)] => self.param(hole, false),
-            parts if opening == "'" => self.put_together(parts, quoted),
-            parts => self.concatenation(parts, opening, quoted),
+            parts if opening == "'" => self.concat_in_template(parts, quoted),
+            parts => self.concat_in_sql(parts, opening, quoted),
         };
         match cast {
             Some(word) => self.push_all(&format!("CAST({text} AS {})", word.to_uppercase())),
@@ -418,7 +418,7 @@ impl Splitter<'_> {
 
     /// The whole literal as one value, put together by the language: so the database takes it for whatever stands there,
     /// as it does with a literal, and not for a text.
-    fn put_together(&mut self, parts: &[Item], quoted: impl Fn(&str) -> String) -> String {
+    fn concat_in_template(&mut self, parts: &[Item], quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let mut range: Option<Range<usize>> = None;
         let close = |literal: &mut String, texts: &mut Vec<String>| {
@@ -432,7 +432,7 @@ impl Splitter<'_> {
             match part {
                 Item::Letter(letter) => literal.push(*letter),
                 Item::Hole(hole) => {
-                    self.not_raw(hole);
+                    self.reject_raw(hole);
                     close(&mut literal, &mut texts);
                     texts.push(format!("(({}) | string)", hole.inner));
                     range = Some(range.map_or(hole.range.start, |range| range.start)..hole.range.end);
@@ -441,11 +441,11 @@ impl Splitter<'_> {
         }
         close(&mut literal, &mut texts);
         let template = format!("{{{{ {} }}}}", texts.join(" ~ "));
-        self.statement.params.push(Param { template, range: range.unwrap_or_default() });
+        self.statement.params.push(SqlParam { template, range: range.unwrap_or_default() });
         format!("${}", self.statement.params.len())
     }
 
-    fn not_raw(&mut self, hole: &Hole) {
+    fn reject_raw(&mut self, hole: &Hole) {
         if hole.raw {
             let message = "raw text and values cannot stand in one literal";
             self.problems.push(problem(message, "put the parts together with `||`", hole.range.clone()));
@@ -453,7 +453,7 @@ impl Splitter<'_> {
     }
 
     /// The same by the database, for a literal with escapes that only it understands.
-    fn concatenation(&mut self, parts: &[Item], opening: &str, quoted: impl Fn(&str) -> String) -> String {
+    fn concat_in_sql(&mut self, parts: &[Item], opening: &str, quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let close = |literal: &mut String, texts: &mut Vec<String>| {
             if !literal.is_empty() {
@@ -465,7 +465,7 @@ impl Splitter<'_> {
             match part {
                 Item::Letter(letter) => literal.push(*letter),
                 Item::Hole(hole) => {
-                    self.not_raw(hole);
+                    self.reject_raw(hole);
                     close(&mut literal, &mut texts);
                     texts.push(format!("CAST({} AS TEXT)", self.param(hole, true)));
                 }
@@ -553,7 +553,7 @@ impl Splitter<'_> {
 
     fn end(&mut self) {
         let mut statement = std::mem::take(&mut self.statement);
-        if self.own && !statement.params.is_empty() {
+        if self.has_own_placeholder && !statement.params.is_empty() {
             let hint = "write the value itself as a template; it gets its own number";
             let range = statement.params[0].range.clone();
             self.problems.push(problem("templates and `$1` cannot stand in one statement", hint, range));
@@ -562,7 +562,7 @@ impl Splitter<'_> {
             statement.sql = statement.sql.trim().to_owned();
             self.statements.push(statement);
         }
-        (self.has_content, self.own, self.depth) = (false, false, 0);
+        (self.has_content, self.has_own_placeholder, self.depth) = (false, false, 0);
     }
 }
 
@@ -573,7 +573,7 @@ fn last_word<'a>(text: &'a str, marks: &str) -> &'a str {
 }
 
 /// An expression without the doubling of quotes at its end.
-fn unescaped(inner: &str) -> &str {
+fn without_quote_doubling(inner: &str) -> &str {
     let doubling = |call: &str| {
         let call: String = call.chars().filter(|c| !c.is_whitespace()).collect();
         matches!(call.as_str(), r#"replace("'","''")"# | r"replace('\'','\'\'')")
@@ -583,7 +583,7 @@ fn unescaped(inner: &str) -> &str {
     before.map_or(inner, str::trim_end)
 }
 
-fn binds(content: &[Item]) -> bool {
+fn has_bound_value(content: &[Item]) -> bool {
     content.iter().any(|item| matches!(item, Item::Hole(hole) if !hole.raw))
 }
 

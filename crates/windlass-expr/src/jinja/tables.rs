@@ -3,7 +3,7 @@
 use windlass_value::nearest;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Kind {
+pub(super) enum CallableKind {
     Filter,
     Test,
     Function,
@@ -65,7 +65,7 @@ pub(super) const FILTERS: &[&str] = &[
 ];
 
 /// Filters that take fuel for what they look at, or look at next to nothing.
-pub(super) const PAYS: &[&str] = &[
+pub(super) const SELF_METERED: &[&str] = &[
     "attr", "bool", "d", "default", "first", "fromjson", "get", "join", "keys", "last", "replace", "safe", "tojson",
     "values",
 ];
@@ -151,29 +151,29 @@ pub(super) const METHODS: &[&str] = &[
     "values",
 ];
 
-fn names(kind: Kind) -> &'static [&'static str] {
+fn names(kind: CallableKind) -> &'static [&'static str] {
     match kind {
-        Kind::Filter => FILTERS,
-        Kind::Test => TESTS,
-        Kind::Function => FUNCTIONS,
-        Kind::Method => METHODS,
+        CallableKind::Filter => FILTERS,
+        CallableKind::Test => TESTS,
+        CallableKind::Function => FUNCTIONS,
+        CallableKind::Method => METHODS,
     }
 }
 
-pub(super) fn has(kind: Kind, name: &str) -> bool {
+pub(super) fn is_known(kind: CallableKind, name: &str) -> bool {
     names(kind).binary_search(&name).is_ok()
 }
 
 /// What is said about a name that is not there, and what may have been meant.
-pub(super) fn unknown(kind: Kind, name: &str) -> (String, Option<String>) {
+pub(super) fn unknown_message(kind: CallableKind, name: &str) -> (String, Option<String>) {
     let word = match kind {
-        Kind::Filter => "filter",
-        Kind::Test => "test",
-        Kind::Function => "function",
-        Kind::Method => "method",
+        CallableKind::Filter => "filter",
+        CallableKind::Test => "test",
+        CallableKind::Function => "function",
+        CallableKind::Method => "method",
     };
     let message = format!("there is no {word} `{name}`");
-    if let Some(instead) = instead(kind, name) {
+    if let Some(instead) = replacement_hint(kind, name) {
         return (message, Some(instead.to_owned()));
     }
     let hint = match nearest(name, names(kind).iter().copied()) {
@@ -187,26 +187,26 @@ pub(super) fn unknown(kind: Kind, name: &str) -> (String, Option<String>) {
     (message, Some(hint))
 }
 
-fn instead(kind: Kind, name: &str) -> Option<&'static str> {
+fn replacement_hint(kind: CallableKind, name: &str) -> Option<&'static str> {
     Some(match (kind, name) {
-        (Kind::Filter, "raw") => "`raw` stands at the end of a template in SQL text only",
-        (Kind::Filter, "from_json" | "parse_json" | "loads") => "it is called `fromjson`",
-        (Kind::Filter, "to_json" | "json" | "dumps") => "it is called `tojson`",
-        (Kind::Filter, "random" | "shuffle") => "a run must be repeatable: nothing is random here but `uuid()`",
-        (Kind::Test, "null" | "nil") => "write `is none`",
-        (Kind::Function, "utcnow" | "today" | "datetime" | "time") => "`now()` is the time of this step of the run",
-        (Kind::Function, "namespace") => "values are not changed in a template; use filters, or write them with a rule",
-        (Kind::Function, "len") => "write `x | length`",
-        (Kind::Function, "str") => "write `x | string`",
-        (Kind::Function, "int" | "float" | "list" | "min" | "max" | "sum" | "abs" | "round" | "bool") => {
+        (CallableKind::Filter, "raw") => "`raw` stands at the end of a template in SQL text only",
+        (CallableKind::Filter, "from_json" | "parse_json" | "loads") => "it is called `fromjson`",
+        (CallableKind::Filter, "to_json" | "json" | "dumps") => "it is called `tojson`",
+        (CallableKind::Filter, "random" | "shuffle") => "a run must be repeatable: nothing is random here but `uuid()`",
+        (CallableKind::Test, "null" | "nil") => "write `is none`",
+        (CallableKind::Function, "utcnow" | "today" | "datetime" | "time") => "`now()` is the time of this step of the run",
+        (CallableKind::Function, "namespace") => "values are not changed in a template; use filters, or write them with a rule",
+        (CallableKind::Function, "len") => "write `x | length`",
+        (CallableKind::Function, "str") => "write `x | string`",
+        (CallableKind::Function, "int" | "float" | "list" | "min" | "max" | "sum" | "abs" | "round" | "bool") => {
             "it is a filter: `x | name`"
         }
         (
-            Kind::Method,
+            CallableKind::Method,
             "append" | "extend" | "insert" | "pop" | "update" | "remove" | "clear" | "setdefault" | "sort",
         ) => "values are not changed in a template: write `list + [item]`, or let a rule of the task write it",
-        (Kind::Method, "format") => "put the parts together with `~`",
-        (Kind::Method, "length" | "len" | "size") => "write `x | length`",
+        (CallableKind::Method, "format") => "put the parts together with `~`",
+        (CallableKind::Method, "length" | "len" | "size") => "write `x | length`",
         _ => return None,
     })
 }

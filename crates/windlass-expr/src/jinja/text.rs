@@ -5,11 +5,11 @@ use minijinja::machinery::ast::{Expr, Stmt};
 use minijinja::machinery::{Token, parse, tokenize};
 use windlass_value::Value;
 
-use super::engine::{Program, syntax};
-use super::lower::{Lowering, Problem, path_of};
+use super::engine::{JinjaProgram, syntax};
+use super::lower::{JinjaLowering, JinjaProblem, path_of};
 use super::object::constant;
-use super::path::Path;
-use super::truth::word;
+use super::path::JinjaPath;
+use super::truth::parse_bool_word;
 
 /// The longest text that is compiled.
 const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -19,10 +19,10 @@ const MAX_TEXT_BYTES: usize = 1 << 20;
 const MAX_LINKS: usize = 400;
 const MAX_STATEMENTS: usize = 200;
 
-pub(super) enum Compiled {
+pub(super) enum CompiledText {
     Constant(Value),
-    Path(Path),
-    Program(Box<Program>),
+    Path(JinjaPath),
+    Program(Box<JinjaProgram>),
 }
 
 /// Whether there is anything in it for this language.
@@ -30,37 +30,37 @@ pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%") || text.contains("{#")
 }
 
-pub(super) fn compile_text(text: &str) -> Result<Compiled, Vec<Problem>> {
+pub(super) fn compile_text(text: &str) -> Result<CompiledText, Vec<JinjaProblem>> {
     if !is_template(text) {
-        return Ok(Compiled::Constant(Value::from(text)));
+        return Ok(CompiledText::Constant(Value::from(text)));
     }
-    let template = parsed(text)?;
+    let template = parse_template(text)?;
     let statements = children(&template);
-    if let Some(expr) = whole(statements, |raw| raw.chars().all(|c| c == '\n' || c == '\r')) {
-        return expression(expr, false);
+    if let Some(expr) = single_expression(statements, |raw| raw.chars().all(|c| c == '\n' || c == '\r')) {
+        return compile_expression(expr, false);
     }
-    rendered(statements, false)
+    compile_template(statements, false)
 }
 
-pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<Compiled, Vec<Problem>> {
-    let problem = |message: &str, hint: String, range| Problem { message: message.to_owned(), hint: Some(hint), range };
+pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<CompiledText, Vec<JinjaProblem>> {
+    let problem = |message: &str, hint: String, range| JinjaProblem { message: message.to_owned(), hint: Some(hint), range };
     if !is_template(text) {
-        return match word(text) {
-            Some(flag) => Ok(Compiled::Constant(Value::Bool(flag))),
+        return match parse_bool_word(text) {
+            Some(flag) => Ok(CompiledText::Constant(Value::Bool(flag))),
             None => {
                 let hint = format!("write \"{{{{ {} }}}}\"", text.trim());
                 Err(vec![problem("a condition needs a template, this is plain text", hint, 0..text.len())])
             }
         };
     }
-    let template = parsed(text)?;
+    let template = parse_template(text)?;
     let statements = children(&template);
-    if let Some(expr) = whole(statements, |raw| raw.trim().is_empty()) {
-        let mut lowering = Lowering::new(lenient);
+    if let Some(expr) = single_expression(statements, |raw| raw.trim().is_empty()) {
+        let mut lowering = JinjaLowering::new(lenient);
         if let Some((name, steps)) = path_of(expr)
             && name != "keychain"
         {
-            return Ok(Compiled::Path(Path::new(name, steps)));
+            return Ok(CompiledText::Path(JinjaPath::new(name, steps)));
         }
         let source = lowering.condition(expr);
         return finish(lowering, source, true);
@@ -70,29 +70,29 @@ pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<Compiled, V
         let hint = "write the whole condition inside one {{ … }}".to_owned();
         return Err(vec![problem("text stands around the template of a condition", hint, 0..text.len())]);
     }
-    rendered(statements, lenient)
+    compile_template(statements, lenient)
 }
 
 /// The paths of a text, for whoever wants to know what it refers to.
-pub(super) fn lowered(text: &str) -> Result<Lowering, Vec<Problem>> {
-    let mut lowering = Lowering::default();
+pub(super) fn lower_text(text: &str) -> Result<JinjaLowering, Vec<JinjaProblem>> {
+    let mut lowering = JinjaLowering::default();
     if is_template(text) {
-        let template = parsed(text)?;
+        let template = parse_template(text)?;
         lowering.statements(children(&template), &mut String::new());
     }
     Ok(lowering)
 }
 
-pub(super) fn parsed(text: &str) -> Result<Stmt<'_>, Vec<Problem>> {
+pub(super) fn parse_template(text: &str) -> Result<Stmt<'_>, Vec<JinjaProblem>> {
     if text.len() > MAX_TEXT_BYTES {
         let message = format!("a template has at most {MAX_TEXT_BYTES} bytes");
-        return Err(vec![Problem { message, hint: None, range: 0..0 }]);
+        return Err(vec![JinjaProblem { message, hint: None, range: 0..0 }]);
     }
-    bounded(text)?;
+    check_bounds(text)?;
     parse(text, "t", syntax()).map_err(|error| vec![syntax_problem(&error, text)])
 }
 
-fn bounded(text: &str) -> Result<(), Vec<Problem>> {
+fn check_bounds(text: &str) -> Result<(), Vec<JinjaProblem>> {
     let (mut links, mut statements) = (0, 0);
     for token in tokenize(text, false, syntax()) {
         let (token, span) = token.map_err(|error| vec![syntax_problem(&error, text)])?;
@@ -109,7 +109,7 @@ fn bounded(text: &str) -> Result<(), Vec<Problem>> {
             let range = span.start_offset as usize..span.end_offset as usize;
             let message = format!("more than {MAX_LINKS} operators in one template, or {MAX_STATEMENTS} statements");
             let hint = Some("compute parts of it in steps before".to_owned());
-            return Err(vec![Problem { message, hint, range }]);
+            return Err(vec![JinjaProblem { message, hint, range }]);
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ pub(super) fn children<'a, 'b>(template: &'b Stmt<'a>) -> &'b [Stmt<'a>] {
 }
 
 /// The one expression of a text that has nothing else in it.
-fn whole<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) -> bool) -> Option<&'b Expr<'a>> {
+fn single_expression<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) -> bool) -> Option<&'b Expr<'a>> {
     let mut found = None;
     for statement in statements {
         match statement {
@@ -137,15 +137,15 @@ fn whole<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) -> bool) -> Op
     found
 }
 
-fn expression(expr: &Expr<'_>, lenient: bool) -> Result<Compiled, Vec<Problem>> {
-    let mut lowering = Lowering::new(lenient);
+fn compile_expression(expr: &Expr<'_>, lenient: bool) -> Result<CompiledText, Vec<JinjaProblem>> {
+    let mut lowering = JinjaLowering::new(lenient);
     if let Some((name, steps)) = path_of(expr)
         && name != "keychain"
     {
-        return Ok(Compiled::Path(Path::new(name, steps)));
+        return Ok(CompiledText::Path(JinjaPath::new(name, steps)));
     }
     if let Some(value) = scalar(expr) {
-        return Ok(Compiled::Constant(value));
+        return Ok(CompiledText::Constant(value));
     }
     let source = lowering.value(expr);
     finish(lowering, source, true)
@@ -159,26 +159,26 @@ fn scalar(expr: &Expr<'_>) -> Option<Value> {
     }
 }
 
-fn rendered(statements: &[Stmt<'_>], lenient: bool) -> Result<Compiled, Vec<Problem>> {
-    let mut lowering = Lowering::new(lenient);
+fn compile_template(statements: &[Stmt<'_>], lenient: bool) -> Result<CompiledText, Vec<JinjaProblem>> {
+    let mut lowering = JinjaLowering::new(lenient);
     let mut source = String::new();
     lowering.statements(statements, &mut source);
     finish(lowering, source, false)
 }
 
-fn finish(lowering: Lowering, source: String, whole: bool) -> Result<Compiled, Vec<Problem>> {
+fn finish(lowering: JinjaLowering, source: String, keeps_type: bool) -> Result<CompiledText, Vec<JinjaProblem>> {
     if !lowering.problems.is_empty() {
         return Err(lowering.problems);
     }
     let paths = lowering.paths.into_iter().map(|written| written.path).collect();
-    let program = match whole {
-        true => Program::expression(&source, paths, lowering.draws),
-        false => Program::template(source, paths, lowering.draws),
+    let program = match keeps_type {
+        true => JinjaProgram::expression(&source, paths, lowering.uses_random),
+        false => JinjaProgram::template(source, paths, lowering.uses_random),
     };
-    program.map(|program| Compiled::Program(Box::new(program))).map_err(|error| vec![syntax_problem(&error, "")])
+    program.map(|program| CompiledText::Program(Box::new(program))).map_err(|error| vec![syntax_problem(&error, "")])
 }
 
-pub(super) fn syntax_problem(error: &Error, text: &str) -> Problem {
+pub(super) fn syntax_problem(error: &Error, text: &str) -> JinjaProblem {
     let range = error.range().filter(|range| text.get(range.clone()).is_some()).unwrap_or(0..text.len());
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let hint = match message.as_str() {
@@ -194,5 +194,5 @@ pub(super) fn syntax_problem(error: &Error, text: &str) -> Problem {
         }
         _ => None,
     };
-    Problem { message, hint, range }
+    JinjaProblem { message, hint, range }
 }

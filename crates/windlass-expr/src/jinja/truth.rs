@@ -44,7 +44,7 @@ pub(super) fn inner_is_true(value: &Inner) -> bool {
 }
 
 /// Texts that say true or false without a template.
-pub(super) fn word(text: &str) -> Option<bool> {
+pub(super) fn parse_bool_word(text: &str) -> Option<bool> {
     let text = text.trim();
     let among = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     if among(&["true", "yes", "on", "1"]) {

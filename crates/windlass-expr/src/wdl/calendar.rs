@@ -11,7 +11,7 @@ const MAX_TICKS: i64 = 3_155_378_975_999_999_999;
 const EPOCH_DAYS: i64 = 719_162;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct WdlMoment {
     pub ticks: i64,
     /// Written with `Z` or an offset; otherwise no zone is stated, and none is printed.
     pub utc: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Moment {
 
 /// A moment in its parts.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Civil {
+pub(crate) struct CivilDateTime {
     pub year: i64,
     pub month: i64,
     pub day: i64,
@@ -30,22 +30,22 @@ pub(crate) struct Civil {
     pub fraction: i64,
 }
 
-impl Moment {
-    pub(crate) fn from_timestamp(time: Timestamp) -> Option<Moment> {
-        Moment { ticks: 0, utc: true }.at(time.0.checked_mul(10)?.checked_add(EPOCH_TICKS)?)
+impl WdlMoment {
+    pub(crate) fn from_timestamp(time: Timestamp) -> Option<WdlMoment> {
+        WdlMoment { ticks: 0, utc: true }.with_ticks(time.0.checked_mul(10)?.checked_add(EPOCH_TICKS)?)
     }
 
     /// The same zone at other ticks, if the calendar reaches that far.
-    pub(crate) fn at(self, ticks: i64) -> Option<Moment> {
-        (0..=MAX_TICKS).contains(&ticks).then_some(Moment { ticks, ..self })
+    pub(crate) fn with_ticks(self, ticks: i64) -> Option<WdlMoment> {
+        (0..=MAX_TICKS).contains(&ticks).then_some(WdlMoment { ticks, ..self })
     }
 
-    pub(crate) fn add_ticks(self, ticks: i64) -> Option<Moment> {
-        self.at(self.ticks.checked_add(ticks)?)
+    pub(crate) fn add_ticks(self, ticks: i64) -> Option<WdlMoment> {
+        self.with_ticks(self.ticks.checked_add(ticks)?)
     }
 
     /// A day that the month does not have becomes its last one.
-    pub(crate) fn add_months(self, months: i64) -> Option<Moment> {
+    pub(crate) fn add_months(self, months: i64) -> Option<WdlMoment> {
         let mut civil = self.civil();
         let total = (civil.year * 12 + civil.month - 1).checked_add(months)?;
         (civil.year, civil.month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
@@ -53,14 +53,14 @@ impl Moment {
             return None;
         }
         civil.day = civil.day.min(days_in_month(civil.year, civil.month));
-        self.at(civil.ticks()?)
+        self.with_ticks(civil.ticks()?)
     }
 
-    pub(crate) fn civil(self) -> Civil {
+    pub(crate) fn civil(self) -> CivilDateTime {
         let (days, of_day) = (self.ticks.div_euclid(TICKS_PER_DAY), self.ticks.rem_euclid(TICKS_PER_DAY));
         let (year, month, day) = civil_from_days(days - EPOCH_DAYS);
         let seconds = of_day / TICKS_PER_SECOND;
-        Civil {
+        CivilDateTime {
             year,
             month,
             day,
@@ -83,12 +83,12 @@ impl Moment {
     }
 
     pub(crate) fn day_of_year(self) -> i64 {
-        let first = Civil { month: 1, day: 1, ..self.civil() };
+        let first = CivilDateTime { month: 1, day: 1, ..self.civil() };
         first.days().map_or(0, |days| self.ticks.div_euclid(TICKS_PER_DAY) - days + 1)
     }
 }
 
-impl Civil {
+impl CivilDateTime {
     /// Days since 0001-01-01; None for a date that does not exist.
     fn days(&self) -> Option<i64> {
         let (year, month) = (self.year, self.month);
@@ -108,9 +108,9 @@ impl Civil {
     }
 
     /// The moment, given the minutes east of UTC if a zone is stated.
-    pub(crate) fn moment(&self, offset: Option<i64>) -> Option<Moment> {
-        let moment = Moment { ticks: 0, utc: offset.is_some() };
-        moment.at(self.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
+    pub(crate) fn moment(&self, offset: Option<i64>) -> Option<WdlMoment> {
+        let moment = WdlMoment { ticks: 0, utc: offset.is_some() };
+        moment.with_ticks(self.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
     }
 }
 
@@ -143,9 +143,9 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 }
 
 /// Reads ISO 8601: `2026-11-15T09:30:00.125Z`, a date alone, an offset instead of the `Z`.
-pub(crate) fn parse(text: &str) -> Option<Moment> {
-    let mut reader = Reader { rest: text.trim() };
-    let mut civil = Civil { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, fraction: 0 };
+pub(crate) fn parse_iso8601(text: &str) -> Option<WdlMoment> {
+    let mut reader = DateReader { rest: text.trim() };
+    let mut civil = CivilDateTime { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, fraction: 0 };
     civil.year = reader.number(4, 4)?;
     reader.expect('-')?;
     civil.month = reader.number(1, 2)?;
@@ -160,17 +160,17 @@ pub(crate) fn parse(text: &str) -> Option<Moment> {
     civil.moment(offset)
 }
 
-pub(crate) struct Reader<'a> {
+pub(crate) struct DateReader<'a> {
     pub rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DateReader<'a> {
     pub(crate) fn space(&mut self) {
         self.rest = self.rest.trim_start();
     }
 
-    pub(crate) fn expect(&mut self, wanted: char) -> Option<()> {
-        self.rest = self.rest.strip_prefix(wanted)?;
+    pub(crate) fn expect(&mut self, expected: char) -> Option<()> {
+        self.rest = self.rest.strip_prefix(expected)?;
         Some(())
     }
 
@@ -185,13 +185,13 @@ impl<'a> Reader<'a> {
         self.take(|byte| byte.is_ascii_alphabetic(), 20)
     }
 
-    pub(crate) fn number(&mut self, least: usize, max_digits: usize) -> Option<i64> {
+    pub(crate) fn number(&mut self, min_digits: usize, max_digits: usize) -> Option<i64> {
         let digits = self.take(|byte| byte.is_ascii_digit(), max_digits);
-        (digits.len() >= least).then(|| digits.parse().ok()).flatten()
+        (digits.len() >= min_digits).then(|| digits.parse().ok()).flatten()
     }
 
     /// `9:30`, `9:30:15`, `9:30:15.125`.
-    pub(crate) fn clock(&mut self, civil: &mut Civil) -> Option<()> {
+    pub(crate) fn clock(&mut self, civil: &mut CivilDateTime) -> Option<()> {
         civil.hour = self.number(1, 2)?;
         self.expect(':')?;
         civil.minute = self.number(2, 2)?;
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn time_of_day(&mut self, civil: &mut Civil) -> Option<()> {
+    fn time_of_day(&mut self, civil: &mut CivilDateTime) -> Option<()> {
         self.clock(civil)?;
         let before = self.rest;
         self.space();

@@ -5,16 +5,16 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, Scope, Stored,
+    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, EvalScope, StoredValue,
     Timestamp, IterationView, Value, nearest,
 };
 
-use super::functions::{self, ANY, Function, Run, is_node_result};
-use super::node::{Call, CallRun, Node, ObjectKey, eval};
-use super::path::{Key, Path, Step};
-use super::source::{Ref, MAX_TREE_DEPTH};
-use super::syntax::{Piece, StepKey, StepSyntax, Syntax, SyntaxKind, Text, is_expression, parse_text};
-use super::values::{Context, describe, preview};
+use super::functions::{self, UNLIMITED, WdlFunction, FunctionImpl, is_node_result};
+use super::node::{WdlCall, CallRun, WdlNode, ObjectKey, eval};
+use super::path::{WdlKey, WdlPath, WdlStep};
+use super::source::{WdlReference, MAX_TREE_DEPTH};
+use super::syntax::{WdlTextPart, StepKey, StepSyntax, WdlSyntax, WdlSyntaxKind, WdlText, is_expression, parse_text};
+use super::values::{WdlContext, describe, preview};
 use super::variable::VariableName;
 
 /// What working out a constant may cost; a dearer one is left to evaluation.
@@ -24,7 +24,7 @@ const MAX_FOLD_BYTES: usize = 65_536;
 const MAX_FOLD_ITEMS: u32 = 100;
 
 #[derive(Default)]
-pub(crate) struct Compiler {
+pub(crate) struct WdlCompiler {
     pub errors: Vec<CompileError>,
     pointer: Vec<PathPart>,
     /// For a loop's own condition.
@@ -32,16 +32,16 @@ pub(crate) struct Compiler {
     /// What `appsetting` reads, where it may stand.
     settings: Option<Arc<BTreeMap<String, String>>>,
     /// Settings that were asked for and are not there.
-    pub missing: Vec<Ref>,
+    pub missing_settings: Vec<WdlReference>,
 }
 
-impl Compiler {
-    pub(crate) fn new(lenient: bool) -> Compiler {
-        Compiler { lenient, ..Compiler::default() }
+impl WdlCompiler {
+    pub(crate) fn new(lenient: bool) -> WdlCompiler {
+        WdlCompiler { lenient, ..WdlCompiler::default() }
     }
 
-    pub(crate) fn with_settings(settings: Arc<BTreeMap<String, String>>) -> Compiler {
-        Compiler { settings: Some(settings), ..Compiler::default() }
+    pub(crate) fn with_settings(settings: Arc<BTreeMap<String, String>>) -> WdlCompiler {
+        WdlCompiler { settings: Some(settings), ..WdlCompiler::default() }
     }
 
     pub(crate) fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
@@ -50,7 +50,7 @@ impl Compiler {
     }
 
     /// Compiles a part of the tree with its step on the pointer.
-    pub(crate) fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
+    pub(crate) fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut WdlCompiler) -> T) -> T {
         self.pointer.push(part);
         let result = compile(self);
         self.pointer.pop();
@@ -65,19 +65,19 @@ impl Compiler {
         deep
     }
 
-    pub(crate) fn tree(&mut self, source: &Value) -> Node {
+    pub(crate) fn tree(&mut self, source: &Value) -> WdlNode {
         if self.too_deep() {
-            return Node::Constant(Value::Null);
+            return WdlNode::Constant(Value::Null);
         }
         match source {
             Value::Str(text) => self.text(text),
             Value::List(items) => {
                 let each = items.iter().enumerate();
-                let nodes: Vec<Node> =
+                let nodes: Vec<WdlNode> =
                     each.map(|(index, item)| self.inside(PathPart::Index(index), |this| this.tree(item))).collect();
                 match nodes.iter().map(constant).collect::<Option<Vec<Value>>>() {
-                    Some(values) => Node::Constant(Value::list(values)),
-                    None => Node::List(nodes.into()),
+                    Some(values) => WdlNode::Constant(Value::list(values)),
+                    None => WdlNode::List(nodes.into()),
                 }
             }
             Value::Map(map) => {
@@ -85,7 +85,7 @@ impl Compiler {
                 for (key, item) in map.iter() {
                     let entry = self.inside(PathPart::Key(key.clone()), |this| {
                         let key = match this.text(key) {
-                            Node::Constant(Value::Str(name)) => ObjectKey::Fixed(name),
+                            WdlNode::Constant(Value::Str(name)) => ObjectKey::Fixed(name),
                             node => ObjectKey::Computed(node),
                         };
                         (key, this.tree(item))
@@ -97,92 +97,92 @@ impl Compiler {
                     ObjectKey::Computed(_) => None,
                 });
                 match constants.collect::<Option<Vec<_>>>() {
-                    Some(constants) => Node::Constant(Value::object(constants)),
-                    None => Node::Object(entries.into()),
+                    Some(constants) => WdlNode::Constant(Value::object(constants)),
+                    None => WdlNode::Object(entries.into()),
                 }
             }
-            other => Node::Constant(other.clone()),
+            other => WdlNode::Constant(other.clone()),
         }
     }
 
-    fn text(&mut self, text: &Arc<str>) -> Node {
-        let failed = Node::Constant(Value::Null);
+    fn text(&mut self, text: &Arc<str>) -> WdlNode {
+        let failed = WdlNode::Constant(Value::Null);
         match parse_text(text) {
             Err(error) => {
                 self.error(error.message, error.hint, error.range);
                 failed
             }
-            Ok(Text::Plain) => Node::Constant(Value::Str(text.clone())),
-            Ok(Text::Unescaped(plain)) => Node::Constant(Value::from(plain)),
-            Ok(Text::Whole(syntax)) => named(text, self.syntax(text, &syntax)),
-            Ok(Text::Mixed(pieces)) => {
-                let nodes: Vec<Node> = pieces.iter().map(|piece| self.piece(text, piece)).collect();
-                fold(Node::Join(nodes.into()))
+            Ok(WdlText::Plain) => WdlNode::Constant(Value::Str(text.clone())),
+            Ok(WdlText::Unescaped(plain)) => WdlNode::Constant(Value::from(plain)),
+            Ok(WdlText::Whole(syntax)) => with_source(text, self.syntax(text, &syntax)),
+            Ok(WdlText::Mixed(pieces)) => {
+                let nodes: Vec<WdlNode> = pieces.iter().map(|piece| self.piece(text, piece)).collect();
+                fold_constant(WdlNode::Join(nodes.into()))
             }
         }
     }
 
-    fn piece(&mut self, text: &str, piece: &Piece) -> Node {
+    fn piece(&mut self, text: &str, piece: &WdlTextPart) -> WdlNode {
         match piece {
-            Piece::Literal(literal) => Node::Constant(Value::from(literal.as_str())),
-            Piece::Expression(syntax) => {
+            WdlTextPart::Literal(literal) => WdlNode::Constant(Value::from(literal.as_str())),
+            WdlTextPart::Expression(syntax) => {
                 let node = self.syntax(text, syntax);
-                named(&format!("@{{{}}}", &text[syntax.range.clone()]).into(), node)
+                with_source(&format!("@{{{}}}", &text[syntax.range.clone()]).into(), node)
             }
         }
     }
 
-    fn syntax(&mut self, text: &str, syntax: &Syntax) -> Node {
+    fn syntax(&mut self, text: &str, syntax: &WdlSyntax) -> WdlNode {
         match &syntax.kind {
-            SyntaxKind::Literal(value) => Node::Constant(value.clone()),
-            SyntaxKind::Call(call) if self.settings.is_some() && call.name.eq_ignore_ascii_case("appsetting") => {
+            WdlSyntaxKind::Literal(value) => WdlNode::Constant(value.clone()),
+            WdlSyntaxKind::Call(call) if self.settings.is_some() && call.name.eq_ignore_ascii_case("appsetting") => {
                 self.setting(&call.arguments)
             }
-            SyntaxKind::Call(call) => {
+            WdlSyntaxKind::Call(call) => {
                 let function = self.function(&call.name, call.arguments.len(), call.name_range.clone());
-                let arguments: Vec<Node> = call.arguments.iter().map(|part| self.syntax(text, part)).collect();
+                let arguments: Vec<WdlNode> = call.arguments.iter().map(|part| self.syntax(text, part)).collect();
                 let ranges: Vec<Range<usize>> = call.arguments.iter().map(|part| part.range.clone()).collect();
-                function.map_or(Node::Constant(Value::Null), |function| {
+                function.map_or(WdlNode::Constant(Value::Null), |function| {
                     self.make_call(function, arguments, |index| ranges.get(index).cloned().unwrap_or_default())
                 })
             }
-            SyntaxKind::Path { root, steps } => self.path(text, syntax, root, steps),
+            WdlSyntaxKind::Path { root, steps } => self.path(text, syntax, root, steps),
         }
     }
 
-    fn setting(&mut self, arguments: &[Syntax]) -> Node {
-        let (Some(settings), [Syntax { kind: SyntaxKind::Literal(Value::Str(name)), range }]) =
+    fn setting(&mut self, arguments: &[WdlSyntax]) -> WdlNode {
+        let (Some(settings), [WdlSyntax { kind: WdlSyntaxKind::Literal(Value::Str(name)), range }]) =
             (self.settings.clone(), arguments)
         else {
             let range = arguments.first().map_or(0..0, |argument| argument.range.clone());
             self.error("`appsetting` takes the name of a setting, as a text in quotes", None, range);
-            return Node::Constant(Value::Null);
+            return WdlNode::Constant(Value::Null);
         };
         let in_any_case = || settings.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
         match settings.get(&**name).or_else(in_any_case) {
-            Some(value) => Node::Constant(Value::from(value.as_str())),
+            Some(value) => WdlNode::Constant(Value::from(value.as_str())),
             None => {
-                self.missing.push(Ref { name: name.clone(), pointer: self.pointer.clone(), range: range.clone() });
-                Node::Constant(Value::Null)
+                self.missing_settings.push(WdlReference { name: name.clone(), pointer: self.pointer.clone(), range: range.clone() });
+                WdlNode::Constant(Value::Null)
             }
         }
     }
 
     /// Zones, locales and formats that are written down are looked at now, not when the run comes to them.
-    fn check_literals(&mut self, function: &Function, arguments: &[Node], place: &dyn Fn(usize) -> Range<usize>) {
+    fn check_literals(&mut self, function: &WdlFunction, arguments: &[WdlNode], argument_range: &dyn Fn(usize) -> Range<usize>) {
         for (index, literal) in function.literals {
-            if let Some(Node::Constant(Value::Str(text))) = arguments.get(*index)
+            if let Some(WdlNode::Constant(Value::Str(text))) = arguments.get(*index)
                 && let Some((message, hint)) = literal.problem(text)
             {
-                self.error(format!("`{}`: {message}", function.name), Some(hint), place(*index));
+                self.error(format!("`{}`: {message}", function.name), Some(hint), argument_range(*index));
             }
         }
     }
 
     /// The function of that name, if it takes that many arguments.
-    fn function(&mut self, name: &str, count: usize, range: Range<usize>) -> Option<&'static Function> {
+    fn function(&mut self, name: &str, count: usize, range: Range<usize>) -> Option<&'static WdlFunction> {
         let Some(function) = functions::find(name) else {
-            match functions::instead_of(name) {
+            match functions::replacement_hint(name) {
                 Some(instead) => {
                     self.error(format!("the function `{name}` is not supported"), Some(instead.to_owned()), range)
                 }
@@ -194,23 +194,23 @@ impl Compiler {
             }
             return None;
         };
-        if function.of_loop && !self.lenient {
+        if function.loop_condition_only && !self.lenient {
             let hint = "elsewhere use actions('name')".to_owned();
             let message = format!("`{}` stands in the condition of a loop only", function.name);
             self.error(message, Some(hint), range);
             return None;
         }
-        if count < function.least || count > function.max_arguments {
-            let (least, max) = (function.least, function.max_arguments);
-            let wanted = match (least, max) {
+        if count < function.min_arguments || count > function.max_arguments {
+            let (min, max) = (function.min_arguments, function.max_arguments);
+            let expected = match (min, max) {
                 (0, 0) => "no arguments".to_owned(),
                 (1, 1) => "1 argument".to_owned(),
-                (least, max) if least == max => format!("{least} arguments"),
-                (1, ANY) => "at least 1 argument".to_owned(),
-                (least, ANY) => format!("at least {least} arguments"),
-                (least, max) => format!("{least} to {max} arguments"),
+                (min, max) if min == max => format!("{min} arguments"),
+                (1, UNLIMITED) => "at least 1 argument".to_owned(),
+                (min, UNLIMITED) => format!("at least {min} arguments"),
+                (min, max) => format!("{min} to {max} arguments"),
             };
-            self.error(format!("`{}` takes {wanted}, got {count}", function.name), None, range);
+            self.error(format!("`{}` takes {expected}, got {count}", function.name), None, range);
             return None;
         }
         Some(function)
@@ -219,65 +219,65 @@ impl Compiler {
     /// `place` tells where an argument stands.
     fn make_call(
         &mut self,
-        function: &'static Function,
-        arguments: Vec<Node>,
-        place: impl Fn(usize) -> Range<usize>,
-    ) -> Node {
+        function: &'static WdlFunction,
+        arguments: Vec<WdlNode>,
+        argument_range: impl Fn(usize) -> Range<usize>,
+    ) -> WdlNode {
         if function.name == "variables"
-            && let [Node::Constant(Value::Str(name))] = arguments.as_slice()
+            && let [WdlNode::Constant(Value::Str(name))] = arguments.as_slice()
         {
-            return Node::Variable(Box::new(VariableName::new(name)));
+            return WdlNode::Variable(Box::new(VariableName::new(name)));
         }
-        self.check_literals(function, &arguments, &place);
+        self.check_literals(function, &arguments, &argument_range);
         let prepared = match function.prepare.map_or(Ok(None), |prepare| prepare(&arguments)) {
             Ok(prepared) => prepared,
             Err(bad) => {
-                self.error(bad.message, bad.hint, place(bad.index));
-                return Node::Constant(Value::Null);
+                self.error(bad.message, bad.hint, argument_range(bad.index));
+                return WdlNode::Constant(Value::Null);
             }
         };
-        let constants = arguments.iter().all(|node| matches!(node, Node::Constant(_)));
+        let constants = arguments.iter().all(|node| matches!(node, WdlNode::Constant(_)));
         let arguments = arguments.into();
         match function.run {
-            Run::Lazy(run) => Node::Lazy(run, arguments),
-            Run::Eager(run) => {
+            FunctionImpl::Lazy(run) => WdlNode::Lazy(run, arguments),
+            FunctionImpl::Eager(run) => {
                 let run = prepared.map_or(CallRun::Function(run), CallRun::Prepared);
-                let (content, reads) = (function.content, function.reads);
-                let node = Node::Call(Box::new(Call { run, content, reads, arguments }));
-                if function.pure && constants { fold(node) } else { node }
+                let (content, reads) = (function.content, function.returns_existing);
+                let node = WdlNode::Call(Box::new(WdlCall { run, content, returns_existing: reads, arguments }));
+                if function.pure && constants { fold_constant(node) } else { node }
             }
         }
     }
 
-    fn path(&mut self, text: &str, whole: &Syntax, root: &Syntax, steps: &[StepSyntax]) -> Node {
-        let of_node = matches!(&root.kind, SyntaxKind::Call(call) if is_node_result(&call.name));
+    fn path(&mut self, text: &str, whole: &WdlSyntax, root: &WdlSyntax, steps: &[StepSyntax]) -> WdlNode {
+        let of_node = matches!(&root.kind, WdlSyntaxKind::Call(call) if is_node_result(&call.name));
         let root = self.syntax(text, root);
         let start = whole.range.start;
-        let step = |this: &mut Compiler, step: &StepSyntax| {
+        let step = |this: &mut WdlCompiler, step: &StepSyntax| {
             let key = match &step.key {
-                StepKey::Name(name) => Key::Name(name.as_str().into()),
+                StepKey::Name(name) => WdlKey::Name(name.as_str().into()),
                 StepKey::Index(index) => match this.syntax(text, index) {
-                    Node::Constant(Value::Str(name)) => Key::Name(name),
-                    Node::Constant(Value::Int(index)) if index >= 0 => Key::Index(index as usize),
-                    node => Key::Computed(node),
+                    WdlNode::Constant(Value::Str(name)) => WdlKey::Name(name),
+                    WdlNode::Constant(Value::Int(index)) if index >= 0 => WdlKey::Index(index as usize),
+                    node => WdlKey::Computed(node),
                 },
             };
-            Step { key, safe: step.safe, start: step.range.start - start }
+            WdlStep { key, safe: step.safe, start: step.range.start - start }
         };
-        let steps: Vec<Step> = steps.iter().map(|part| step(self, part)).collect();
-        let constant_keys = steps.iter().all(|step| !matches!(step.key, Key::Computed(_)));
+        let steps: Vec<WdlStep> = steps.iter().map(|part| step(self, part)).collect();
+        let constant_keys = steps.iter().all(|step| !matches!(step.key, WdlKey::Computed(_)));
         let foldable = constant(&root).is_some() && constant_keys;
         let text = text[whole.range.clone()].into();
-        let node = Node::Path(Box::new(Path { root, steps: steps.into(), text, lenient: self.lenient && of_node }));
-        if foldable { fold(node) } else { node }
+        let node = WdlNode::Path(Box::new(WdlPath { root, steps: steps.into(), text, lenient: self.lenient && of_node }));
+        if foldable { fold_constant(node) } else { node }
     }
 
     /// A condition: a boolean, the text of one, an expression, or an object of functions.
-    pub(crate) fn condition(&mut self, source: &Value) -> Node {
+    pub(crate) fn condition(&mut self, source: &Value) -> WdlNode {
         let node = match source {
-            Value::Bool(_) => Node::Constant(source.clone()),
+            Value::Bool(_) => WdlNode::Constant(source.clone()),
             Value::Str(text) => match truth_text(text) {
-                Some(flag) => Node::Constant(Value::Bool(flag)),
+                Some(flag) => WdlNode::Constant(Value::Bool(flag)),
                 None if is_expression(text) => self.text(text),
                 None => {
                     let hint = match text.contains('(') {
@@ -288,13 +288,13 @@ impl Compiler {
                     };
                     let message = format!("the condition {} is a text, not an expression", preview(source));
                     self.error(message, Some(hint), 0..text.len());
-                    return Node::Constant(Value::Null);
+                    return WdlNode::Constant(Value::Null);
                 }
             },
             Value::Map(_) => self.operation(source),
             other => {
                 self.error(format!("a condition cannot be {}", describe(other)), condition_hint(), 0..0);
-                return Node::Constant(Value::Null);
+                return WdlNode::Constant(Value::Null);
             }
         };
         if let (Some(value), true) = (constant(&node), self.errors.is_empty())
@@ -308,8 +308,8 @@ impl Compiler {
     }
 
     /// `{"and": [..]}`: one key that names a function, its arguments below it.
-    fn operation(&mut self, source: &Value) -> Node {
-        let failed = Node::Constant(Value::Null);
+    fn operation(&mut self, source: &Value) -> WdlNode {
+        let failed = WdlNode::Constant(Value::Null);
         if self.too_deep() {
             return failed;
         }
@@ -322,7 +322,7 @@ impl Compiler {
         };
         self.inside(PathPart::Key(name.clone()), |this| {
             let of_booleans = ["and", "or", "not"].iter().any(|known| known.eq_ignore_ascii_case(name));
-            let nodes: Vec<Node> = match arguments {
+            let nodes: Vec<WdlNode> = match arguments {
                 Value::List(items) => {
                     let each = items.iter().enumerate();
                     each.map(|(index, item)| {
@@ -335,26 +335,26 @@ impl Compiler {
             match this.function(name, nodes.len(), 0..name.len()) {
                 Some(function) => {
                     let call = this.make_call(function, nodes, |_| 0..0);
-                    named(&preview(source).into(), call)
+                    with_source(&preview(source).into(), call)
                 }
-                None => Node::Constant(Value::Null),
+                None => WdlNode::Constant(Value::Null),
             }
         })
     }
 
-    fn operand(&mut self, source: &Value, of_booleans: bool) -> Node {
+    fn operand(&mut self, source: &Value, of_booleans: bool) -> WdlNode {
         match source {
             Value::Map(_) => self.operation(source),
             Value::List(_) => {
                 let hint = Some("write the array as an expression: @createArray(…) or @json('[…]')".to_owned());
                 self.error("an array cannot be an argument here", hint, 0..0);
-                Node::Constant(Value::Null)
+                WdlNode::Constant(Value::Null)
             }
             Value::Str(text) => match truth_text(text) {
-                Some(flag) if of_booleans => Node::Constant(Value::Bool(flag)),
+                Some(flag) if of_booleans => WdlNode::Constant(Value::Bool(flag)),
                 _ => self.text(text),
             },
-            other => Node::Constant(other.clone()),
+            other => WdlNode::Constant(other.clone()),
         }
     }
 }
@@ -383,44 +383,44 @@ pub(crate) fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-fn constant(node: &Node) -> Option<Value> {
+fn constant(node: &WdlNode) -> Option<Value> {
     match node {
-        Node::Constant(value) => Some(value.clone()),
+        WdlNode::Constant(value) => Some(value.clone()),
         _ => None,
     }
 }
 
 /// A constant cannot fail, so it needs no name.
-fn named(text: &Arc<str>, node: Node) -> Node {
+fn with_source(text: &Arc<str>, node: WdlNode) -> WdlNode {
     match node {
-        Node::Constant(_) => node,
-        node => Node::Source(text.clone(), Box::new(node)),
+        WdlNode::Constant(_) => node,
+        node => WdlNode::Source(text.clone(), Box::new(node)),
     }
 }
 
 /// The node's value if it can be had now. One that fails is kept: it may stand where it is never evaluated.
-fn fold(node: Node) -> Node {
-    if let Node::Join(parts) = &node
-        && parts.iter().any(|part| !matches!(part, Node::Constant(_)))
+fn fold_constant(node: WdlNode) -> WdlNode {
+    if let WdlNode::Join(parts) = &node
+        && parts.iter().any(|part| !matches!(part, WdlNode::Constant(_)))
     {
         return node;
     }
     let caps =
         MeterCaps { max_range_items: MAX_FOLD_ITEMS as usize, max_xml_nodes: MAX_FOLD_ITEMS, ..MeterCaps::default() };
     let mut meter = Meter::new(FOLD_FUEL, MAX_FOLD_BYTES).with_caps(caps);
-    let mut context = Context::new(&Nothing, &mut meter);
+    let mut context = WdlContext::new(&EmptyScope, &mut meter);
     match eval(&node, &mut context) {
-        Ok(value) => Node::Constant(value),
+        Ok(value) => WdlNode::Constant(value),
         Err(_) => node,
     }
 }
 
 /// The scope in which constants are worked out: pure functions never look at it.
-struct Nothing;
+struct EmptyScope;
 
-static NO_RUN: LazyLock<RunView> = LazyLock::new(|| RunView::new("", "", Timestamp(0)));
+static EMPTY_RUN: LazyLock<RunView> = LazyLock::new(|| RunView::new("", "", Timestamp(0)));
 
-impl Scope for Nothing {
+impl EvalScope for EmptyScope {
     fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
         None
     }
@@ -438,7 +438,7 @@ impl Scope for Nothing {
     }
 
     fn run(&self) -> &RunView {
-        &NO_RUN
+        &EMPTY_RUN
     }
 
     fn now(&self) -> Timestamp {
@@ -449,7 +449,7 @@ impl Scope for Nothing {
         0
     }
 
-    fn blob(&self, _stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, _stored: &StoredValue) -> Result<Value, EvalError> {
         Err(EvalError::new(EvalErrorKind::Missing, "a constant has no stored content"))
     }
 }

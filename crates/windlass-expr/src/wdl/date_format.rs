@@ -2,36 +2,36 @@
 
 use std::borrow::Cow;
 
-use super::calendar::{Civil, Moment};
-use super::locale::{Locale, usual};
+use super::calendar::{CivilDateTime, WdlMoment};
+use super::locale::{Locale, default_locale};
 use super::values::push;
 
 const ROUND_TRIP: &str = "yyyy-MM-dd'T'HH:mm:ss.fffffffK";
 
 /// None when the format is not one.
-pub(crate) fn format(moment: Moment, pattern: &str, locale: &Locale) -> Option<String> {
+pub(crate) fn format(moment: WdlMoment, pattern: &str, locale: &Locale) -> Option<String> {
     let mut out = String::with_capacity(pattern.len() + 8);
-    let (pattern, locale) = resolve(pattern, locale)?;
-    let writer = Writer { moment, civil: moment.civil(), locale, beside_day: has_day(&pattern) };
+    let (pattern, locale) = resolve_pattern(pattern, locale)?;
+    let writer = Writer { moment, civil: moment.civil(), locale, has_day: has_day(&pattern) };
     each_part(&pattern, &mut |part| writer.part(&mut out, part))?;
     Some(out)
 }
 
 /// Whether a format is one at all.
 pub(crate) fn is_format(pattern: &str) -> bool {
-    format(Moment { ticks: 0, utc: true }, pattern, usual()).is_some()
+    format(WdlMoment { ticks: 0, utc: true }, pattern, default_locale()).is_some()
 }
 
 /// What a pattern is made of.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum DatePatternPart<'a> {
     /// A letter, so many times. One without a meaning stands for itself.
     Letter(char, usize),
     Literal(&'a str),
 }
 
 /// The pattern that a standard letter stands for, and the locale it is read in; a longer pattern is itself.
-pub(crate) fn resolve<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'a, str>, &'a Locale)> {
+pub(crate) fn resolve_pattern<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'a, str>, &'a Locale)> {
     let mut letters = pattern.chars();
     let letter = match (letters.next(), letters.next()) {
         (None, _) => 'o',
@@ -47,7 +47,7 @@ pub(crate) fn resolve<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'
         _ => "",
     };
     if !fixed.is_empty() {
-        return Some((fixed.into(), usual()));
+        return Some((fixed.into(), default_locale()));
     }
     let pattern = match letter {
         'd' => locale.date.into(),
@@ -66,29 +66,29 @@ pub(crate) fn resolve<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'
 }
 
 /// Hands over the parts one after another; None where the pattern breaks off.
-pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(Part<'a>) -> Option<()>) -> Option<()> {
+pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(DatePatternPart<'a>) -> Option<()>) -> Option<()> {
     let mut rest = pattern;
     while let Some(letter) = rest.chars().next() {
         let run = rest.chars().take_while(|c| *c == letter).count();
         rest = match letter {
             '\'' | '"' => {
                 let (quoted, after) = rest[1..].split_once(letter)?;
-                visit(Part::Literal(quoted))?;
+                visit(DatePatternPart::Literal(quoted))?;
                 after
             }
             '\\' => {
                 let escaped = rest[1..].chars().next()?;
                 let end = 1 + escaped.len_utf8();
-                visit(Part::Literal(&rest[1..end]))?;
+                visit(DatePatternPart::Literal(&rest[1..end]))?;
                 &rest[end..]
             }
             '%' => {
                 let single = rest[1..].chars().next().filter(|single| *single != '%')?;
-                visit(Part::Letter(single, 1))?;
+                visit(DatePatternPart::Letter(single, 1))?;
                 &rest[1 + single.len_utf8()..]
             }
             _ => {
-                visit(Part::Letter(letter, run))?;
+                visit(DatePatternPart::Letter(letter, run))?;
                 &rest[run * letter.len_utf8()..]
             }
         };
@@ -100,27 +100,27 @@ pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(Part<'a>) ->
 fn has_day(pattern: &str) -> bool {
     let mut found = false;
     each_part(pattern, &mut |part| {
-        found |= matches!(part, Part::Letter('d', 1 | 2));
+        found |= matches!(part, DatePatternPart::Letter('d', 1 | 2));
         Some(())
     });
     found
 }
 
 struct Writer<'a> {
-    moment: Moment,
-    civil: Civil,
+    moment: WdlMoment,
+    civil: CivilDateTime,
     locale: &'a Locale,
-    beside_day: bool,
+    has_day: bool,
 }
 
 impl Writer<'_> {
-    fn part(&self, out: &mut String, part: Part) -> Option<()> {
+    fn part(&self, out: &mut String, part: DatePatternPart) -> Option<()> {
         match part {
-            Part::Literal(text) => {
+            DatePatternPart::Literal(text) => {
                 out.push_str(text);
                 Some(())
             }
-            Part::Letter(letter, run) => self.letter(out, letter, run),
+            DatePatternPart::Letter(letter, run) => self.letter(out, letter, run),
         }
     }
 
@@ -136,7 +136,7 @@ impl Writer<'_> {
             ('d', _) => out.push_str(name(&locale.days, day)),
             ('M', 1 | 2) => push(out, format_args!("{:0width$}", civil.month)),
             ('M', 3) => out.push_str(name(&locale.months_short, month)),
-            ('M', _) if self.beside_day => out.push_str(name(&locale.months_of, month)),
+            ('M', _) if self.has_day => out.push_str(name(&locale.months_genitive, month)),
             ('M', _) => out.push_str(name(&locale.months, month)),
             ('y', 1 | 2) => push(out, format_args!("{:0width$}", civil.year % 100)),
             ('y', 3..=20) => push(out, format_args!("{:0run$}", civil.year)),

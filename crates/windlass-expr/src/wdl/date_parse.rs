@@ -1,7 +1,7 @@
 //! Text to moments: by a given format exactly, or as the locale writes dates.
 
-use super::calendar::{Civil, Moment, Reader};
-use super::date_format::{Part, each_part, resolve};
+use super::calendar::{CivilDateTime, WdlMoment, DateReader};
+use super::date_format::{DatePatternPart, each_part, resolve_pattern};
 use super::locale::Locale;
 
 /// Two digits of a year mean 1950 to 2049.
@@ -28,14 +28,14 @@ struct ParsedDate {
 
 impl ParsedDate {
     /// What is missing of the date is today's; a month without a day begins with its first.
-    fn moment(self, today: Option<Civil>) -> Option<Moment> {
+    fn moment(self, today: Option<CivilDateTime>) -> Option<WdlMoment> {
         let hour = match self.afternoon {
             None => self.hour,
             Some(afternoon) if (1..=12).contains(&self.hour) => self.hour % 12 + if afternoon { 12 } else { 0 },
             Some(_) => return None,
         };
         let no_date = self.year.is_none() && self.month.is_none() && self.day.is_none();
-        let civil = Civil {
+        let civil = CivilDateTime {
             year: self.year.or(today.map(|today| today.year))?,
             month: match (self.month, self.year) {
                 (Some(month), _) => month,
@@ -61,34 +61,34 @@ impl ParsedDate {
 }
 
 /// Reads a text that follows the format to the letter.
-pub(crate) fn exact(text: &str, pattern: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
+pub(crate) fn parse_exact(text: &str, pattern: &str, locale: &Locale, today: Option<CivilDateTime>) -> Option<WdlMoment> {
     let zulu = pattern == "u" || pattern == "r" || pattern == "R";
-    let (pattern, locale) = resolve(pattern, locale)?;
-    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, parsed: ParsedDate::default(), pointless: false };
+    let (pattern, locale) = resolve_pattern(pattern, locale)?;
+    let mut reader = ExactDateParser { reader: DateReader { rest: text.trim() }, locale, parsed: ParsedDate::default(), point_missing: false };
     each_part(&pattern, &mut |part| reader.part(part))?;
     if zulu {
         reader.parsed.offset = Some(0);
     }
-    (reader.reader.rest.is_empty() && !reader.pointless).then_some(())?;
+    (reader.reader.rest.is_empty() && !reader.point_missing).then_some(())?;
     reader.parsed.moment(today)
 }
 
-struct Exact<'a> {
-    reader: Reader<'a>,
+struct ExactDateParser<'a> {
+    reader: DateReader<'a>,
     locale: &'a Locale,
     parsed: ParsedDate,
     /// The point before a fraction is missing, so the fraction must be missing too.
-    pointless: bool,
+    point_missing: bool,
 }
 
-impl Exact<'_> {
-    fn part(&mut self, part: Part) -> Option<()> {
-        if std::mem::take(&mut self.pointless) {
-            return matches!(part, Part::Letter('F', 1..=7)).then_some(());
+impl ExactDateParser<'_> {
+    fn part(&mut self, part: DatePatternPart) -> Option<()> {
+        if std::mem::take(&mut self.point_missing) {
+            return matches!(part, DatePatternPart::Letter('F', 1..=7)).then_some(());
         }
         match part {
-            Part::Literal(text) => self.literal(text),
-            Part::Letter(letter, run) => self.letter(letter, run),
+            DatePatternPart::Literal(text) => self.literal(text),
+            DatePatternPart::Letter(letter, run) => self.letter(letter, run),
         }
     }
 
@@ -103,7 +103,7 @@ impl Exact<'_> {
     }
 
     fn name(&mut self, lists: &[&[&str]]) -> Option<i64> {
-        let (index, rest) = longest(self.reader.rest, lists)?;
+        let (index, rest) = longest_name(self.reader.rest, lists)?;
         self.reader.rest = rest;
         Some(index)
     }
@@ -116,7 +116,7 @@ impl Exact<'_> {
             ('d', _) => self.parsed.weekday = Some(self.name(&[&locale.days])?),
             ('M', 1 | 2) => self.parsed.month = Some(self.digits(run)?),
             ('M', 3) => self.parsed.month = Some(self.name(&[&locale.months_short])? + 1),
-            ('M', _) => self.parsed.month = Some(self.name(&[&locale.months, &locale.months_of])? + 1),
+            ('M', _) => self.parsed.month = Some(self.name(&[&locale.months, &locale.months_genitive])? + 1),
             ('y', 1 | 2) => self.parsed.year = Some(full_year(self.digits(run)?)),
             ('y', 3) => self.parsed.year = Some(self.reader.number(3, 4)?),
             ('y', _) => self.parsed.year = Some(self.reader.number(run, run)?),
@@ -138,7 +138,7 @@ impl Exact<'_> {
             ('g', _) => self.literal(locale.era)?,
             ('/', _) => (0..run).try_for_each(|_| self.separator(locale.separators[0], "/"))?,
             (':', _) => (0..run).try_for_each(|_| self.separator(locale.separators[1], ":"))?,
-            ('.', 1) if !self.reader.rest.starts_with('.') => self.pointless = true,
+            ('.', 1) if !self.reader.rest.starts_with('.') => self.point_missing = true,
             _ => (0..run).try_for_each(|_| self.reader.expect(letter))?,
         }
         Some(())
@@ -177,7 +177,7 @@ fn first_letter(text: &'static str) -> &'static str {
 
 /// The longest of the names that the text begins with, in any letter case: its place in its list, and what follows it.
 /// The point of an abbreviation may be missing.
-fn longest<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
+fn longest_name<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
     let mut best: Option<(usize, i64, &str)> = None;
     for (index, name) in lists.iter().flat_map(|list| list.iter().enumerate()) {
         let rest = after_name(text, name).or_else(|| after_name(text, name.trim_end_matches('.')));
@@ -192,9 +192,9 @@ fn longest<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
 
 fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = text.chars();
-    for wanted in name.chars() {
+    for expected in name.chars() {
         let next = rest.next()?;
-        if next != wanted && !next.to_lowercase().eq(wanted.to_lowercase()) {
+        if next != expected && !next.to_lowercase().eq(expected.to_lowercase()) {
             return None;
         }
     }
@@ -203,7 +203,7 @@ fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// The same for whole words only.
 fn longest_word<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
-    longest(text, lists).filter(|(_, rest)| ends_word(text, rest))
+    longest_name(text, lists).filter(|(_, rest)| ends_word(text, rest))
 }
 
 /// Whether the text was cut at the end of a word. Scripts without spaces between words are cut anywhere.
@@ -217,15 +217,15 @@ const FILLERS: &[&str] =
     &["de", "del", "den", "of", "the", "г", "р", "年", "月", "日", "년", "월", "일", "st", "nd", "rd", "th"];
 
 /// Reads a date with or without a time, as the locale writes it; numbers alone stand in the locale's order.
-pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
+pub(crate) fn parse_general(text: &str, locale: &Locale, today: Option<CivilDateTime>) -> Option<WdlMoment> {
     let text = text.trim();
     if text.is_empty() || text.len() > 200 {
         return None;
     }
-    if let Some(moment) = super::calendar::parse(text) {
+    if let Some(moment) = super::calendar::parse_iso8601(text) {
         return Some(moment);
     }
-    let mut reader = General {
+    let mut reader = GeneralDateParser {
         rest: text,
         locale,
         parsed: ParsedDate::default(),
@@ -237,11 +237,11 @@ pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Opti
     while !reader.rest.is_empty() {
         reader.token()?;
     }
-    reader.place_numbers()?;
+    reader.assign_numbers()?;
     reader.parsed.moment(today)
 }
 
-struct General<'a> {
+struct GeneralDateParser<'a> {
     rest: &'a str,
     locale: &'a Locale,
     parsed: ParsedDate,
@@ -254,7 +254,7 @@ struct General<'a> {
     after_time: bool,
 }
 
-impl General<'_> {
+impl GeneralDateParser<'_> {
     fn token(&mut self) -> Option<()> {
         let first = self.rest.chars().next()?;
         let read = match first {
@@ -272,7 +272,7 @@ impl General<'_> {
     }
 
     fn number(&mut self) -> Option<()> {
-        let mut reader = Reader { rest: self.rest };
+        let mut reader = DateReader { rest: self.rest };
         let digits = reader.take(|byte| byte.is_ascii_digit(), 5);
         if digits.len() <= 2 && !self.timed && reader.rest.starts_with(':') {
             return self.time();
@@ -283,8 +283,8 @@ impl General<'_> {
     }
 
     fn time(&mut self) -> Option<()> {
-        let mut civil = Civil { year: 1, month: 1, day: 1, hour: 0, minute: 0, second: 0, fraction: 0 };
-        let mut reader = Reader { rest: self.rest };
+        let mut civil = CivilDateTime { year: 1, month: 1, day: 1, hour: 0, minute: 0, second: 0, fraction: 0 };
+        let mut reader = DateReader { rest: self.rest };
         reader.clock(&mut civil)?;
         (self.rest, self.timed, self.after_time) = (reader.rest, true, true);
         let parsed = &mut self.parsed;
@@ -293,7 +293,7 @@ impl General<'_> {
     }
 
     fn offset(&mut self) -> Option<()> {
-        let mut reader = Reader { rest: self.rest };
+        let mut reader = DateReader { rest: self.rest };
         self.parsed.offset = reader.zone()?;
         self.rest = reader.rest;
         Some(())
@@ -306,7 +306,7 @@ impl General<'_> {
             self.rest = rest;
             return Some(());
         }
-        let months: [&[&str]; 3] = [&locale.months, &locale.months_of, &locale.months_short];
+        let months: [&[&str]; 3] = [&locale.months, &locale.months_genitive, &locale.months_short];
         if let Some((index, rest)) = longest_word(self.rest, &months) {
             (self.parsed.month, self.rest) = (Some(index + 1), rest);
         } else if let Some((index, rest)) = longest_word(self.rest, &[&locale.days, &locale.days_short]) {
@@ -323,9 +323,9 @@ impl General<'_> {
     }
 
     /// Which of the numbers is the day, which the month, which the year.
-    fn place_numbers(&mut self) -> Option<()> {
+    fn assign_numbers(&mut self) -> Option<()> {
         let date = self.locale.date;
-        let place = |letter: char| date.find(letter).unwrap_or(usize::MAX);
+        let position = |letter: char| date.find(letter).unwrap_or(usize::MAX);
         let long = |(_, digits): &(i64, usize)| *digits >= 3;
         let year_of = |(year, digits): (i64, usize)| if digits <= 2 { full_year(year) } else { year };
         let year_first = self.numbers.first().is_some_and(long);
@@ -334,7 +334,7 @@ impl General<'_> {
             (true, [only]) if long(only) => self.parsed.year = Some(only.0),
             (true, [only]) => self.parsed.day = Some(only.0),
             (true, &[first, second]) => {
-                let first_is_year = year_first || (!long(&second) && place('y') < place('d'));
+                let first_is_year = year_first || (!long(&second) && position('y') < position('d'));
                 let (year, day) = if first_is_year { (first, second) } else { (second, first) };
                 (self.parsed.year, self.parsed.day) = (Some(year_of(year)), Some(day.0));
             }
@@ -345,12 +345,12 @@ impl General<'_> {
                 (self.parsed.month, self.parsed.year) = (Some(first.0), Some(second.0));
             }
             (false, &[first, second]) => {
-                let day_first = place('d') < place('M');
+                let day_first = position('d') < position('M');
                 let (day, month) = if day_first { (first, second) } else { (second, first) };
                 (self.parsed.day, self.parsed.month) = (Some(day.0), Some(month.0));
             }
             (false, &[a, b, c]) => {
-                let mut order = [(place('y'), 'y'), (place('M'), 'M'), (place('d'), 'd')];
+                let mut order = [(position('y'), 'y'), (position('M'), 'M'), (position('d'), 'd')];
                 order.sort_unstable();
                 if year_first {
                     order = [(0, 'y'), (1, 'M'), (2, 'd')];

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use windlass_value::nearest;
 
-use super::values::short;
+use super::values::truncate;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Locale {
     pub name: &'static str,
     pub months: Vec<&'static str>,
     /// Beside a day number.
-    pub months_of: Vec<&'static str>,
+    pub months_genitive: Vec<&'static str>,
     pub months_short: Vec<&'static str>,
     /// Sunday first.
     pub days: Vec<&'static str>,
@@ -42,9 +42,9 @@ impl Locale {
         match key {
             "months" => {
                 self.months = list();
-                self.months_of = list();
+                self.months_genitive = list();
             }
-            "months-of" => self.months_of = list(),
+            "months-of" => self.months_genitive = list(),
             "months-short" => self.months_short = list(),
             "days" => self.days = list(),
             "days-short" => self.days_short = list(),
@@ -71,7 +71,7 @@ impl Locale {
         Locale {
             name: "",
             months: Vec::new(),
-            months_of: Vec::new(),
+            months_genitive: Vec::new(),
             months_short: Vec::new(),
             days: Vec::new(),
             days_short: Vec::new(),
@@ -108,7 +108,7 @@ static LOCALES: LazyLock<Vec<Locale>> = LazyLock::new(|| {
 });
 
 /// The one that holds where none is named: `en-us`.
-pub(crate) fn usual() -> &'static Locale {
+pub(crate) fn default_locale() -> &'static Locale {
     &LOCALES[0]
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Locale> {
         language.is_some_and(|language| language.eq_ignore_ascii_case(name))
     };
     match name {
-        "" => Some(usual()),
+        "" => Some(default_locale()),
         _ => LOCALES
             .iter()
             .find(|locale| locale.name.eq_ignore_ascii_case(name))
@@ -128,14 +128,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Locale> {
 }
 
 /// What is wrong with a locale's name, and what to do.
-pub(crate) fn unknown(name: &str) -> (String, String) {
+pub(crate) fn unknown_locale(name: &str) -> (String, String) {
     let names = || LOCALES.iter().map(|locale| locale.name);
     let language = name.split(['-', '_']).next().and_then(find).map(|locale| locale.name);
     let hint = match nearest(name, names()).or(language) {
         Some(close) => format!("did you mean `{close}`?"),
         None => format!("known are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    (format!("there is no locale `{}`", short(name)), hint)
+    (format!("there is no locale `{}`", truncate(name)), hint)
 }
 
 #[cfg(test)]
@@ -146,7 +146,7 @@ mod tests {
     fn every_locale_is_complete() {
         assert!(LOCALES.len() >= 31);
         for locale in LOCALES.iter() {
-            let lists = [&locale.months, &locale.months_of, &locale.months_short];
+            let lists = [&locale.months, &locale.months_genitive, &locale.months_short];
             assert!(lists.iter().all(|list| list.len() == 12), "{}: months", locale.name);
             assert!([&locale.days, &locale.days_short].iter().all(|list| list.len() == 7), "{}: days", locale.name);
             let pairs = [&locale.halves, &locale.separators, &locale.currency_pattern];

@@ -28,19 +28,19 @@ mod variable;
 mod xml;
 pub(crate) mod zones;
 
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
 
 pub use data::languages;
 pub use settings::{setting_key, with_settings};
-pub use source::{Ref, References, references, warnings};
+pub use source::{WdlReference, WdlReferences, references, warnings};
 
-use compile::{Compiler, truth};
-use node::{Node, eval};
-use values::{Context, check_result, describe, preview, type_error};
+use compile::{WdlCompiler, truth};
+use node::{WdlNode, eval};
+use values::{WdlContext, check_result, describe, preview, type_error};
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wdl;
+pub struct WdlLanguage;
 
 /// The names of all functions, as the documentation writes them.
 pub fn function_names() -> Vec<&'static str> {
@@ -49,7 +49,7 @@ pub fn function_names() -> Vec<&'static str> {
 
 /// What is wrong with the name of a time zone, and what to do; None if there is such a zone.
 pub fn zone_problem(name: &str) -> Option<(String, String)> {
-    zones::find(name).is_none().then(|| zones::unknown(name))
+    zones::find(name).is_none().then(|| zones::unknown_zone(name))
 }
 
 /// The IANA name of a time zone, also of one that Windows knows by another.
@@ -57,82 +57,82 @@ pub fn zone_name(name: &str) -> Option<String> {
     zones::find(name)?.iana_name().map(str::to_owned)
 }
 
-impl Language for Wdl {
+impl Language for WdlLanguage {
     fn name(&self) -> &'static str {
         "wdl"
     }
 
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-        let lenient = mode == Mode::LoopCondition;
-        let mut compiler = Compiler::new(lenient);
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let lenient = mode == ExpressionMode::LoopCondition;
+        let mut compiler = WdlCompiler::new(lenient);
         let node = match mode {
-            Mode::Value => compiler.tree(source),
-            Mode::Condition | Mode::LoopCondition | Mode::Guard => compiler.condition(source),
+            ExpressionMode::Value => compiler.tree(source),
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => compiler.condition(source),
         };
         if !compiler.errors.is_empty() {
             return Err(compiler.errors);
         }
         Ok(match (mode, node) {
-            (Mode::Value, Node::Constant(value)) => Box::new(Fixed(value)),
-            (Mode::Value, node) => Box::new(Tree { made: makes_values(&node), node }),
+            (ExpressionMode::Value, WdlNode::Constant(value)) => Box::new(ConstantExpression(value)),
+            (ExpressionMode::Value, node) => Box::new(TreeExpression { creates_values: creates_values(&node), node }),
             (_, node) => {
                 let text = source.as_str().map_or_else(|| preview(source), str::to_owned);
-                Box::new(Condition { node, text, lenient })
+                Box::new(ConditionExpression { node, text, lenient })
             }
         })
     }
 }
 
 /// Whether evaluation can make a value that was not there before; one that was there need not be checked again.
-fn makes_values(node: &Node) -> bool {
+fn creates_values(node: &WdlNode) -> bool {
     match node {
-        Node::Source(_, inner) => makes_values(inner),
-        Node::Path(path) => makes_values(&path.root),
-        Node::Call(call) => !call.reads,
-        Node::Constant(_) | Node::Variable(_) | Node::Join(_) => false,
+        WdlNode::Source(_, inner) => creates_values(inner),
+        WdlNode::Path(path) => creates_values(&path.root),
+        WdlNode::Call(call) => !call.returns_existing,
+        WdlNode::Constant(_) | WdlNode::Variable(_) | WdlNode::Join(_) => false,
         _ => true,
     }
 }
 
-struct Fixed(Value);
+struct ConstantExpression(Value);
 
-impl Expression for Fixed {
-    fn eval(&self, _scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+impl Expression for ConstantExpression {
+    fn eval(&self, _scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         meter.spend(1)?;
         Ok(self.0.clone())
     }
 }
 
-struct Tree {
-    node: Node,
-    made: bool,
+struct TreeExpression {
+    node: WdlNode,
+    creates_values: bool,
 }
 
-impl Expression for Tree {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let value = eval(&self.node, &mut Context::new(scope, meter))?;
-        if self.made {
+impl Expression for TreeExpression {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let value = eval(&self.node, &mut WdlContext::new(scope, meter))?;
+        if self.creates_values {
             check_result(meter, &value)?;
         }
         Ok(value)
     }
 }
 
-struct Condition {
-    node: Node,
+struct ConditionExpression {
+    node: WdlNode,
     text: String,
     lenient: bool,
 }
 
-impl Expression for Condition {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let value = eval(&self.node, &mut Context { lenient: self.lenient, ..Context::new(scope, meter) })?;
+impl Expression for ConditionExpression {
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let value = eval(&self.node, &mut WdlContext { lenient: self.lenient, ..WdlContext::new(scope, meter) })?;
         match truth(&value) {
             Some(flag) => Ok(Value::Bool(flag)),
             None => {
                 Err(type_error(format!("the condition gives {}, which is neither true nor false", describe(&value)))
-                    .hint("compare it: equals(…), greater(…), empty(…), not(…)")
-                    .within(&self.text))
+                    .with_hint("compare it: equals(…), greater(…), empty(…), not(…)")
+                    .with_expression(&self.text))
             }
         }
     }

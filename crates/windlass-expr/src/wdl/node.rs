@@ -4,40 +4,40 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
-use super::functions::{Content, Eager, Lazy, Prepared};
-use super::path::{Path, eval_path};
-use super::values::{Context, Gathering, Outcome, text_of};
+use super::functions::{LoadedArguments, EagerFunction, LazyFunction, PreparedFunction};
+use super::path::{WdlPath, eval_path};
+use super::values::{WdlContext, MissingBlobs, WdlResult, to_text};
 use super::variable::{VariableName, read_variable};
 
-pub(crate) enum Node {
+pub(crate) enum WdlNode {
     Constant(Value),
     Variable(Box<VariableName>),
-    Call(Box<Call>),
-    Lazy(Lazy, Box<[Node]>),
-    Path(Box<Path>),
+    Call(Box<WdlCall>),
+    Lazy(LazyFunction, Box<[WdlNode]>),
+    Path(Box<WdlPath>),
     /// Text with expressions in it.
-    Join(Box<[Node]>),
-    Object(Box<[(ObjectKey, Node)]>),
-    List(Box<[Node]>),
+    Join(Box<[WdlNode]>),
+    Object(Box<[(ObjectKey, WdlNode)]>),
+    List(Box<[WdlNode]>),
     /// An expression of the source, named when it fails.
-    Source(Arc<str>, Box<Node>),
+    Source(Arc<str>, Box<WdlNode>),
 }
 
-pub(crate) struct Call {
+pub(crate) struct WdlCall {
     pub run: CallRun,
-    pub content: Content,
-    pub reads: bool,
-    pub arguments: Box<[Node]>,
+    pub content: LoadedArguments,
+    pub returns_existing: bool,
+    pub arguments: Box<[WdlNode]>,
 }
 
 pub(crate) enum CallRun {
-    Function(Eager),
-    Prepared(Prepared),
+    Function(EagerFunction),
+    Prepared(PreparedFunction),
 }
 
-impl Call {
+impl WdlCall {
     #[inline]
-    fn run(&self, context: &mut Context, arguments: &[Value]) -> Outcome {
+    fn run(&self, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
         match &self.run {
             CallRun::Function(run) => run(context, arguments),
             CallRun::Prepared(run) => run(context, arguments),
@@ -47,33 +47,33 @@ impl Call {
 
 pub(crate) enum ObjectKey {
     Fixed(Arc<str>),
-    Computed(Node),
+    Computed(WdlNode),
 }
 
-pub(crate) fn eval(node: &Node, context: &mut Context) -> Outcome {
-    context.step()?;
+pub(crate) fn eval(node: &WdlNode, context: &mut WdlContext) -> WdlResult {
+    context.charge_node()?;
     match node {
-        Node::Constant(value) => Ok(value.clone()),
-        Node::Variable(name) => read_variable(context, name),
-        Node::Call(call) => eval_call(call, context),
-        Node::Lazy(run, arguments) => run(context, arguments),
-        Node::Path(path) => eval_path(path, context),
-        Node::Join(parts) => eval_join(parts, context),
-        Node::Object(entries) => eval_object(entries, context),
-        Node::List(items) => {
-            let (mut values, mut gathering) = (Vec::with_capacity(items.len()), Gathering::default());
+        WdlNode::Constant(value) => Ok(value.clone()),
+        WdlNode::Variable(name) => read_variable(context, name),
+        WdlNode::Call(call) => eval_call(call, context),
+        WdlNode::Lazy(run, arguments) => run(context, arguments),
+        WdlNode::Path(path) => eval_path(path, context),
+        WdlNode::Join(parts) => eval_join(parts, context),
+        WdlNode::Object(entries) => eval_object(entries, context),
+        WdlNode::List(items) => {
+            let (mut values, mut gathering) = (Vec::with_capacity(items.len()), MissingBlobs::default());
             for item in items {
-                values.push(gathering.take(eval(item, context))?);
+                values.push(gathering.defer(eval(item, context))?);
             }
             gathering.finish()?;
             Ok(Value::list(values))
         }
-        Node::Source(text, inner) => eval(inner, context).map_err(|error| error.within(text)),
+        WdlNode::Source(text, inner) => eval(inner, context).map_err(|error| error.with_expression(text)),
     }
 }
 
 /// Few arguments need no allocation.
-fn eval_call(call: &Call, context: &mut Context) -> Outcome {
+fn eval_call(call: &WdlCall, context: &mut WdlContext) -> WdlResult {
     match &*call.arguments {
         [] => call.run(context, &[]),
         [a] => {
@@ -88,17 +88,17 @@ fn eval_call(call: &Call, context: &mut Context) -> Outcome {
             match (first, argument(call, b, 1, context)) {
                 (Ok(a), Ok(b)) => call.run(context, &[a, b]),
                 (first, second) => {
-                    let mut gathering = Gathering::default();
-                    gathering.take(first)?;
-                    gathering.take(second)?;
+                    let mut gathering = MissingBlobs::default();
+                    gathering.defer(first)?;
+                    gathering.defer(second)?;
                     gathering.finish().map(|()| Value::Null)
                 }
             }
         }
         many => {
-            let (mut values, mut gathering) = (Vec::with_capacity(many.len()), Gathering::default());
+            let (mut values, mut gathering) = (Vec::with_capacity(many.len()), MissingBlobs::default());
             for (index, node) in many.iter().enumerate() {
-                values.push(gathering.take(argument(call, node, index, context))?);
+                values.push(gathering.defer(argument(call, node, index, context))?);
             }
             gathering.finish()?;
             call.run(context, &values)
@@ -107,15 +107,15 @@ fn eval_call(call: &Call, context: &mut Context) -> Outcome {
 }
 
 #[inline]
-fn argument(call: &Call, node: &Node, index: usize, context: &mut Context) -> Outcome {
+fn argument(call: &WdlCall, node: &WdlNode, index: usize, context: &mut WdlContext) -> WdlResult {
     let value = match node {
         // Without a call, since most calls have a constant or a variable among their arguments.
-        Node::Constant(value) => {
-            context.step()?;
+        WdlNode::Constant(value) => {
+            context.charge_node()?;
             value.clone()
         }
-        Node::Variable(name) => {
-            context.step()?;
+        WdlNode::Variable(name) => {
+            context.charge_node()?;
             read_variable(context, name)?
         }
         node => eval(node, context)?,
@@ -123,23 +123,23 @@ fn argument(call: &Call, node: &Node, index: usize, context: &mut Context) -> Ou
     if !matches!(value, Value::Stored(_)) {
         return Ok(value);
     }
-    let wanted = match call.content {
-        Content::All => true,
-        Content::First => index == 0,
-        Content::None => false,
+    let needs_content = match call.content {
+        LoadedArguments::All => true,
+        LoadedArguments::First => index == 0,
+        LoadedArguments::None => false,
     };
     match &value {
-        Value::Stored(stored) if wanted => context.load(stored),
+        Value::Stored(stored) if needs_content => context.load(stored),
         _ => Ok(value),
     }
 }
 
-fn eval_join(parts: &[Node], context: &mut Context) -> Outcome {
+fn eval_join(parts: &[WdlNode], context: &mut WdlContext) -> WdlResult {
     let mut out = String::new();
     for part in parts {
         let value = eval(part, context)?;
-        let append = |out: &mut String, text: &str, context: &mut Context| -> Result<(), EvalError> {
-            context.bytes(text.len())?;
+        let append = |out: &mut String, text: &str, context: &mut WdlContext| -> Result<(), EvalError> {
+            context.charge_bytes(text.len())?;
             context.meter.check_size(out.len() + text.len())?;
             out.push_str(text);
             Ok(())
@@ -147,7 +147,7 @@ fn eval_join(parts: &[Node], context: &mut Context) -> Outcome {
         match &value {
             Value::Str(text) => append(&mut out, text, context)?,
             other => {
-                let text = text_of(context, other)?;
+                let text = to_text(context, other)?;
                 append(&mut out, &text, context)?;
             }
         }
@@ -155,17 +155,17 @@ fn eval_join(parts: &[Node], context: &mut Context) -> Outcome {
     Ok(Value::from(out))
 }
 
-fn eval_object(entries: &[(ObjectKey, Node)], context: &mut Context) -> Outcome {
-    let (mut map, mut gathering) = (Map::with_capacity(entries.len()), Gathering::default());
+fn eval_object(entries: &[(ObjectKey, WdlNode)], context: &mut WdlContext) -> WdlResult {
+    let (mut map, mut gathering) = (Map::with_capacity(entries.len()), MissingBlobs::default());
     for (key, node) in entries {
         let key = match key {
             ObjectKey::Fixed(name) => name.clone(),
             ObjectKey::Computed(node) => {
                 let value = eval(node, context)?;
-                text_of(context, &value)?
+                to_text(context, &value)?
             }
         };
-        let value = gathering.take(eval(node, context))?;
+        let value = gathering.defer(eval(node, context))?;
         map.insert(key, value);
     }
     gathering.finish()?;

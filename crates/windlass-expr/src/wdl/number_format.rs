@@ -1,6 +1,6 @@
 //! Numbers as text, by the formats of .NET. A number is what its shortest digits say; halves round away from zero.
 
-use windlass_value::{Digits, Value, float_text};
+use windlass_value::{Digits, Value, format_float};
 
 use super::locale::Locale;
 use super::number_pattern;
@@ -11,7 +11,7 @@ const MAX_POINT_DISTANCE: i64 = 400;
 
 /// None when the format is not one, or not one for this number.
 pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<String> {
-    if Digits::of(number)?.point.abs() > MAX_POINT_DISTANCE {
+    if Digits::from_value(number)?.point.abs() > MAX_POINT_DISTANCE {
         return None;
     }
     let mut letters = pattern.chars();
@@ -24,18 +24,18 @@ pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<S
             fits.then(|| standard(number, letter, precision, locale)).flatten()
         }
         Some(_) if pattern.len() > 4 * MAX_PRECISION => None,
-        Some(_) => number_pattern::format(Digits::of(number)?, pattern, locale),
+        Some(_) => number_pattern::format(Digits::from_value(number)?, pattern, locale),
     }
 }
 
 /// Whether a format is one at all, for some number.
 pub(crate) fn is_format(pattern: &str) -> bool {
-    [Value::Int(1), Value::Float(1.5)].iter().any(|number| format(number, pattern, super::locale::usual()).is_some())
+    [Value::Int(1), Value::Float(1.5)].iter().any(|number| format(number, pattern, super::locale::default_locale()).is_some())
 }
 
 fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Locale) -> Option<String> {
     let fixed = |places: usize, grouped: bool| {
-        let mut digits = Digits::of(number)?;
+        let mut digits = Digits::from_value(number)?;
         digits.round(places as i64);
         Some((digits.negative, places_text(&digits, places, grouped, locale)))
     };
@@ -49,7 +49,7 @@ fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Loc
             Some(pattern.replace('n', &text).replace('¤', locale.currency))
         }
         'P' => {
-            let mut digits = Digits::of(number)?;
+            let mut digits = Digits::from_value(number)?;
             digits.point = if digits.is_zero() { 0 } else { digits.point + 2 };
             let places = precision.unwrap_or(2);
             digits.round(places as i64);
@@ -66,7 +66,7 @@ fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Loc
         }
         'B' => Some(format!("{:0>1$b}", number.as_int()?, precision.unwrap_or(0))),
         'E' => {
-            let mut digits = Digits::of(number)?;
+            let mut digits = Digits::from_value(number)?;
             let places = precision.unwrap_or(6);
             digits.round(places as i64 + 1 - digits.point);
             let text = scientific(&digits, letter, 3, locale, Some(places));
@@ -82,14 +82,14 @@ fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Loc
 fn general(number: &Value, letter: char, precision: Option<usize>, locale: &Locale) -> Option<String> {
     let Some(precision) = precision else {
         let text = match number {
-            Value::Float(float) => float_text(*float),
+            Value::Float(float) => format_float(*float),
             Value::Big(text) => text.as_ref().to_owned(),
             other => other.as_int()?.to_string(),
         };
         let text = if letter == 'g' { text.replace('E', "e") } else { text };
         return Some(text.replace('.', locale.decimal));
     };
-    let mut digits = Digits::of(number)?;
+    let mut digits = Digits::from_value(number)?;
     digits.round(precision as i64 - digits.point);
     let exponent = digits.point - 1;
     let sign = if digits.negative { "-" } else { "" };

@@ -31,7 +31,7 @@ struct Section {
 }
 
 pub(crate) fn format(number: Digits, pattern: &str, locale: &Locale) -> Option<String> {
-    let sections: Vec<Section> = split(pattern)?.iter().map(|text| read(text)).collect::<Option<_>>()?;
+    let sections: Vec<Section> = split(pattern)?.iter().map(|text| parse_section(text)).collect::<Option<_>>()?;
     let filled = |index: usize| sections.get(index).filter(|section| !section.items.is_empty());
     let first = sections.first()?;
     let (section, signed) = match (number.negative, number.is_zero()) {
@@ -146,7 +146,7 @@ fn split(pattern: &str) -> Option<Vec<String>> {
     (sections.len() <= 3).then_some(sections)
 }
 
-fn read(pattern: &str) -> Option<Section> {
+fn parse_section(pattern: &str) -> Option<Section> {
     let mut section = Section::default();
     let (mut letters, mut point, mut commas) = (pattern.chars(), None, 0);
     while let Some(c) = letters.next() {
@@ -184,8 +184,8 @@ fn read(pattern: &str) -> Option<Section> {
                 section.items.extend(quoted.chars().map(Item::Literal));
                 letters = rest.chars();
             }
-            'e' | 'E' if exponent(letters.as_str()).is_some() => {
-                let (plus, width, length) = exponent(letters.as_str())?;
+            'e' | 'E' if parse_exponent(letters.as_str()).is_some() => {
+                let (plus, width, length) = parse_exponent(letters.as_str())?;
                 letters = letters.as_str()[length..].chars();
                 section.scientific = true;
                 section.items.push(Item::Exponent(c, plus, width.min(10)));
@@ -199,7 +199,7 @@ fn read(pattern: &str) -> Option<Section> {
 }
 
 /// `+00`, `-00` or `00` after the letter of an exponent: whether a plus is shown, how many zeros, how many bytes.
-fn exponent(text: &str) -> Option<(bool, usize, usize)> {
+fn parse_exponent(text: &str) -> Option<(bool, usize, usize)> {
     let sign = usize::from(text.starts_with(['+', '-']));
     let zeros = text[sign..].bytes().take_while(|byte| *byte == b'0').count();
     (zeros > 0).then_some((text.starts_with('+'), zeros, sign + zeros))

@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
-use super::node::{Node, eval};
-use super::values::{Context, Outcome, describe, is_stored_list, type_error, whole, whole_big};
+use super::node::{WdlNode, eval};
+use super::values::{WdlContext, WdlResult, describe, is_stored_list, type_error, exact_int, exact_int_from_decimal};
 
 /// How many names a message lists.
 const MAX_NAMES_SHOWN: usize = 20;
 
-pub(crate) struct Path {
-    pub root: Node,
-    pub steps: Box<[Step]>,
+pub(crate) struct WdlPath {
+    pub root: WdlNode,
+    pub steps: Box<[WdlStep]>,
     /// The text of the whole path, for messages; steps know where they begin in it.
     pub text: Arc<str>,
     /// A result of a node in a loop's own condition: what is not there is null.
     pub lenient: bool,
 }
 
-pub(crate) struct Step {
-    pub key: Key,
+pub(crate) struct WdlStep {
+    pub key: WdlKey,
     pub safe: bool,
     pub start: usize,
 }
 
-pub(crate) enum Key {
+pub(crate) enum WdlKey {
     Name(Arc<str>),
     Index(usize),
-    Computed(Node),
+    Computed(WdlNode),
 }
 
 /// The property of that name; the exact letter case wins, otherwise the first in any case.
@@ -37,7 +37,7 @@ pub(crate) fn property<'a>(map: &'a Map, name: &str) -> Option<&'a Value> {
 }
 
 /// The first names of an object, for messages.
-pub(crate) fn names(map: &Map) -> String {
+pub(crate) fn format_names(map: &Map) -> String {
     if map.is_empty() {
         return "no properties".to_owned();
     }
@@ -47,22 +47,22 @@ pub(crate) fn names(map: &Map) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
-pub(crate) fn eval_path(path: &Path, context: &mut Context) -> Outcome {
+pub(crate) fn eval_path(path: &WdlPath, context: &mut WdlContext) -> WdlResult {
     let mut current = eval(&path.root, context)?;
     for step in &path.steps {
-        context.items(1)?;
+        context.charge_items(1)?;
         let found = match &step.key {
-            Key::Name(name) => by_name(path, step, context, &current, name)?,
-            Key::Index(index) => by_index(path, step, context, &current, Some(*index))?,
-            Key::Computed(node) => match eval(node, context)? {
+            WdlKey::Name(name) => by_name(path, step, context, &current, name)?,
+            WdlKey::Index(index) => by_index(path, step, context, &current, Some(*index))?,
+            WdlKey::Computed(node) => match eval(node, context)? {
                 Value::Str(name) => by_name(path, step, context, &current, &name)?,
                 Value::Int(index) => by_index(path, step, context, &current, usize::try_from(index).ok())?,
-                Value::Float(number) if whole(number).is_some() => {
-                    let index = whole(number).and_then(|index| usize::try_from(index).ok());
+                Value::Float(number) if exact_int(number).is_some() => {
+                    let index = exact_int(number).and_then(|index| usize::try_from(index).ok());
                     by_index(path, step, context, &current, index)?
                 }
-                Value::Big(text) if whole_big(&text).is_some() => {
-                    let index = whole_big(&text).and_then(|index| usize::try_from(index).ok());
+                Value::Big(text) if exact_int_from_decimal(&text).is_some() => {
+                    let index = exact_int_from_decimal(&text).and_then(|index| usize::try_from(index).ok());
                     by_index(path, step, context, &current, index)?
                 }
                 other => return Err(bad_key(path, step, &current, &other)),
@@ -73,57 +73,57 @@ pub(crate) fn eval_path(path: &Path, context: &mut Context) -> Outcome {
     Ok(current)
 }
 
-fn by_name(path: &Path, step: &Step, context: &mut Context, current: &Value, name: &str) -> Outcome {
+fn by_name(path: &WdlPath, step: &WdlStep, context: &mut WdlContext, current: &Value, name: &str) -> WdlResult {
     match current {
         Value::Map(map) => {
             if let Some(value) = map.get(name) {
                 return Ok(value.clone());
             }
-            context.items(map.len() / 8)?;
+            context.charge_items(map.len() / 8)?;
             if let Some(value) = property(map, name) {
                 return Ok(value.clone());
             }
-            match by_parts(context, current, name)? {
+            match by_slash_path(context, current, name)? {
                 Some(value) => Ok(value),
                 None if step.safe || path.lenient => Ok(Value::Null),
-                None => Err(missing(path, step, &format!("no property `{name}`; it has {}", names(map)))),
+                None => Err(missing_error(path, step, &format!("no property `{name}`; it has {}", format_names(map)))),
             }
         }
         Value::Null if step.safe || path.lenient => Ok(Value::Null),
-        Value::Null => Err(missing(path, step, &format!("no property `{name}`: it is null"))),
-        Value::Stored(stored) if !is_stored_list(stored) => match context.look(stored)? {
+        Value::Null => Err(missing_error(path, step, &format!("no property `{name}`: it is null"))),
+        Value::Stored(stored) if !is_stored_list(stored) => match context.load_for_lookup(stored)? {
             Value::Stored(_) => Err(type_error("a stored value holds another stored value")),
             content => by_name(path, step, context, &content, name),
         },
         Value::List(_) | Value::Stored(_) => {
             Err(type_error(format!("`{}` is an array, so it has no property `{name}`", &path.text[..step.start]))
-                .hint("take one item first: [0], first(…), or a loop over it"))
+                .with_hint("take one item first: [0], first(…), or a loop over it"))
         }
         other => Err(type_error(format!(
             "`{}` is {}, so it has no property `{name}`",
             &path.text[..step.start],
             describe(other)
         ))
-        .hint("json(…) reads an object from a text")),
+        .with_hint("json(…) reads an object from a text")),
     }
 }
 
 /// `body/items/0/id`, as designers write it: one part after the other, numbers into arrays. None if one is not there.
-fn by_parts(context: &mut Context, start: &Value, name: &str) -> Result<Option<Value>, EvalError> {
+fn by_slash_path(context: &mut WdlContext, start: &Value, name: &str) -> Result<Option<Value>, EvalError> {
     if !name.contains('/') {
         return Ok(None);
     }
     let mut current = start.clone();
     for part in name.split('/') {
-        context.items(1)?;
+        context.charge_items(1)?;
         if let Value::Stored(stored) = &current
             && !is_stored_list(stored)
         {
-            current = context.look(stored)?;
+            current = context.load_for_lookup(stored)?;
         }
         let found = match &current {
             Value::Map(map) => {
-                context.items(map.len() / 8)?;
+                context.charge_items(map.len() / 8)?;
                 property(map, part).cloned()
             }
             Value::List(items) => part.parse().ok().and_then(|index: usize| items.get(index)).cloned(),
@@ -140,11 +140,11 @@ fn by_parts(context: &mut Context, start: &Value, name: &str) -> Result<Option<V
 }
 
 /// An index of None is negative, thus always outside.
-fn by_index(path: &Path, step: &Step, context: &mut Context, current: &Value, index: Option<usize>) -> Outcome {
+fn by_index(path: &WdlPath, step: &WdlStep, context: &mut WdlContext, current: &Value, index: Option<usize>) -> WdlResult {
     let (found, length) = match current {
         Value::List(items) => (index.and_then(|index| items.get(index)).cloned(), items.len()),
         Value::Null if step.safe || path.lenient => return Ok(Value::Null),
-        Value::Null => return Err(missing(path, step, "no items: it is null")),
+        Value::Null => return Err(missing_error(path, step, "no items: it is null")),
         Value::Stored(stored) if is_stored_list(stored) => {
             let within = index.filter(|index| (*index as u64) < stored.items);
             let found = match within {
@@ -153,35 +153,35 @@ fn by_index(path: &Path, step: &Step, context: &mut Context, current: &Value, in
             };
             (found, stored.items as usize)
         }
-        Value::Stored(stored) => match context.look(stored)? {
+        Value::Stored(stored) => match context.load_for_lookup(stored)? {
             Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
             content => return by_index(path, step, context, &content, index),
         },
         other => {
             let text = &path.text[..step.start];
             return Err(type_error(format!("`{text}` is {}, which has no items to index", describe(other)))
-                .hint("properties of an object are reached by name: ['name']"));
+                .with_hint("properties of an object are reached by name: ['name']"));
         }
     };
     match found {
         Some(value) => Ok(value),
         None if step.safe || path.lenient => Ok(Value::Null),
         None => {
-            let wanted = index.map_or_else(|| "of a negative index".to_owned(), |index| index.to_string());
-            Err(missing(path, step, &format!("no item {wanted}; it has {length} items")))
+            let requested = index.map_or_else(|| "of a negative index".to_owned(), |index| index.to_string());
+            Err(missing_error(path, step, &format!("no item {requested}; it has {length} items")))
         }
     }
 }
 
-fn missing(path: &Path, step: &Step, what: &str) -> EvalError {
+fn missing_error(path: &WdlPath, step: &WdlStep, what: &str) -> EvalError {
     let (before, at) = (&path.text[..step.start], &path.text[step.start..]);
     let step_text: String = at.chars().take(40).collect();
     EvalError::new(EvalErrorKind::Missing, format!("`{before}` has {what}"))
-        .hint(format!("write `?{step_text}` to get null instead"))
+        .with_hint(format!("write `?{step_text}` to get null instead"))
 }
 
-fn bad_key(path: &Path, step: &Step, current: &Value, key: &Value) -> EvalError {
+fn bad_key(path: &WdlPath, step: &WdlStep, current: &Value, key: &Value) -> EvalError {
     let text = &path.text[..step.start];
     type_error(format!("`{text}` ({}) cannot be indexed by {}", current.kind(), describe(key)))
-        .hint("an object is indexed by a string, an array by an integer")
+        .with_hint("an object is indexed by a string, an array by an integer")
 }

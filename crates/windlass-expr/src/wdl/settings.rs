@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use windlass_value::{PathPart, Value};
 
-use super::compile::Compiler;
-use super::node::Node;
-use super::source::{Ref, MAX_TREE_DEPTH, calls};
+use super::compile::WdlCompiler;
+use super::node::WdlNode;
+use super::source::{WdlReference, MAX_TREE_DEPTH, calls};
 
 const KEY: &str = "appsetting:";
 
@@ -24,7 +24,7 @@ pub(crate) fn is_setting_key(name: &str) -> bool {
 /// The value with every setting it names in its place: `@appsetting('x')` as a whole, `@{appsetting('x')}` inside a text,
 /// or within calls of functions that need nothing else. All names that are not among the settings are told at once.
 /// Anything else in the value is left as it is.
-pub fn with_settings(value: &Value, settings: &BTreeMap<String, String>) -> Result<Value, Vec<Ref>> {
+pub fn with_settings(value: &Value, settings: &BTreeMap<String, String>) -> Result<Value, Vec<WdlReference>> {
     let mut missing = Vec::new();
     let replaced = replace(value, &Arc::new(settings.clone()), &mut Vec::new(), &mut missing);
     if missing.is_empty() { Ok(replaced) } else { Err(missing) }
@@ -34,7 +34,7 @@ fn replace(
     value: &Value,
     settings: &Arc<BTreeMap<String, String>>,
     pointer: &mut Vec<PathPart>,
-    missing: &mut Vec<Ref>,
+    missing: &mut Vec<WdlReference>,
 ) -> Value {
     if pointer.len() > MAX_TREE_DEPTH {
         return value.clone();
@@ -47,11 +47,11 @@ fn replace(
     };
     match value {
         Value::Str(text) if calls(text, "appsetting") => {
-            let mut compiler = Compiler::with_settings(settings.clone());
+            let mut compiler = WdlCompiler::with_settings(settings.clone());
             let node = compiler.tree(value);
-            missing.extend(compiler.missing.into_iter().map(|name| Ref { pointer: pointer.clone(), ..name }));
+            missing.extend(compiler.missing_settings.into_iter().map(|name| WdlReference { pointer: pointer.clone(), ..name }));
             match node {
-                Node::Constant(constant) if compiler.errors.is_empty() => constant,
+                WdlNode::Constant(constant) if compiler.errors.is_empty() => constant,
                 _ => value.clone(),
             }
         }

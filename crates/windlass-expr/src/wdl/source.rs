@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use windlass_value::{CompileError, PathPart, Value};
 
-use super::syntax::{CallSyntax, Piece, StepKey, Syntax, SyntaxKind, Text, parse_text};
+use super::syntax::{CallSyntax, WdlTextPart, StepKey, WdlSyntax, WdlSyntaxKind, WdlText, parse_text};
 
 /// How deep a source tree may nest.
 pub(crate) const MAX_TREE_DEPTH: usize = 120;
 
 /// A literal name in a source, and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ref {
+pub struct WdlReference {
     pub name: Arc<str>,
     /// Keys and indexes from the root to the string.
     pub pointer: Vec<PathPart>,
@@ -22,30 +22,30 @@ pub struct Ref {
 
 /// The names a source uses, as far as they are literal.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct References {
+pub struct WdlReferences {
     /// `variables('x')`
-    pub variables: Vec<Ref>,
+    pub variables: Vec<WdlReference>,
     /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, and the form functions of `'x'`
-    pub nodes: Vec<Ref>,
+    pub nodes: Vec<WdlReference>,
     /// `result('x')`
-    pub results: Vec<Ref>,
+    pub results: Vec<WdlReference>,
     /// `iterationIndexes('x')`
-    pub loops: Vec<Ref>,
+    pub loops: Vec<WdlReference>,
     /// `items('x')`
-    pub items: Vec<Ref>,
+    pub items: Vec<WdlReference>,
     /// `item()`, where it is called
-    pub elements: Vec<Ref>,
+    pub elements: Vec<WdlReference>,
     /// `parameters('x')`
-    pub parameters: Vec<Ref>,
+    pub parameters: Vec<WdlReference>,
     /// `appsetting('x')`
-    pub settings: Vec<Ref>,
+    pub settings: Vec<WdlReference>,
     /// Some name of a node is computed: any of them may be meant.
     pub any_node: bool,
 }
 
 /// Everything a source tree refers to by a literal name. Strings that are not valid expressions are passed over.
-pub fn references(source: &Value) -> References {
-    let mut found = References::default();
+pub fn references(source: &Value) -> WdlReferences {
+    let mut found = WdlReferences::default();
     each_call(source, &mut |pointer, call| {
         let (list, of_node) = match call.name.to_ascii_lowercase().as_str() {
             "variables" => (&mut found.variables, false),
@@ -56,7 +56,7 @@ pub fn references(source: &Value) -> References {
             "items" => (&mut found.items, false),
             "item" => {
                 let (name, range) = (Arc::from("item"), call.name_range.clone());
-                found.elements.push(Ref { name, pointer: pointer.to_vec(), range });
+                found.elements.push(WdlReference { name, pointer: pointer.to_vec(), range });
                 return;
             }
             "parameters" => (&mut found.parameters, false),
@@ -64,8 +64,8 @@ pub fn references(source: &Value) -> References {
             _ => return,
         };
         match call.arguments.first() {
-            Some(Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }) => {
-                list.push(Ref { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
+            Some(WdlSyntax { range, kind: WdlSyntaxKind::Literal(Value::Str(name)) }) => {
+                list.push(WdlReference { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
             }
             _ => found.any_node |= of_node,
         }
@@ -129,10 +129,10 @@ fn walk(source: &Value, pointer: &mut Vec<PathPart>, visit: Visit) {
 
 fn walk_text(text: &str, pointer: &[PathPart], visit: Visit) {
     match parse_text(text) {
-        Ok(Text::Whole(syntax)) => walk_syntax(&syntax, pointer, visit),
-        Ok(Text::Mixed(pieces)) => {
+        Ok(WdlText::Whole(syntax)) => walk_syntax(&syntax, pointer, visit),
+        Ok(WdlText::Mixed(pieces)) => {
             for piece in &pieces {
-                if let Piece::Expression(syntax) = piece {
+                if let WdlTextPart::Expression(syntax) = piece {
                     walk_syntax(syntax, pointer, visit);
                 }
             }
@@ -141,16 +141,16 @@ fn walk_text(text: &str, pointer: &[PathPart], visit: Visit) {
     }
 }
 
-fn walk_syntax(syntax: &Syntax, pointer: &[PathPart], visit: Visit) {
+fn walk_syntax(syntax: &WdlSyntax, pointer: &[PathPart], visit: Visit) {
     match &syntax.kind {
-        SyntaxKind::Literal(_) => {}
-        SyntaxKind::Call(call) => {
+        WdlSyntaxKind::Literal(_) => {}
+        WdlSyntaxKind::Call(call) => {
             visit(pointer, call);
             for argument in &call.arguments {
                 walk_syntax(argument, pointer, visit);
             }
         }
-        SyntaxKind::Path { root, steps } => {
+        WdlSyntaxKind::Path { root, steps } => {
             walk_syntax(root, pointer, visit);
             for step in steps {
                 if let StepKey::Index(index) = &step.key {

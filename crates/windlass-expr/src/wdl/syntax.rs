@@ -11,18 +11,18 @@ pub(crate) const MAX_NESTING: usize = 100;
 
 /// A problem of one string; ranges are bytes of that string.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SyntaxError {
+pub(crate) struct WdlSyntaxError {
     pub message: String,
     pub hint: Option<String>,
     pub range: Range<usize>,
 }
 
-impl SyntaxError {
-    fn new(message: impl Into<String>, range: Range<usize>) -> SyntaxError {
-        SyntaxError { message: message.into(), hint: None, range }
+impl WdlSyntaxError {
+    fn new(message: impl Into<String>, range: Range<usize>) -> WdlSyntaxError {
+        WdlSyntaxError { message: message.into(), hint: None, range }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> SyntaxError {
+    fn hint(mut self, hint: impl Into<String>) -> WdlSyntaxError {
         self.hint = Some(hint.into());
         self
     }
@@ -30,36 +30,36 @@ impl SyntaxError {
 
 /// What a string of a definition means.
 #[derive(Debug)]
-pub(crate) enum Text {
+pub(crate) enum WdlText {
     /// Itself.
     Plain,
     /// Itself without its escapes.
     Unescaped(String),
     /// One expression; the result keeps its type.
-    Whole(Syntax),
+    Whole(WdlSyntax),
     /// Text with expressions in it; the result is a string.
-    Mixed(Vec<Piece>),
+    Mixed(Vec<WdlTextPart>),
 }
 
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum WdlTextPart {
     Literal(String),
-    Expression(Syntax),
+    Expression(WdlSyntax),
 }
 
 #[derive(Debug)]
-pub(crate) struct Syntax {
+pub(crate) struct WdlSyntax {
     pub range: Range<usize>,
-    pub kind: SyntaxKind,
+    pub kind: WdlSyntaxKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum SyntaxKind {
+pub(crate) enum WdlSyntaxKind {
     Literal(Value),
     Call(CallSyntax),
     /// Navigation is kept flat: a long chain must not become a deep tree.
     Path {
-        root: Box<Syntax>,
+        root: Box<WdlSyntax>,
         steps: Vec<StepSyntax>,
     },
 }
@@ -70,7 +70,7 @@ pub(crate) struct CallSyntax {
     pub name_range: Range<usize>,
     /// Where an `@` stands before the call although it is inside an expression already.
     pub inner_at: Option<usize>,
-    pub arguments: Vec<Syntax>,
+    pub arguments: Vec<WdlSyntax>,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub(crate) struct StepSyntax {
 #[derive(Debug)]
 pub(crate) enum StepKey {
     Name(String),
-    Index(Syntax),
+    Index(WdlSyntax),
 }
 
 /// Whether a string is anything but itself.
@@ -92,34 +92,34 @@ pub(crate) fn is_expression(text: &str) -> bool {
     (text.len() > 1 && text.starts_with('@') && !text.starts_with("@@")) || text.contains("@{")
 }
 
-pub(crate) fn parse_text(text: &str) -> Result<Text, SyntaxError> {
+pub(crate) fn parse_text(text: &str) -> Result<WdlText, WdlSyntaxError> {
     let bytes = text.as_bytes();
     match bytes {
-        [b'@', b'@', ..] => Ok(Text::Unescaped(text[1..].to_owned())),
+        [b'@', b'@', ..] => Ok(WdlText::Unescaped(text[1..].to_owned())),
         [b'@', second, ..] if *second != b'{' => {
             check_length(text, 1..text.len())?;
             let mut parser = Parser { text, at: 1, depth: 0 };
             let syntax = parser.expression()?;
             parser.skip_space();
             match parser.at == text.len() {
-                true => Ok(Text::Whole(syntax)),
+                true => Ok(WdlText::Whole(syntax)),
                 false => Err(parser.trailing()),
             }
         }
         _ if text.contains("@{") => parse_mixed(text),
-        _ => Ok(Text::Plain),
+        _ => Ok(WdlText::Plain),
     }
 }
 
-fn check_length(text: &str, range: Range<usize>) -> Result<(), SyntaxError> {
+fn check_length(text: &str, range: Range<usize>) -> Result<(), WdlSyntaxError> {
     if range.len() <= MAX_LENGTH || text[range.clone()].chars().count() <= MAX_LENGTH {
         return Ok(());
     }
-    Err(SyntaxError::new(format!("the expression is longer than {MAX_LENGTH} characters"), range)
+    Err(WdlSyntaxError::new(format!("the expression is longer than {MAX_LENGTH} characters"), range)
         .hint("compose parts of it in actions of their own"))
 }
 
-fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
+fn parse_mixed(text: &str) -> Result<WdlText, WdlSyntaxError> {
     let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), 0);
     while let Some(found) = text[rest..].find('@') {
         let at = rest + found;
@@ -130,7 +130,7 @@ fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
             rest = at + 3;
         } else if tail.starts_with("@{") {
             if !literal.is_empty() {
-                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                pieces.push(WdlTextPart::Literal(std::mem::take(&mut literal)));
             }
             let mut parser = Parser { text, at: at + 2, depth: 0 };
             let syntax = parser.expression()?;
@@ -139,12 +139,12 @@ fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
             match parser.peek() {
                 Some(b'}') => rest = parser.at + 1,
                 None => {
-                    return Err(SyntaxError::new("`@{` is not closed", at..at + 2)
+                    return Err(WdlSyntaxError::new("`@{` is not closed", at..at + 2)
                         .hint("add the `}`; write `@@{` for the literal text"));
                 }
                 Some(_) => return Err(parser.trailing()),
             }
-            pieces.push(Piece::Expression(syntax));
+            pieces.push(WdlTextPart::Expression(syntax));
         } else {
             literal.push('@');
             rest = at + 1;
@@ -152,12 +152,12 @@ fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
     }
     literal.push_str(&text[rest..]);
     if pieces.is_empty() {
-        return Ok(Text::Unescaped(literal));
+        return Ok(WdlText::Unescaped(literal));
     }
     if !literal.is_empty() {
-        pieces.push(Piece::Literal(literal));
+        pieces.push(WdlTextPart::Literal(literal));
     }
-    Ok(Text::Mixed(pieces))
+    Ok(WdlText::Mixed(pieces))
 }
 
 const QUOTE_HINT: &str = "a quote inside a text is doubled: 'it''s'";
@@ -191,10 +191,10 @@ impl Parser<'_> {
         next.is_alphanumeric() && self.text[..self.at].ends_with('\'')
     }
 
-    fn trailing(&self) -> SyntaxError {
+    fn trailing(&self) -> WdlSyntaxError {
         let next = self.rest().chars().next();
         let shown: String = self.rest().chars().take(20).collect();
-        let error = SyntaxError::new(format!("the expression has ended, but `{shown}` follows"), self.here());
+        let error = WdlSyntaxError::new(format!("the expression has ended, but `{shown}` follows"), self.here());
         match next {
             Some(next) if self.after_quote(next) => error.hint(QUOTE_HINT),
             Some('=' | '<' | '>' | '!' | '&' | '|' | '+' | '-' | '*' | '/' | '%') => {
@@ -205,10 +205,10 @@ impl Parser<'_> {
         }
     }
 
-    fn expression(&mut self) -> Result<Syntax, SyntaxError> {
+    fn expression(&mut self) -> Result<WdlSyntax, WdlSyntaxError> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            return Err(SyntaxError::new(format!("the expression nests deeper than {MAX_NESTING}"), self.here())
+            return Err(WdlSyntaxError::new(format!("the expression nests deeper than {MAX_NESTING}"), self.here())
                 .hint("compose parts of it in actions of their own"));
         }
         self.skip_space();
@@ -218,35 +218,35 @@ impl Parser<'_> {
         self.depth -= 1;
         match steps.is_empty() {
             true => Ok(root),
-            false => Ok(Syntax { range: start..self.at, kind: SyntaxKind::Path { root: Box::new(root), steps } }),
+            false => Ok(WdlSyntax { range: start..self.at, kind: WdlSyntaxKind::Path { root: Box::new(root), steps } }),
         }
     }
 
-    fn primary(&mut self) -> Result<Syntax, SyntaxError> {
+    fn primary(&mut self) -> Result<WdlSyntax, WdlSyntaxError> {
         match self.peek() {
-            None => Err(SyntaxError::new("an expression is missing here", self.at..self.at)),
+            None => Err(WdlSyntaxError::new("an expression is missing here", self.at..self.at)),
             Some(b'\'') => {
                 let start = self.at;
                 let text = self.quoted()?;
-                Ok(Syntax { range: start..self.at, kind: SyntaxKind::Literal(Value::from(text)) })
+                Ok(WdlSyntax { range: start..self.at, kind: WdlSyntaxKind::Literal(Value::from(text)) })
             }
-            Some(b'"') => Err(SyntaxError::new("texts are written in single quotes", self.here())
+            Some(b'"') => Err(WdlSyntaxError::new("texts are written in single quotes", self.here())
                 .hint("write 'text'; a quote inside it is doubled: 'it''s'")),
             Some(b'@') => self.inner_at(),
             Some(b'+' | b'-' | b'.' | b'0'..=b'9') => self.number(),
-            Some(b'{' | b'[') => Err(SyntaxError::new("there are no object or array literals", self.here())
+            Some(b'{' | b'[') => Err(WdlSyntaxError::new("there are no object or array literals", self.here())
                 .hint("use json('{…}') or createArray(…)")),
             Some(_) => self.named(None),
         }
     }
 
     /// `@` before a call within an expression: meant well, so it is read as the call alone.
-    fn inner_at(&mut self) -> Result<Syntax, SyntaxError> {
+    fn inner_at(&mut self) -> Result<WdlSyntax, WdlSyntaxError> {
         let at = self.at;
         self.at += 1;
         match self.rest().starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
             true => self.named(Some(at)),
-            false => Err(SyntaxError::new("`@` is not allowed here", at..at + 1)
+            false => Err(WdlSyntaxError::new("`@` is not allowed here", at..at + 1)
                 .hint("inside an expression write the call without `@`; literal text goes in quotes")),
         }
     }
@@ -259,13 +259,13 @@ impl Parser<'_> {
         &self.text[start..self.at]
     }
 
-    fn named(&mut self, inner_at: Option<usize>) -> Result<Syntax, SyntaxError> {
+    fn named(&mut self, inner_at: Option<usize>) -> Result<WdlSyntax, WdlSyntaxError> {
         let start = self.at;
         let name = self.name().to_owned();
         let name_range = start..self.at;
         if name.is_empty() {
             let shown: String = self.rest().chars().take(1).collect();
-            return Err(SyntaxError::new(format!("`{shown}` cannot begin an expression"), self.here())
+            return Err(WdlSyntaxError::new(format!("`{shown}` cannot begin an expression"), self.here())
                 .hint("an expression is a call, a 'text', a number, true, false or null"));
         }
         self.skip_space();
@@ -273,7 +273,7 @@ impl Parser<'_> {
             self.at += 1;
             let arguments = self.arguments(&name, &name_range)?;
             let call = CallSyntax { name, name_range, inner_at, arguments };
-            return Ok(Syntax { range: start..self.at, kind: SyntaxKind::Call(call) });
+            return Ok(WdlSyntax { range: start..self.at, kind: WdlSyntaxKind::Call(call) });
         }
         self.at = name_range.end;
         let literal = match name.to_ascii_lowercase().as_str() {
@@ -281,15 +281,15 @@ impl Parser<'_> {
             "false" => Value::Bool(false),
             "null" => Value::Null,
             _ => {
-                return Err(SyntaxError::new(format!("`{name}` is neither a call nor a literal"), name_range).hint(
+                return Err(WdlSyntaxError::new(format!("`{name}` is neither a call nor a literal"), name_range).hint(
                     format!("text goes in quotes: '{name}'; a call has parentheses; begin literal text with `@@`"),
                 ));
             }
         };
-        Ok(Syntax { range: name_range, kind: SyntaxKind::Literal(literal) })
+        Ok(WdlSyntax { range: name_range, kind: WdlSyntaxKind::Literal(literal) })
     }
 
-    fn arguments(&mut self, name: &str, name_range: &Range<usize>) -> Result<Vec<Syntax>, SyntaxError> {
+    fn arguments(&mut self, name: &str, name_range: &Range<usize>) -> Result<Vec<WdlSyntax>, WdlSyntaxError> {
         let mut arguments = Vec::new();
         self.skip_space();
         if self.peek() == Some(b')') {
@@ -306,7 +306,7 @@ impl Parser<'_> {
                     return Ok(arguments);
                 }
                 None => {
-                    return Err(SyntaxError::new(
+                    return Err(WdlSyntaxError::new(
                         format!("the call of `{name}` is not closed"),
                         name_range.start..self.text.len(),
                     )
@@ -319,13 +319,13 @@ impl Parser<'_> {
                         false => format!("arguments of `{name}` are separated by commas"),
                     };
                     let message = format!("expected `,` or `)`, found `{next}`");
-                    return Err(SyntaxError::new(message, self.here()).hint(hint));
+                    return Err(WdlSyntaxError::new(message, self.here()).hint(hint));
                 }
             }
         }
     }
 
-    fn steps(&mut self) -> Result<Vec<StepSyntax>, SyntaxError> {
+    fn steps(&mut self) -> Result<Vec<StepSyntax>, WdlSyntaxError> {
         let mut steps = Vec::new();
         loop {
             let before = self.at;
@@ -345,7 +345,7 @@ impl Parser<'_> {
                     self.index()?
                 }
                 _ if safe => {
-                    return Err(SyntaxError::new("`?` must be followed by `.name` or `[…]`", start..start + 1));
+                    return Err(WdlSyntaxError::new("`?` must be followed by `.name` or `[…]`", start..start + 1));
                 }
                 _ => {
                     self.at = before;
@@ -356,17 +356,17 @@ impl Parser<'_> {
         }
     }
 
-    fn property(&mut self) -> Result<StepKey, SyntaxError> {
+    fn property(&mut self) -> Result<StepKey, WdlSyntaxError> {
         let here = self.here();
         let name = self.name();
         match name.is_empty() {
             false => Ok(StepKey::Name(name.to_owned())),
-            true => Err(SyntaxError::new("a property name is missing after `.`", here)
+            true => Err(WdlSyntaxError::new("a property name is missing after `.`", here)
                 .hint("a name with other characters is written ['the name']")),
         }
     }
 
-    fn index(&mut self) -> Result<StepKey, SyntaxError> {
+    fn index(&mut self) -> Result<StepKey, WdlSyntaxError> {
         let start = self.at - 1;
         let inner = self.expression()?;
         self.skip_space();
@@ -374,21 +374,21 @@ impl Parser<'_> {
             Some(b']') => {
                 self.at += 1;
                 Ok(match inner.kind {
-                    SyntaxKind::Literal(Value::Str(name)) => StepKey::Name(name.as_ref().to_owned()),
+                    WdlSyntaxKind::Literal(Value::Str(name)) => StepKey::Name(name.as_ref().to_owned()),
                     _ => StepKey::Index(inner),
                 })
             }
-            _ => Err(SyntaxError::new("`[` is not closed", start..self.at).hint("a `]` is missing")),
+            _ => Err(WdlSyntaxError::new("`[` is not closed", start..self.at).hint("a `]` is missing")),
         }
     }
 
-    fn quoted(&mut self) -> Result<String, SyntaxError> {
+    fn quoted(&mut self) -> Result<String, WdlSyntaxError> {
         let start = self.at;
         self.at += 1;
         let mut text = String::new();
         loop {
             let Some(length) = self.rest().find('\'') else {
-                return Err(SyntaxError::new("the text is not closed", start..self.text.len())
+                return Err(WdlSyntaxError::new("the text is not closed", start..self.text.len())
                     .hint("a `'` is missing; a quote inside a text is doubled: 'it''s'"));
             };
             text.push_str(&self.rest()[..length]);
@@ -401,7 +401,7 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Syntax, SyntaxError> {
+    fn number(&mut self) -> Result<WdlSyntax, WdlSyntaxError> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let digits = |mut at: usize| {
@@ -434,15 +434,15 @@ impl Parser<'_> {
         if digit_count == 0 || self.at != end {
             let end = if self.at == start { self.here().end } else { self.at };
             let shown = &self.text[start..end];
-            return Err(SyntaxError::new(format!("`{shown}` is not a number"), start..end));
+            return Err(WdlSyntaxError::new(format!("`{shown}` is not a number"), start..end));
         }
         let value = match float {
             true => text.parse().ok().and_then(Value::float),
             false => text.parse().ok().map(Value::Int),
         };
         match value {
-            Some(value) => Ok(Syntax { range, kind: SyntaxKind::Literal(value) }),
-            None => Err(SyntaxError::new(format!("the number {text} is out of range"), range)
+            Some(value) => Ok(WdlSyntax { range, kind: WdlSyntaxKind::Literal(value) }),
+            None => Err(WdlSyntaxError::new(format!("the number {text} is out of range"), range)
                 .hint("integers have 64 bits, floats are doubles")),
         }
     }

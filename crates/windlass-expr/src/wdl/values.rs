@@ -6,18 +6,18 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, Scope, Stored, Value, float_text};
+use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, EvalScope, StoredValue, Value, format_float};
 
 use super::xml;
 
-pub(crate) type Outcome = Result<Value, EvalError>;
+pub(crate) type WdlResult = Result<Value, EvalError>;
 
 /// How deep a value may nest that an expression walks or makes.
 pub(crate) const MAX_DEPTH: usize = 120;
 
 /// What one evaluation works with.
-pub(crate) struct Context<'a> {
-    pub scope: &'a dyn Scope,
+pub(crate) struct WdlContext<'a> {
+    pub scope: &'a dyn EvalScope,
     pub meter: &'a mut Meter,
     /// In a loop's own condition: nodes that have not run are null.
     pub lenient: bool,
@@ -25,16 +25,16 @@ pub(crate) struct Context<'a> {
     pub item: Option<Value>,
 }
 
-impl<'a> Context<'a> {
-    pub(crate) fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Context<'a> {
-        Context { scope, meter, lenient: false, item: None }
+impl<'a> WdlContext<'a> {
+    pub(crate) fn new(scope: &'a dyn EvalScope, meter: &'a mut Meter) -> WdlContext<'a> {
+        WdlContext { scope, meter, lenient: false, item: None }
     }
 }
 
-impl Context<'_> {
+impl WdlContext<'_> {
     /// Pays for one node. Written out here because it is the hottest path of all.
     #[inline(always)]
-    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
+    pub(crate) fn charge_node(&mut self) -> Result<(), EvalError> {
         match self.meter.fuel {
             0 => self.meter.spend(1),
             _ => {
@@ -45,38 +45,38 @@ impl Context<'_> {
     }
 
     /// Pays for handling that many items.
-    pub(crate) fn items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)
     }
 
     /// Pays for handling that many bytes of text.
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn charge_bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64 / 32)
     }
 
     /// Pays for a list of that length, and refuses one that is too large before it is made.
-    pub(crate) fn room_for_items(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn reserve_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count.saturating_mul(2))?;
-        self.items(count)
+        self.charge_items(count)
     }
 
     /// Pays for a text of that length, and refuses one that is too large before it is made.
-    pub(crate) fn room_for_bytes(&mut self, count: usize) -> Result<(), EvalError> {
+    pub(crate) fn reserve_bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count)?;
-        self.bytes(count)
+        self.charge_bytes(count)
     }
 
     /// The value with its content at hand; anything but a stored value is itself.
-    pub(crate) fn content(&mut self, value: Value) -> Outcome {
+    pub(crate) fn content(&mut self, value: Value) -> WdlResult {
         match &value {
             Value::Stored(stored) => self.load(stored),
             _ => Ok(value),
         }
     }
 
-    pub(crate) fn load(&mut self, stored: &Stored) -> Outcome {
-        self.items(stored.items as usize)?;
-        self.bytes(stored.size as usize)?;
+    pub(crate) fn load(&mut self, stored: &StoredValue) -> WdlResult {
+        self.charge_items(stored.items as usize)?;
+        self.charge_bytes(stored.size as usize)?;
         let content = self.scope.blob(stored)?;
         match &content {
             Value::List(chunks) if stored.chunked && is_chunk_table(stored, chunks) => self.join_chunks(chunks),
@@ -85,16 +85,16 @@ impl Context<'_> {
     }
 
     /// The content of a value that is only looked into, for one property of it: that costs the same however large it is.
-    pub(crate) fn look(&mut self, stored: &Stored) -> Outcome {
+    pub(crate) fn load_for_lookup(&mut self, stored: &StoredValue) -> WdlResult {
         if stored.chunked {
             return self.load(stored);
         }
-        self.items(1)?;
+        self.charge_items(1)?;
         self.scope.blob(stored)
     }
 
     /// Asks for all missing chunks at once, so that they are fetched in one go.
-    fn join_chunks(&mut self, chunks: &[Value]) -> Outcome {
+    fn join_chunks(&mut self, chunks: &[Value]) -> WdlResult {
         let (mut items, mut missing) = (Vec::new(), Vec::new());
         for chunk in chunks {
             let Value::Stored(stored) = chunk else { continue };
@@ -112,17 +112,17 @@ impl Context<'_> {
     }
 
     /// One item of a stored list, fetching only the chunk that holds it.
-    pub(crate) fn stored_item(&mut self, stored: &Stored, index: usize) -> Result<Option<Value>, EvalError> {
+    pub(crate) fn stored_item(&mut self, stored: &StoredValue, index: usize) -> Result<Option<Value>, EvalError> {
         let content = self.scope.blob(stored)?;
         let Value::List(entries) = &content else { return Ok(None) };
-        self.items(1)?;
+        self.charge_items(1)?;
         if !(stored.chunked && is_chunk_table(stored, entries)) {
             return Ok(entries.get(index).cloned());
         }
         let mut left = index;
         for entry in entries.iter() {
             let Value::Stored(chunk) = entry else { continue };
-            self.items(1)?;
+            self.charge_items(1)?;
             match left.checked_sub(chunk.items as usize) {
                 Some(beyond) => left = beyond,
                 None => {
@@ -137,12 +137,12 @@ impl Context<'_> {
 
 /// Lets an evaluation go on past blobs that are not at hand, so that all it needs are asked for at once.
 #[derive(Default)]
-pub(crate) struct Gathering(Vec<BlobHash>);
+pub(crate) struct MissingBlobs(Vec<BlobHash>);
 
-impl Gathering {
+impl MissingBlobs {
     /// The value, or null in place of one that waits for blobs.
     #[inline]
-    pub(crate) fn take(&mut self, outcome: Outcome) -> Outcome {
+    pub(crate) fn defer(&mut self, outcome: WdlResult) -> WdlResult {
         match outcome {
             Err(error) if error.kind == EvalErrorKind::NeedBlobs => {
                 self.0.extend(error.blobs);
@@ -163,7 +163,7 @@ impl Gathering {
 }
 
 /// Whether a chunked list's blob holds the chunks; a scope may also hand over the items themselves.
-fn is_chunk_table(stored: &Stored, entries: &[Value]) -> bool {
+fn is_chunk_table(stored: &StoredValue, entries: &[Value]) -> bool {
     let mut total = 0u64;
     for entry in entries {
         match entry {
@@ -175,7 +175,7 @@ fn is_chunk_table(stored: &Stored, entries: &[Value]) -> bool {
 }
 
 /// A stored value that is known to be a list without looking.
-pub(crate) fn is_stored_list(stored: &Stored) -> bool {
+pub(crate) fn is_stored_list(stored: &StoredValue) -> bool {
     stored.chunked || stored.items > 0
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn describe(value: &Value) -> String {
 }
 
 /// The beginning of a text that a message quotes.
-pub(crate) fn short(text: &str) -> Cow<'_, str> {
+pub(crate) fn truncate(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(60) {
         None => text.into(),
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -207,7 +207,7 @@ pub(crate) fn short(text: &str) -> Cow<'_, str> {
 /// The beginning of the value's JSON.
 pub(crate) fn preview(value: &Value) -> String {
     let mut out = String::new();
-    let whole = write_json(value, &mut out, 0, &mut Glimpse).is_ok();
+    let whole = write_json(value, &mut out, 0, &mut PreviewSink).is_ok();
     if whole && out.chars().count() <= 80 {
         return out;
     }
@@ -217,47 +217,47 @@ pub(crate) fn preview(value: &Value) -> String {
 }
 
 /// Where JSON goes: asked before each piece, and for the content of stored values.
-trait Sink {
-    fn room(&mut self, so_far: usize, more: usize) -> Result<(), EvalError>;
-    fn stored(&mut self, stored: &Stored) -> Result<Option<Value>, EvalError>;
+trait JsonSink {
+    fn reserve(&mut self, so_far: usize, more: usize) -> Result<(), EvalError>;
+    fn load_stored(&mut self, stored: &StoredValue) -> Result<Option<Value>, EvalError>;
 }
 
-struct Glimpse;
+struct PreviewSink;
 
-impl Sink for Glimpse {
-    fn room(&mut self, so_far: usize, _more: usize) -> Result<(), EvalError> {
+impl JsonSink for PreviewSink {
+    fn reserve(&mut self, so_far: usize, _more: usize) -> Result<(), EvalError> {
         if so_far > 320 { Err(too_deep()) } else { Ok(()) }
     }
 
-    fn stored(&mut self, _stored: &Stored) -> Result<Option<Value>, EvalError> {
+    fn load_stored(&mut self, _stored: &StoredValue) -> Result<Option<Value>, EvalError> {
         Ok(None)
     }
 }
 
-impl Sink for Context<'_> {
-    fn room(&mut self, so_far: usize, more: usize) -> Result<(), EvalError> {
+impl JsonSink for WdlContext<'_> {
+    fn reserve(&mut self, so_far: usize, more: usize) -> Result<(), EvalError> {
         self.meter.spend(1 + more as u64 / 32)?;
         self.meter.check_size(so_far + more)
     }
 
-    fn stored(&mut self, stored: &Stored) -> Result<Option<Value>, EvalError> {
+    fn load_stored(&mut self, stored: &StoredValue) -> Result<Option<Value>, EvalError> {
         self.load(stored).map(Some)
     }
 }
 
 /// Compact JSON with the content of stored values in it.
-pub(crate) fn json_text(context: &mut Context, value: &Value) -> Result<String, EvalError> {
+pub(crate) fn json_text(context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let mut out = String::new();
     write_json(value, &mut out, 0, context)?;
     Ok(out)
 }
 
-fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn Sink) -> Result<(), EvalError> {
+fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn JsonSink) -> Result<(), EvalError> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     let more = if let Value::Str(text) = value { text.len() } else { 8 };
-    sink.room(out.len(), more)?;
+    sink.reserve(out.len(), more)?;
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
@@ -283,7 +283,7 @@ fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn Sink
             }
             out.push('}');
         }
-        Value::Stored(stored) => match sink.stored(stored)? {
+        Value::Stored(stored) => match sink.load_stored(stored)? {
             Some(content) => write_json(&content, out, depth + 1, sink)?,
             None => push(out, format_args!("<stored, {} bytes>", stored.size)),
         },
@@ -313,36 +313,36 @@ fn push_quoted(out: &mut String, text: &str) {
 }
 
 /// The value as text, the way interpolation, `concat` and `string` show it.
-pub(crate) fn text_of(context: &mut Context, value: &Value) -> Result<Arc<str>, EvalError> {
+pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str>, EvalError> {
     Ok(match value {
         Value::Null => "".into(),
         Value::Bool(flag) => if *flag { "True" } else { "False" }.into(),
         Value::Int(number) => number.to_string().into(),
-        Value::Float(number) => float_text(*number).into(),
+        Value::Float(number) => format_float(*number).into(),
         Value::Big(text) | Value::Str(text) => text.clone(),
-        Value::Map(_) if xml::is_xml(value) => xml::text_at("string", context, value)?.into(),
+        Value::Map(_) if xml::is_xml(value) => xml::xml_text("string", context, value)?.into(),
         Value::List(_) | Value::Map(_) => json_text(context, value)?.into(),
         Value::Stored(stored) => {
             let content = context.load(stored)?;
             match content {
                 // A blob that holds a reference again would be a fault of the store; it is not followed.
                 Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
-                content => text_of(context, &content)?,
+                content => to_text(context, &content)?,
             }
         }
     })
 }
 
 /// Deep equality: numbers by what they mean, objects whatever the order of their keys.
-pub(crate) fn same(context: &mut Context, left: &Value, right: &Value) -> Result<bool, EvalError> {
-    same_at(context, left, right, 0)
+pub(crate) fn deep_equal(context: &mut WdlContext, left: &Value, right: &Value) -> Result<bool, EvalError> {
+    deep_equal_at_depth(context, left, right, 0)
 }
 
-fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> Result<bool, EvalError> {
+fn deep_equal_at_depth(context: &mut WdlContext, left: &Value, right: &Value, depth: usize) -> Result<bool, EvalError> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    context.items(1)?;
+    context.charge_items(1)?;
     match (left, right) {
         (Value::Stored(a), Value::Stored(b)) if a.hash == b.hash => Ok(true),
         (Value::Stored(stored), other) | (other, Value::Stored(stored)) => {
@@ -350,7 +350,7 @@ fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> 
                 return Ok(false);
             }
             let content = context.load(stored)?;
-            same_at(context, &content, other, depth + 1)
+            deep_equal_at_depth(context, &content, other, depth + 1)
         }
         (Value::List(a), Value::List(b)) => {
             if Arc::ptr_eq(a, b) {
@@ -360,7 +360,7 @@ fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> 
                 return Ok(false);
             }
             for (a, b) in a.iter().zip(b.iter()) {
-                if !same_at(context, a, b, depth + 1)? {
+                if !deep_equal_at_depth(context, a, b, depth + 1)? {
                     return Ok(false);
                 }
             }
@@ -375,7 +375,7 @@ fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> 
             }
             for (key, a) in a.iter() {
                 match b.get(key) {
-                    Some(b) if same_at(context, a, b, depth + 1)? => {}
+                    Some(b) if deep_equal_at_depth(context, a, b, depth + 1)? => {}
                     _ => return Ok(false),
                 }
             }
@@ -386,23 +386,23 @@ fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> 
 }
 
 /// A text that two values share exactly when they are [`same`]: lets sets of values be found by hash.
-pub(crate) fn fingerprint(context: &mut Context, value: &Value) -> Result<String, EvalError> {
+pub(crate) fn fingerprint(context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let mut out = String::new();
     write_fingerprint(context, value, &mut out, 0)?;
     Ok(out)
 }
 
-fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, depth: usize) -> Result<(), EvalError> {
+fn write_fingerprint(context: &mut WdlContext, value: &Value, out: &mut String, depth: usize) -> Result<(), EvalError> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     match value {
-        Value::Float(number) => match whole(*number) {
+        Value::Float(number) => match exact_int(*number) {
             Some(int) => push(out, format_args!("{int}")),
             None => push(out, format_args!("{number:?}")),
         },
         Value::List(items) => {
-            context.items(items.len())?;
+            context.charge_items(items.len())?;
             out.push('[');
             for item in items.iter() {
                 write_fingerprint(context, item, out, depth + 1)?;
@@ -411,7 +411,7 @@ fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, dep
             out.push(']');
         }
         Value::Map(map) => {
-            context.items(map.len())?;
+            context.charge_items(map.len())?;
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
             out.push('{');
@@ -426,12 +426,12 @@ fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, dep
             write_fingerprint(context, &content, out, depth + 1)?;
         }
         // As the float of the same digits if there is one: equal numbers must look alike.
-        Value::Big(text) => match (whole_big(text), text.parse::<f64>().ok().and_then(Value::float)) {
+        Value::Big(text) => match (exact_int_from_decimal(text), text.parse::<f64>().ok().and_then(Value::float)) {
             (Some(int), _) => push(out, format_args!("{int}")),
             (None, Some(Value::Float(number))) if Value::Float(number) == *value => {
                 push(out, format_args!("{number:?}"))
             }
-            _ => push(out, format_args!("big {:?}", Digits::read(text))),
+            _ => push(out, format_args!("big {:?}", Digits::parse(text))),
         },
         _ => write_json(value, out, depth, context)?,
     }
@@ -439,14 +439,14 @@ fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, dep
 }
 
 /// The integer a float stands for exactly.
-pub(crate) fn whole(number: f64) -> Option<i64> {
+pub(crate) fn exact_int(number: f64) -> Option<i64> {
     let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     (within && number.fract() == 0.0).then_some(number as i64)
 }
 
 /// The integer a decimal stands for exactly.
-pub(crate) fn whole_big(text: &str) -> Option<i64> {
-    let digits = Digits::read(text)?;
+pub(crate) fn exact_int_from_decimal(text: &str) -> Option<i64> {
+    let digits = Digits::parse(text)?;
     if digits.is_zero() {
         return Some(0);
     }
@@ -456,14 +456,14 @@ pub(crate) fn whole_big(text: &str) -> Option<i64> {
 }
 
 /// A total order of numbers and of texts; None for anything else.
-pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
+pub(crate) fn compare_values(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Int(a), Value::Float(b)) => Some(order_int_float(*a, *b)),
         (Value::Float(a), Value::Int(b)) => Some(order_int_float(*b, *a).reverse()),
         (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
-        (Value::Big(_), _) | (_, Value::Big(_)) => Some(Digits::of(left)?.cmp(&Digits::of(right)?)),
+        (Value::Big(_), _) | (_, Value::Big(_)) => Some(Digits::from_value(left)?.cmp(&Digits::from_value(right)?)),
         _ => None,
     }
 }
@@ -496,18 +496,18 @@ fn check_part(meter: &Meter, value: &Value, depth: usize, left: &mut usize) -> R
         Value::Str(text) | Value::Big(text) => text.len() + 1,
         _ => 1,
     };
-    take(meter, left, own)?;
+    take_bytes(meter, left, own)?;
     match value {
         Value::List(items) => items.iter().try_for_each(|item| check_part(meter, item, depth + 1, left)),
         Value::Map(map) => map.iter().try_for_each(|(key, item)| {
-            take(meter, left, key.len())?;
+            take_bytes(meter, left, key.len())?;
             check_part(meter, item, depth + 1, left)
         }),
         _ => Ok(()),
     }
 }
 
-fn take(meter: &Meter, left: &mut usize, bytes: usize) -> Result<(), EvalError> {
+fn take_bytes(meter: &Meter, left: &mut usize, bytes: usize) -> Result<(), EvalError> {
     match left.checked_sub(bytes) {
         Some(rest) => {
             *left = rest;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, IterationView, Level, Value};
+use windlass_value::{EvalError, EvalErrorKind, Level, IterationView, Value};
 
-use super::path::{names, property};
-use super::values::{Context, Outcome};
+use super::path::{format_names, property};
+use super::values::{WdlContext, WdlResult};
 
 /// What a loop turn offers as variables.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl VariableName {
     }
 }
 
-fn read_iteration(context: &Context, iteration: IterationView, field: IterationField) -> Value {
+fn read_iteration(context: &WdlContext, iteration: IterationView, field: IterationField) -> Value {
     match field {
         IterationField::Index => Value::from(iteration.iteration_index),
         IterationField::Count => Value::from(iteration.iteration_index.saturating_add(1)),
@@ -57,7 +57,7 @@ fn read_iteration(context: &Context, iteration: IterationView, field: IterationF
     }
 }
 
-pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outcome {
+pub(crate) fn read_variable(context: &mut WdlContext, name: &VariableName) -> WdlResult {
     // A loop without items has a null one: it hides nothing, but is better than an error.
     let mut null_item = false;
     if let (Some(IterationField::Item), Some(item)) = (name.field, &context.item) {
@@ -82,17 +82,17 @@ pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outco
     }
     let scope = context.scope;
     let input = match &scope.run().input {
-        Value::Stored(stored) => &context.look(stored)?,
+        Value::Stored(stored) => &context.load_for_lookup(stored)?,
         other => other,
     };
     match input.as_map().and_then(|map| property(map, &name.written)) {
         Some(value) => Ok(value.clone()),
         None if null_item => Ok(Value::Null),
-        None => Err(unknown(context, name, input)),
+        None => Err(unknown_variable(context, name, input)),
     }
 }
 
-fn unknown(context: &Context, name: &VariableName, input: &Value) -> EvalError {
+fn unknown_variable(context: &WdlContext, name: &VariableName, input: &Value) -> EvalError {
     let mut message = format!("there is no variable `{}`", name.written);
     if let Some(iteration) = context.scope.iteration(None) {
         message += &format!("; the loop `{}` has loopIndex, loopCount, loopResult, item", iteration.loop_name);
@@ -100,8 +100,8 @@ fn unknown(context: &Context, name: &VariableName, input: &Value) -> EvalError {
         message += ": no loop is around it";
     }
     if let Some(map) = input.as_map().filter(|map| !map.is_empty()) {
-        message += &format!("; the run's input has {}", names(map));
+        message += &format!("; the run's input has {}", format_names(map));
     }
     EvalError::new(EvalErrorKind::Missing, message)
-        .hint("declare it with an initializeVariable action, or start the run with an input of that name")
+        .with_hint("declare it with an initializeVariable action, or start the run with an input of that name")
 }

@@ -7,8 +7,8 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use windlass_value::nearest;
 
-use super::calendar::{Moment, TICKS_PER_SECOND};
-use super::values::short;
+use super::calendar::{WdlMoment, TICKS_PER_SECOND};
+use super::values::truncate;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
@@ -20,14 +20,14 @@ pub(crate) fn find(name: &str) -> Option<TimeZone> {
 }
 
 /// What is wrong with a zone's name, and what to do.
-pub(crate) fn unknown(name: &str) -> (String, String) {
+pub(crate) fn unknown_zone(name: &str) -> (String, String) {
     let iana: Vec<String> = DATABASE.available().map(|zone| zone.as_str().to_owned()).collect();
     let names = WINDOWS.iter().map(|(known, _)| *known).chain(iana.iter().map(String::as_str));
     let hint = match nearest(name, names) {
         Some(close) => format!("did you mean '{close}'?"),
         None => "names are such as 'W. Europe Standard Time', 'Pacific Standard Time', 'UTC' or 'Europe/Berlin'".into(),
     };
-    (format!("there is no time zone '{}'", short(name)), hint)
+    (format!("there is no time zone '{}'", truncate(name)), hint)
 }
 
 /// Whether the zone never differs from UTC.
@@ -36,22 +36,22 @@ pub(crate) fn is_utc(zone: &TimeZone) -> bool {
 }
 
 /// What the clocks of the zone show at a moment of UTC.
-pub(crate) fn from_utc(moment: Moment, zone: &TimeZone) -> Option<Moment> {
+pub(crate) fn from_utc(moment: WdlMoment, zone: &TimeZone) -> Option<WdlMoment> {
     let seconds = moment.epoch_seconds().clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
     let offset = zone.to_offset(jiff::Timestamp::from_second(seconds).ok()?);
-    Moment { utc: false, ..moment }.add_ticks(i64::from(offset.seconds()) * TICKS_PER_SECOND)
+    WdlMoment { utc: false, ..moment }.add_ticks(i64::from(offset.seconds()) * TICKS_PER_SECOND)
 }
 
-pub(crate) enum Utc {
-    At(Moment),
+pub(crate) enum UtcConversion {
+    Converted(WdlMoment),
     /// The clocks of the zone were put forward over this time.
-    Never,
+    Skipped,
     OutOfRange,
 }
 
 /// The moment at which the clocks of the zone show this. Of two such moments the one in standard time is meant, that is
 /// the later one.
-pub(crate) fn to_utc(moment: Moment, zone: &TimeZone) -> Utc {
+pub(crate) fn to_utc(moment: WdlMoment, zone: &TimeZone) -> UtcConversion {
     let civil = moment.civil();
     let small = |part: i64| i8::try_from(part).unwrap_or_default();
     let shown = DateTime::new(
@@ -63,14 +63,14 @@ pub(crate) fn to_utc(moment: Moment, zone: &TimeZone) -> Utc {
         small(civil.second),
         0,
     );
-    let Ok(shown) = shown else { return Utc::OutOfRange };
+    let Ok(shown) = shown else { return UtcConversion::OutOfRange };
     let offset = match zone.to_ambiguous_timestamp(shown).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset,
         AmbiguousOffset::Fold { after, .. } => after,
-        AmbiguousOffset::Gap { .. } => return Utc::Never,
+        AmbiguousOffset::Gap { .. } => return UtcConversion::Skipped,
     };
-    let utc = Moment { utc: true, ..moment }.add_ticks(-i64::from(offset.seconds()) * TICKS_PER_SECOND);
-    utc.map_or(Utc::OutOfRange, Utc::At)
+    let utc = WdlMoment { utc: true, ..moment }.add_ticks(-i64::from(offset.seconds()) * TICKS_PER_SECOND);
+    utc.map_or(UtcConversion::OutOfRange, UtcConversion::Converted)
 }
 
 /// The names that Windows gives to zones, and the zone that CLDR puts for each.

@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, InsideLoop, IterationRecords, IterationView, Level, NodeView, RunView, Scope, Stored,
-    Timestamp, Value, parse_json,
+    BlobHash, EvalError, LoopInnerNode, Level, NodeView, RunView, EvalScope, StoredValue, Timestamp, IterationRecords, IterationView, Value,
+    parse_json,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -88,15 +88,13 @@ fn form(name: &str) -> Option<Value> {
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
-    Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+    Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
 /// What the loops wrote down of their turns.
 fn records(name: &str) -> IterationRecords {
     match name {
-        "until" => {
-            IterationRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#))
-        }
+        "until" => IterationRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#)),
         "never" => IterationRecords::Last(Value::Null),
         "foreach" => IterationRecords::All(json(
             r#"[[{"name":"a","status":"Succeeded","startTime":"t0","endTime":"t1","inputs":1,"outputs":10},
@@ -116,7 +114,7 @@ fn records(name: &str) -> IterationRecords {
     }
 }
 
-impl Scope for MockScope {
+impl EvalScope for MockScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
         assert_eq!(level, Level::Any);
         Some(match name {
@@ -166,12 +164,12 @@ impl Scope for MockScope {
             started_at: NOW,
             ended_at: NOW,
             iteration_records: records(name),
-            records_listed: (name == "mixed").then_some(1),
+            body_nodes: (name == "mixed").then_some(1),
             usage: Value::Null,
         })
     }
 
-    fn inside_loop(&self, name: &str) -> Option<InsideLoop> {
+    fn node_in_loop(&self, name: &str) -> Option<LoopInnerNode> {
         let (around, at) = match name {
             "last" => ("until", 1),
             "unturned" => ("never", 0),
@@ -182,7 +180,7 @@ impl Scope for MockScope {
             "skippedloop" => ("passed", 0),
             _ => return None,
         };
-        Some(InsideLoop { name: name.into(), around: self.node(around)?, at })
+        Some(LoopInnerNode { name: name.into(), loop_node: self.node(around)?, record_index: at })
     }
 
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
@@ -226,9 +224,9 @@ impl Scope for MockScope {
         self.drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+    fn blob(&self, stored: &StoredValue) -> Result<Value, EvalError> {
         let chunk = |mark: u8, items: u64| {
-            Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+            Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
         };
         match stored.hash.0[0] {
             1 => Ok(json("[10,20,30]")),

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use windlass_core::plan::{
-    Action, After, Amount, Backoff, Branch, Check, Directive, ExprId, Graph, Loop, Name, NodeId, NodeKind, Plan, Retry,
-    Source, Task, Test, Wait,
+    Action, Amount, Backoff, Branch, BranchTest, Directive, ExprId, Graph, GraphDependency, Loop, LoopCheck,
+    LoopSource, NodeId, NodeKind, Plan, Retry, Task, ToolName, Wait,
 };
 use windlass_value::to_json;
 
@@ -67,7 +67,7 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
                 let _ = write!(out, " asks {}", expression(plan, *form));
             }
         }
-        NodeKind::Loop(looping) => looped(plan, looping, out),
+        NodeKind::Loop(looping) => write_loop(plan, looping, out),
         NodeKind::Call(call) => {
             let _ = write!(out, " calls {}({})", expression(plan, call.definition), expression(plan, call.input));
         }
@@ -81,33 +81,33 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
     if let Some(timeout) = &node.timeout {
         let _ = write!(out, " timeout {} {:?}", amount(plan, &timeout.after), timeout.status);
     }
-    if let Some(again) = &node.retry {
-        let _ = write!(out, " retry({})", retry(plan, again));
+    if let Some(policy) = &node.retry {
+        let _ = write!(out, " retry({})", retry(plan, policy));
     }
     if let Some(value) = node.output {
         let _ = write!(out, " gives {}", expression(plan, value));
     }
     let _ = writeln!(out, "{after}");
-    below(plan, &node.kind, depth + 1, out);
+    write_children(plan, &node.kind, depth + 1, out);
 }
 
-fn below(plan: &Plan, kind: &NodeKind, depth: usize, out: &mut String) {
+fn write_children(plan: &Plan, kind: &NodeKind, depth: usize, out: &mut String) {
     match kind {
         NodeKind::Graph(graph) => graph.children.iter().for_each(|child| {
-            let mut after = afters(plan, graph, &child.after);
+            let mut after = format_afters(plan, graph, &child.after);
             if let Some(condition) = child.condition {
                 let _ = write!(after, " if {}", expression(plan, condition));
             }
             node(plan, child.node, depth, &after, out);
         }),
-        NodeKind::Branch(branch) => branched(plan, branch, depth, out),
+        NodeKind::Branch(branch) => write_branch(plan, branch, depth, out),
         NodeKind::Loop(looping) => node(plan, looping.body, depth, "", out),
         _ => {}
     }
 }
 
-fn afters(plan: &Plan, graph: &Graph, after: &[After]) -> String {
-    let one = |after: &After| {
+fn format_afters(plan: &Plan, graph: &Graph, after: &[GraphDependency]) -> String {
+    let one = |after: &GraphDependency| {
         let name = &plan.node(graph.children[after.child as usize].node).name;
         let accepts: Vec<&str> = after.accepts.iter().map(|status| status.as_str()).collect();
         format!(" after {name}:{}", accepts.join("|"))
@@ -115,15 +115,15 @@ fn afters(plan: &Plan, graph: &Graph, after: &[After]) -> String {
     after.iter().map(one).collect()
 }
 
-fn branched(plan: &Plan, branch: &Branch, depth: usize, out: &mut String) {
+fn write_branch(plan: &Plan, branch: &Branch, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     if let Some(on) = branch.on {
         let _ = writeln!(out, "{indent}on {}", expression(plan, on));
     }
     for case in &branch.cases {
         let _ = match case.test {
-            Test::When(test) => writeln!(out, "{indent}when {}", expression(plan, test)),
-            Test::Equals(test) => writeln!(out, "{indent}equals {}", expression(plan, test)),
+            BranchTest::When(test) => writeln!(out, "{indent}when {}", expression(plan, test)),
+            BranchTest::Equals(test) => writeln!(out, "{indent}equals {}", expression(plan, test)),
         };
         node(plan, case.node, depth + 1, "", out);
     }
@@ -133,19 +133,19 @@ fn branched(plan: &Plan, branch: &Branch, depth: usize, out: &mut String) {
     }
 }
 
-fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
+fn write_loop(plan: &Plan, looping: &Loop, out: &mut String) {
     match &looping.source {
-        Source::Each(items) => {
+        LoopSource::Each(items) => {
             let _ = write!(out, " each {}", expression(plan, *items));
         }
-        Source::Repeat => {}
+        LoopSource::Repeat => {}
     }
     match &looping.check {
-        Check::Never => {}
-        Check::Before { condition, stop_when } => {
+        LoopCheck::Never => {}
+        LoopCheck::Before { condition, stop_when } => {
             let _ = write!(out, " before: stop when {} is {stop_when}", expression(plan, *condition));
         }
-        Check::After { condition, stop_when } => {
+        LoopCheck::After { condition, stop_when } => {
             let _ = write!(out, " after: stop when {} is {stop_when}", expression(plan, *condition));
         }
     }
@@ -185,8 +185,8 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
         Action::Evaluate(value) => write!(out, " = {}", expression(plan, *value)),
         Action::Effect(effect) => {
             let tool = match &effect.tool {
-                Name::Fixed(name) => name.to_string(),
-                Name::Computed { computed, among } => {
+                ToolName::Fixed(name) => name.to_string(),
+                ToolName::Computed { computed, among } => {
                     format!("<{} among {}>", expression(plan, *computed), among.join(","))
                 }
             };
@@ -217,8 +217,8 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
     if let Some(timeout) = &task.timeout {
         let _ = write!(out, " each try {}", amount(plan, timeout));
     }
-    if let Some(again) = &task.retry {
-        let _ = write!(out, " retry({})", retry(plan, again));
+    if let Some(policy) = &task.retry {
+        let _ = write!(out, " retry({})", retry(plan, policy));
     }
 }
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, expect_text};
 
-use super::Inputs;
-use crate::compiler::Compiler;
-use crate::form::Work;
+use super::TaskInputs;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 use crate::{codes, expr};
 
 const FORM: [&str; 4] = ["title", "message", "schema", "assignees"];
 
-impl Compiler<'_> {
-    pub(crate) fn approval(&mut self, inputs: &mut Inputs) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn approval(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
         let signal = inputs.object.take("signal").map(|node| self.signal(node));
         let mut entries = Vec::new();
         for name in FORM {
@@ -27,15 +27,15 @@ impl Compiler<'_> {
             self.missing_input("approval", "title", inputs.span);
             return None;
         }
-        let form = self.value(&Node::object(inputs.span, entries));
+        let form = self.value(&SyntaxNode::object(inputs.span, entries));
         let name = match signal {
             Some(name) => name?,
             None => "".into(),
         };
-        Some(Work::Ask { name, form, deadline: inputs.timeout.take() })
+        Some(TaskWork::Ask { name, form, deadline: inputs.timeout.take() })
     }
 
-    fn signal(&mut self, node: &Node) -> Option<Arc<str>> {
+    fn signal(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = expect_text(node, "`signal`", &mut self.diagnostics)?.text.trim();
         if text.is_empty() || expr::is_template(text) {
             let message = format!("the name of a signal cannot be {}", node.describe());
@@ -45,12 +45,12 @@ impl Compiler<'_> {
         Some(text.into())
     }
 
-    fn check_form(&mut self, name: &str, node: &Node) {
+    fn check_form(&mut self, name: &str, node: &SyntaxNode) {
         let computed = node.as_str().is_some_and(expr::is_template);
         let (fits, hint) = match name {
             "schema" => (node.as_map().is_some(), "a JSON Schema: `{type: object, properties: {…}}`"),
             "assignees" => (node.as_list().is_some(), "a list of names: `[anna, bert]`"),
-            _ => (matches!(node.kind, Kind::Str(_)), "a text, which may hold templates"),
+            _ => (matches!(node.kind, SyntaxNodeKind::Str(_)), "a text, which may hold templates"),
         };
         if !fits && !computed {
             let message = format!("`{name}` of an approval cannot be {}", node.describe());

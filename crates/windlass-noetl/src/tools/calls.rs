@@ -1,18 +1,18 @@
 //! `kind: playbook`: a child run.
 
 use windlass_core::plan::ExprId;
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Span, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span, expect_text};
 
-use super::Inputs;
+use super::TaskInputs;
 use super::http::text;
-use crate::compiler::Compiler;
-use crate::form::Work;
-use crate::tasks::overlaid;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
+use crate::tasks::overlay_object;
 use crate::{codes, expr};
 
-impl Compiler<'_> {
-    pub(crate) fn playbook_call(&mut self, inputs: &mut Inputs) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn playbook_call(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
         let path = self.one_of(inputs, &["path", "name", "playbook"]);
         let own = self.one_of(inputs, &["input", "payload", "args", "workload"]).map(|(_, node)| node);
         self.input_timeout(inputs);
@@ -25,8 +25,8 @@ impl Compiler<'_> {
             }
         }
         let returns = inputs.object.take("return_step").and_then(|node| self.return_step(node));
-        let input = given_input(inputs, own);
-        let input = self.held_input(&input);
+        let input = merged_input(inputs, own);
+        let input = self.child_input(&input);
         let Some((_, node)) = path else {
             self.missing_input("playbook", "path", inputs.span);
             return None;
@@ -51,15 +51,15 @@ impl Compiler<'_> {
             None => node.clone(),
         };
         let definition = self.value(&definition);
-        Some(Work::Call { definition, input })
+        Some(TaskWork::Call { definition, input })
     }
 
     /// A child's inputs are values of its run: nothing of them is opened on the way.
-    pub(crate) fn held_input(&mut self, node: &Node) -> ExprId {
-        if self.held.is_some() { self.input(node) } else { self.value(node) }
+    pub(crate) fn child_input(&mut self, node: &SyntaxNode) -> ExprId {
+        if self.deferred_inputs.is_some() { self.input(node) } else { self.value(node) }
     }
 
-    fn return_step(&mut self, node: &Node) -> Option<String> {
+    fn return_step(&mut self, node: &SyntaxNode) -> Option<String> {
         let step = expect_text(node, "`return_step`", &mut self.diagnostics)?.text.trim();
         if step.is_empty() || step.contains('#') || expr::is_template(step) {
             self.error(codes::BAD_VALUE, node.span, "`return_step` is no name of a step", "name a step of the child");
@@ -72,7 +72,7 @@ impl Compiler<'_> {
     /// run computes beyond them must be known to the engine under that name.
     fn computed_path(&mut self, template: &str, span: Span) -> Vec<String> {
         let mut found = Vec::new();
-        let known = expr::whole(template).is_some_and(|inner| self.results(inner, &mut found));
+        let known = expr::single_expression(template).is_some_and(|inner| self.possible_texts(inner, &mut found));
         if !known {
             let message = "which playbooks this may call cannot be seen in the file";
             let hint = "give the path as `'a' if … else 'b'`, or as a key of `workload` with a default";
@@ -82,16 +82,16 @@ impl Compiler<'_> {
     }
 
     /// The texts that an expression can give: a literal, a key of `workload`, or one of two of these.
-    fn results(&self, expression: &str, found: &mut Vec<String>) -> bool {
+    fn possible_texts(&self, expression: &str, found: &mut Vec<String>) -> bool {
         let expression = expression.trim();
-        if let Some(literal) = quoted(expression) {
+        if let Some(literal) = unquote(expression) {
             found.push(literal.to_owned());
             return true;
         }
         if let Some((good, rest)) = expression.split_once(" if ")
             && let Some((_, bad)) = rest.rsplit_once(" else ")
         {
-            return self.results(good, found) & self.results(bad, found);
+            return self.possible_texts(good, found) & self.possible_texts(bad, found);
         }
         let key = expression.strip_prefix("workload.").unwrap_or(expression);
         let default = self.workload.as_ref().and_then(|workload| workload.get(key)).and_then(|value| value.as_str());
@@ -101,18 +101,18 @@ impl Compiler<'_> {
 }
 
 /// The inputs of the step with those of the task over them: an object, if they say nothing else.
-pub(super) fn given_input(inputs: &Inputs, own: Option<&Node>) -> Node {
-    let input = match (inputs.given, own) {
-        (Some(given), Some(own)) => overlaid(given, own),
-        (given, own) => own.or(given).cloned().unwrap_or_else(|| Node::object(inputs.span, [])),
+pub(super) fn merged_input(inputs: &TaskInputs, own: Option<&SyntaxNode>) -> SyntaxNode {
+    let input = match (inputs.step_input, own) {
+        (Some(given), Some(own)) => overlay_object(given, own),
+        (given, own) => own.or(given).cloned().unwrap_or_else(|| SyntaxNode::object(inputs.span, [])),
     };
     match input.kind {
-        Kind::Null => Node::object(input.span, []),
+        SyntaxNodeKind::Null => SyntaxNode::object(input.span, []),
         _ => input,
     }
 }
 
-fn quoted(text: &str) -> Option<&str> {
+fn unquote(text: &str) -> Option<&str> {
     let mark = text.chars().next().filter(|mark| matches!(mark, '\'' | '"'))?;
     let inner = text.strip_prefix(mark)?.strip_suffix(mark)?;
     (!inner.contains([mark, '\\'])).then_some(inner)

@@ -1,48 +1,48 @@
 //! `kind: http`.
 
-use windlass_syntax::{Key, Kind, Node, Span, Text};
+use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, SpannedText};
 
-use super::Inputs;
-use crate::compiler::Compiler;
-use crate::form::Work;
+use super::TaskInputs;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 
 /// Under the name it has here, or the name that the tool knows it by.
 const PASSED: [&str; 5] = ["method", "headers", "params", "verify_ssl", "follow_redirects"];
 
-impl Compiler<'_> {
-    pub(crate) fn http(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn http(&mut self, inputs: &mut TaskInputs, span: Span) -> Option<TaskWork> {
         let input = self.http_input(inputs, span)?;
         self.effect("http_call", span, &input)
     }
 
     /// The request as a tree of templates.
-    pub(crate) fn http_input(&mut self, inputs: &mut Inputs, span: Span) -> Option<Node> {
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+    pub(crate) fn http_input(&mut self, inputs: &mut TaskInputs, span: Span) -> Option<SyntaxNode> {
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         match self.one_of(inputs, &["url", "endpoint", "uri"]) {
-            Some((key, node)) => entries.push((Key { text: "url".to_owned(), span: key.span }, node.clone())),
+            Some((key, node)) => entries.push((SpannedKey { text: "url".to_owned(), span: key.span }, node.clone())),
             None => self.missing_input("http", "url", span),
         }
         for name in PASSED {
             if let Some((key, node)) = inputs.object.take_entry(name) {
-                entries.push((Key { text: name.to_owned(), span: key.span }, node.clone()));
+                entries.push((SpannedKey { text: name.to_owned(), span: key.span }, node.clone()));
             }
         }
         if let Some((key, node)) = self.one_of(inputs, &["json", "data", "payload", "body", "form"]) {
             entries.push((key.clone(), node.clone()));
         }
         if let Some(auth) = self.auth(inputs) {
-            entries.push((Key { text: "auth".to_owned(), span: auth.span }, auth));
+            entries.push((SpannedKey { text: "auth".to_owned(), span: auth.span }, auth));
         }
         // Names for the templates of the request; the request itself does not have them.
         for name in ["input", "args"] {
             inputs.object.take(name);
         }
         self.input_timeout(inputs);
-        (!entries.is_empty()).then(|| Node::new(inputs.span, Kind::Map(entries)))
+        (!entries.is_empty()).then(|| SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries)))
     }
 }
 
 /// A text that the author did not write.
-pub(super) fn text(text: impl Into<String>, span: Span) -> Node {
-    Node::new(span, Kind::Str(Text::synthetic(text)))
+pub(super) fn text(text: impl Into<String>, span: Span) -> SyntaxNode {
+    SyntaxNode::new(span, SyntaxNodeKind::Str(SpannedText::synthetic(text)))
 }

@@ -9,13 +9,13 @@ mod shell;
 mod sql;
 
 use windlass_core::plan::Amount;
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean, format_names};
 use windlass_value::Duration;
 
 use crate::codes;
-use crate::compiler::Compiler;
-use crate::form::Work;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ToolKind {
@@ -48,7 +48,7 @@ const KINDS: [(&str, ToolKind); 11] = [
 ];
 
 /// Kinds that exist elsewhere, and what to do instead.
-const REFUSED: [(&str, &str); 20] = [
+const UNSUPPORTED_KINDS: [(&str, &str); 20] = [
     ("agent", "call the agent's service with `http`"),
     ("container", "start it with `shell`: `docker run …`"),
     ("ducklake", "use `duckdb`, or `postgres`"),
@@ -76,19 +76,19 @@ pub(crate) fn supported_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// A task's inputs while they are read.
-pub(crate) struct Inputs<'n> {
-    pub object: Object<'n>,
+pub(crate) struct TaskInputs<'n> {
+    pub object: ObjectReader<'n>,
     /// `input` or `args` of the step around, for every task of it.
-    pub given: Option<&'n Node>,
+    pub step_input: Option<&'n SyntaxNode>,
     pub span: Span,
     /// How long a try may take, if the inputs say so.
     pub timeout: Option<Amount<Duration>>,
 }
 
-impl Compiler<'_> {
-    pub(crate) fn work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn work(&mut self, kind: &str, span: Span, inputs: &mut TaskInputs) -> Option<TaskWork> {
         let Some((name, found)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-            self.no_such_kind(kind, span);
+            self.report_unknown_tool_kind(kind, span);
             inputs.object.take_rest();
             return None;
         };
@@ -105,25 +105,25 @@ impl Compiler<'_> {
         }
     }
 
-    fn no_such_kind(&mut self, kind: &str, span: Span) {
-        if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == kind) {
+    fn report_unknown_tool_kind(&mut self, kind: &str, span: Span) {
+        if let Some((_, instead)) = UNSUPPORTED_KINDS.iter().find(|(name, _)| *name == kind) {
             self.error(codes::NOT_SUPPORTED, span, format!("the tool kind `{kind}` is not supported"), *instead);
             return;
         }
         let hint = did_you_mean(kind, supported_names())
-            .unwrap_or_else(|| format!("kinds here: {}", list_of(supported_names())));
+            .unwrap_or_else(|| format!("kinds here: {}", format_names(supported_names())));
         self.push(
-            Diagnostic::error(codes::UNKNOWN_TOOL_KIND, span, format!("there is no tool kind `{kind}`")).hint(hint),
+            Diagnostic::error(codes::UNKNOWN_TOOL_KIND, span, format!("there is no tool kind `{kind}`")).with_hint(hint),
         );
     }
 
     /// An effect of a tool that the engine has.
-    pub(crate) fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
+    pub(crate) fn effect(&mut self, tool: &str, span: Span, input: &SyntaxNode) -> Option<TaskWork> {
         let input = self.input(input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
-            let mut hint = format!("it has {}", list_of(names));
+            let mut hint = format!("it has {}", format_names(names));
             // Supported, but not built by itself.
             if tool == "duckdb" {
                 hint = format!("build the program with it: cargo build --release --features duckdb; {hint}");
@@ -131,11 +131,11 @@ impl Compiler<'_> {
             self.error(codes::UNKNOWN_TOOL, span, message, hint);
             return None;
         }
-        Some(Work::Effect { tool: tool.into(), input })
+        Some(TaskWork::Effect { tool: tool.into(), input })
     }
 
     /// Does nothing, not even to `_prev`, unless it says what it gives.
-    fn noop(&mut self, inputs: &mut Inputs) -> Work {
+    fn noop(&mut self, inputs: &mut TaskInputs) -> TaskWork {
         let (result, message) = (inputs.object.take("result"), inputs.object.take_entry("message"));
         for name in ["input", "args"] {
             inputs.object.take(name);
@@ -143,18 +143,18 @@ impl Compiler<'_> {
         let value = match (result, message) {
             (Some(result), _) => self.value(result),
             (None, Some((_, message))) => {
-                let node = Node::object(message.span, [("message", message.clone())]);
+                let node = SyntaxNode::object(message.span, [("message", message.clone())]);
                 self.value(&node)
             }
-            (None, None) => self.made_up("{{ _prev }}", windlass_value::Mode::Value, inputs.span),
+            (None, None) => self.synthetic_template("{{ _prev }}", windlass_value::ExpressionMode::Value, inputs.span),
         };
-        Work::Evaluate(value)
+        TaskWork::Evaluate(value)
     }
 
     /// `{action: get, input: {result_ref}}`: the value behind a reference, which templates read like any other.
-    fn artifact(&mut self, inputs: &mut Inputs) -> Option<Work> {
+    fn artifact(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
         let action = inputs.object.take("action");
-        let input = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.given);
+        let input = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.step_input);
         if let Some(action) = action.filter(|action| action.as_str() != Some("get")) {
             let message = format!("the action {} of an artifact is not supported", action.describe());
             self.error(
@@ -170,11 +170,11 @@ impl Compiler<'_> {
             self.missing_input("artifact", "input: {result_ref}", inputs.span);
             return None;
         };
-        Some(Work::Evaluate(self.value(reference)))
+        Some(TaskWork::Evaluate(self.value(reference)))
     }
 
     /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
-    pub(crate) fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
+    pub(crate) fn auth<'n>(&mut self, inputs: &mut TaskInputs<'n>) -> Option<SyntaxNode> {
         let auth = self.one_of(inputs, &["auth", "credential"])?;
         if let Some(alias) = self.key_alias(auth.1) {
             return Some(alias);
@@ -182,7 +182,7 @@ impl Compiler<'_> {
         let node = match auth.1.as_map() {
             Some([]) => return None,
             // Its facts come from the keychain.
-            Some(_) if crate::keychain::mentions(auth.1) => return Some(auth.1.clone()),
+            Some(_) if crate::keychain::mentions_secret(auth.1) => return Some(auth.1.clone()),
             Some(_) => match auth.1.get("credential").or_else(|| auth.1.get("alias")) {
                 Some(alias) => alias,
                 None => {
@@ -198,10 +198,10 @@ impl Compiler<'_> {
     }
 
     /// The same for a database: without a name, the credential is called `postgres`.
-    pub(crate) fn database_auth(&mut self, inputs: &mut Inputs<'_>, span: Span) -> Node {
+    pub(crate) fn database_auth(&mut self, inputs: &mut TaskInputs<'_>, span: Span) -> SyntaxNode {
         self.auth(inputs).unwrap_or_else(|| {
-            let usual = Node::text("postgres", span);
-            if !std::mem::replace(&mut self.said_usual, true) {
+            let usual = SyntaxNode::text("postgres", span);
+            if !std::mem::replace(&mut self.default_alias_checked, true) {
                 self.check_alias(&usual);
             }
             usual
@@ -210,12 +210,12 @@ impl Compiler<'_> {
 
     /// The text that a template stands for which is nothing but a key of `workload`: its default is as good as a literal.
     pub(crate) fn workload_text(&self, text: &str) -> Option<String> {
-        let name = crate::expr::whole(text)?;
+        let name = crate::expr::single_expression(text)?;
         let key = name.strip_prefix("workload.").unwrap_or(name);
         self.workload.as_ref()?.get(key)?.as_str().map(str::to_owned)
     }
 
-    pub(crate) fn check_alias(&mut self, node: &Node) {
+    pub(crate) fn check_alias(&mut self, node: &SyntaxNode) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
@@ -234,33 +234,33 @@ impl Compiler<'_> {
             return;
         }
         let hint = did_you_mean(&alias, known.iter().map(String::as_str))
-            .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::variable(&alias)));
+            .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::env_variable(&alias)));
         self.push(
             Diagnostic::warning(
                 codes::UNKNOWN_ALIAS,
                 node.span,
                 format!("nothing is known of the credential `{alias}`"),
             )
-            .hint(hint),
+            .with_hint(hint),
         );
     }
 
     /// A field that goes by several names; two of them at once is a problem.
     pub(crate) fn one_of<'n>(
         &mut self,
-        inputs: &mut Inputs<'n>,
+        inputs: &mut TaskInputs<'n>,
         names: &[&'static str],
-    ) -> Option<(&'n Key, &'n Node)> {
+    ) -> Option<(&'n SpannedKey, &'n SyntaxNode)> {
         let found: Vec<_> = names.iter().filter_map(|name| inputs.object.take_entry(name)).collect();
         if let [first, second, ..] = found.as_slice() {
             let message = format!("`{}` and `{}` exclude each other", first.0.text, second.0.text);
             let problem = Diagnostic::error(codes::CONFLICT, second.0.span, message);
-            self.push(problem.label(first.0.span, "the other").hint("keep one of the two"));
+            self.push(problem.with_label(first.0.span, "the other").with_hint("keep one of the two"));
         }
         found.first().copied()
     }
 
-    pub(crate) fn input_timeout(&mut self, inputs: &mut Inputs) {
+    pub(crate) fn input_timeout(&mut self, inputs: &mut TaskInputs) {
         if let Some((_, node)) = self.one_of(inputs, &["timeout", "timeout_seconds"]) {
             inputs.timeout = self.timeout(node);
         }

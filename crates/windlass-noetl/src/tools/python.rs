@@ -2,18 +2,18 @@
 
 mod source;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Key, Kind, Node, Span, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, expect_text};
 
-use super::Inputs;
+use super::TaskInputs;
 use super::http::text;
-use crate::compiler::Compiler;
-use crate::form::Work;
-use crate::tasks::overlaid;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
+use crate::tasks::overlay_object;
 use crate::{codes, expr};
 
-impl Compiler<'_> {
-    pub(crate) fn python(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn python(&mut self, inputs: &mut TaskInputs, span: Span) -> Option<TaskWork> {
         let code = inputs.object.take("code");
         if let Some((key, _)) = inputs.object.take_entry("script") {
             let hint = "write the code here, or run the file with `shell`";
@@ -27,8 +27,8 @@ impl Compiler<'_> {
         }
         let libs = self.libs(inputs);
         let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
-        let given = match (inputs.given, own) {
-            (Some(given), Some(own)) => Some(overlaid(given, own)),
+        let given = match (inputs.step_input, own) {
+            (Some(given), Some(own)) => Some(overlay_object(given, own)),
             (given, own) => own.or(given).cloned(),
         };
         self.input_timeout(inputs);
@@ -41,58 +41,58 @@ impl Compiler<'_> {
         let mut entries = vec![("code", text(expr::literal_text(&source), code.span))];
         entries.extend(given.map(|given| ("args", given)));
         entries.extend(libs.map(|libs| ("libs", libs)));
-        let input = Node::object(inputs.span, entries);
+        let input = SyntaxNode::object(inputs.span, entries);
         self.effect("python", span, &input)
     }
 
     /// The code with variables for its templates and for `context`, and what it is given.
-    fn code(&mut self, written: &str, code: &Node, given: Option<Node>) -> (String, Option<Node>) {
+    fn code(&mut self, written: &str, code: &SyntaxNode, given: Option<SyntaxNode>) -> (String, Option<SyntaxNode>) {
         let span = code.span;
-        let place = |range: &std::ops::Range<usize>| match &code.kind {
-            Kind::Str(text) => text.span_of(range.clone(), span),
+        let span_at = |range: &std::ops::Range<usize>| match &code.kind {
+            SyntaxNodeKind::Str(text) => text.span_of(range.clone(), span),
             _ => span,
         };
-        let given = given.filter(|given| !matches!(given.kind, Kind::Null));
+        let given = given.filter(|given| !matches!(given.kind, SyntaxNodeKind::Null));
         let found = source::scan(written);
         for range in &found.in_texts {
             let message = format!("a template inside a text of the code stays as it is: `{}`", &written[range.clone()]);
             let hint = "pass the value under `input`, and put the text together in the code";
-            self.no_effect(place(range), message, hint);
+            self.no_effect(span_at(range), message, hint);
         }
         let names: Vec<String> =
-            given.iter().filter_map(Node::as_map).flatten().map(|(key, _)| key.text.clone()).collect();
+            given.iter().filter_map(SyntaxNode::as_map).flatten().map(|(key, _)| key.text.clone()).collect();
         let wants_context = found.words.contains("context") && !names.iter().any(|name| name == "context");
         if found.templates.is_empty() && !wants_context {
             return (written.to_owned(), given);
         }
-        let mut entries: Vec<(Key, Node)> = match &given {
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = match &given {
             None => Vec::new(),
-            Some(Node { kind: Kind::Map(entries), .. }) => entries.clone(),
+            Some(SyntaxNode { kind: SyntaxNodeKind::Map(entries), .. }) => entries.clone(),
             Some(other) => {
                 let hint = "write `input` as an object";
                 self.no_effect(other.span, "templates in code need an `input` with names", hint);
                 return (written.to_owned(), given);
             }
         };
-        let mut add = |name: String, value: String, span| entries.push((Key { text: name, span }, text(value, span)));
+        let mut add = |name: String, value: String, span| entries.push((SpannedKey { text: name, span }, text(value, span)));
         let (mut source, mut copied) = (String::new(), 0);
         for (index, range) in found.templates.iter().enumerate() {
             let name = format!("_template_{}", index + 1);
             source.push_str(&written[copied..range.start]);
             source.push_str(&name);
             copied = range.end;
-            add(name, written[range.clone()].to_owned(), place(range));
+            add(name, written[range.clone()].to_owned(), span_at(range));
         }
         source.push_str(&written[copied..]);
         if wants_context {
-            let value = self.context();
-            entries.push((Key { text: "context".to_owned(), span }, text(value, span)));
+            let value = self.context_template();
+            entries.push((SpannedKey { text: "context".to_owned(), span }, text(value, span)));
         }
-        (source, Some(Node::new(span, Kind::Map(entries))))
+        (source, Some(SyntaxNode::new(span, SyntaxNodeKind::Map(entries))))
     }
 
     /// All that code once found under `context`: the inputs of the run, its variables, the steps that have ended.
-    fn context(&self) -> String {
+    fn context_template(&self) -> String {
         let workload = self.workload.iter().flat_map(|workload| workload.keys()).filter(|name| plain(name));
         let workload = workload.map(|name| format!("'{name}': workload.{name} | default(none)"));
         let steps = self.steps.keys().filter(|name| plain(name));
@@ -103,11 +103,11 @@ impl Compiler<'_> {
     }
 
     /// `libs: {np: numpy}` are imports; a list names packages that must be there.
-    fn libs(&mut self, inputs: &mut Inputs) -> Option<Node> {
+    fn libs(&mut self, inputs: &mut TaskInputs) -> Option<SyntaxNode> {
         let (key, node) = inputs.object.take_entry("libs")?;
         match &node.kind {
-            Kind::Map(entries) if entries.is_empty() => None,
-            Kind::Map(entries) => {
+            SyntaxNodeKind::Map(entries) if entries.is_empty() => None,
+            SyntaxNodeKind::Map(entries) => {
                 let mut libs = Vec::new();
                 for (alias, module) in entries {
                     let module = module.as_str().unwrap_or(&alias.text);
@@ -119,10 +119,10 @@ impl Compiler<'_> {
                         }
                     }
                 }
-                Some(Node::new(node.span, Kind::Map(libs)))
+                Some(SyntaxNode::new(node.span, SyntaxNodeKind::Map(libs)))
             }
-            Kind::Null => None,
-            Kind::List(items) if items.is_empty() => None,
+            SyntaxNodeKind::Null => None,
+            SyntaxNodeKind::List(items) if items.is_empty() => None,
             _ => {
                 let hint = "install the packages for the python3 of this machine";
                 self.no_effect(key.span, "`libs` installs nothing", hint);

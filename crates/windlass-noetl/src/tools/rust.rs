@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::Name;
-use windlass_dialect::Findings;
+use windlass_core::plan::ToolName;
+use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Span, expect_text};
 
-use super::Inputs;
-use super::calls::given_input;
-use crate::compiler::Compiler;
-use crate::form::Work;
+use super::TaskInputs;
+use super::calls::merged_input;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 use crate::{codes, expr};
 
-impl Compiler<'_> {
-    pub(crate) fn rust(&mut self, inputs: &mut Inputs) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn rust(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
         // In a list of tasks `name` is the task's own as well.
         let name = match (inputs.object.take("function"), inputs.object.take("name")) {
             (Some(function), _) => Some(function),
@@ -21,14 +21,14 @@ impl Compiler<'_> {
         };
         let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
         self.input_timeout(inputs);
-        let input = given_input(inputs, own);
+        let input = merged_input(inputs, own);
         // It gets what it is given as it is: nobody opens a secret on the way.
-        if crate::keychain::mentions(&input) {
+        if crate::keychain::mentions_secret(&input) {
             let hint = "let the function get its own, from the program that it is part of";
             self.error(codes::SECRET, input.span, "a function in Rust gets no secrets of the keychain", hint);
             return None;
         }
-        let input = self.held_input(&input);
+        let input = self.child_input(&input);
         let Some(node) = name else {
             self.missing_input("rust", "name", inputs.span);
             return None;
@@ -44,7 +44,7 @@ impl Compiler<'_> {
                 name.into()
             }
         };
-        Some(Work::Effect { tool, input })
+        Some(TaskWork::Effect { tool, input })
     }
 
     fn check_function(&mut self, name: &str, span: Span) -> Option<()> {
@@ -52,18 +52,18 @@ impl Compiler<'_> {
         if registered.has_function(name) {
             return Some(());
         }
-        let (message, hint) = registered.no_function(name);
+        let (message, hint) = registered.missing_function_message(name);
         self.error(codes::UNKNOWN_TOOL, span, message, hint);
         None
     }
 
     /// A name that is computed reaches the functions and nothing else.
-    fn computed_function(&mut self, name: &str, span: Span, computed: windlass_core::plan::ExprId) -> Option<Name> {
+    fn computed_function(&mut self, name: &str, span: Span, computed: windlass_core::plan::ExprId) -> Option<ToolName> {
         let functions = &self.options.registered.functions;
         if functions.is_empty() {
             return self.check_function(name, span).map(|()| name.into());
         }
         let among = functions.iter().map(|name| Arc::from(name.as_str())).collect();
-        Some(Name::Computed { computed, among })
+        Some(ToolName::Computed { computed, among })
     }
 }

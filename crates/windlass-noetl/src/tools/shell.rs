@@ -1,30 +1,30 @@
 //! `kind: shell`. Values reach the text as variables of the environment, never as parts of it.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Key, Kind, Node, Span};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span};
 
-use super::Inputs;
+use super::TaskInputs;
 use super::http::text;
-use crate::compiler::Compiler;
-use crate::form::Work;
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 use crate::{codes, expr};
 
-mod words;
+mod quoting;
 
-use words::Remark;
+use quoting::QuotingProblem;
 
 const PASSED: [&str; 5] = ["env", "cwd", "stdin", "shell", "argv"];
 
-impl Compiler<'_> {
-    pub(crate) fn shell(&mut self, inputs: &mut Inputs, span: Span) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn shell(&mut self, inputs: &mut TaskInputs, span: Span) -> Option<TaskWork> {
         let command = self.one_of(inputs, &["cmds", "command", "cmd", "commands"]);
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         for name in PASSED {
             if let Some((key, node)) = inputs.object.take_entry(name) {
-                entries.push((Key { text: name.to_owned(), span: key.span }, node.clone()));
+                entries.push((SpannedKey { text: name.to_owned(), span: key.span }, node.clone()));
             }
         }
-        let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.given);
+        let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.step_input);
         self.input_timeout(inputs);
         let has_program = entries.iter().any(|(key, _)| key.text == "argv");
         let Some((key, node)) = command else {
@@ -32,41 +32,41 @@ impl Compiler<'_> {
                 self.missing_input("shell", "cmds", span);
                 return None;
             }
-            let input = Node::new(inputs.span, Kind::Map(entries));
+            let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
             return self.effect("shell", span, &input);
         };
-        let mut values: Vec<(Key, Node)> = own.and_then(Node::as_map).map(<[_]>::to_vec).unwrap_or_default();
+        let mut values: Vec<(SpannedKey, SyntaxNode)> = own.and_then(SyntaxNode::as_map).map(<[_]>::to_vec).unwrap_or_default();
         let (name, texts) = match &node.kind {
-            Kind::List(items) => {
+            SyntaxNodeKind::List(items) => {
                 let items = items.iter().map(|item| self.shell_text(item, &mut values)).collect();
-                ("cmds", Node::new(node.span, Kind::List(items)))
+                ("cmds", SyntaxNode::new(node.span, SyntaxNodeKind::List(items)))
             }
             _ => ("command", self.shell_text(node, &mut values)),
         };
-        entries.push((Key { text: name.to_owned(), span: key.span }, texts));
+        entries.push((SpannedKey { text: name.to_owned(), span: key.span }, texts));
         if !values.is_empty() {
-            entries.push((Key { text: "values".to_owned(), span: key.span }, Node::new(node.span, Kind::Map(values))));
+            entries.push((SpannedKey { text: "values".to_owned(), span: key.span }, SyntaxNode::new(node.span, SyntaxNodeKind::Map(values))));
         }
-        let input = Node::new(inputs.span, Kind::Map(entries));
+        let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
         self.effect("shell", span, &input)
     }
 
     /// The text with a variable in place of each template.
-    fn shell_text(&mut self, node: &Node, values: &mut Vec<(Key, Node)>) -> Node {
+    fn shell_text(&mut self, node: &SyntaxNode, values: &mut Vec<(SpannedKey, SyntaxNode)>) -> SyntaxNode {
         let Some(source) = node.as_str().filter(|source| expr::is_template(source)) else { return node.clone() };
         let first = values.len() + 1;
-        let words = words::words(source, first);
+        let shell_text = quoting::quote_templates(source, first);
         let hint = "give it a name, `env: {X: \"{{ x }}\"}`, and write \"$X\" where it is used";
-        for remark in words.remarks {
+        for remark in shell_text.remarks {
             match remark {
-                Remark::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, message, hint),
-                Remark::Doubtful(message) => self.warning(codes::RAW_SQL, node.span, message, hint),
+                QuotingProblem::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, message, hint),
+                QuotingProblem::Warning(message) => self.warning(codes::RAW_SQL, node.span, message, hint),
             }
         }
-        for (index, template) in words.templates.into_iter().enumerate() {
-            let key = Key { text: format!("WINDLASS_VALUE_{}", first + index), span: node.span };
+        for (index, template) in shell_text.templates.into_iter().enumerate() {
+            let key = SpannedKey { text: format!("WINDLASS_VALUE_{}", first + index), span: node.span };
             values.push((key, text(template, node.span)));
         }
-        text(expr::literal_text(&words.out), node.span)
+        text(expr::literal_text(&shell_text.out), node.span)
     }
 }

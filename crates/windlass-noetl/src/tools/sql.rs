@@ -1,16 +1,16 @@
 //! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a value beside it.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Span, expect_text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, Span, expect_text};
 
 use super::http::text;
-use super::{Inputs, ToolKind};
-use crate::compiler::Compiler;
-use crate::form::Work;
+use super::{TaskInputs, ToolKind};
+use crate::compiler::NoetlCompiler;
+use crate::form::TaskWork;
 use crate::{codes, expr};
 
-impl Compiler<'_> {
-    pub(crate) fn sql(&mut self, kind: ToolKind, name: &str, inputs: &mut Inputs, span: Span) -> Option<Work> {
+impl NoetlCompiler<'_> {
+    pub(crate) fn sql(&mut self, kind: ToolKind, name: &str, inputs: &mut TaskInputs, span: Span) -> Option<TaskWork> {
         let statement = self.one_of(inputs, &["command", "query", "statement", "commands", "sql"]);
         let params = inputs.object.take_entry("params");
         for unsupported in ["script", "pool"] {
@@ -23,7 +23,7 @@ impl Compiler<'_> {
         for ignored in ["input", "args"] {
             inputs.object.take(ignored);
         }
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         match kind {
             ToolKind::Postgres => {
                 let auth = self.database_auth(inputs, span);
@@ -43,28 +43,28 @@ impl Compiler<'_> {
         };
         let statements = self.statements(node, params)?;
         entries.push((key("statements", statement_key.span), statements));
-        entries.push((key("numbered", statement_key.span), Node::new(statement_key.span, Kind::Bool(true))));
-        let input = Node::new(inputs.span, Kind::Map(entries));
+        entries.push((key("numbered", statement_key.span), SyntaxNode::new(statement_key.span, SyntaxNodeKind::Bool(true))));
+        let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
         self.effect(name, span, &input)
     }
 
     /// One text, or several.
-    pub(crate) fn statements(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Node> {
-        let texts: Vec<&Node> = match &node.kind {
-            Kind::List(items) => items.iter().collect(),
+    pub(crate) fn statements(&mut self, node: &SyntaxNode, params: Option<(&SpannedKey, &SyntaxNode)>) -> Option<SyntaxNode> {
+        let texts: Vec<&SyntaxNode> = match &node.kind {
+            SyntaxNodeKind::List(items) => items.iter().collect(),
             _ => vec![node],
         };
         let mut entries = Vec::new();
         for one in texts {
             entries.extend(self.statement(one, params)?);
         }
-        Some(Node::new(node.span, Kind::List(entries)))
+        Some(SyntaxNode::new(node.span, SyntaxNodeKind::List(entries)))
     }
 
-    fn statement(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Vec<Node>> {
+    fn statement(&mut self, node: &SyntaxNode, params: Option<(&SpannedKey, &SyntaxNode)>) -> Option<Vec<SyntaxNode>> {
         let source = &expect_text(node, "a statement", &mut self.diagnostics)?.text;
         // Nothing but a template can only mean the statement itself: as a value it would be no SQL.
-        let is_whole = expr::whole(source).is_some_and(|inner| !inner.ends_with("raw"));
+        let is_whole = expr::single_expression(source).is_some_and(|inner| !inner.ends_with("raw"));
         if is_whole {
             let message = "the whole statement is a template: whoever gives its value says what is run";
             // A key of `workload` is the author's own text, unless whoever starts the run has another.
@@ -78,40 +78,40 @@ impl Compiler<'_> {
         if is_whole || !expr::is_template(source) {
             let mut entry = vec![("sql", node.clone())];
             entry.extend(params.map(|(_, node)| ("params", node.clone())));
-            return Some(vec![Node::object(node.span, entry)]);
+            return Some(vec![SyntaxNode::object(node.span, entry)]);
         }
         if let Some((key, _)) = params {
             let hint = "write $1, $2, … in the statement, or templates, not both";
             self.error(codes::CONFLICT, key.span, "`params` beside templates in the statement", hint);
         }
-        let place = |range: std::ops::Range<usize>| match &node.kind {
-            Kind::Str(text) => text.span_of(range, node.span),
+        let span_at = |range: std::ops::Range<usize>| match &node.kind {
+            SyntaxNodeKind::Str(text) => text.span_of(range, node.span),
             _ => node.span,
         };
         let split = match expr::split_sql(source) {
             Ok(split) => split,
             Err(problems) => {
                 for problem in problems {
-                    let shown = Diagnostic::error(codes::BAD_TEMPLATE, place(problem.range), problem.message);
-                    self.push(shown.maybe_hint(problem.hint));
+                    let shown = Diagnostic::error(codes::BAD_TEMPLATE, span_at(problem.range), problem.message);
+                    self.push(shown.with_optional_hint(problem.hint));
                 }
                 return None;
             }
         };
         for raw in split.iter().flat_map(|one| &one.raw) {
             let message = "this goes into the statement as it is: whoever gives its value can change the statement";
-            self.warning(codes::RAW_SQL, place(raw.clone()), message, "leave `raw` out, so that it becomes a value");
+            self.warning(codes::RAW_SQL, span_at(raw.clone()), message, "leave `raw` out, so that it becomes a value");
         }
         let mut entries = Vec::new();
-        for group in split.chunk_by(|one, next| one.each.is_some() && one.each == next.each) {
-            entries.push(match group.first().and_then(|one| one.each.as_ref()) {
-                Some(each) => looped(each, group, place(each.range.clone())),
+        for group in split.chunk_by(|one, next| one.for_each.is_some() && one.for_each == next.for_each) {
+            entries.push(match group.first().and_then(|one| one.for_each.as_ref()) {
+                Some(each) => statement_loop(each, group, span_at(each.range.clone())),
                 None => group
                     .iter()
                     .map(|one| {
-                        let params = one.params.iter().map(|param| text(&param.template, place(param.range.clone())));
-                        let params = Node::new(node.span, Kind::List(params.collect()));
-                        Node::object(node.span, [("sql", text(&one.sql, node.span)), ("params", params)])
+                        let params = one.params.iter().map(|param| text(&param.template, span_at(param.range.clone())));
+                        let params = SyntaxNode::new(node.span, SyntaxNodeKind::List(params.collect()));
+                        SyntaxNode::object(node.span, [("sql", text(&one.sql, node.span)), ("params", params)])
                     })
                     .next()?,
             });
@@ -122,8 +122,8 @@ impl Compiler<'_> {
 
 /// Statements that are run for every item: their values as one text of JSON, a list for each item with a list for each
 /// statement.
-fn looped(each: &expr::Each, group: &[expr::Statement], span: Span) -> Node {
-    let values = |one: &expr::Statement| {
+fn statement_loop(each: &expr::SqlLoop, group: &[expr::SqlStatement], span: Span) -> SyntaxNode {
+    let values = |one: &expr::SqlStatement| {
         let values = one.params.iter().map(|param| {
             let inner = param.template.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or("none");
             format!("{{{{ ({inner}) | tojson }}}}")
@@ -134,9 +134,9 @@ fn looped(each: &expr::Each, group: &[expr::Statement], span: Span) -> Node {
     let between = "{% if not loop.last %},{% endif %}";
     let each = format!("[{{% for {} in {} %}}[{all}]{between}{{% endfor %}}]", each.item, each.list);
     let statements = group.iter().map(|one| text(&one.sql, span)).collect();
-    Node::object(span, [("each", text(each, span)), ("sqls", Node::new(span, Kind::List(statements)))])
+    SyntaxNode::object(span, [("each", text(each, span)), ("sqls", SyntaxNode::new(span, SyntaxNodeKind::List(statements)))])
 }
 
-fn key(name: &str, span: Span) -> Key {
-    Key { text: name.to_owned(), span }
+fn key(name: &str, span: Span) -> SpannedKey {
+    SpannedKey { text: name.to_owned(), span }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use windlass_core::plan::{
-    Action, Amount, ArcOn, Check, Directive, ExprId, Join, Loop, Net, NodeId, NodeKind, Pipeline, Plan, Retry, Rule,
-    Source, Task, Wait, Write,
+    Action, Amount, ArcTrigger, Directive, ExprId, Join, Loop, LoopCheck, LoopSource, Net, NodeId, NodeKind, Pipeline,
+    Plan, Retry, Task, TaskRule, VariableUpdate, Wait,
 };
-use windlass_value::{Mode, to_json};
+use windlass_value::{ExpressionMode, to_json};
 
 pub(crate) fn summary(plan: &Plan) -> String {
     let mut out = format!("playbook {}\n", plan.name);
@@ -36,7 +36,7 @@ fn node(plan: &Plan, id: NodeId, depth: usize, out: &mut String) {
         }
         NodeKind::Pipeline(pipeline) => tasks(plan, pipeline, depth + 1, out),
         NodeKind::Loop(looping) => {
-            looped(plan, looping, out);
+            write_loop(plan, looping, out);
             self::node(plan, looping.body, depth + 1, out);
         }
         NodeKind::Call(call) => {
@@ -67,16 +67,16 @@ fn places(plan: &Plan, net: &Net, depth: usize, out: &mut String) {
         if let Some(guard) = place.guard {
             let _ = write!(out, " if {}", expression(plan, guard));
         }
-        if let Some(done) = &place.done {
+        if let Some(done) = &place.done_event {
             let _ = write!(out, " ends with {done}");
         }
         out.push('\n');
         node(plan, place.body, depth + 1, out);
         for arc in &place.arcs {
             let on = match arc.on {
-                ArcOn::Succeeded => "then",
-                ArcOn::Failed => "when failed",
-                ArcOn::Either => "either way",
+                ArcTrigger::Succeeded => "then",
+                ArcTrigger::Failed => "when failed",
+                ArcTrigger::Either => "either way",
             };
             let mode = if place.inclusive { " also" } else { "" };
             let _ = write!(out, "{indent}  {on}{mode} {}", arc.emits);
@@ -92,12 +92,12 @@ fn places(plan: &Plan, net: &Net, depth: usize, out: &mut String) {
     }
 }
 
-fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
+fn write_loop(plan: &Plan, looping: &Loop, out: &mut String) {
     let _ = write!(out, " {}", looping.kind);
-    if let Source::Each(items) = &looping.source {
+    if let LoopSource::Each(items) = &looping.source {
         let _ = write!(out, " {} in {}", looping.item.as_deref().unwrap_or("_"), expression(plan, *items));
     }
-    if let Check::Before { condition, stop_when } = &looping.check {
+    if let LoopCheck::Before { condition, stop_when } = &looping.check {
         let _ = write!(out, " until {} is {stop_when}", expression(plan, *condition));
     }
     if let (Some(iterations), Some(time)) = (&looping.limits.iterations, &looping.limits.time) {
@@ -148,7 +148,7 @@ fn task(plan: &Plan, index: usize, task: &Task, depth: usize, out: &mut String) 
     }
 }
 
-fn rule(plan: &Plan, rule: &Rule, depth: usize, out: &mut String) {
+fn rule(plan: &Plan, rule: &TaskRule, depth: usize, out: &mut String) {
     let _ = write!(out, "{}", "  ".repeat(depth));
     match rule.when {
         Some(when) => {
@@ -173,7 +173,7 @@ fn rule(plan: &Plan, rule: &Rule, depth: usize, out: &mut String) {
     out.push('\n');
 }
 
-fn write(plan: &Plan, change: &Write, out: &mut String) {
+fn write(plan: &Plan, change: &VariableUpdate, out: &mut String) {
     let value = change.value.map(|value| expression(plan, value)).unwrap_or_default();
     let hidden = if change.hidden { "~" } else { "" };
     let _ = write!(out, " {hidden}{:?}.{} {:?} {value};", change.level, change.name, change.op);
@@ -193,6 +193,6 @@ fn amount<T: std::fmt::Display>(plan: &Plan, amount: &Amount<T>) -> String {
 
 fn expression(plan: &Plan, id: ExprId) -> String {
     let expression = &plan.expressions[id.0 as usize];
-    let guard = if expression.mode == Mode::Guard { "?" } else { "" };
+    let guard = if expression.mode == ExpressionMode::Guard { "?" } else { "" };
     format!("{guard}{}", to_json(&expression.source))
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Event, TaskOutcome};
-use windlass_expr::jinja::Jinja;
-use windlass_noetl::{Options, Registered, compile};
-use windlass_runtime::{Engine, EngineOptions, FinalReport, StartOptions, ToolCall, Tools};
+use windlass_expr::jinja::JinjaLanguage;
+use windlass_noetl::{NoetlOptions, RegisteredNames, compile};
+use windlass_runtime::{EngineOptions, FinalReport, RunStartOptions, RuntimeEngine, ToolCall, Tools};
 use windlass_store::{MemoryStore, Store};
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::{Value, parse_json, to_json};
 
 const TOOLS: [&str; 5] = ["http_call", "postgres", "python", "shell", FUNCTION];
@@ -28,7 +28,7 @@ pub(crate) struct Call {
 }
 
 /// How a run went.
-pub(crate) struct Ran {
+pub(crate) struct RunOutcome {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
     pub events: Vec<Event>,
@@ -39,12 +39,12 @@ pub(crate) fn json(text: &str) -> Value {
 }
 
 pub(crate) fn plan(text: &str) -> Plan {
-    let source = Source::new("test.yaml", text);
-    let options = Options {
+    let source = SourceText::new("test.yaml", text);
+    let options = NoetlOptions {
         name: Some("test".to_owned()),
         tools: TOOLS.map(str::to_owned).to_vec(),
-        registered: Registered { functions: vec![FUNCTION.to_owned()], ..Registered::default() },
-        ..Options::default()
+        registered: RegisteredNames { functions: vec![FUNCTION.to_owned()], ..RegisteredNames::default() },
+        ..NoetlOptions::default()
     };
     match compile(&source, &options) {
         Ok(compiled) => compiled.plan,
@@ -77,7 +77,7 @@ pub(crate) fn replied(status: i64, body: &str) -> TaskOutcome {
     TaskOutcome { facts, ..outcome }
 }
 
-pub(crate) async fn run(text: &str, input: &str) -> Ran {
+pub(crate) async fn run(text: &str, input: &str) -> RunOutcome {
     run_with(text, input, obliging).await
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn run_with(
     text: &str,
     input: &str,
     answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
-) -> Ran {
+) -> RunOutcome {
     run_plans(&[text], input, answer).await
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn run_plans(
     texts: &[&str],
     input: &str,
     answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
-) -> Ran {
+) -> RunOutcome {
     let calls: Arc<Mutex<Vec<Call>>> = Arc::default();
     let answer = Arc::new(answer);
     let mut tools = Tools::new();
@@ -110,23 +110,23 @@ pub(crate) async fn run_plans(
     }
     let (report, events) = run_tools(texts, input, tools).await;
     let calls = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ran { report, calls, events }
+    RunOutcome { report, calls, events }
 }
 
 pub(crate) async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalReport>, Vec<Event>) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let options = EngineOptions {
         tools,
-        languages: vec![Arc::new(Jinja)],
+        languages: vec![Arc::new(JinjaLanguage)],
         poll_every: Duration::from_millis(2),
         ..EngineOptions::default()
     };
-    let engine = Engine::new(store, options).expect("an engine");
+    let engine = RuntimeEngine::new(store, options).expect("an engine");
     let mut last = None;
     for text in texts {
         last = Some(engine.add_plan(plan(text)).expect("a plan").0);
     }
-    let start = StartOptions { id: Some("r".to_owned()), virtual_time: true, ..StartOptions::default() };
+    let start = RunStartOptions { id: Some("r".to_owned()), virtual_time: true, ..RunStartOptions::default() };
     let mut handle = engine.start(last.expect("a playbook"), json(input), start).await.expect("started");
     let mut stream = handle.events.take().expect("events");
     let listening = tokio::spawn(async move {
@@ -147,7 +147,7 @@ pub(crate) async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc
     (report, events)
 }
 
-impl Ran {
+impl RunOutcome {
     /// The output, or the status and the code of the error.
     pub(crate) fn output(&self) -> String {
         match &self.report.error {
@@ -166,7 +166,7 @@ impl Ran {
     }
 
     /// What the calls of a tool were given, at one place of their input.
-    pub(crate) fn given(&self, tool: &str, path: &[&str]) -> Vec<String> {
+    pub(crate) fn inputs_at(&self, tool: &str, path: &[&str]) -> Vec<String> {
         let at = |input: &Value| {
             let found = path.iter().try_fold(input.clone(), |value, key| match key.parse::<usize>() {
                 Ok(index) => value.as_list().and_then(|list| list.get(index)).cloned(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Event, Output, Reply, RunResult, State, Tick, TickKind};
+use windlass_core::{Event, TickOutput, RunReply, RunResult, State, Tick, TickKind};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, Journal, Next, Outward, TickSource, TimeSource, Waiting};
+use crate::adapter::{Adapter, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition};
 use crate::blobs::BlobCache;
 use crate::concerns;
 
@@ -39,7 +39,7 @@ pub trait RunDecorator: Send {
     }
 
     /// The run has answered whoever started it.
-    fn replied(&mut self, _reply: &Reply) {}
+    fn replied(&mut self, _reply: &RunReply) {}
 
     /// The run has ended, durably. `show` passes on events that were held back: afterwards nobody listens.
     fn ended(&mut self, _result: &RunResult, _emit: &mut dyn FnMut(Event)) {}
@@ -52,14 +52,14 @@ pub trait RunDecorator: Send {
 pub type DecoratorFactory = Arc<dyn Fn(&Arc<str>, &str) -> Option<Box<dyn RunDecorator>> + Send + Sync>;
 
 /// Around the engine's own adapters, inside of what only the engine can do.
-pub(crate) struct Decorated<A> {
+pub(crate) struct DecoratedAdapter<A> {
     inner: A,
     decorator: Box<dyn RunDecorator>,
 }
 
-impl<A: Adapter> Decorated<A> {
-    pub(crate) fn new(inner: A, decorator: Box<dyn RunDecorator>) -> Decorated<A> {
-        Decorated { inner, decorator }
+impl<A: Adapter> DecoratedAdapter<A> {
+    pub(crate) fn new(inner: A, decorator: Box<dyn RunDecorator>) -> DecoratedAdapter<A> {
+        DecoratedAdapter { inner, decorator }
     }
 
     /// The engine's time when the run's time is `at`, if both go on as they do now.
@@ -70,7 +70,7 @@ impl<A: Adapter> Decorated<A> {
     }
 }
 
-impl<A: Adapter> Adapter for Decorated<A> {
+impl<A: Adapter> Adapter for DecoratedAdapter<A> {
     concerns!(own: time, ticks, journal, outward; inner: workers, children);
 
     async fn close(&mut self) {
@@ -79,7 +79,7 @@ impl<A: Adapter> Adapter for Decorated<A> {
     }
 }
 
-impl<A: Adapter> TimeSource for Decorated<A> {
+impl<A: Adapter> TimeSource for DecoratedAdapter<A> {
     fn get_now(&mut self) -> Timestamp {
         let now = self.inner.time().get_now();
         self.decorator.get_now(now)
@@ -90,18 +90,18 @@ impl<A: Adapter> TimeSource for Decorated<A> {
     }
 }
 
-impl<A: Adapter> TickSource for Decorated<A> {
-    async fn wait_receive(&mut self) -> Next {
+impl<A: Adapter> TickSource for DecoratedAdapter<A> {
+    async fn wait_receive(&mut self) -> NextInput {
         self.inner.ticks().wait_receive().await
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
         let until = waiting.until.map(|at| self.engine_time(at));
-        self.inner.ticks().wait_for_next_task(Waiting { until, ..waiting }).await
+        self.inner.ticks().wait_for_next_task(WaitCondition { until, ..waiting }).await
     }
 
-    fn more_comes(&mut self, buffered: bool) -> bool {
-        self.inner.ticks().more_comes(buffered)
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().has_pending_input(buffered)
     }
 
     fn send_event(&mut self, tick: TickKind) {
@@ -109,8 +109,8 @@ impl<A: Adapter> TickSource for Decorated<A> {
     }
 }
 
-impl<A: Adapter> Journal for Decorated<A> {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+impl<A: Adapter> Journal for DecoratedAdapter<A> {
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
         self.inner.journal().on_tick(tick, output, state);
         self.decorator.on_tick(tick, state);
     }
@@ -132,13 +132,13 @@ impl<A: Adapter> Journal for Decorated<A> {
     }
 }
 
-impl<A: Adapter> Outward for Decorated<A> {
+impl<A: Adapter> Outward for DecoratedAdapter<A> {
     fn write_to_event_stream(&mut self, event: Event) {
         let outward = self.inner.outward();
         self.decorator.write_to_event_stream(event, &mut |event| outward.write_to_event_stream(event));
     }
 
-    fn replied(&mut self, reply: &Reply) {
+    fn replied(&mut self, reply: &RunReply) {
         self.decorator.replied(reply);
         self.inner.outward().replied(reply);
     }

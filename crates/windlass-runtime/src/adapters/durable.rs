@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Output, State, Tick, TickKind, IterationRecord};
-use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
+use windlass_core::{Command, TickOutput, State, Tick, TickKind, IterationRecord};
+use windlass_store::{NewSnapshot, JournalRecord, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
-use super::post::{Post, PostOptions, evicted_status};
+use super::run_outbox::{RunOutbox, RunOutboxOptions, evicted_status};
 use super::iterations::{MAX_PENDING_TIME, IterationBuffer};
 use crate::RuntimeError;
-use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
+use crate::adapter::{Adapter, Journal, NextInput, TickSource, WaitCondition};
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
@@ -17,32 +17,32 @@ use crate::concerns;
 /// An event is shown, and so durable, at most this long after its tick.
 const MAX_EVENT_DELAY: Duration = Duration::from_millis(50);
 
-pub(crate) struct Durable<A> {
+pub(crate) struct DurableAdapter<A> {
     inner: A,
-    post: Post,
+    outbox: RunOutbox,
     pending: Vec<TickEntry>,
     pending_since: Option<Instant>,
     iterations: IterationBuffer,
     /// Ticks and turns at the newest snapshot.
-    snapshot_at: (u64, u64),
+    last_snapshot: (u64, u64),
     /// Snapshots that are kept, and the bytes written since the oldest.
     snapshots: Vec<u64>,
     bytes: u64,
     trim_before: Option<u64>,
 }
 
-impl<A: Adapter> Durable<A> {
+impl<A: Adapter> DurableAdapter<A> {
     /// `turns` are those that came out of the replay: their rows may not have been written.
-    pub(crate) fn new(inner: A, options: PostOptions, state: &State, iterations: &[IterationRecord]) -> Durable<A> {
+    pub(crate) fn new(inner: A, options: RunOutboxOptions, state: &State, iterations: &[IterationRecord]) -> DurableAdapter<A> {
         let mut buffer = IterationBuffer::default();
         buffer.extend(iterations);
-        Durable {
+        DurableAdapter {
             inner,
-            post: Post::new(options, state.ticks).going_on(state).listing_waits(),
+            outbox: RunOutbox::new(options, state.ticks).resuming_from(state).with_listed_waits(),
             pending: Vec::new(),
             pending_since: None,
             iterations: buffer,
-            snapshot_at: (state.ticks, state.iterations),
+            last_snapshot: (state.ticks, state.iterations),
             snapshots: Vec::new(),
             bytes: 0,
             trim_before: None,
@@ -60,31 +60,31 @@ impl<A: Adapter> Durable<A> {
         let snapshot = self.snapshot_if_due(state);
         // After a crash the turns since the newest snapshot come out of the replay again: none may be older.
         let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due() {
-            true => self.iterations.take(&self.post.options.limits),
+            true => self.iterations.take(&self.outbox.options.limits),
             false => Default::default(),
         };
         RunBatch {
-            record: (ticks > 0).then_some(Record { ticks, first_event, events, body }),
+            record: (ticks > 0).then_some(JournalRecord { ticks, first_event, events, body }),
             snapshot,
             iterations: turns: iterations,
             iteration_trims: turn_trims,
             trim_before: self.trim_before.take(),
-            ..self.post.batch(state, blobs.take_fresh())
+            ..self.outbox.batch(state, blobs.take_fresh())
         }
     }
 
     fn snapshot_if_due(&mut self, state: &State) -> Option<NewSnapshot> {
-        let interval = self.post.options.limits.snapshot_interval;
-        let (ticks, iterations) = self.snapshot_at;
+        let interval = self.outbox.options.limits.snapshot_interval;
+        let (ticks, iterations) = self.last_snapshot;
         let due = state.ticks - ticks >= interval || state.iterations - iterations >= interval;
         due.then(|| self.snapshot(state))
     }
 
     fn snapshot(&mut self, state: &State) -> NewSnapshot {
         let (body, state_hash) = codec::state_bytes(state);
-        self.snapshot_at = (state.ticks, state.iterations);
+        self.last_snapshot = (state.ticks, state.iterations);
         self.bytes += body.len() as u64;
-        if self.bytes > self.post.options.limits.max_journal_bytes {
+        if self.bytes > self.outbox.options.limits.max_journal_bytes {
             // All but the newest kept snapshot, and what came before it, may go.
             self.trim_before = self.snapshots.last().copied();
             self.snapshots.clear();
@@ -96,24 +96,24 @@ impl<A: Adapter> Durable<A> {
 
     /// History that nothing else would write soon.
     async fn write_iterations(&mut self) -> Result<(), RuntimeError> {
-        let (iterations, turn_trims) = self.iterations.take(&self.post.options.limits);
-        let batch = RunBatch { iterations: turns: iterations, iteration_trims: turn_trims, ..self.post.empty_batch() };
-        self.post.commit(batch).await
+        let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
+        let batch = RunBatch { iterations: turns: iterations, iteration_trims: turn_trims, ..self.outbox.empty_batch() };
+        self.outbox.commit(batch).await
     }
 }
 
-impl<A: Adapter> Adapter for Durable<A> {
+impl<A: Adapter> Adapter for DurableAdapter<A> {
     concerns!(own: ticks, journal; inner: time, workers, children, outward);
 
     async fn close(&mut self) {
-        self.post.give_back();
+        self.outbox.release_ownership();
         self.inner.close().await;
     }
 }
 
-impl<A: Adapter> Journal for Durable<A> {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
-        self.post.note(tick, output);
+impl<A: Adapter> Journal for DurableAdapter<A> {
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
+        self.outbox.note(tick, output);
         let events = output
             .commands
             .iter()
@@ -130,44 +130,44 @@ impl<A: Adapter> Journal for Durable<A> {
             return Ok(());
         }
         let batch = self.batch(state, blobs);
-        self.post.commit(batch).await
+        self.outbox.commit(batch).await
     }
 
     fn wants_flush(&mut self) -> bool {
         // Whoever has started or resumed the run waits for its first commit.
-        !self.post.begun || self.pending_since.is_some_and(|since| since.elapsed() >= MAX_EVENT_DELAY)
+        !self.outbox.has_committed || self.pending_since.is_some_and(|since| since.elapsed() >= MAX_EVENT_DELAY)
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
-        self.post.load(hash)
+        self.outbox.load_blob(hash)
     }
 
     async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         let mut batch = self.batch(state, blobs);
         if batch.snapshot.is_none() {
             batch.snapshot = Some(self.snapshot(state));
-            let (iterations, turn_trims) = self.iterations.take(&self.post.options.limits);
+            let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
             batch.iterations.extend(iterations);
             batch.iteration_trims.extend(turn_trims);
         }
         batch.timer = Some(state.next_due());
         batch.status = Some(StatusChange { status: evicted_status(state), at: state.now, result: None });
         batch.release = true;
-        self.post.commit(batch).await
+        self.outbox.commit(batch).await
     }
 }
 
-impl<A: Adapter> TickSource for Durable<A> {
-    async fn wait_receive(&mut self) -> Next {
+impl<A: Adapter> TickSource for DurableAdapter<A> {
+    async fn wait_receive(&mut self) -> NextInput {
         self.inner.ticks().wait_receive().await
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        if self.post.options.virtual_time
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
+        if self.outbox.options.virtual_time
             && waiting.until.is_some()
-            && let Next::Ticks(ticks) = self.post.read_inbox()
+            && let NextInput::Ticks(ticks) = self.outbox.read_inbox()
         {
-            return Next::Ticks(ticks);
+            return NextInput::Ticks(ticks);
         }
         loop {
             let next = match self.iterations.is_empty() || waiting.poll {
@@ -179,14 +179,14 @@ impl<A: Adapter> TickSource for Durable<A> {
                         Ok(next) => next,
                         Err(_) => match self.write_iterations().await {
                             Ok(()) => continue,
-                            Err(error) => return Next::Failed(error),
+                            Err(error) => return NextInput::Failed(error),
                         },
                     }
                 }
             };
             match next {
-                Next::Inbox => match self.post.read_inbox() {
-                    Next::Nothing if !waiting.poll => {}
+                NextInput::Inbox => match self.outbox.read_inbox() {
+                    NextInput::Nothing if !waiting.poll => {}
                     next => return next,
                 },
                 next => return next,
@@ -194,8 +194,8 @@ impl<A: Adapter> TickSource for Durable<A> {
         }
     }
 
-    fn more_comes(&mut self, buffered: bool) -> bool {
-        self.inner.ticks().more_comes(buffered)
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().has_pending_input(buffered)
     }
 
     fn send_event(&mut self, tick: TickKind) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Adapter, Next, TickKind, TickSource, TimeSource, Waiting};
+use crate::adapter::{Adapter, NextInput, TickKind, TickSource, TimeSource, WaitCondition};
 use crate::concerns;
 
 /// A run that has only waited for this long is released; it comes back on a timer, a signal or a start of the process.
@@ -26,22 +26,22 @@ impl<A: Adapter> Adapter for IdleEviction<A> {
 }
 
 impl<A: Adapter> TickSource for IdleEviction<A> {
-    async fn wait_receive(&mut self) -> Next {
+    async fn wait_receive(&mut self) -> NextInput {
         self.inner.ticks().wait_receive().await
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
         let soon = self.inner.time().get_now() + windlass_value::Duration(self.evict_after.as_micros() as u64);
         let due_soon = waiting.until.is_some_and(|at| at <= soon);
         if waiting.poll || !waiting.quiet || due_soon {
             return self.inner.ticks().wait_for_next_task(waiting).await;
         }
         let next = tokio::time::timeout(self.evict_after, self.inner.ticks().wait_for_next_task(waiting)).await;
-        next.unwrap_or(Next::Evict)
+        next.unwrap_or(NextInput::Evict)
     }
 
-    fn more_comes(&mut self, buffered: bool) -> bool {
-        self.inner.ticks().more_comes(buffered)
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().has_pending_input(buffered)
     }
 
     fn send_event(&mut self, tick: TickKind) {

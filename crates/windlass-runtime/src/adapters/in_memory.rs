@@ -1,23 +1,23 @@
 //! A decorator for runs that live in memory alone: of their ticks, events and states nothing is written, so a step costs no
 //! more than its reduction. The store hears what others must know, and only then.
 
-use windlass_core::{Output, State, Tick, TickKind};
+use windlass_core::{TickOutput, State, Tick, TickKind};
 use windlass_value::{BlobHash, Value};
 
-use super::post::{Post, PostOptions};
+use super::run_outbox::{RunOutbox, RunOutboxOptions};
 use crate::RuntimeError;
-use crate::adapter::{Adapter, Journal, Next, TickSource, Waiting};
+use crate::adapter::{Adapter, Journal, NextInput, TickSource, WaitCondition};
 use crate::blobs::BlobCache;
 use crate::concerns;
 
 pub(crate) struct InMemoryAdapter<A> {
     inner: A,
-    post: Post,
+    outbox: RunOutbox,
 }
 
 impl<A: Adapter> InMemoryAdapter<A> {
-    pub(crate) fn new(inner: A, options: PostOptions, state: &State) -> InMemoryAdapter<A> {
-        InMemoryAdapter { inner, post: Post::new(options, 0).going_on(state) }
+    pub(crate) fn new(inner: A, options: RunOutboxOptions, state: &State) -> InMemoryAdapter<A> {
+        InMemoryAdapter { inner, outbox: RunOutbox::new(options, 0).resuming_from(state) }
     }
 }
 
@@ -25,24 +25,24 @@ impl<A: Adapter> Adapter for InMemoryAdapter<A> {
     concerns!(own: ticks, journal; inner: time, workers, children, outward);
 
     async fn close(&mut self) {
-        self.post.give_back();
+        self.outbox.release_ownership();
         self.inner.close().await;
     }
 }
 
 impl<A: Adapter> Journal for InMemoryAdapter<A> {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
-        self.post.note(tick, output);
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
+        self.outbox.note(tick, output);
         self.inner.journal().on_tick(tick, output, state);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        if !self.post.owes(state) && !blobs.has_fresh() {
+        if !self.outbox.has_pending_changes(state) && !blobs.has_fresh() {
             return Ok(());
         }
-        let batch = self.post.batch(state, blobs.take_fresh());
+        let batch = self.outbox.batch(state, blobs.take_fresh());
         // Boxed: most often there is nothing to tell.
-        Box::pin(self.post.commit(batch)).await
+        Box::pin(self.outbox.commit(batch)).await
     }
 
     /// A flush costs nothing, and whoever watches sees how far a long computation is.
@@ -51,7 +51,7 @@ impl<A: Adapter> Journal for InMemoryAdapter<A> {
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
-        self.post.load(hash)
+        self.outbox.load_blob(hash)
     }
 
     async fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
@@ -60,21 +60,21 @@ impl<A: Adapter> Journal for InMemoryAdapter<A> {
 }
 
 impl<A: Adapter> TickSource for InMemoryAdapter<A> {
-    async fn wait_receive(&mut self) -> Next {
+    async fn wait_receive(&mut self) -> NextInput {
         self.inner.ticks().wait_receive().await
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        if self.post.options.virtual_time
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
+        if self.outbox.options.virtual_time
             && waiting.until.is_some()
-            && let Next::Ticks(ticks) = self.post.read_inbox()
+            && let NextInput::Ticks(ticks) = self.outbox.read_inbox()
         {
-            return Next::Ticks(ticks);
+            return NextInput::Ticks(ticks);
         }
         loop {
             match self.inner.ticks().wait_for_next_task(waiting).await {
-                Next::Inbox => match self.post.read_inbox() {
-                    Next::Nothing if !waiting.poll => {}
+                NextInput::Inbox => match self.outbox.read_inbox() {
+                    NextInput::Nothing if !waiting.poll => {}
                     next => return next,
                 },
                 next => return next,
@@ -82,8 +82,8 @@ impl<A: Adapter> TickSource for InMemoryAdapter<A> {
         }
     }
 
-    fn more_comes(&mut self, buffered: bool) -> bool {
-        self.inner.ticks().more_comes(buffered)
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
+        self.inner.ticks().has_pending_input(buffered)
     }
 
     fn send_event(&mut self, tick: TickKind) {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::{Event, Job, Output, State, Tick, TickKind};
+use windlass_core::{Event, Job, TickOutput, State, Tick, TickKind};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{
-    Adapter, ChildStart, Children, Finalized, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers,
+    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
 };
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
@@ -24,10 +24,10 @@ use crate::workers::RunWorkers;
 const TICK_BATCH_SIZE: usize = 1_024;
 
 /// How late a time may be noticed that has come sooner than the system's sleep says.
-const LOOK_AT_CLOCK_EVERY: Duration = Duration::from_secs(10);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub enum Mail {
+pub enum RunMessage {
     Tick(Box<TickKind>),
     /// There may be messages in the store.
     Inbox,
@@ -38,83 +38,83 @@ pub enum Mail {
     Close,
 }
 
-pub type Mailbox = mpsc::UnboundedSender<Mail>;
+pub type RunMailbox = mpsc::UnboundedSender<RunMessage>;
 
-pub struct Local {
+pub struct LocalAdapter {
     clock: Clock,
     entropy: u64,
-    mail: mpsc::UnboundedReceiver<Mail>,
-    mailbox: Mailbox,
+    mail: mpsc::UnboundedReceiver<RunMessage>,
+    mailbox: RunMailbox,
     reports: mpsc::UnboundedReceiver<TickKind>,
     workers: RunWorkers,
     feed: Option<Arc<EventFeed>>,
     /// The store is to be looked into, whether or not somebody says so.
-    looks: bool,
+    inbox_check_pending: bool,
     /// Mail that has come after workers' reports of the same turn.
-    postponed: Option<Mail>,
+    postponed: Option<RunMessage>,
     /// The process goes down as soon as what is at work has ended. Shared by all its runs: what a worker reports may be
     /// taken before the mail that says so.
     draining: Arc<AtomicBool>,
     /// Values of a run that has no store.
-    kept: BTreeMap<BlobHash, Vec<u8>>,
+    blobs: BTreeMap<BlobHash, Vec<u8>>,
 }
 
-impl Local {
+impl LocalAdapter {
     pub fn new(
         clock: Clock,
         seed: u64,
-        mail: (Mailbox, mpsc::UnboundedReceiver<Mail>),
+        mail: (RunMailbox, mpsc::UnboundedReceiver<RunMessage>),
         reports: mpsc::UnboundedReceiver<TickKind>,
         workers: RunWorkers,
-    ) -> Local {
+    ) -> LocalAdapter {
         let (mailbox, mail) = mail;
-        let kept = BTreeMap::new();
-        let (feed, looks, postponed, draining) = (None, false, None, Arc::default());
-        Local { clock, entropy: seed, mail, mailbox, reports, workers, feed, looks, postponed, draining, kept }
+        let blobs = BTreeMap::new();
+        let (feed, inbox_check_pending, postponed, draining) = (None, false, None, Arc::default());
+        LocalAdapter { clock, entropy: seed, mail, mailbox, reports, workers, feed, inbox_check_pending: looks: inbox_check_pending, postponed, draining, blobs: kept: blobs }
     }
 
     /// Messages may have come while nobody was looking.
     #[must_use]
-    pub(crate) fn looking_first(self) -> Local {
-        Local { looks: true, ..self }
+    pub(crate) fn checking_inbox_first(self) -> LocalAdapter {
+        LocalAdapter { inbox_check_pending: true, ..self }
     }
 
     /// When the process begins nothing new.
     #[must_use]
-    pub(crate) fn draining_with(self, draining: Arc<AtomicBool>) -> Local {
-        Local { draining, ..self }
+    pub(crate) fn with_draining_flag(self, draining: Arc<AtomicBool>) -> LocalAdapter {
+        LocalAdapter { draining, ..self }
     }
 
     /// Readers have the run's events from here.
     #[must_use]
-    pub(crate) fn with_feed(self, feed: Arc<EventFeed>) -> Local {
-        Local { feed: Some(feed), ..self }
+    pub(crate) fn with_feed(self, feed: Arc<EventFeed>) -> LocalAdapter {
+        LocalAdapter { feed: Some(feed), ..self }
     }
 
     /// All that is there already: workers' reports, then outside input. A run whose workers always have something to say
     /// hears its mail all the same.
-    fn at_hand(&mut self) -> Option<Next> {
-        if std::mem::take(&mut self.looks) {
-            return Some(Next::Inbox);
+    fn poll_ready(&mut self) -> Option<NextInput> {
+        if std::mem::take(&mut self.inbox_check_pending) {
+            return Some(NextInput::Inbox);
         }
         if let Some(mail) = self.postponed.take() {
-            return Some(self.opened(mail));
+            return Some(self.handle_message(mail));
         }
         let Ok(report) = self.reports.try_recv() else {
             let mail = self.mail.try_recv().ok()?;
-            return Some(self.opened(mail));
+            return Some(self.handle_message(mail));
         };
-        let ticks = self.all_from(report);
+        let ticks = self.drain_reports(report);
         self.postponed = self.mail.try_recv().ok();
-        Some(Next::Ticks(ticks))
+        Some(NextInput::Ticks(ticks))
     }
 
-    async fn wait(&mut self, until: Option<Timestamp>) -> Next {
+    async fn wait(&mut self, until: Option<Timestamp>) -> NextInput {
         loop {
             let now = self.clock.now();
             let check = (self.workers.in_flight() > 0).then(|| now + self.workers.lease_check_interval());
             // The clock may be put forward, or the machine have slept: a sleep that has begun does not notice.
-            let again = until.map(|_| now + LOOK_AT_CLOCK_EVERY);
+            let again = until.map(|_| now + CLOCK_CHECK_INTERVAL);
             let wake = [until, check, again].into_iter().flatten().min();
             let sleep = async {
                 match wake {
@@ -124,22 +124,22 @@ impl Local {
             };
             tokio::select! {
                 biased;
-                Some(report) = self.reports.recv() => return Next::Ticks(self.all_from(report)),
-                mail = self.mail.recv() => return mail.map_or(Next::Closed, |mail| self.opened(mail)),
+                Some(report) = self.reports.recv() => return NextInput::Ticks(self.drain_reports(report)),
+                mail = self.mail.recv() => return mail.map_or(NextInput::Closed, |mail| self.handle_message(mail)),
                 () = sleep => {}
             }
             if until.is_some_and(|at| at <= self.clock.now()) {
-                return Next::Timer;
+                return NextInput::Timer;
             }
             let lost = self.workers.expire_leases();
             if !lost.is_empty() {
-                return Next::Ticks(lost);
+                return NextInput::Ticks(lost);
             }
         }
     }
 
     /// A report and those that have come after it.
-    fn all_from(&mut self, first: TickKind) -> Vec<TickKind> {
+    fn drain_reports(&mut self, first: TickKind) -> Vec<TickKind> {
         let mut ticks = vec![first];
         while ticks.len() < TICK_BATCH_SIZE
             && let Ok(report) = self.reports.try_recv()
@@ -149,16 +149,16 @@ impl Local {
         ticks
     }
 
-    fn opened(&mut self, mail: Mail) -> Next {
+    fn handle_message(&mut self, mail: RunMessage) -> NextInput {
         match mail {
-            Mail::Tick(tick) => Next::Ticks(vec![*tick]),
-            Mail::Inbox => Next::Inbox,
-            Mail::Snapshot(reply) => Next::Snapshot(reply),
-            Mail::Drain => {
+            RunMessage::Tick(tick) => NextInput::Ticks(vec![*tick]),
+            RunMessage::Inbox => NextInput::Inbox,
+            RunMessage::Snapshot(reply) => NextInput::Snapshot(reply),
+            RunMessage::Drain => {
                 self.draining.store(true, Ordering::SeqCst);
-                if self.is_drained() { Next::Closed } else { Next::Nothing }
+                if self.is_drained() { NextInput::Closed } else { NextInput::Nothing }
             }
-            Mail::Close => Next::Closed,
+            RunMessage::Close => NextInput::Closed,
         }
     }
 
@@ -172,7 +172,7 @@ impl Local {
     }
 }
 
-impl Adapter for Local {
+impl Adapter for LocalAdapter {
     concerns!(own: time, ticks, journal, workers, children, outward);
 
     async fn close(&mut self) {
@@ -180,7 +180,7 @@ impl Adapter for Local {
     }
 }
 
-impl TimeSource for Local {
+impl TimeSource for LocalAdapter {
     fn get_now(&mut self) -> Timestamp {
         self.clock.now()
     }
@@ -192,59 +192,59 @@ impl TimeSource for Local {
     }
 }
 
-impl TickSource for Local {
-    async fn wait_receive(&mut self) -> Next {
-        self.mail.recv().await.map_or(Next::Closed, |mail| self.opened(mail))
+impl TickSource for LocalAdapter {
+    async fn wait_receive(&mut self) -> NextInput {
+        self.mail.recv().await.map_or(NextInput::Closed, |mail| self.handle_message(mail))
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
         if !self.reports.is_empty() {
             // A run that always has something to do lets others have their turn; before anything is taken, so that nothing
             // is lost when nobody waits for this any longer.
             tokio::task::consume_budget().await;
         }
         if self.is_drained() {
-            return Next::Closed;
+            return NextInput::Closed;
         }
-        if let Some(next) = self.at_hand() {
+        if let Some(next) = self.poll_ready() {
             return next;
         }
         if waiting.poll {
-            return Next::Nothing;
+            return NextInput::Nothing;
         }
         if waiting.idle_event_pending {
-            return Next::Timer;
+            return NextInput::Timer;
         }
         if let Some(at) = waiting.until {
             let alone = self.workers.in_flight() == 0 && !waiting.children && !waiting.paused;
             if at <= self.clock.now() || (alone && self.clock.skip_to(at)) {
-                return Next::Timer;
+                return NextInput::Timer;
             }
         }
         // Boxed: what waits is large, and most often there is something at hand.
         Box::pin(self.wait(waiting.until)).await
     }
 
-    fn more_comes(&mut self, buffered: bool) -> bool {
+    fn has_pending_input(&mut self, buffered: bool) -> bool {
         buffered || self.postponed.is_some() || !self.mail.is_empty()
     }
 
     fn send_event(&mut self, tick: TickKind) {
         // The receiver is ours: it cannot be gone.
-        let _ = self.mailbox.send(Mail::Tick(Box::new(tick)));
+        let _ = self.mailbox.send(RunMessage::Tick(Box::new(tick)));
     }
 }
 
-impl Journal for Local {
-    fn on_tick(&mut self, _tick: &Tick, _output: &Output, _state: &State) {}
+impl Journal for LocalAdapter {
+    fn on_tick(&mut self, _tick: &Tick, _output: &TickOutput, _state: &State) {}
 
     async fn flush(&mut self, _state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.kept.extend(blobs.take_fresh());
+        self.blobs.extend(blobs.take_fresh());
         Ok(())
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
-        let Some(bytes) = self.kept.get(hash) else { return Ok(None) };
+        let Some(bytes) = self.blobs.get(hash) else { return Ok(None) };
         codec::blob_value(hash, bytes).map(Some)
     }
 
@@ -253,7 +253,7 @@ impl Journal for Local {
     }
 }
 
-impl Workers for Local {
+impl Workers for LocalAdapter {
     fn run_worker(&mut self, job: Job, input: Value) {
         // What is not begun any more is begun, under the same key, by whoever goes on with the run.
         if !self.is_draining() {
@@ -265,16 +265,16 @@ impl Workers for Local {
         self.workers.cancel(job);
     }
 
-    fn finalize_step(&mut self, step: Finalized) {
+    fn finalize_step(&mut self, step: FinalizedJob) {
         self.workers.finalize(step);
     }
 
-    fn settled(&mut self) {
+    fn on_commit_applied(&mut self) {
         self.workers.acknowledge();
     }
 }
 
-impl Children for Local {
+impl Children for LocalAdapter {
     fn start_child(&mut self, child: ChildStart) {
         let error =
             windlass_core::ErrorInfo::new("NoChildren", "tool", "a run in memory alone cannot start child runs");
@@ -285,7 +285,7 @@ impl Children for Local {
     fn cancel_child(&mut self, _child: &str) {}
 }
 
-impl Outward for Local {
+impl Outward for LocalAdapter {
     fn write_to_event_stream(&mut self, event: Event) {
         if let Some(feed) = &self.feed {
             feed.publish(event);

@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::{Event, Job, Output, State, Tick, TickKind};
+use windlass_core::{Event, Job, TickOutput, State, Tick, TickKind};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Children, Journal, Next, Outward, TickSource, TimeSource, Waiting, Workers};
+use crate::adapter::{Adapter, ChildStart, Children, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers};
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
 
 /// Called after each tick with the state it led to.
-pub type Seen = Box<dyn FnMut(&State, &TickEntry) + Send>;
+pub type ReplayObserver = Box<dyn FnMut(&State, &TickEntry) + Send>;
 
-pub struct Replay {
+pub struct ReplayAdapter {
     entries: Vec<TickEntry>,
     /// Ticks that were reduced, and ticks that were handed to the loop.
     reduced: usize,
@@ -25,15 +25,15 @@ pub struct Replay {
     /// Values that came in from outside.
     store: Option<Arc<dyn StoreRead>>,
     /// Values that the replay has made.
-    kept: BTreeMap<BlobHash, Vec<u8>>,
-    seen: Seen,
-    differs: Option<String>,
+    blobs: BTreeMap<BlobHash, Vec<u8>>,
+    observer: ReplayObserver,
+    divergence: Option<String>,
 }
 
-impl Replay {
+impl ReplayAdapter {
     /// The loop's state must be the one that the first of these ticks came to.
-    pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, seen: Seen) -> Replay {
-        Replay { entries, reduced: 0, handed: 0, store, kept: BTreeMap::new(), seen, differs: None }
+    pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, observer: ReplayObserver) -> ReplayAdapter {
+        ReplayAdapter { entries, reduced: 0, handed: 0, store, blobs: BTreeMap::new(), observer: seen: observer, divergence: None }
     }
 
     fn current(&self) -> Option<&Tick> {
@@ -41,7 +41,7 @@ impl Replay {
     }
 
     /// The next ticks up to where the loop goes on by itself. While it does, it has that tick already.
-    fn next(&mut self, proceeds: bool) -> Next {
+    fn next(&mut self, proceeds: bool) -> NextInput {
         self.handed = self.handed.max(self.reduced).min(self.entries.len());
         let begun = self.handed;
         while let Some(entry) = self.entries.get(self.handed) {
@@ -54,25 +54,25 @@ impl Replay {
         let ticks: Vec<TickKind> =
             self.entries[begun..self.handed].iter().map(|entry| entry.tick.kind.clone()).collect();
         match ticks.is_empty() {
-            false => Next::Ticks(ticks),
-            true if self.handed < self.entries.len() => Next::Nothing,
-            true => Next::Closed,
+            false => NextInput::Ticks(ticks),
+            true if self.handed < self.entries.len() => NextInput::Nothing,
+            true => NextInput::Closed,
         }
     }
 
     /// The first difference is the one that counts.
-    fn found(&mut self, why: String) {
-        self.differs.get_or_insert(why);
+    fn record_divergence(&mut self, why: String) {
+        self.divergence.get_or_insert(why);
     }
 }
 
-impl Adapter for Replay {
+impl Adapter for ReplayAdapter {
     concerns!(own: time, ticks, journal, workers, children, outward);
 
     async fn close(&mut self) {}
 }
 
-impl TimeSource for Replay {
+impl TimeSource for ReplayAdapter {
     fn get_now(&mut self) -> Timestamp {
         self.current().map_or(Timestamp(i64::MIN), |tick| tick.at)
     }
@@ -82,25 +82,25 @@ impl TimeSource for Replay {
     }
 }
 
-impl TickSource for Replay {
-    async fn wait_receive(&mut self) -> Next {
+impl TickSource for ReplayAdapter {
+    async fn wait_receive(&mut self) -> NextInput {
         self.next(false)
     }
 
-    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+    async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
         self.next(waiting.poll)
     }
 
-    fn more_comes(&mut self, _buffered: bool) -> bool {
-        self.current().is_some_and(|tick| tick.more)
+    fn has_pending_input(&mut self, _buffered: bool) -> bool {
+        self.current().is_some_and(|tick| tick.more_pending)
     }
 
     /// Whatever a step sent then is in the journal.
     fn send_event(&mut self, _tick: TickKind) {}
 }
 
-impl Journal for Replay {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+impl Journal for ReplayAdapter {
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
         let at = self.reduced;
         self.reduced += 1;
         let Some(entry) = self.entries.get(at) else {
@@ -108,39 +108,39 @@ impl Journal for Replay {
                 // The list was cut where the loop had more to compute.
                 return;
             }
-            return self.found(format!("the journal has no tick {} ({})", state.ticks, tick.kind.name()));
+            return self.record_divergence(format!("the journal has no tick {} ({})", state.ticks, tick.kind.name()));
         };
         if entry.tick != *tick {
             let (was, is) = (entry.tick.kind.name(), tick.kind.name());
-            return self.found(format!("tick {} was {was}; the replay comes to {is}", state.ticks));
+            return self.record_divergence(format!("tick {} was {was}; the replay comes to {is}", state.ticks));
         }
         if entry.digest != codec::digest(&output.commands) {
             let name = tick.kind.name();
-            return self.found(format!(
+            return self.record_divergence(format!(
                 "replaying tick {} ({name}) asks for other things than it did when it was journaled",
                 state.ticks
             ));
         }
-        (self.seen)(state, entry);
+        (self.observer)(state, entry);
     }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
-        self.kept.extend(blobs.take_fresh());
+        self.blobs.extend(blobs.take_fresh());
         if state.result().is_some() && self.reduced < self.entries.len() {
-            self.found(format!("the replay ends after tick {}; the journal goes on", state.ticks));
+            self.record_divergence(format!("the replay ends after tick {}; the journal goes on", state.ticks));
         }
-        match self.differs.take() {
+        match self.divergence.take() {
             Some(why) => Err(RuntimeError::Quarantined { run: state.run.id.to_string(), why }),
             None => Ok(()),
         }
     }
 
     fn wants_flush(&mut self) -> bool {
-        self.differs.is_some()
+        self.divergence.is_some()
     }
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
-        let bytes = match (self.kept.get(hash), &self.store) {
+        let bytes = match (self.blobs.get(hash), &self.store) {
             (Some(bytes), _) => bytes.clone(),
             (None, Some(store)) => match store.blob(hash)? {
                 Some(bytes) => bytes,
@@ -156,18 +156,18 @@ impl Journal for Replay {
     }
 }
 
-impl Workers for Replay {
+impl Workers for ReplayAdapter {
     fn run_worker(&mut self, _job: Job, _input: Value) {}
 
     fn cancel_worker(&mut self, _job: u64) {}
 }
 
-impl Children for Replay {
+impl Children for ReplayAdapter {
     fn start_child(&mut self, _child: ChildStart) {}
 
     fn cancel_child(&mut self, _child: &str) {}
 }
 
-impl Outward for Replay {
+impl Outward for ReplayAdapter {
     fn write_to_event_stream(&mut self, _event: Event) {}
 }

@@ -14,7 +14,7 @@ use windlass_core::{Event, EventKind};
 use windlass_store::{JournalRow, RunRow, RunStatus};
 use windlass_value::Timestamp;
 
-use super::{Engine, Inner, RunOptions};
+use super::{RuntimeEngine, EngineInner, RunOptions};
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
 
@@ -25,10 +25,10 @@ const ROW_BATCH_SIZE: u32 = 64;
 const EVENT_BATCH_SIZE: usize = 256;
 
 /// A run of this engine wakes its readers; they look by themselves as well, in case it has left.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const FALLBACK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run that nobody has told of here, in an engine that goes on with any.
-const LOOK_AT_UNKNOWN: Duration = Duration::from_millis(250);
+const UNTRACKED_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many feeds may be forgotten before they are looked for.
 const MAX_DEAD_FEEDS: usize = 256;
@@ -42,7 +42,7 @@ pub(crate) struct EventFeed {
     ring_buffer: Option<Mutex<EventRingBuffer>>,
     /// Made when a handle wants events live.
     live: OnceLock<broadcast::Sender<Event>>,
-    moved: Notify,
+    changed: Notify,
 }
 
 struct EventRingBuffer {
@@ -55,13 +55,13 @@ struct EventRingBuffer {
 impl EventFeed {
     /// For a run whose events are in the store.
     pub(crate) fn stored() -> EventFeed {
-        EventFeed { ring_buffer: None, live: OnceLock::new(), moved: Notify::new() }
+        EventFeed { ring_buffer: None, live: OnceLock::new(), changed: Notify::new() }
     }
 
     /// For a run of which so many events are kept in memory.
     pub(crate) fn in_memory(max_events: usize) -> EventFeed {
         let ring_buffer = EventRingBuffer { events: VecDeque::new(), max_events: max_events.max(1), ended: false };
-        EventFeed { ring_buffer: Some(Mutex::new(ring_buffer)), live: OnceLock::new(), moved: Notify::new() }
+        EventFeed { ring_buffer: Some(Mutex::new(ring_buffer)), live: OnceLock::new(), changed: Notify::new() }
     }
 
     fn ring_buffer(&self) -> Option<MutexGuard<'_, EventRingBuffer>> {
@@ -85,7 +85,7 @@ impl EventFeed {
             }
             ring_buffer.events.push_back(event);
         }
-        self.moved.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// The run has ended or left this engine.
@@ -93,12 +93,12 @@ impl EventFeed {
         if let Some(mut ring_buffer) = self.ring_buffer() {
             ring_buffer.ended = true;
         }
-        self.moved.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Readers look again, whether or not there is something new.
     pub(crate) fn wake(&self) {
-        self.moved.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     fn len(&self) -> usize {
@@ -139,7 +139,7 @@ impl FeedCache {
 
 /// Gives a run's events in order, none twice. What is no longer there is told of by one [`EventKind::EventsTrimmed`].
 pub struct EventReader {
-    inner: Arc<Inner>,
+    inner: Arc<EngineInner>,
     run: Arc<str>,
     /// The number of the newest event that was given.
     after: u64,
@@ -152,11 +152,11 @@ pub struct EventReader {
     done: bool,
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// The events of a run after a number, 0 for all of them; also of one that has ended or that another process runs.
     pub fn events(&self, run: &str, after: u64) -> Result<EventReader, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how = RunOptions::of(&row)?;
+        let how = RunOptions::from_row(&row)?;
         let feed = if how.in_memory { self.inner.feed(run) } else { None };
         Ok(EventReader {
             inner: self.inner.clone(),
@@ -171,15 +171,15 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// How long a reader that is not woken waits before it looks by itself.
-    fn look_again_after(&self, run: &str) -> Duration {
+    fn poll_interval(&self, run: &str) -> Duration {
         match self.runs().get(run) {
             // Whether it is in memory or only waits: this engine wakes its readers.
-            Some(tracked) if !tracked.elsewhere => LOOK_EVERY,
+            Some(tracked) if !tracked.elsewhere => FALLBACK_POLL_INTERVAL,
             Some(_) => self.poll_every,
             // It is this engine that would go on with it.
-            None if self.adopt => self.poll_every.max(LOOK_AT_UNKNOWN),
+            None if self.adopt => self.poll_every.max(UNTRACKED_POLL_INTERVAL),
             None => self.poll_every,
         }
     }
@@ -223,8 +223,8 @@ impl EventReader {
     }
 
     async fn read_memory(&mut self, feed: &EventFeed) {
-        let mut moved = pin!(feed.moved.notified());
-        moved.as_mut().enable();
+        let mut changed = pin!(feed.changed.notified());
+        changed.as_mut().enable();
         if let Some(ring_buffer) = feed.ring_buffer() {
             let first = ring_buffer.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
             self.push_gap_event(first, ring_buffer.events.front().map(|event| event.at));
@@ -236,29 +236,29 @@ impl EventReader {
                 return;
             }
         }
-        moved.await;
+        changed.await;
     }
 
     /// The run's events were in memory, and no longer are.
     fn report_trimmed_events(&mut self) -> Result<(), RuntimeError> {
         self.done = true;
         let Some(row) = self.inner.store.run(&self.run)? else { return Ok(()) };
-        let Some(report) = FinalReport::kept_in(&row)? else { return Ok(()) };
+        let Some(report) = FinalReport::from_row(&row)? else { return Ok(()) };
         self.push_gap_event(report.events + 1, None);
         Ok(())
     }
 
     async fn read_store(&mut self) -> Result<(), RuntimeError> {
         let feed = self.inner.feed(&self.run);
-        let moved = async {
+        let changed = async {
             match &feed {
-                Some(feed) => feed.moved.notified().await,
+                Some(feed) => feed.changed.notified().await,
                 None => std::future::pending().await,
             }
         };
-        let mut moved = pin!(moved);
+        let mut changed = pin!(changed);
         // Looked at once before the store is, so that nothing which comes in between is missed.
-        let waits = std::future::poll_fn(|context| std::task::Poll::Ready(moved.as_mut().poll(context).is_pending()));
+        let waits = std::future::poll_fn(|context| std::task::Poll::Ready(changed.as_mut().poll(context).is_pending()));
         if !waits.await || self.read_page()? {
             return Ok(());
         }
@@ -271,9 +271,9 @@ impl EventReader {
         if self.inner.is_closing() {
             return Err(RuntimeError::Closing);
         }
-        let pause = self.inner.look_again_after(&self.run);
+        let pause = self.inner.poll_interval(&self.run);
         // Whichever it is, the store is looked at next.
-        let _ = tokio::time::timeout(pause, moved).await;
+        let _ = tokio::time::timeout(pause, changed).await;
         Ok(())
     }
 

@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use windlass_core::state::{Forked, Unset};
-use windlass_core::{Failures, Moment, Program, State, Values, Watch};
+use windlass_core::state::{ForkOrigin, SetVariableError};
+use windlass_core::{ObservedFailures, ReplayPoint, Program, State, Values, ReplayWatch};
 use windlass_store::{RunRow, RunStatus};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::snapshots::{Beginning, needed};
+use super::snapshots::{StartFromState, referenced_blobs};
 use super::starts::input_hash;
-use super::{Engine, Inner, Durability, RunHandle, RunOptions, new_run_id};
+use super::{RuntimeEngine, EngineInner, Durability, RunHandle, RunOptions, new_run_id};
 use crate::blobs::BlobCache;
 use crate::clock::real_now;
-use crate::nearest::{apart, nearest};
-use crate::outside::outside;
+use crate::nearest::{path_distance, nearest};
+use crate::external_input::neutralize_references;
 use crate::recovery::{RunImage, new_state, replay_each};
 use crate::reused_results::ReusedResults;
 use crate::{RuntimeError, codec, recovery};
@@ -49,29 +49,29 @@ pub struct RestartOrigin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<BlobHash>,
     /// Where that is in the old run's journal.
-    pub at: Moment,
+    pub at: ReplayPoint,
 }
 
 /// A child run, as its parent calls it.
-pub(super) struct Called {
+pub(super) struct ChildCall {
     pub id: Arc<str>,
     pub parent: Arc<str>,
     pub call: u64,
 }
 
 impl RestartOrigin {
-    fn to_fork_origin(&self) -> Forked {
-        Forked { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
+    fn to_fork_origin(&self) -> ForkOrigin {
+        ForkOrigin { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
     }
 
     /// Whether somebody asks for the same again. Where a retry begins is not asked.
     fn is_same_request(&self, other: &RestartOrigin) -> bool {
-        let place = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
-        self.run == other.run && self.retry == other.retry && (self.retry || place(self) == place(other))
+        let restart_point = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
+        self.run == other.run && self.retry == other.retry && (self.retry || restart_point(self) == restart_point(other))
     }
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// Another run that does again what the run has done from a step, a task or a loop's turn on. What was done before stays
     /// as it is; what was under way is done anew. The old run may be open: it is not touched.
     pub async fn restart(&self, run: &str, restart: RestartRequest) -> Result<RunHandle, RuntimeError> {
@@ -83,16 +83,16 @@ impl Engine {
             retry: false,
             occurrence: restart.occurrence,
             set,
-            at: Moment::default(),
+            at: ReplayPoint::default(),
         };
         if let Some(handle) = self.existing_fork(restart.id.as_deref(), &from).await? {
             return Ok(handle);
         }
-        from.at = old.beginning(&from.path, restart.occurrence)?;
+        from.at = old.find_beginning(&from.path, restart.occurrence)?;
         let mut state = old.state_before(from.at)?;
         let mut values = BlobCache::default();
         for (name, value) in &restart.set {
-            old.set(&mut state, &mut values, &from.path, name, &outside(value.clone()))?;
+            old.set(&mut state, &mut values, &from.path, name, &neutralize_references(value.clone()))?;
         }
         self.fork(old, state, values.take_fresh(), from, restart.id).await
     }
@@ -101,7 +101,7 @@ impl Engine {
     /// well is taken over, as long as it is asked for the same.
     pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<RunHandle, RuntimeError> {
         let old = self.inner.load_source_run(run)?;
-        let at = Moment::default();
+        let at = ReplayPoint::default();
         let (run, path) = (old.row.run.clone(), "".into());
         let mut from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at };
         if let Some(handle) = self.existing_fork(id.as_deref(), &from).await? {
@@ -120,12 +120,12 @@ impl Engine {
         &self,
         old: &str,
         plan: BlobHash,
-        called: Called,
+        child_call: ChildCall,
         depth: u64,
         trace: Option<Arc<str>>,
         at: Timestamp,
     ) -> Result<bool, RuntimeError> {
-        let Called { id, parent, call } = called;
+        let ChildCall { id, parent, call } = child_call;
         let Ok(old) = self.inner.load_source_run(old) else { return Ok(false) };
         if old.row.plan != plan || !old.row.status.is_final() {
             return Ok(false);
@@ -136,13 +136,13 @@ impl Engine {
         let from = RestartOrigin { run, path, retry: true, occurrence: None, set: None, at: moment };
         state.reset_for_fork(&id);
         (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
-        state.forked = Some(Box::new(from.to_fork_origin()));
+        state.fork_origin = Some(Box::new(from.to_fork_origin()));
         state.shift_time_to(&old.program, at);
         let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.fork_options(self) };
-        let blobs = needed(&*self.inner.store, &codec::state_bytes(&state).0)?;
+        let blobs = referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?;
         let guard = self.inner.acquire_reload_guard(&id).await;
-        let beginning = Beginning { run: id.clone(), plan, program: old.program, state, how, blobs };
-        match self.begin_with(beginning, guard).await {
+        let beginning = StartFromState { run: id.clone(), plan, program: old.program, state, options: how, blobs };
+        match self.start_from_state(beginning, guard).await {
             Ok(_) => Ok(true),
             // It was made meanwhile, or called off before it began.
             Err(RuntimeError::RunExists(_)) if self.inner.store.run(&id)?.is_none() => {
@@ -156,7 +156,7 @@ impl Engine {
     /// The run of this id, if it is the one that is asked for.
     async fn existing_fork(&self, id: Option<&str>, from: &RestartOrigin) -> Result<Option<RunHandle>, RuntimeError> {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
-        let how = RunOptions::of(&row)?;
+        let how = RunOptions::from_row(&row)?;
         match how.from.is_some_and(|before| before.is_same_request(from)) {
             true => self.attach_run_tree(&row.run, false, true).await.map(Some),
             false => Err(RuntimeError::RunExists(row.run.to_string())),
@@ -172,33 +172,33 @@ impl Engine {
         id: Option<String>,
     ) -> Result<RunHandle, RuntimeError> {
         let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
-        self.inner.has_tools(&run, &old.program)?;
+        self.inner.check_tools(&run, &old.program)?;
         state.reset_for_fork(&run);
-        state.forked = Some(Box::new(from.to_fork_origin()));
+        state.fork_origin = Some(Box::new(from.to_fork_origin()));
         state.shift_time_to(&old.program, real_now());
         let how = RunOptions { from: Some(from.clone()), ..old.fork_options(self) };
-        blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);
+        blobs.extend(referenced_blobs(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let guard = self.inner.acquire_reload_guard(&run).await;
-        let beginning = Beginning { run, plan: old.row.plan, program: old.program, state, how, blobs };
-        match self.begin_with(beginning, guard).await {
+        let beginning = StartFromState { run, plan: old.row.plan, program: old.program, state, options: how, blobs };
+        match self.start_from_state(beginning, guard).await {
             // Somebody else was faster.
             Err(RuntimeError::RunExists(run)) => {
                 self.existing_fork(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))
             }
-            made => made,
+            created => created,
         }
     }
 }
 
-impl Inner {
+impl EngineInner {
     fn load_source_run(&self, run: &str) -> Result<SourceRun, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how = RunOptions::of(&row)?;
+        let how = RunOptions::from_row(&row)?;
         if how.in_memory {
             return Err(RuntimeError::InMemoryOnly(run.to_owned()));
         }
         let program = self.program(&row.plan)?;
-        Ok(SourceRun { store: self.store.clone(), row, how, program })
+        Ok(SourceRun { store: self.store.clone(), row, options: how, program })
     }
 
     /// What the run that this one mends has done for it, as far as it is still kept.
@@ -217,7 +217,7 @@ impl Inner {
         let (failures, _) = old.failures()?;
         let image = old.image_at(from.at.tick)?;
         let mut reused = ReusedResults::new(self.store.clone(), old.row.run.clone());
-        reused.read(&old.program, image, failures.spoilt)?;
+        reused.read(&old.program, image, failures.not_reusable)?;
         reused.exclude_used_by(run)?;
         Ok(Some(Arc::new(reused)))
     }
@@ -227,32 +227,32 @@ impl Inner {
 struct SourceRun {
     store: Arc<dyn windlass_store::Store>,
     row: RunRow,
-    how: RunOptions,
+    options: RunOptions,
     program: Arc<Program>,
 }
 
 impl SourceRun {
     /// How a run that is made from it is started: nobody has called it.
-    fn fork_options(&self, engine: &Engine) -> RunOptions {
+    fn fork_options(&self, engine: &RuntimeEngine) -> RunOptions {
         RunOptions {
-            virtual_time: self.how.virtual_time,
-            input: self.how.input,
+            virtual_time: self.options.virtual_time,
+            input: self.options.input,
             parent: None,
             depth: 0,
             delivery: None,
             trace: None,
             in_memory: engine.inner.durability == Durability::InMemory,
             from: None,
-            run_tree: self.how.run_tree.clone(),
+            run_tree: self.options.run_tree.clone(),
         }
     }
 
     /// Where and when what failed first began. In a run that did not end well by itself, what was called off first.
-    fn first_failure(&self) -> Result<(Arc<str>, Moment), RuntimeError> {
+    fn first_failure(&self) -> Result<(Arc<str>, ReplayPoint), RuntimeError> {
         let (failures, kept_from) = self.failures()?;
         let cut = failures.cancelled.filter(|_| !matches!(self.row.status, RunStatus::Succeeded | RunStatus::Skipped));
         let failed = failures.first.or(cut).ok_or_else(|| RuntimeError::NothingFailed(self.row.run.to_string()))?;
-        let began = failed.began.ok_or_else(|| self.began_before(&failed.path, kept_from))?;
+        let began = failed.began_at.ok_or_else(|| self.began_before_error(&failed.path, kept_from))?;
         Ok((failed.path, began))
     }
 
@@ -261,17 +261,17 @@ impl SourceRun {
     }
 
     /// The run as it was at the first moment that is kept.
-    fn oldest(&self) -> Result<RunImage, RuntimeError> {
+    fn oldest_image(&self) -> Result<RunImage, RuntimeError> {
         let first = self.store.journal(&self.row.run, 0, 1)?.first().map_or(0, |row| row.first_tick);
         let snapshot = self.store.oldest_snapshot(&self.row.run)?.filter(|snapshot| snapshot.tick == 0 || first > 0);
-        let state = snapshot.map(|snapshot| recovery::decode_state_of(&self.program, &snapshot.body)).transpose()?;
+        let state = snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
         Ok(RunImage::new(state.unwrap_or_else(|| self.new_state())))
     }
 
     /// The run when so many ticks had been reduced.
     fn image_at(&self, tick: u64) -> Result<RunImage, RuntimeError> {
         let snapshot = self.store.snapshot(&self.row.run, Some(tick))?;
-        let state = snapshot.map(|snapshot| recovery::decode_state_of(&self.program, &snapshot.body)).transpose()?;
+        let state = snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
         let mut image = RunImage::new(state.unwrap_or_else(|| self.new_state()));
         self.replay(&mut image, tick, None, &mut |_| {})?;
         Ok(image)
@@ -281,26 +281,26 @@ impl SourceRun {
         &self,
         image: &mut RunImage,
         to: u64,
-        watch: Option<Watch>,
-        look: &mut dyn FnMut(&mut Watch),
-    ) -> Result<Option<Watch>, RuntimeError> {
+        watch: Option<ReplayWatch>,
+        observe: &mut dyn FnMut(&mut ReplayWatch),
+    ) -> Result<Option<ReplayWatch>, RuntimeError> {
         let mut watch = watch.map(Box::new);
         replay_each(&*self.store, &self.row.run, &self.program, image, to, &mut watch, &mut |_, _, _, watch| {
-            watch.into_iter().for_each(&mut *look);
+            watch.into_iter().for_each(&mut *observe);
             Ok(())
         })?;
         Ok(watch.map(|watch| *watch))
     }
 
     /// When what is at the path began: for the n-th time, or last.
-    fn beginning(&self, path: &Arc<str>, occurrence: Option<u64>) -> Result<Moment, RuntimeError> {
-        let mut image = self.oldest()?;
+    fn find_beginning(&self, path: &Arc<str>, occurrence: Option<u64>) -> Result<ReplayPoint, RuntimeError> {
+        let mut image = self.oldest_image()?;
         let kept_from = image.state.ticks;
         let (mut times, mut found) = (0, None);
-        self.replay(&mut image, u64::MAX, Some(Watch::path(path.clone())), &mut |watch| {
+        self.replay(&mut image, u64::MAX, Some(ReplayWatch::at_path(path.clone())), &mut |watch| {
             for moment in watch.take_begun() {
                 times += 1;
-                if occurrence.is_none_or(|wanted| wanted == times) {
+                if occurrence.is_none_or(|requested| requested == times) {
                     found = Some(moment);
                 }
             }
@@ -308,8 +308,8 @@ impl SourceRun {
         // Those before cannot be counted.
         if times == 0 || (occurrence.is_some() && kept_from > 0) {
             return Err(match kept_from {
-                0 => self.no_such_path(path)?,
-                _ => self.began_before(path, kept_from),
+                0 => self.no_such_path_error(path)?,
+                _ => self.began_before_error(path, kept_from),
             });
         }
         let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
@@ -318,15 +318,15 @@ impl SourceRun {
         found.ok_or(RuntimeError::NoSuchOccurrence { run, path, times, occurrence })
     }
 
-    fn began_before(&self, path: &str, tick: u64) -> RuntimeError {
+    fn began_before_error(&self, path: &str, tick: u64) -> RuntimeError {
         RuntimeError::BeganBefore { run: self.row.run.to_string(), path: path.to_owned(), tick }
     }
 
-    fn no_such_path(&self, path: &Arc<str>) -> Result<RuntimeError, RuntimeError> {
+    fn no_such_path_error(&self, path: &Arc<str>) -> Result<RuntimeError, RuntimeError> {
         let mut best: Option<((usize, u64), Arc<str>)> = None;
-        self.replay(&mut self.oldest()?, u64::MAX, Some(Watch::paths()), &mut |watch| {
+        self.replay(&mut self.oldest_image()?, u64::MAX, Some(ReplayWatch::all_paths()), &mut |watch| {
             for begun in watch.take_paths() {
-                let away = apart(path, &begun);
+                let away = path_distance(path, &begun);
                 if best.as_ref().is_none_or(|(before, _)| away < *before) {
                     best = Some((away, begun));
                 }
@@ -337,19 +337,19 @@ impl SourceRun {
     }
 
     /// What has failed, and from which tick on it could be seen.
-    fn failures(&self) -> Result<(Failures, u64), RuntimeError> {
-        let mut image = self.oldest()?;
+    fn failures(&self) -> Result<(ObservedFailures, u64), RuntimeError> {
+        let mut image = self.oldest_image()?;
         let kept_from = image.state.ticks;
-        let watch = self.replay(&mut image, u64::MAX, Some(Watch::failures()), &mut |_| {})?;
-        let mut failures = watch.and_then(|watch| watch.seen_failures().cloned()).unwrap_or_default();
-        failures.spoilt.sort_unstable();
+        let watch = self.replay(&mut image, u64::MAX, Some(ReplayWatch::for_failures()), &mut |_| {})?;
+        let mut failures = watch.and_then(|watch| watch.observed_failures().cloned()).unwrap_or_default();
+        failures.not_reusable.sort_unstable();
         Ok((failures, kept_from))
     }
 
     /// The run right before something began.
-    fn state_before(&self, at: Moment) -> Result<State, RuntimeError> {
+    fn state_before(&self, at: ReplayPoint) -> Result<State, RuntimeError> {
         let mut image = self.image_at(at.tick)?;
-        let watch = self.replay(&mut image, at.tick + 1, Some(Watch::stop_before(at.item)), &mut |_| {})?;
+        let watch = self.replay(&mut image, at.tick + 1, Some(ReplayWatch::stop_before(at.item)), &mut |_| {})?;
         match watch.is_some_and(|watch| watch.has_stopped()) {
             true => Ok(image.state),
             false => {
@@ -379,8 +379,8 @@ impl SourceRun {
         };
         let frame = state.next_frame().ok_or_else(|| unknown(Vec::new()))?;
         state.set_variable(frame, name, value).map_err(|unset| match unset {
-            Unset::NoSuchVariable(known) => unknown(known),
-            Unset::Unfit(error) => RuntimeError::Input(error.message.to_string()),
+            SetVariableError::NoSuchVariable(known) => unknown(known),
+            SetVariableError::WrongKind(error) => RuntimeError::Input(error.message.to_string()),
         })
     }
 }

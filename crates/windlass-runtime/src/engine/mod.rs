@@ -35,17 +35,17 @@ pub use stats::{EngineStats, RunCounts};
 pub use forks::{RestartRequest, RestartOrigin};
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
-pub use recover::Recovery;
-pub use requests::{Answer, Request, request};
+pub use recover::RecoveryProgress;
+pub use requests::{RequestOutcome, RunRequest, request};
 use reload::ReloadGuard;
-pub(crate) use starts::Origin;
+pub(crate) use starts::StartOrigin;
 pub use starts::input_hash;
-pub use triggers::{TriggerOptions, Triggered};
+pub use triggers::{TriggerOptions, DeliveryRuns};
 
 use crate::RuntimeError;
-use crate::adapters::{DecoratorFactory, Mailbox};
+use crate::adapters::{DecoratorFactory, RunMailbox};
 use crate::codec;
-use crate::outside::{InputGate, outside, secure_inputs};
+use crate::external_input::{InputGate, neutralize_references, secure_inputs};
 use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
@@ -110,13 +110,13 @@ impl Default for EngineOptions {
 }
 
 #[derive(Clone)]
-pub struct Engine {
-    inner: Arc<Inner>,
+pub struct RuntimeEngine {
+    inner: Arc<EngineInner>,
     /// Whether handles have events live, if they are wanted.
     live: bool,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct EngineInner {
     runtime: Handle,
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
@@ -135,13 +135,13 @@ pub(crate) struct Inner {
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     /// The plan that was added last under each name: the one a child run gets.
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
-    runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
+    runs: Mutex<BTreeMap<Arc<str>, TrackedRun>>,
     /// Runs that are being brought back right now: two who do it at once would fence each other.
     reloading: Mutex<BTreeSet<Arc<str>>>,
     /// How many are read and replayed at once.
     loads: tokio::sync::Semaphore,
     /// Runs that could not be brought back, and when they are tried again.
-    postponed: Mutex<BTreeMap<Arc<str>, recover::Postponed>>,
+    postponed: Mutex<BTreeMap<Arc<str>, recover::PostponedReload>>,
     pub nudge: tokio::sync::Notify,
     /// Somebody waits, or has waited, for a run of another process.
     follows: AtomicBool,
@@ -152,14 +152,14 @@ pub(crate) struct Inner {
     /// That it closes: all runs that were there have been told.
     close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
-    recovery: Mutex<Recovery>,
+    recovery: Mutex<RecoveryProgress>,
     pub counts: stats::EngineCounters,
 }
 
 /// A run this engine answers for, in memory or not.
-pub(crate) struct Tracked {
+pub(crate) struct TrackedRun {
     /// Where its mail goes while it is in memory.
-    pub mailbox: Option<Mailbox>,
+    pub mailbox: Option<RunMailbox>,
     /// The claim under which this engine has had it in memory last, and has let it go because it only waited.
     pub evicted_epoch: Option<u64>,
     /// Another process had it when it was looked at last: the store says when it has ended, or is free.
@@ -169,9 +169,9 @@ pub(crate) struct Tracked {
     pub feed: Arc<EventFeed>,
 }
 
-impl Tracked {
+impl TrackedRun {
     /// Whether its mail goes there.
-    pub(crate) fn is_in(&self, mailbox: &Mailbox) -> bool {
+    pub(crate) fn uses_mailbox(&self, mailbox: &RunMailbox) -> bool {
         self.mailbox.as_ref().is_some_and(|own| own.same_channel(mailbox))
     }
 }
@@ -193,10 +193,10 @@ pub(crate) enum RunEnd {
     Ended(Arc<FinalReport>),
     Failed(RuntimeError),
     /// The engine was closed; the run can be resumed.
-    Left,
+    Detached,
 }
 
-pub struct StartOptions {
+pub struct RunStartOptions {
     pub id: Option<String>,
     pub virtual_time: bool,
     pub parent: Option<(Arc<str>, u64)>,
@@ -206,9 +206,9 @@ pub struct StartOptions {
     pub held: bool,
 }
 
-impl Default for StartOptions {
-    fn default() -> StartOptions {
-        StartOptions { id: None, virtual_time: false, parent: None, watch: true, held: false }
+impl Default for RunStartOptions {
+    fn default() -> RunStartOptions {
+        RunStartOptions { id: None, virtual_time: false, parent: None, watch: true, held: false }
     }
 }
 
@@ -249,7 +249,7 @@ impl RunHandle {
     pub fn ended(&self) -> Option<Arc<FinalReport>> {
         match &*self.end.borrow() {
             RunEnd::Ended(report) => Some(report.clone()),
-            RunEnd::Open | RunEnd::Failed(_) | RunEnd::Left => None,
+            RunEnd::Open | RunEnd::Failed(_) | RunEnd::Detached => None,
         }
     }
 
@@ -259,18 +259,18 @@ impl RunHandle {
         match &*end {
             RunEnd::Ended(report) => Ok(report.clone()),
             RunEnd::Failed(error) => Err(error.clone()),
-            RunEnd::Open | RunEnd::Left => Err(RuntimeError::Closing),
+            RunEnd::Open | RunEnd::Detached => Err(RuntimeError::Closing),
         }
     }
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// Must be called inside a tokio runtime: there its runs turn, whoever starts them from wherever.
-    pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<Engine, RuntimeError> {
+    pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<RuntimeEngine, RuntimeError> {
         let owner = store.open_owner()?;
         let write: Arc<dyn Store> = store.clone();
-        let writer = GroupWriter::with(write, WriterLimits::default(), options.commit_hook)?;
-        let inner = Arc::new(Inner {
+        let writer = GroupWriter::with_limits(write, WriterLimits::default(), options.commit_hook)?;
+        let inner = Arc::new(EngineInner {
             runtime: Handle::current(),
             store,
             writer: Arc::new(writer),
@@ -299,21 +299,21 @@ impl Engine {
             draining: Arc::default(),
             close_announced: watch::channel(false).0,
             decorators: options.decorators,
-            recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
+            recovery: Mutex::new(RecoveryProgress { in_progress: options.adopt, ..RecoveryProgress::default() }),
             counts: stats::EngineCounters::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         if options.adopt {
             tokio::spawn(recover::keep_recovering(Arc::downgrade(&inner)));
         }
-        Ok(Engine { inner, live: true })
+        Ok(RuntimeEngine { inner, live: true })
     }
 
     /// The same engine for whoever reads events by their numbers and never through a handle: what a handle may be behind
     /// takes half a megabyte for each run, and would be there for as long as the run is open.
     #[must_use]
-    pub fn without_live_events(self) -> Engine {
-        Engine { live: false, ..self }
+    pub fn without_live_events(self) -> RuntimeEngine {
+        RuntimeEngine { live: false, ..self }
     }
 
     fn track(&self, run: &Arc<str>, watched: bool) -> RunHandle {
@@ -368,13 +368,13 @@ impl Engine {
         let program = match known {
             Some(program) => program,
             // Whoever wants a program does not wait for a disk meanwhile. Two who add the same plan write it twice, as one.
-            None => self.keep_plan(plan, hash, body)?,
+            None => self.store_plan(plan, hash, body)?,
         };
         self.inner.names().insert(program.plan.name.clone(), hash);
         Ok((hash, program))
     }
 
-    fn keep_plan(&self, plan: Plan, hash: BlobHash, body: Vec<u8>) -> Result<Arc<Program>, RuntimeError> {
+    fn store_plan(&self, plan: Plan, hash: BlobHash, body: Vec<u8>) -> Result<Arc<Program>, RuntimeError> {
         for (name, pinned) in &plan.pins {
             let is_known = self.inner.programs().contains_key(pinned);
             if !is_known && self.inner.store.plan(pinned)?.is_none() {
@@ -383,14 +383,14 @@ impl Engine {
             }
         }
         let row = PlanRow { hash, dialect: plan.dialect.to_string(), body };
-        let program = Arc::new(self.inner.program_of(plan)?);
+        let program = Arc::new(self.inner.compile_plan(plan)?);
         self.inner.store.put_plan(&row)?;
         Ok(self.inner.programs().entry(hash).or_insert(program).clone())
     }
 
     /// Asks something of a run, wherever it is. Durable when this returns. A run whose plan only a newer program can read
     /// gets nothing.
-    pub fn request(&self, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
+    pub fn request(&self, run: &str, request_id: &str, request: RunRequest) -> Result<RequestOutcome, RuntimeError> {
         self.inner.refuse_newer_plan(run)?;
         let answer = requests::request(&*self.inner.store, run, request_id, request)?;
         self.inner.nudge_run(run);
@@ -399,31 +399,31 @@ impl Engine {
 
     /// Lets go of all runs, between two ticks, and takes no more. They can be resumed by another engine.
     pub async fn close(&self) {
-        self.let_go(|| crate::adapters::Mail::Close).await;
+        self.stop_runs(|| crate::adapters::RunMessage::Close).await;
     }
 
     /// The same, but what tasks are at work on may end first, if that takes no longer than `limit`. Nothing new is begun.
     pub async fn drain(&self, limit: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
         // Those that take too long are told to let go, whatever they are at.
-        if tokio::time::timeout(limit, self.let_go(|| crate::adapters::Mail::Drain)).await.is_err() {
+        if tokio::time::timeout(limit, self.stop_runs(|| crate::adapters::RunMessage::Drain)).await.is_err() {
             self.close().await;
         }
     }
 
     /// Comes to an end when the engine takes no more, and every run has been told.
-    pub async fn closing(&self) {
+    pub async fn wait_until_closing(&self) {
         // The sender lives as long as the engine does.
         let _ = self.inner.close_announced.subscribe().wait_for(|announced| *announced).await;
     }
 
-    async fn let_go(&self, how: impl Fn() -> crate::adapters::Mail) {
+    async fn stop_runs(&self, message: impl Fn() -> crate::adapters::RunMessage) {
         self.inner.closing.store(true, Ordering::SeqCst);
         self.inner.nudge.notify_one();
-        let mailboxes: Vec<Mailbox> = {
+        let mailboxes: Vec<RunMailbox> = {
             let mut runs = self.inner.runs();
             for (_, asleep) in runs.extract_if(.., |_, tracked| tracked.mailbox.is_none()) {
-                asleep.end.send_replace(RunEnd::Left);
+                asleep.end.send_replace(RunEnd::Detached);
             }
             // Readers look once more, and see that it is time to go.
             runs.values().for_each(|tracked| tracked.feed.wake());
@@ -431,7 +431,7 @@ impl Engine {
         };
         for mailbox in &mailboxes {
             // A loop that has just ended needs no telling.
-            let _ = mailbox.send(how());
+            let _ = mailbox.send(message());
         }
         self.inner.close_announced.send_replace(true);
         for mailbox in mailboxes {
@@ -440,7 +440,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// The input of a run that somebody outside starts, as it is kept.
     fn admit_input(
         &self,
@@ -450,11 +450,11 @@ impl Inner {
     ) -> Result<windlass_value::Value, RuntimeError> {
         match &self.gate {
             Some(gate) => gate.admit(&secure_inputs(plan), run_tree, input).map_err(RuntimeError::Input),
-            None => Ok(outside(input)),
+            None => Ok(neutralize_references(input)),
         }
     }
 
-    pub(crate) fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
+    pub(crate) fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, TrackedRun>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -474,7 +474,7 @@ impl Inner {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn program_of(&self, plan: Plan) -> Result<Program, RuntimeError> {
+    fn compile_plan(&self, plan: Plan) -> Result<Program, RuntimeError> {
         let languages: Vec<&dyn Language> = self.languages.iter().map(|language| &**language).collect();
         Ok(Program::load(plan, &languages, self.limits.clone())?)
     }
@@ -498,14 +498,14 @@ impl Inner {
         }
         let row = self.store.plan(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
         let plan = codec::decode_plan(&row.body)?;
-        let program = Arc::new(self.program_of(plan)?);
+        let program = Arc::new(self.compile_plan(plan)?);
         self.programs().insert(*hash, program.clone());
         Ok(program)
     }
 
     fn track(&self, run: &Arc<str>, watched: bool) -> RunHandle {
         let mut runs = self.runs();
-        let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
+        let tracked = runs.entry(run.clone()).or_insert_with(|| TrackedRun {
             mailbox: None,
             evicted_epoch: None,
             elsewhere: false,
@@ -548,11 +548,11 @@ impl Inner {
     }
 
     /// The same from a loop that has let go of a run: somebody else may have brought it back by now, and goes on with it.
-    pub(crate) fn publish_end_from_loop(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
-        self.publish_end_if(run, end, |tracked| tracked.is_in(mailbox));
+    pub(crate) fn publish_end_from_loop(&self, run: &str, mailbox: &RunMailbox, end: RunEnd) {
+        self.publish_end_if(run, end, |tracked| tracked.uses_mailbox(mailbox));
     }
 
-    fn publish_end_if(&self, run: &str, end: RunEnd, fits: impl Fn(&Tracked) -> bool) {
+    fn publish_end_if(&self, run: &str, end: RunEnd, fits: impl Fn(&TrackedRun) -> bool) {
         let mut runs = self.runs();
         if !runs.get(run).is_some_and(fits) {
             return;
@@ -577,10 +577,10 @@ impl Inner {
     pub(crate) fn nudge_run(&self, run: &str) {
         if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
             // A loop that has just ended will not need it.
-            let _ = mailbox.send(crate::adapters::Mail::Inbox);
+            let _ = mailbox.send(crate::adapters::RunMessage::Inbox);
         }
         self.nudge.notify_one();
     }
 }
 
-pub(crate) type MailPair = (Mailbox, mpsc::UnboundedReceiver<crate::adapters::Mail>);
+pub(crate) type MailPair = (RunMailbox, mpsc::UnboundedReceiver<crate::adapters::RunMessage>);

@@ -10,10 +10,10 @@ use std::task::Poll;
 
 use tracing::{error, warn};
 use windlass_core::{ErrorInfo, Status};
-use windlass_store::{RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind, Verdict};
+use windlass_store::{RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind, BatchVerdict};
 use windlass_value::Value;
 
-use super::Inner;
+use super::EngineInner;
 use crate::clock::real_now;
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
@@ -55,12 +55,12 @@ impl RuntimeError {
     }
 
     /// The store could not do it now, and nothing is wrong with it.
-    pub(super) fn passes(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self, RuntimeError::Store(error) if matches!(error.kind, StoreErrorKind::Busy | StoreErrorKind::Full))
     }
 
     /// The reason alone, without the sentence around it.
-    fn reason(&self) -> String {
+    fn reason_text(&self) -> String {
         match self {
             RuntimeError::Quarantined { why, .. } => why.clone(),
             other => other.to_string(),
@@ -68,16 +68,16 @@ impl RuntimeError {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
     /// so that nobody tries before a person has looked.
     pub(super) fn release_or_quarantine(&self, row: &RunRow, owner_epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let poisoned = error.is_poison();
-        let why = error.reason();
+        let why = error.reason_text();
         let batch = RunBatch {
             run: row.run.clone(),
             epoch: owner_epoch,
-            expected: row.ticks,
+            expected_ticks: row.ticks,
             status: poisoned.then(|| StatusChange {
                 status: RunStatus::Quarantined,
                 at: real_now(),
@@ -89,7 +89,7 @@ impl Inner {
             ..RunBatch::default()
         };
         let verdicts = self.store.append(vec![batch])?;
-        if poisoned && verdicts.first() == Some(&Verdict::Committed) {
+        if poisoned && verdicts.first() == Some(&BatchVerdict::Committed) {
             self.recovery().quarantined += 1;
             self.publish_change(&row.run, RunStatus::Quarantined);
             error!(run = &*row.run, why, "quarantined");
@@ -128,19 +128,19 @@ fn quarantine_report(why: &str) -> FinalReport {
 }
 
 /// A defect that shows in one run stops that run.
-pub(super) async fn caught<T>(
+pub(super) async fn catch_panic<T>(
     run: &Arc<str>,
     work: impl Future<Output = Result<T, RuntimeError>>,
 ) -> Result<T, RuntimeError> {
     let mut work = pin!(work);
     std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(polled) => polled,
-        Err(panic) => Poll::Ready(Err(defect(run, &*panic))),
+        Err(panic) => Poll::Ready(Err(panic_error(run, &*panic))),
     })
     .await
 }
 
-pub(super) fn defect(run: &Arc<str>, panic: &(dyn Any + Send)) -> RuntimeError {
+pub(super) fn panic_error(run: &Arc<str>, panic: &(dyn Any + Send)) -> RuntimeError {
     let message = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     let why = format!("the engine has a defect and stopped: {}", message.unwrap_or("it did not say why"));
     RuntimeError::Quarantined { run: run.to_string(), why }

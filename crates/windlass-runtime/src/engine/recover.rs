@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
-use windlass_store::{Claim, RecordChange, RunFilter, RunRow, RunStatus};
+use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus};
 
-use super::{Engine, Inner, RunEnd};
+use super::{RuntimeEngine, EngineInner, RunEnd};
 use crate::clock::real_now;
 use crate::{RuntimeError, codec};
 
@@ -25,17 +25,17 @@ const RELOAD_BATCH_SIZE: usize = 64;
 const ROW_BATCH_SIZE: u32 = 256;
 
 /// How often runs are looked for whose process has died.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// After an error of the store.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// A run that cannot be brought back now is tried again after this long, then after twice as long.
-const POSTPONED_FIRST: Duration = Duration::from_secs(1);
+const INITIAL_POSTPONE_DELAY: Duration = Duration::from_secs(1);
 const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 
 /// Records of one kind in the store: how often a run was taken over from the dead.
-const KIND: &str = "recovery";
+const CRASH_RECORD_KIND: &str = "recovery";
 
 /// A run that has got so many ticks further since has got somewhere. A recovery alone adds one or two.
 const PROGRESS_TICKS: u64 = 8;
@@ -45,14 +45,14 @@ const SUSPECT_AFTER: u32 = 3;
 const QUARANTINE_AFTER: u32 = 6;
 
 /// What a process survives for this long was not what killed the one before.
-const SETTLED: Duration = Duration::from_secs(10);
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 const PROBATION: Duration = Duration::from_secs(2);
 
 /// How far an engine is with the runs that others have left in the middle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Recovery {
+pub struct RecoveryProgress {
     /// Those that were there when the engine began have not all been looked at.
-    pub going_on: bool,
+    pub in_progress: bool,
     /// How many there were, and how many of them are left.
     pub found: u64,
     pub left: u64,
@@ -61,11 +61,11 @@ pub struct Recovery {
     pub quarantined: u64,
     /// Times that one could not be brought back for now.
     pub postponed: u64,
-    pub took: Option<Duration>,
+    pub duration: Option<Duration>,
 }
 
 /// A run that could not be brought back.
-pub(super) struct Postponed {
+pub(super) struct PostponedReload {
     times: u32,
     until: Instant,
 }
@@ -89,27 +89,27 @@ struct Orphan {
     crash_record: CrashRecord,
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// True until the runs that were left in the middle have been brought back, set aside or put off.
-    pub fn recovering(&self) -> bool {
-        self.inner.recovery().going_on
+    pub fn is_recovering(&self) -> bool {
+        self.inner.recovery().in_progress
     }
 
-    pub fn recovery(&self) -> Recovery {
+    pub fn recovery(&self) -> RecoveryProgress {
         *self.inner.recovery()
     }
 }
 
-pub(super) async fn keep_recovering(engine: Weak<Inner>) {
-    let mut pause = RETRY_FIRST;
+pub(super) async fn keep_recovering(engine: Weak<EngineInner>) {
+    let mut pause = INITIAL_RETRY_DELAY;
     loop {
         let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
         pause = match inner.recover().await {
-            Ok(()) => LOOK_EVERY,
+            Ok(()) => SCAN_INTERVAL,
             Err(RuntimeError::Closing) => return,
             Err(error) => {
                 warn!(why = %error, "trouble");
-                (pause * 2).clamp(RETRY_FIRST, LOOK_EVERY)
+                (pause * 2).clamp(INITIAL_RETRY_DELAY, SCAN_INTERVAL)
             }
         };
         drop(inner);
@@ -117,8 +117,8 @@ pub(super) async fn keep_recovering(engine: Weak<Inner>) {
     }
 }
 
-impl Inner {
-    pub(super) fn recovery(&self) -> MutexGuard<'_, Recovery> {
+impl EngineInner {
+    pub(super) fn recovery(&self) -> MutexGuard<'_, RecoveryProgress> {
         self.recovery.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,10 +127,10 @@ impl Inner {
         let begun = Instant::now();
         // Whoever's time has come while nobody was there has waited longest.
         self.wake_due().await;
-        let orphans = self.blocking(Inner::orphans).await?;
+        let orphans = self.blocking(EngineInner::orphans).await?;
         let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
             orphans.into_iter().partition(|orphan| orphan.crash_record.times > SUSPECT_AFTER);
-        let first = self.recovery().going_on;
+        let first = self.recovery().in_progress;
         if first {
             let mut recovery = self.recovery();
             (recovery.found, recovery.left) = (orphans.len() as u64, orphans.len() as u64);
@@ -153,10 +153,10 @@ impl Inner {
             info!(runs = reloaded, set_aside = quarantined, postponed, took_ms, "recovered");
         }
         if first {
-            self.recovery().took = Some(begun.elapsed());
+            self.recovery().duration = Some(begun.elapsed());
         }
         // Last: whoever sees that it is over has been told how.
-        self.recovery().going_on = false;
+        self.recovery().in_progress = false;
         self.remove_crash_records_later(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
     }
@@ -204,7 +204,7 @@ impl Inner {
             before = Some(last);
             for row in rows {
                 if let Err(error) = row.check_format() {
-                    self.leave_to_newer(&row.run, &error.into());
+                    self.postpone_for_newer_version(&row.run, &error.into());
                     continue;
                 }
                 let owned = match row.owner {
@@ -223,12 +223,12 @@ impl Inner {
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let before = self.crash_records()?;
+        let previous_records = self.crash_records()?;
         let mailed: BTreeSet<String> = self.store.with_inbox(ROW_BATCH_SIZE)?.into_iter().collect();
         found.reverse();
         found.sort_by_key(|(run, _)| !mailed.contains(&**run));
         let orphan = |(run, ticks): (Arc<str>, u64)| {
-            let stuck = before.get(&run).filter(|record| ticks < record.ticks + PROGRESS_TICKS);
+            let stuck = previous_records.get(&run).filter(|record| ticks < record.ticks + PROGRESS_TICKS);
             let crash_record = match stuck {
                 Some(record) => CrashRecord { times: record.times + 1, ..*record },
                 None => CrashRecord { times: 1, ticks },
@@ -254,7 +254,7 @@ impl Inner {
         let mut records = BTreeMap::new();
         let mut after = String::new();
         loop {
-            let rows = self.store.records(KIND, &after, ROW_BATCH_SIZE)?;
+            let rows = self.store.records(CRASH_RECORD_KIND, &after, ROW_BATCH_SIZE)?;
             let Some(last) = rows.last() else { return Ok(records) };
             after.clone_from(&last.key);
             for row in rows {
@@ -278,7 +278,7 @@ impl Inner {
             self.blocking(move |inner| inner.quarantine_crashing_run(&run, times)).await?;
         }
         let at = real_now();
-        let put = |orphan: &&Orphan| RecordChange::put(KIND, &orphan.run, codec::encode(&orphan.crash_record), at);
+        let put = |orphan: &&Orphan| RecordChange::put(CRASH_RECORD_KIND, &orphan.run, codec::encode(&orphan.crash_record), at);
         let changes: Vec<RecordChange> = group.iter().map(put).collect();
         self.blocking(move |inner| Ok(inner.store.change_records(changes)?)).await?;
         let reloaded = self.reload_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
@@ -289,10 +289,10 @@ impl Inner {
     /// The process has died each time the run was brought back, and in the end nothing else was.
     fn quarantine_crashing_run(&self, run: &Arc<str>, crashes: u32) -> Result<(), RuntimeError> {
         let Some(row) = self.store.run(run)? else { return Ok(()) };
-        if self.fits(&row).is_err_and(|error| error.needs_newer()) {
+        if self.check_runnable(&row).is_err_and(|error| error.needs_newer()) {
             return Ok(());
         }
-        let Claim::Owned { epoch: owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
+        let ClaimResult::Owned { epoch: owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         let why = format!("the process has died {crashes} times in a row soon after the run was brought back");
         self.release_or_quarantine(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
@@ -302,7 +302,7 @@ impl Inner {
     fn remove_crash_records(&self, runs: Vec<Arc<str>>) -> Result<(), RuntimeError> {
         let at = real_now();
         for group in runs.chunks(RELOAD_BATCH_SIZE * 8) {
-            let changes = group.iter().map(|run| RecordChange::remove(KIND, run, at)).collect();
+            let changes = group.iter().map(|run| RecordChange::remove(CRASH_RECORD_KIND, run, at)).collect();
             self.store.change_records(changes)?;
         }
         Ok(())
@@ -314,7 +314,7 @@ impl Inner {
         }
         let engine = Arc::downgrade(self);
         tokio::spawn(async move {
-            tokio::time::sleep(SETTLED).await;
+            tokio::time::sleep(STABLE_AFTER).await;
             if let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) {
                 // If that cannot be, the records only make suspects sooner.
                 let _ = inner.blocking(move |inner| inner.remove_crash_records(runs)).await;
@@ -338,7 +338,7 @@ impl Inner {
         // Looked at once more: whoever had the turn before may have brought it back.
         let guards: Vec<_> = guards.filter(|(run, _)| !self.is_resident(run)).collect();
         let runs: Vec<Arc<str>> = guards.iter().map(|(run, _)| run.clone()).collect();
-        let claims = match self.blocking(move |inner| inner.claim_fitting(&runs)).await {
+        let claims = match self.blocking(move |inner| inner.claim_runnable(&runs)).await {
             Ok(claims) => claims,
             Err(RuntimeError::Closing) => return 0,
             Err(error) => {
@@ -356,14 +356,14 @@ impl Inner {
 
     /// Looks before it claims, which is a write: what this engine cannot run, what has a live owner and what is set aside
     /// is left alone.
-    fn claim_fitting(&self, runs: &[Arc<str>]) -> Result<Vec<Result<Claim, RuntimeError>>, RuntimeError> {
-        let looked: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.check_reloadable(run)).collect();
-        let fitting = runs.iter().zip(&looked).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
-        let fitting: Vec<Arc<str>> = fitting.collect();
-        let claims = if fitting.is_empty() { Vec::new() } else { self.store.claim_all(&fitting, &self.owner.name)? };
+    fn claim_runnable(&self, runs: &[Arc<str>]) -> Result<Vec<Result<ClaimResult, RuntimeError>>, RuntimeError> {
+        let checks: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.check_reloadable(run)).collect();
+        let runnable = runs.iter().zip(&checks).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
+        let runnable: Vec<Arc<str>> = runnable.collect();
+        let claims = if runnable.is_empty() { Vec::new() } else { self.store.claim_all(&runnable, &self.owner.name)? };
         let mut claims = claims.into_iter();
         let claim = |looked: Result<(), RuntimeError>| looked.and_then(|()| claims.next().ok_or(RuntimeError::Closing));
-        Ok(looked.into_iter().map(claim).collect())
+        Ok(checks.into_iter().map(claim).collect())
     }
 
     /// Whoever asks has the turn of the run, which is not in memory.
@@ -377,11 +377,11 @@ impl Inner {
             return Err(super::quarantine::quarantine_error(&row));
         }
         // One that is this engine's own and not in memory was let go of without a word, or never got there.
-        let lives = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);
-        if let Some(owner) = row.owner.clone().filter(lives) {
+        let is_alive = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);
+        if let Some(owner) = row.owner.clone().filter(is_alive) {
             return Err(RuntimeError::Owned { run: run.to_string(), owner });
         }
-        match self.fits(&row) {
+        match self.check_runnable(&row) {
             // A plan that cannot be loaded is found when the run is, and sets it aside.
             Err(error) if error.is_poison() => Ok(()),
             fits => fits,
@@ -392,11 +392,11 @@ impl Inner {
     async fn reload_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
-        claim: Result<Claim, RuntimeError>,
+        claim: Result<ClaimResult, RuntimeError>,
         guard: super::ReloadGuard,
     ) -> bool {
         let mut guard = Some(guard);
-        let known = self.runs().contains_key(run);
+        let was_tracked = self.runs().contains_key(run);
         let reloaded = match claim {
             Ok(claim) => {
                 self.track(run, false);
@@ -409,7 +409,7 @@ impl Inner {
                 self.postponed().remove(run);
                 true
             }
-            Err(RuntimeError::Owned { .. }) if known => false,
+            Err(RuntimeError::Owned { .. }) if was_tracked => false,
             Err(RuntimeError::Owned { .. } | RuntimeError::NoSuchRun(_)) => {
                 self.postponed().remove(run);
                 self.untrack(run);
@@ -417,17 +417,17 @@ impl Inner {
             }
             Err(error) => {
                 // A loop that was there has told of its end, and may have put it off already.
-                let looped = guard.is_none();
-                let is_put_off = looped && self.adopt && error.passes();
+                let loop_started = guard.is_none();
+                let already_postponed = loop_started && self.adopt && error.is_transient();
                 if error.needs_newer() {
-                    self.leave_to_newer(run, &error);
+                    self.postpone_for_newer_version(run, &error);
                 } else if error.is_poison() {
                     // Mail and timers do not wake it: nobody looks at it again for each of them.
-                    self.leave_alone(run);
-                } else if !is_put_off && !matches!(error, RuntimeError::Closing) {
+                    self.postpone_silently(run);
+                } else if !already_postponed && !matches!(error, RuntimeError::Closing) {
                     self.postpone(run, &error);
                 }
-                if !looped {
+                if !loop_started {
                     self.publish_end(run, RunEnd::Failed(error));
                 }
                 false
@@ -435,7 +435,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn postponed(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Postponed>> {
+    pub(super) fn postponed(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, PostponedReload>> {
         self.postponed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -446,7 +446,7 @@ impl Inner {
     /// Brings back those whose time has come. This engine may own them still, so nobody else would.
     pub(super) async fn reload_postponed(self: &Arc<Self>) {
         let now = Instant::now();
-        let due = |(run, postponed): (&Arc<str>, &Postponed)| (postponed.until <= now).then(|| run.clone());
+        let due = |(run, postponed): (&Arc<str>, &PostponedReload)| (postponed.until <= now).then(|| run.clone());
         let runs: Vec<Arc<str>> = self.postponed().iter().filter_map(due).collect();
         if !runs.is_empty() {
             self.reload_all(runs).await;
@@ -454,24 +454,24 @@ impl Inner {
     }
 
     /// A newer program has written it. That is reported once; the run stays as it is.
-    fn leave_to_newer(&self, run: &Arc<str>, error: &RuntimeError) {
-        let postponed = Postponed { times: 0, until: Instant::now() + MAX_POSTPONE_DELAY };
+    fn postpone_for_newer_version(&self, run: &Arc<str>, error: &RuntimeError) {
+        let postponed = PostponedReload { times: 0, until: Instant::now() + MAX_POSTPONE_DELAY };
         if self.postponed().insert(run.clone(), postponed).is_none() {
             warn!(run = &**run, why = %error, "postponed");
         }
     }
 
     /// A person may bring it back at any time; whatever else would is put off, without a word.
-    fn leave_alone(&self, run: &Arc<str>) {
+    fn postpone_silently(&self, run: &Arc<str>) {
         let until = Instant::now() + MAX_POSTPONE_DELAY;
-        self.postponed().insert(run.clone(), Postponed { times: 0, until });
+        self.postponed().insert(run.clone(), PostponedReload { times: 0, until });
     }
 
     pub(super) fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {
         let mut postponed = self.postponed();
         let times = postponed.get(run).map_or(0, |before| before.times);
-        let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(MAX_POSTPONE_DELAY);
-        postponed.insert(run.clone(), Postponed { times: times + 1, until: Instant::now() + wait });
+        let wait = (INITIAL_POSTPONE_DELAY * 2_u32.saturating_pow(times.min(8))).min(MAX_POSTPONE_DELAY);
+        postponed.insert(run.clone(), PostponedReload { times: times + 1, until: Instant::now() + wait });
         drop(postponed);
         self.recovery().postponed += 1;
         warn!(run = &**run, why = %error, "postponed");
@@ -480,7 +480,7 @@ impl Inner {
     /// On a thread that may wait for the disk.
     pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Inner) -> Result<T, RuntimeError> + Send + 'static,
+        work: impl FnOnce(&EngineInner) -> Result<T, RuntimeError> + Send + 'static,
     ) -> Result<T, RuntimeError> {
         let inner = self.clone();
         tokio::task::spawn_blocking(move || work(&inner)).await.unwrap_or(Err(RuntimeError::Closing))

@@ -4,18 +4,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use windlass_core::{Program, State, TickKind};
-use windlass_store::{Claim, RunRow, RunStatus, check_run_format};
+use windlass_store::{ClaimResult, RunRow, RunStatus, check_run_format};
 use windlass_value::BlobHash;
 
-use super::{Engine, Inner, Request, RunEnd, RunHandle, RunOptions, quarantine, new_run_id, residents};
+use super::{RuntimeEngine, EngineInner, RunRequest, RunEnd, RunHandle, RunOptions, quarantine, new_run_id, residents};
 use crate::clock::Clock;
 use crate::recovery::{self, RunImage};
-use crate::show::report_of;
+use crate::inspect::final_report;
 use crate::{RuntimeError, codec};
 
 /// Whoever holds it brings the run back, nobody else.
 pub(crate) struct ReloadGuard {
-    inner: Arc<Inner>,
+    inner: Arc<EngineInner>,
     run: Arc<str>,
 }
 
@@ -26,15 +26,15 @@ impl Drop for ReloadGuard {
 }
 
 /// A run as it is in memory, and how it was started.
-struct Loaded {
+struct ReplayedRun {
     program: Arc<Program>,
     image: RunImage,
-    how: RunOptions,
+    options: RunOptions,
     /// Results of another run that it takes over.
     reused: Option<Arc<crate::reused_results::ReusedResults>>,
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
     /// its report.
     pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
@@ -62,7 +62,7 @@ impl Engine {
         let run = guard.run.clone();
         let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let handle = self.track(&run, watch);
-        if let Some(report) = report_of(&row)? {
+        if let Some(report) = final_report(&row)? {
             self.inner.publish_end(&run, RunEnd::Ended(Arc::new(report)));
             return Ok(handle);
         }
@@ -74,7 +74,7 @@ impl Engine {
         if self.inner.is_resident(&run) {
             drop(guard);
             if unpause {
-                self.request(&run, &format!("resume:{}", new_run_id()), Request::Resume)?;
+                self.request(&run, &format!("resume:{}", new_run_id()), RunRequest::Resume)?;
             }
             return Ok(handle);
         }
@@ -94,7 +94,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// The right to bring a run back; None while somebody else has it.
     pub(crate) fn try_acquire_reload_guard(self: &Arc<Self>, run: &Arc<str>) -> Option<ReloadGuard> {
         let mut reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +128,7 @@ impl Inner {
         let claim = self.blocking(move |inner| {
             // Looked at before the run is touched: a program that has them can go on with it.
             if let Some(row) = inner.store.run(&id)?.filter(|row| !row.status.is_final()) {
-                inner.fits(&row)?;
+                inner.check_runnable(&row)?;
             }
             Ok(inner.store.claim(&id, &inner.owner.name)?)
         });
@@ -140,18 +140,18 @@ impl Inner {
     pub(super) async fn resume_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
-        claim: Claim,
+        claim: ClaimResult,
         unpause: bool,
         guard: &mut Option<ReloadGuard>,
     ) -> Result<(), RuntimeError> {
         let owner_epoch = match claim {
-            Claim::Owned { epoch: owner_epoch } => owner_epoch,
-            Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
-            Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
-            Claim::Ended => return self.publish_stored_end(run),
-            Claim::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
+            ClaimResult::Owned { epoch: owner_epoch } => owner_epoch,
+            ClaimResult::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
+            ClaimResult::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
+            ClaimResult::Ended => return self.publish_stored_end(run),
+            ClaimResult::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
-        let Loaded { program, image, how, reused: taken } = self.load(run, owner_epoch).await?;
+        let ReplayedRun { program, image, options: how, reused: taken } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
@@ -190,14 +190,14 @@ impl Inner {
 
     /// Reads a run and replays what came after its newest snapshot: on a thread that may block, and not on all of them at
     /// once. If that cannot be, the run is given up.
-    async fn load(self: &Arc<Self>, run: &Arc<str>, owner_epoch: u64) -> Result<Loaded, RuntimeError> {
+    async fn load(self: &Arc<Self>, run: &Arc<str>, owner_epoch: u64) -> Result<ReplayedRun, RuntimeError> {
         let (inner, id) = (self.clone(), run.clone());
         let _permit = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
-        let loading = tokio::task::spawn_blocking(move || inner.load_here(&id));
+        let loading = tokio::task::spawn_blocking(move || inner.load_blocking(&id));
         let loaded = match loading.await {
             Ok(loaded) => loaded,
             Err(stopped) => match stopped.try_into_panic() {
-                Ok(panic) => Err(quarantine::defect(run, &*panic)),
+                Ok(panic) => Err(quarantine::panic_error(run, &*panic)),
                 // The process goes down.
                 Err(_) => Err(RuntimeError::Closing),
             },
@@ -210,16 +210,16 @@ impl Inner {
         loaded
     }
 
-    fn load_here(&self, run: &Arc<str>) -> Result<Loaded, RuntimeError> {
+    fn load_blocking(&self, run: &Arc<str>) -> Result<ReplayedRun, RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        let how = RunOptions::of(&row)?;
+        let how = RunOptions::from_row(&row)?;
         if how.in_memory {
             return Err(RuntimeError::InMemoryOnly(run.to_string()));
         }
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;
         let reused = self.load_reused_results(run, how.from.as_ref())?;
-        Ok(Loaded { program, image, how, reused: taken: reused })
+        Ok(ReplayedRun { program, image, options: how, reused: taken: reused })
     }
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
@@ -230,10 +230,10 @@ impl Inner {
     }
 
     /// Whether this engine has what the run needs: without it the run would fail for no fault of its own.
-    pub(super) fn fits(&self, row: &RunRow) -> Result<(), RuntimeError> {
+    pub(super) fn check_runnable(&self, row: &RunRow) -> Result<(), RuntimeError> {
         let missing = |tools: String| RuntimeError::MissingTools { run: row.run.to_string(), tools };
         match self.program(&row.plan) {
-            Ok(program) => self.has_tools(&row.run, &program),
+            Ok(program) => self.check_tools(&row.run, &program),
             Err(error @ RuntimeError::Plan(_)) => match self.unknown_language(&row.plan)? {
                 Some(language) => Err(missing(format!("the language `{language}`"))),
                 None => Err(error),
@@ -249,8 +249,8 @@ impl Inner {
         Ok(plan.expressions.into_iter().map(|source| source.language).find(|name| !known(name)))
     }
 
-    pub(super) fn has_tools(&self, run: &Arc<str>, program: &Program) -> Result<(), RuntimeError> {
-        let mut tools = program.plan.tools_missing(|tool| self.pool.tools().get(tool).is_some());
+    pub(super) fn check_tools(&self, run: &Arc<str>, program: &Program) -> Result<(), RuntimeError> {
+        let mut tools = program.plan.missing_tools(|tool| self.pool.tools().get(tool).is_some());
         tools.sort_unstable();
         tools.dedup();
         match tools.is_empty() {
@@ -261,7 +261,7 @@ impl Inner {
 
     fn publish_stored_end(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        if let Some(report) = report_of(&row)? {
+        if let Some(report) = final_report(&row)? {
             self.publish_end(run, RunEnd::Ended(Arc::new(report)));
         }
         Ok(())

@@ -9,10 +9,10 @@ use windlass_value::Value;
 use crate::RuntimeError;
 use crate::clock::real_now;
 use crate::codec;
-use crate::outside::outside;
+use crate::external_input::neutralize_references;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Request {
+pub enum RunRequest {
     Pause,
     Resume,
     Cancel {
@@ -32,7 +32,7 @@ pub enum Request {
 
 /// What became of a request. It is durable in every case but the last.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum RequestOutcome {
     /// A live process owns the run and will act on it.
     Delivered,
     /// Nobody runs it now: it is acted on when the run is resumed.
@@ -44,45 +44,45 @@ pub enum Answer {
 }
 
 /// Leaves a request in the run's inbox.
-pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
+pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: RunRequest) -> Result<RequestOutcome, RuntimeError> {
     let id: Arc<str> = request_id.into();
     let tick = match request {
-        Request::Pause => TickKind::Pause { request: Some(id.clone()) },
-        Request::Resume => TickKind::Resume { request: Some(id.clone()) },
-        Request::Cancel { reason } => {
+        RunRequest::Pause => TickKind::Pause { request: Some(id.clone()) },
+        RunRequest::Resume => TickKind::Resume { request: Some(id.clone()) },
+        RunRequest::Cancel { reason } => {
             TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()), by_caller: false }
         }
-        Request::Signal { name, payload } => {
-            let payload = outside(payload);
+        RunRequest::Signal { name, payload } => {
+            let payload = neutralize_references(payload);
             TickKind::AddEvent {
                 name: name.into(),
                 payload,
                 request: Some(id.clone()),
                 origin: None,
                 to: None,
-                beside: Value::Null,
+                trigger_metadata: Value::Null,
                 defaults: Value::Null,
             }
         }
-        Request::SignalTo { place, name, payload } => {
-            let (name, to, payload) = (name.into(), Some(place.into()), outside(payload));
+        RunRequest::SignalTo { place, name, payload } => {
+            let (name, to, payload) = (name.into(), Some(place.into()), neutralize_references(payload));
             TickKind::AddEvent {
                 name,
                 payload,
                 request: Some(id.clone()),
                 origin: None,
                 to,
-                beside: Value::Null,
+                trigger_metadata: Value::Null,
                 defaults: Value::Null,
             }
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };
     match store.inbox_put(&row)? {
-        InboxVerdict::Accepted { owner: Some(_) } => Ok(Answer::Delivered),
-        InboxVerdict::Accepted { owner: None } => Ok(Answer::Queued),
-        InboxVerdict::Duplicate => Ok(Answer::Duplicate),
-        InboxVerdict::Ended => Ok(Answer::Ended),
+        InboxVerdict::Accepted { owner: Some(_) } => Ok(RequestOutcome::Delivered),
+        InboxVerdict::Accepted { owner: None } => Ok(RequestOutcome::Queued),
+        InboxVerdict::Duplicate => Ok(RequestOutcome::Duplicate),
+        InboxVerdict::Ended => Ok(RequestOutcome::Ended),
         InboxVerdict::NoSuchRun => Err(RuntimeError::NoSuchRun(run.to_owned())),
     }
 }

@@ -7,21 +7,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{Instrument, debug, debug_span};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Event, Output, Program, Reply, RunResult, State, Tick, TickKind};
+use windlass_core::{ErrorInfo, Event, TickOutput, Program, RunReply, RunResult, State, Tick, TickKind};
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Inner, Durability, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::{EngineInner, Durability, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
-use crate::adapters::{Decorated, Durable, IdleEviction, Local, Mail, Mailbox, PostOptions, InMemoryAdapter, evicted_status, standing};
+use crate::adapters::{DecoratedAdapter, DurableAdapter, IdleEviction, LocalAdapter, RunMessage, RunMailbox, RunOutboxOptions, InMemoryAdapter, evicted_status, resident_status};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::concerns;
-use crate::control_loop::{ControlLoop, Exit};
+use crate::control_loop::{ControlLoop, LoopExit};
 use crate::recovery::RunImage;
 use crate::report::FinalReport;
 use crate::reused_results::ReusedResults;
-use crate::tool::CalledBy;
+use crate::tool::CallerDefinition;
 use crate::workers::RunWorkers;
 use crate::{RuntimeError, codec};
 
@@ -50,17 +50,17 @@ fn drop_reload_guard(guard: &SharedReloadGuard) {
 }
 
 /// What a control loop begins with.
-struct Loaded {
+struct LoopSetup {
     program: Arc<Program>,
     state: State,
     blobs: BlobCache,
     first: Vec<TickKind>,
     reused: Option<Arc<ReusedResults>>,
-    mailbox: Mailbox,
+    mailbox: RunMailbox,
     reload_guard: SharedReloadGuard,
 }
 
-impl Inner {
+impl EngineInner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
         let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, run_tree: family, reused: taken, reload_guard: turn } = launch;
@@ -78,11 +78,11 @@ impl Inner {
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with_reused_results(taken.clone()).with_run_tree(family);
-        let workers = workers.called_by(CalledBy::plan(&program.plan));
-        let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
-        let local = local.with_feed(feed).draining_with(self.draining.clone()).looking_first();
+        let workers = workers.with_definition(CallerDefinition::from_plan(&program.plan));
+        let local = LocalAdapter::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
+        let local = local.with_feed(feed).with_draining_flag(self.draining.clone()).checking_inbox_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
-        let options = PostOptions {
+        let options = RunOutboxOptions {
             store: self.store.clone(),
             writer: self.writer.clone(),
             run: run.clone(),
@@ -97,16 +97,16 @@ impl Inner {
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
         let RunImage { state, blobs, turns: iterations } = image;
         let reload_guard = Arc::new(Mutex::new(turn));
-        let loaded = Loaded { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn: reload_guard };
+        let loaded = LoopSetup { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn: reload_guard };
         let (begun, task) = match self.durability {
             Durability::Durable => {
-                let durable = Durable::new(local, options, &loaded.state, &iterations);
+                let durable = DurableAdapter::new(local, options, &loaded.state, &iterations);
                 let durable = IdleEviction::new(durable, self.evict_after);
                 match decorator {
                     // Two types of loops, so that a run without a decorator pays nothing for those that have one.
                     None => self.host(run.clone(), epoch, above, virtual_time, durable, loaded),
                     Some(decorator) => {
-                        let decorated = Decorated::new(durable, decorator);
+                        let decorated = DecoratedAdapter::new(durable, decorator);
                         self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
                     }
                 }
@@ -116,7 +116,7 @@ impl Inner {
                 match decorator {
                     None => self.host(run.clone(), epoch, above, virtual_time, in_memory, loaded),
                     Some(decorator) => {
-                        let decorated = Decorated::new(in_memory, decorator);
+                        let decorated = DecoratedAdapter::new(in_memory, decorator);
                         self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
                     }
                 }
@@ -143,12 +143,12 @@ impl Inner {
         parent: Option<Arc<str>>,
         virtual_time: bool,
         inner: A,
-        loaded: Loaded,
+        loaded: LoopSetup,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let Loaded { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn } = loaded;
+        let LoopSetup { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
-        let hosted = Hosted {
+        let hosted = HostedAdapter {
             inner,
             engine: self.clone(),
             run: run.clone(),
@@ -168,9 +168,9 @@ impl Inner {
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
         let running = async move {
-            let exit = super::quarantine::caught(&run, looping.run()).await;
+            let exit = super::quarantine::catch_panic(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
-            let error = engine.left(&run, owner_epoch, &mailbox, waiting, exit);
+            let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
             drop_reload_guard(&turn);
             error
@@ -180,46 +180,46 @@ impl Inner {
 
     /// A control loop has let go of a run, of which `parent` waits to hear. Gives back its error, for a start that waits
     /// for it.
-    fn left(
+    fn on_loop_exit(
         &self,
         run: &Arc<str>,
         owner_epoch: u64,
-        mailbox: &Mailbox,
+        mailbox: &RunMailbox,
         parent: Option<&Arc<str>>,
-        exit: Result<Exit, RuntimeError>,
+        exit: Result<LoopExit, RuntimeError>,
     ) -> Option<RuntimeError> {
-        let how = match &exit {
-            Ok(Exit::Ended(_)) => "ended",
-            Ok(Exit::Evicted) => "evicted",
-            Ok(Exit::Closed) => "closed",
+        let exit_name = match &exit {
+            Ok(LoopExit::Ended(_)) => "ended",
+            Ok(LoopExit::Evicted) => "evicted",
+            Ok(LoopExit::Closed) => "closed",
             Err(_) => "failed",
         };
-        debug!(run = &**run, how, "run left memory");
+        debug!(run = &**run, exit_name, "run left memory");
         match exit {
-            Ok(Exit::Ended(_)) => None,
-            Ok(Exit::Evicted) => {
-                if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.is_in(mailbox)) {
+            Ok(LoopExit::Ended(_)) => None,
+            Ok(LoopExit::Evicted) => {
+                if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.uses_mailbox(mailbox)) {
                     tracked.mailbox = None;
                     tracked.evicted_epoch = Some(owner_epoch);
                 }
                 self.nudge.notify_one();
                 None
             }
-            Ok(Exit::Closed) => {
-                self.publish_end_from_loop(run, mailbox, RunEnd::Left);
+            Ok(LoopExit::Closed) => {
+                self.publish_end_from_loop(run, mailbox, RunEnd::Detached);
                 None
             }
             Err(error) => {
                 self.quarantine_if_poisoned(run, owner_epoch, &error);
                 // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
-                let will_reload = self.adopt && error.passes();
+                let will_reload = self.adopt && error.is_transient();
                 if will_reload {
                     self.postpone(run, &error);
                 }
                 self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
-                if let (Some(parent), false) = (parent, will_reload || elsewhere || self.waits_for_a_person(&error)) {
+                if let (Some(parent), false) = (parent, will_reload || elsewhere || self.needs_operator(&error)) {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
@@ -229,9 +229,9 @@ impl Inner {
 }
 
 /// The outermost adapter: what only the engine can do.
-struct Hosted<A> {
+struct HostedAdapter<A> {
     inner: A,
-    engine: Arc<Inner>,
+    engine: Arc<EngineInner>,
     run: Arc<str>,
     parent: Option<Arc<str>>,
     /// It has answered its parent, which waits no longer.
@@ -248,7 +248,7 @@ struct Hosted<A> {
     published_status: Option<RunStatus>,
 }
 
-impl<A> Hosted<A> {
+impl<A> HostedAdapter<A> {
     fn publish_status(&mut self, status: RunStatus) {
         if self.published_status.replace(status) != Some(status) {
             self.engine.publish_change(&self.run, status);
@@ -256,7 +256,7 @@ impl<A> Hosted<A> {
     }
 }
 
-impl<A: Adapter> Adapter for Hosted<A> {
+impl<A: Adapter> Adapter for HostedAdapter<A> {
     concerns!(own: journal, children, outward; inner: time, ticks, workers);
 
     async fn close(&mut self) {
@@ -264,8 +264,8 @@ impl<A: Adapter> Adapter for Hosted<A> {
     }
 }
 
-impl<A: Adapter> Journal for Hosted<A> {
-    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+impl<A: Adapter> Journal for HostedAdapter<A> {
+    fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State) {
         self.engine.counts.count_tick(output.iterations.len());
         self.inner.journal().on_tick(tick, output, state);
     }
@@ -277,9 +277,9 @@ impl<A: Adapter> Journal for Hosted<A> {
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
-        self.publish_status(standing(state, self.durable, self.virtual_time));
+        self.publish_status(resident_status(state, self.durable, self.virtual_time));
         if state.result().is_some() {
-            self.report = Some(FinalReport::of(&self.program, state));
+            self.report = Some(FinalReport::from_state(&self.program, state));
         }
         Ok(())
     }
@@ -299,12 +299,12 @@ impl<A: Adapter> Journal for Hosted<A> {
     }
 }
 
-impl<A: Adapter> Outward for Hosted<A> {
+impl<A: Adapter> Outward for HostedAdapter<A> {
     fn write_to_event_stream(&mut self, event: Event) {
         self.inner.outward().write_to_event_stream(event);
     }
 
-    fn replied(&mut self, reply: &Reply) {
+    fn replied(&mut self, reply: &RunReply) {
         self.inner.outward().replied(reply);
         self.replied.store(true, Ordering::SeqCst);
         if let Some(parent) = &self.parent {
@@ -326,7 +326,7 @@ impl<A: Adapter> Outward for Hosted<A> {
     }
 }
 
-impl<A: Adapter> Children for Hosted<A> {
+impl<A: Adapter> Children for HostedAdapter<A> {
     fn start_child(&mut self, child: ChildStart) {
         if let Some(outcome) = self.reused.as_ref().and_then(|reused| reused.reuse_call(&child)) {
             let (call, status) = (child.call, windlass_core::Status::Succeeded);
@@ -345,18 +345,18 @@ impl<A: Adapter> Children for Hosted<A> {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// A child's id comes from its parent and its place there, so starting it twice starts it once.
     fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, failed_child: Option<String>) {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
-            let engine = super::Engine { inner: self.clone(), live: false };
-            let notified = match engine.start_named(parent, child, clock, failed_child).await {
+            let engine = super::RuntimeEngine { inner: self.clone(), live: false };
+            let notified = match engine.start_child_run(parent, child, clock, failed_child).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
                 Err(RuntimeError::CancelledBeforeStart(_)) => Ok(()),
-                Err(error) if self.waits_for_a_person(&error) => Ok(()),
+                Err(error) if self.needs_operator(&error) => Ok(()),
                 Err(
                     error @ (RuntimeError::NoSuchRun(_)
                     | RuntimeError::Input(_)
@@ -375,7 +375,7 @@ impl Inner {
 
     /// A child that is set aside may be brought back by a person, and its parent goes on waiting for it: whoever looks after
     /// all runs of a store keeps both. A process that has only these runs ends, and says so.
-    fn waits_for_a_person(&self, error: &RuntimeError) -> bool {
+    fn needs_operator(&self, error: &RuntimeError) -> bool {
         self.adopt && (error.needs_newer() || error.is_poison() && !matches!(error, RuntimeError::Plan(_)))
     }
 
@@ -414,15 +414,15 @@ impl Inner {
         self.publish_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {
             // A loop that has just ended needs no telling.
-            let _ = mailbox.send(Mail::Close);
+            let _ = mailbox.send(RunMessage::Close);
         }
     }
 }
 
-impl super::Engine {
+impl super::RuntimeEngine {
     /// Starts the child with the plan that its parent means by the name. One that was started before keeps its plan.
     /// A call that failed in the run that the parent mends is mended too.
-    async fn start_named(
+    async fn start_child_run(
         &self,
         parent: Arc<str>,
         child: ChildStart,
@@ -430,7 +430,7 @@ impl super::Engine {
         failed_child: Option<String>,
     ) -> Result<(), RuntimeError> {
         if let Some(row) = self.inner.store.run(&child.id)? {
-            let before = RunOptions::of(&row)?;
+            let before = RunOptions::from_row(&row)?;
             return match before.parent == Some((parent, child.call)) {
                 true => self.attach(&child.id, false, false).await.map(drop),
                 false => Err(RuntimeError::ChildExists(child.id)),
@@ -447,7 +447,7 @@ impl super::Engine {
             (whole, _) => (whole, None),
         };
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
-        let how = RunOptions::of(&above)?;
+        let how = RunOptions::from_row(&above)?;
         let (depth, max_depth) = (how.depth + 1, program.limits.max_call_depth);
         if depth > max_depth {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), max: most: max_depth });
@@ -457,12 +457,12 @@ impl super::Engine {
         if let Some(old) = failed_child {
             let at = clock.now();
             let called =
-                super::forks::Called { id: child.id.as_str().into(), parent: parent.clone(), call: child.call };
+                super::forks::ChildCall { id: child.id.as_str().into(), parent: parent.clone(), call: child.call };
             if self.retry_child(&old, plan, called, depth, trace.clone(), at).await? {
                 return Ok(());
             }
         }
-        let options = super::StartOptions {
+        let options = super::RunStartOptions {
             id: Some(child.id),
             parent: Some((parent, child.call)),
             virtual_time: matches!(clock, Clock::Virtual { .. }),
@@ -470,14 +470,14 @@ impl super::Engine {
             held: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin {
+        let origin = super::StartOrigin {
             clock,
             depth,
             at: crate::clock::real_now(),
             delivery: None,
-            beside: Value::Null,
+            metadata: Value::Null,
             trace,
-            returns,
+            output_step: returns,
             run_tree: family: run_tree,
         };
         self.start_from(plan, input, options, origin).await.map(drop)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::plan::NodeKind;
 use windlass_store::{RunFilter, RunRow, Store};
 
-use super::Inner;
+use super::EngineInner;
 use crate::RuntimeError;
 
 /// Runs looked at in one go.
@@ -52,7 +52,7 @@ fn is_descendant(
     Ok(answer)
 }
 
-impl Inner {
+impl EngineInner {
     /// Brings back what a process that died has left open below a run: children that it had called off, of which their
     /// parent knows no more, and such that have answered and go on.
     pub(super) async fn reload_descendants(self: &Arc<Self>, row: &RunRow) -> Result<(), RuntimeError> {

@@ -6,24 +6,24 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
-use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, Verdict};
+use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, BatchVerdict};
 use windlass_value::{BlobHash, Value};
 
-use super::{Engine, Durability, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
-use crate::adapters::{Mail, standing};
+use super::{RuntimeEngine, Durability, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
+use crate::adapters::{RunMessage, resident_status};
 use crate::clock::{Clock, real_now};
 use crate::references::references;
 use crate::{RuntimeError, codec, recovery};
 
 /// The bytes that a carried run begins with; the format's number follows.
-const MAGIC: &[u8] = b"windlass-snapshot";
+const SNAPSHOT_MAGIC: &[u8] = b"windlass-snapshot";
 
 /// The format of a carried run. It is raised when a program that does not know the new form would misread it.
-const FORMAT: u8 = 1;
+const SNAPSHOT_FORMAT: u8 = 1;
 
 /// A run as it stands, with all that is needed to go on without its store.
 #[derive(Serialize, Deserialize)]
-struct Carried {
+struct PortableSnapshot {
     plan: Vec<u8>,
     state: Vec<u8>,
     virtual_time: bool,
@@ -32,13 +32,13 @@ struct Carried {
     blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// A run as it stands now, between two ticks; it is not stopped. What it is doing meanwhile is not in it: whoever goes
     /// on from there does that again, as another run.
     pub async fn snapshot(&self, run: &str) -> Result<Vec<u8>, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let how = RunOptions::of(&row)?;
-        let state = match self.ask_for_state(run).await {
+        let how = RunOptions::from_row(&row)?;
+        let state = match self.request_state(run).await {
             Some(state) => state,
             None if row.status.is_final() => return Err(RuntimeError::HasEnded(run.to_owned())),
             None if how.in_memory => return Err(RuntimeError::InMemoryOnly(run.to_owned())),
@@ -49,8 +49,8 @@ impl Engine {
             }
         };
         let plan = self.inner.store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
-        let blobs = needed(&*self.inner.store, &state)?;
-        let carried = Carried {
+        let blobs = referenced_blobs(&*self.inner.store, &state)?;
+        let snapshot = PortableSnapshot {
             plan: plan.body,
             state,
             virtual_time: how.virtual_time,
@@ -58,67 +58,67 @@ impl Engine {
             run_tree: how.run_tree,
             blobs,
         };
-        let mut bytes = MAGIC.to_vec();
-        bytes.push(FORMAT);
-        let body = codec::encode(&carried);
+        let mut bytes = SNAPSHOT_MAGIC.to_vec();
+        bytes.push(SNAPSHOT_FORMAT);
+        let body = codec::encode(&snapshot);
         bytes.extend(blake3::hash(&body).as_bytes());
         bytes.extend(body);
         Ok(bytes)
     }
 
     /// The name of the definition that a snapshot is one of.
-    pub fn snapshot_of(bytes: &[u8]) -> Result<Arc<str>, RuntimeError> {
-        let plan = codec::decode_plan(&read(bytes)?.plan)?;
+    pub fn snapshot_definition(bytes: &[u8]) -> Result<Arc<str>, RuntimeError> {
+        let plan = codec::decode_plan(&decode_snapshot(bytes)?.plan)?;
         Ok(plan.name)
     }
 
     /// The state of a run as it stands now, between two ticks. None: it is not in memory here, and the store has all of it.
     pub async fn state(&self, run: &str) -> Result<Option<State>, RuntimeError> {
-        self.ask_for_state(run).await.map(|bytes| codec::decode_state(&bytes)).transpose()
+        self.request_state(run).await.map(|bytes| codec::decode_state(&bytes)).transpose()
     }
 
     /// Of a run that is in memory here.
-    async fn ask_for_state(&self, run: &str) -> Option<Vec<u8>> {
+    async fn request_state(&self, run: &str) -> Option<Vec<u8>> {
         let mailbox = self.inner.runs().get(run).and_then(|tracked| tracked.mailbox.clone())?;
         let (sender, state) = oneshot::channel();
-        mailbox.send(Mail::Snapshot(sender)).ok()?;
+        mailbox.send(RunMessage::Snapshot(sender)).ok()?;
         state.await.ok()
     }
 
     /// Starts another run that goes on from a snapshot. What was being done then is done again under new keys, since it is
     /// another run. Children of the old run stay with it; calls that were open are made again.
     pub async fn restore(&self, bytes: &[u8], id: Option<String>) -> Result<RunHandle, RuntimeError> {
-        let carried = read(bytes)?;
+        let snapshot = decode_snapshot(bytes)?;
         let run: Arc<str> = id.unwrap_or_else(new_run_id).into();
-        let plan = codec::decode_plan(&carried.plan)?;
+        let plan = codec::decode_plan(&snapshot.plan)?;
         let row = PlanRow {
-            hash: BlobHash(*blake3::hash(&carried.plan).as_bytes()),
+            hash: BlobHash(*blake3::hash(&snapshot.plan).as_bytes()),
             dialect: plan.dialect.to_string(),
-            body: carried.plan,
+            body: snapshot.plan,
         };
         self.inner.store.put_plan(&row)?;
         let program = self.inner.program(&row.hash)?;
-        self.inner.has_tools(&run, &program)?;
-        let mut state = recovery::decode_state_of(&program, &carried.state)?;
+        self.inner.check_tools(&run, &program)?;
+        let mut state = recovery::decode_checked_state(&program, &snapshot.state)?;
         state.reset_for_fork(&run);
         let how = RunOptions {
-            virtual_time: carried.virtual_time,
-            input: carried.input,
+            virtual_time: snapshot.virtual_time,
+            input: snapshot.input,
             parent: None,
             depth: 0,
             delivery: None,
             trace: None,
             in_memory: self.inner.durability == Durability::InMemory,
             from: None,
-            run_tree: carried.run_tree,
+            run_tree: snapshot.run_tree,
         };
         let guard = self.inner.acquire_reload_guard(&run).await;
-        self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, guard).await
+        self.start_from_state(StartFromState { run, plan: row.hash, program, state, options: how, blobs: snapshot.blobs }, guard).await
     }
 
     /// Makes a run that goes on from a state.
-    pub(super) async fn begin_with(&self, beginning: Beginning, guard: ReloadGuard) -> Result<RunHandle, RuntimeError> {
-        let Beginning { run, plan, program, state, how, blobs } = beginning;
+    pub(super) async fn start_from_state(&self, beginning: StartFromState, guard: ReloadGuard) -> Result<RunHandle, RuntimeError> {
+        let StartFromState { run, plan, program, state, options: how, blobs } = beginning;
         let now = real_now();
         let create = NewRun {
             plan,
@@ -130,7 +130,7 @@ impl Engine {
             cancel_request_id: how.parent.as_ref().map(|(parent, _)| codec::cancel_request_id(parent)),
             options: codec::encode(&how),
         };
-        let status = standing(&state, false, false);
+        let status = resident_status(&state, false, false);
         let (body, state_hash) = codec::state_bytes(&state);
         let journaled = !how.in_memory;
         let batch = RunBatch {
@@ -143,7 +143,7 @@ impl Engine {
             ..RunBatch::default()
         };
         match self.inner.store.append(vec![batch])?.first() {
-            Some(Verdict::Committed) => {}
+            Some(BatchVerdict::Committed) => {}
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {
@@ -171,22 +171,22 @@ impl Engine {
 }
 
 /// A run that does not begin at the beginning.
-pub(super) struct Beginning {
+pub(super) struct StartFromState {
     pub run: Arc<str>,
     pub plan: BlobHash,
     pub program: Arc<Program>,
     pub state: State,
-    pub how: RunOptions,
+    pub options: RunOptions,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
-fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
+fn decode_snapshot(bytes: &[u8]) -> Result<PortableSnapshot, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a snapshot", why };
-    let Some((format, body)) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first()) else {
+    let Some((format, body)) = bytes.strip_prefix(SNAPSHOT_MAGIC).and_then(|rest| rest.split_first()) else {
         return Err(damaged("these bytes are not a snapshot of a run".to_owned()));
     };
-    if *format > FORMAT {
-        return Err(codec::newer("the snapshot", "snapshot format", *format, FORMAT));
+    if *format > SNAPSHOT_FORMAT {
+        return Err(codec::needs_newer_error("the snapshot", "snapshot format", *format, SNAPSHOT_FORMAT));
     }
     match body.split_at_checked(blake3::OUT_LEN) {
         Some((sum, body)) if blake3::hash(body).as_bytes().as_slice() == sum => codec::decode(body, "a snapshot"),
@@ -195,7 +195,7 @@ fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
 }
 
 /// Every stored value that the state refers to, and those that they refer to.
-pub(super) fn needed(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
+pub(super) fn referenced_blobs(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
     let mut found: BTreeMap<BlobHash, Vec<u8>> = BTreeMap::new();
     let mut open: Vec<BlobHash> = references(state)?.into_iter().collect();
     while let Some(hash) = open.pop() {
@@ -204,12 +204,12 @@ pub(super) fn needed(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHas
         }
         // Any other number that looks like the name of a value stands for none.
         let Some(bytes) = store.blob(&hash)? else { continue };
-        stored_in(&codec::blob_value(&hash, &bytes)?, &mut open);
+        collect_stored(&codec::blob_value(&hash, &bytes)?, &mut open);
         found.insert(hash, bytes);
     }
     Ok(found.into_iter().collect())
 }
 
-fn stored_in(value: &Value, found: &mut Vec<BlobHash>) {
+fn collect_stored(value: &Value, found: &mut Vec<BlobHash>) {
     crate::references::each_stored(value, &mut |stored| found.push(stored.hash));
 }

@@ -6,12 +6,12 @@ use windlass_core::{Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Engine, Durability, RunHandle, RunOptions, StartOptions, new_run_id, residents};
+use super::{RuntimeEngine, Durability, RunHandle, RunOptions, RunStartOptions, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
 /// Where a run comes from, as far as it does not say so itself.
-pub(crate) struct Origin {
+pub(crate) struct StartOrigin {
     pub clock: Clock,
     /// Runs around it.
     pub depth: u64,
@@ -19,18 +19,18 @@ pub(crate) struct Origin {
     /// The whole input of the delivery that it is a part of.
     pub delivery: Option<BlobHash>,
     /// What came with that.
-    pub beside: Value,
+    pub metadata: Value,
     /// The run that its parent comes from.
     pub trace: Option<Arc<str>>,
     /// The step whose output its caller wants.
-    pub returns: Option<Arc<str>>,
+    pub output_step: Option<Arc<str>>,
     /// That of the run that calls it.
     pub run_tree: Option<Arc<str>>,
 }
 
 impl RunOptions {
     /// How a run was started. A run that a newer program has written is refused.
-    pub fn of(row: &RunRow) -> Result<RunOptions, RuntimeError> {
+    pub fn from_row(row: &RunRow) -> Result<RunOptions, RuntimeError> {
         row.check_format()?;
         codec::decode(&row.options, "the run's options")
     }
@@ -41,22 +41,22 @@ impl RunOptions {
     }
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
-    pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
+    pub async fn start(&self, plan: BlobHash, input: Value, options: RunStartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
         self.start_from(
             plan,
             input,
             options,
-            Origin {
+            StartOrigin {
                 clock,
                 depth: 0,
                 at: real_now(),
                 delivery: None,
-                beside: Value::Null,
+                metadata: Value::Null,
                 trace: None,
-                returns: None,
+                output_step: None,
                 run_tree: None,
             },
         )
@@ -64,9 +64,9 @@ impl Engine {
     }
 
     /// What a run would keep of an input: the same for the same input, so that repeats are known again.
-    pub fn input_as_kept(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
+    pub fn stored_input(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
         let program = self.inner.program(&row.plan)?;
-        let how = RunOptions::of(row)?;
+        let how = RunOptions::from_row(row)?;
         self.inner.admit_input(&program.plan, &how.run_tree, input)
     }
 
@@ -74,15 +74,15 @@ impl Engine {
         &self,
         plan: BlobHash,
         input: Value,
-        options: StartOptions,
-        origin: Origin,
+        options: RunStartOptions,
+        origin: StartOrigin,
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         // Not its id: that may be given to another run when this one is removed.
         let run_tree = origin.run_tree.clone().unwrap_or_else(|| new_run_id().into());
-        let given = Given { plan, input, admitted: options.parent.is_some() || origin.delivery.is_some() };
-        let input = self.admit_start_input(&program, &run_tree, &given)?;
+        let start_input = StartInput { plan, input, admitted: options.parent.is_some() || origin.delivery.is_some() };
+        let input = self.admit_start_input(&program, &run_tree, &start_input)?;
         let defaults = self
             .inner
             .gate
@@ -109,7 +109,7 @@ impl Engine {
             && let Some(row) = self.inner.store.run(&run)?
         {
             drop(reload_guard);
-            return self.attach_to_existing(&row, &program, given, &how, options.watch).await;
+            return self.attach_to_existing(&row, &program, start_input, &how, options.watch).await;
         }
         let create = NewRun {
             plan,
@@ -122,17 +122,17 @@ impl Engine {
             options: codec::encode(&how),
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
-        let above = options.parent.as_ref().map(|(parent, _)| {
+        let parent_origin = options.parent.as_ref().map(|(parent, _)| {
             let trace = origin.trace.unwrap_or_else(|| parent.clone());
-            Box::new(windlass_core::Origin { parent: parent.clone(), trace, returns: origin.returns })
+            Box::new(windlass_core::CallOrigin { parent: parent.clone(), trace, output_node: origin.output_step })
         });
         let start = TickKind::AddEvent {
             name: START_EVENT.into(),
             payload: input,
             request: None,
-            origin: above,
+            origin: parent_origin,
             to: None,
-            beside: origin.beside,
+            trigger_metadata: origin.metadata,
             defaults,
         };
         let first = match options.held {
@@ -163,17 +163,17 @@ impl Engine {
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
                 let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
-                self.attach_to_existing(&row, &program, given, &how, options.watch).await
+                self.attach_to_existing(&row, &program, start_input, &how, options.watch).await
             }
             Err(error) => Err(error),
         }
     }
 
     /// What a run of that family keeps of what it is given.
-    fn admit_start_input(&self, program: &Program, run_tree: &str, given: &Given) -> Result<Value, RuntimeError> {
-        let input = match given.admitted {
-            true => given.input.clone(),
-            false => self.inner.admit_input(&program.plan, run_tree, given.input.clone())?,
+    fn admit_start_input(&self, program: &Program, run_tree: &str, start_input: &StartInput) -> Result<Value, RuntimeError> {
+        let input = match start_input.admitted {
+            true => start_input.input.clone(),
+            false => self.inner.admit_input(&program.plan, run_tree, start_input.input.clone())?,
         };
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
         Ok(input)
@@ -183,21 +183,21 @@ impl Engine {
         &self,
         row: &RunRow,
         program: &Program,
-        given: Given,
+        start_input: StartInput,
         how: &RunOptions,
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
-        let before = RunOptions::of(row)?;
+        let before = RunOptions::from_row(row)?;
         // References in it are those of the run that is there.
         let same_input = || {
-            let admitted = self.admit_start_input(program, &before.run_tree, &given)?;
+            let admitted = self.admit_start_input(program, &before.run_tree, &start_input)?;
             Ok::<bool, RuntimeError>(before.input == input_hash(&admitted))
         };
         match &how.parent {
             // The place it is called from says which child it is; it keeps the plan it was begun with.
             Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
             Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
-            None if row.plan == given.plan && before.fits_delivery(how.delivery) && same_input()? => {
+            None if row.plan == start_input.plan && before.fits_delivery(how.delivery) && same_input()? => {
                 self.attach_run_tree(&row.run, false, watch).await
             }
             None => Err(RuntimeError::RunExists(row.run.to_string())),
@@ -206,7 +206,7 @@ impl Engine {
 }
 
 /// What a run is started with.
-struct Given {
+struct StartInput {
     plan: BlobHash,
     input: Value,
     /// It is inside already: a caller hands it to its child, or a delivery was looked at for it.
@@ -215,16 +215,16 @@ struct Given {
 
 /// What the input of a run is compared by.
 pub fn input_hash(input: &Value) -> BlobHash {
-    BlobHash(*blake3::hash(&windlass_value::encode(&ordered(input))).as_bytes())
+    BlobHash(*blake3::hash(&windlass_value::encode(&sort_keys(input))).as_bytes())
 }
 
 /// The value with its keys in order: equal inputs, however they were written, are the same input.
-fn ordered(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
-        Value::List(items) => Value::list(items.iter().map(ordered).collect()),
+        Value::List(items) => Value::list(items.iter().map(sort_keys).collect()),
         Value::Map(map) => {
             let mut entries: Vec<(Arc<str>, Value)> =
-                map.iter().map(|(key, value)| (key.clone(), ordered(value))).collect();
+                map.iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect();
             entries.sort_by(|one, other| one.0.cmp(&other.0));
             Value::object(entries)
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_core::Status;
 use windlass_store::CommitLatency;
 
-use super::Engine;
+use super::RuntimeEngine;
 
 /// Definitions that are counted by name. Those that come later share one.
 const MAX_COUNTED_DEFINITIONS: usize = 200;
@@ -72,7 +72,7 @@ impl EngineCounters {
     }
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// What it has done since it was made, and has now.
     pub fn stats(&self) -> EngineStats {
         let inner = &self.inner;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
-use windlass_core::{Admission, Delivery, Program, AdmissionError, UnmetCondition, admit};
+use windlass_core::{Admission, TriggerDelivery, Program, AdmissionError, UnmetCondition, admit};
 use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::starts::input_hash;
-use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, new_run_id};
+use super::{RuntimeEngine, StartOrigin, RunHandle, RunOptions, RunStartOptions, new_run_id};
 use crate::clock::{Clock, real_now};
-use crate::outside::outside;
+use crate::external_input::neutralize_references;
 use crate::{BlobCache, RuntimeError, recovery};
 
 /// Starts that are being made durable at once; they share commits.
@@ -24,7 +24,7 @@ pub struct TriggerOptions {
     pub delivery: Option<String>,
     /// What comes with the input, as an object: `headers`, `queries`. A repeat may come with other things; those of the
     /// first time count.
-    pub beside: Value,
+    pub metadata: Value,
     pub virtual_time: bool,
     /// Events of the runs are wanted live.
     pub watch: bool,
@@ -33,14 +33,14 @@ pub struct TriggerOptions {
 }
 
 /// What became of a delivery.
-pub struct Triggered {
+pub struct DeliveryRuns {
     /// In the order of the items.
     pub runs: Vec<RunHandle>,
     /// Why there is none, when a condition was not met.
     pub unmet: Option<UnmetCondition>,
 }
 
-impl Engine {
+impl RuntimeEngine {
     /// Hands a delivery to a trigger. When this returns, every run it leads to is durable. The runs are called
     /// `DELIVERY-0`, `DELIVERY-1`, …, so a delivery that is repeated, after a crash in its middle too, gives each once.
     pub async fn trigger(
@@ -49,23 +49,23 @@ impl Engine {
         trigger: &str,
         input: Value,
         options: TriggerOptions,
-    ) -> Result<Triggered, RuntimeError> {
-        let (input, beside) = (outside(input), outside(options.beside));
+    ) -> Result<DeliveryRuns, RuntimeError> {
+        let (input, metadata) = (neutralize_references(input), neutralize_references(options.metadata));
         let delivery = options.delivery.clone().unwrap_or_else(new_run_id);
-        let (whole, first) = (input_hash(&input), run_id(&delivery, 0));
+        let (whole, first) = (input_hash(&input), delivery_run_id(&delivery, 0));
         let plan = self.plan_of_delivery(plan, whole, &first)?;
         let program = self.inner.program(&plan)?;
-        let trigger = trigger_of(&program, trigger)?;
+        let trigger = find_trigger(&program, trigger)?;
         let start = |now: Timestamp, (at, input): (usize, Value)| {
-            let (engine, run) = (self.clone(), run_id(&delivery, at));
-            let (id, watch, beside) = (Some(run.clone()), options.watch, beside.clone());
+            let (engine, run) = (self.clone(), delivery_run_id(&delivery, at));
+            let (id, watch, metadata) = (Some(run.clone()), options.watch, metadata.clone());
             let start =
-                StartOptions { id, virtual_time: options.virtual_time, parent: None, watch, held: options.held };
+                RunStartOptions { id, virtual_time: options.virtual_time, parent: None, watch, held: options.held };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);
                 let origin =
-                    Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None, run_tree: None };
+                    StartOrigin { clock, depth: 0, at: now, delivery, metadata: beside: metadata, trace: None, output_step: None, run_tree: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch && engine.live))),
@@ -73,7 +73,7 @@ impl Engine {
                 }
             }
         };
-        let delivered = Delivery { input: &input, beside: &beside };
+        let delivered = TriggerDelivery { input: &input, metadata: &metadata };
         let mut runs = BTreeMap::new();
         let (now, mut inputs, unmet) = loop {
             // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
@@ -106,14 +106,14 @@ impl Engine {
                 None => break,
             }
         }
-        Ok(Triggered { runs: runs.into_values().collect(), unmet })
+        Ok(DeliveryRuns { runs: runs.into_values().collect(), unmet })
     }
 
     /// A delivery that was begun is ended as it was begun, whatever its definition has become since: after a crash in its
     /// middle the items that are missing are those of the version that it came to.
     fn plan_of_delivery(&self, plan: BlobHash, whole: BlobHash, first: &str) -> Result<BlobHash, RuntimeError> {
         let Some(row) = self.inner.store.run(first)?.filter(|row| row.plan != plan) else { return Ok(plan) };
-        let before = RunOptions::of(&row)?;
+        let before = RunOptions::from_row(&row)?;
         let is_same = before.delivery == Some(whole) && *self.inner.program(&plan)?.plan.name == *row.definition;
         Ok(if is_same { row.plan } else { plan })
     }
@@ -122,17 +122,17 @@ impl Engine {
         &self,
         program: &Program,
         trigger: &Trigger,
-        delivered: Delivery<'_>,
+        delivered: TriggerDelivery<'_>,
         now: Timestamp,
         delivery: &str,
     ) -> Result<Admission, RuntimeError> {
-        let seed = seed_of(delivery);
+        let seed = delivery_seed(delivery);
         let mut values = BlobCache::default();
         loop {
             match admit(program, trigger, delivered, now, seed, &mut values) {
                 Ok(admitted) => return Ok(admitted),
                 Err(AdmissionError::Rejected(error)) => return Err(RuntimeError::Delivery(error)),
-                Err(AdmissionError::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,
+                Err(AdmissionError::NeedBlobs(hashes)) => recovery::fetch_blobs(&*self.inner.store, &hashes, &mut values)?,
             }
         }
     }
@@ -140,14 +140,14 @@ impl Engine {
 
 /// A delivery's name binds what was delivered, to the last item.
 fn check_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
-    let before = RunOptions::of(row)?;
+    let before = RunOptions::from_row(row)?;
     match row.plan == plan && before.fits_delivery(Some(whole)) {
         true => Ok(()),
         false => Err(RuntimeError::RunExists(row.run.to_string())),
     }
 }
 
-fn trigger_of<'p>(program: &'p Arc<Program>, name: &str) -> Result<&'p Trigger, RuntimeError> {
+fn find_trigger<'p>(program: &'p Arc<Program>, name: &str) -> Result<&'p Trigger, RuntimeError> {
     let triggers = &program.plan.triggers;
     let exact = triggers.iter().find(|trigger| &*trigger.name == name);
     exact.or_else(|| triggers.iter().find(|trigger| trigger.name.eq_ignore_ascii_case(name))).ok_or_else(|| {
@@ -157,12 +157,12 @@ fn trigger_of<'p>(program: &'p Arc<Program>, name: &str) -> Result<&'p Trigger, 
     })
 }
 
-fn run_id(delivery: &str, item: usize) -> String {
+fn delivery_run_id(delivery: &str, item: usize) -> String {
     format!("{delivery}-{item}")
 }
 
 /// The same delivery draws the same numbers.
-fn seed_of(delivery: &str) -> u64 {
+fn delivery_seed(delivery: &str) -> u64 {
     let hash = blake3::hash(delivery.as_bytes());
     hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
 }

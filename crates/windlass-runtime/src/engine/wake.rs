@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_store::{StoreError, StoreErrorKind};
 
-use super::{Inner, Tracked};
+use super::{EngineInner, TrackedRun};
 use crate::clock::real_now;
 
 /// Runs brought back in one round.
@@ -15,11 +15,11 @@ const RUN_BATCH_SIZE: u32 = 256;
 /// The longest sleep between two looks.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) async fn watch(engine: Weak<Inner>) {
+pub(super) async fn watch(engine: Weak<EngineInner>) {
     let mut mark = None;
     loop {
         let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
-        let pause = inner.round(&mut mark).await;
+        let pause = inner.poll_store(&mut mark).await;
         let nudged = async {
             inner.nudge.notified().await;
         };
@@ -28,9 +28,9 @@ pub(super) async fn watch(engine: Weak<Inner>) {
     }
 }
 
-impl Inner {
+impl EngineInner {
     /// One look at the store. Gives back how long to sleep.
-    async fn round(self: &Arc<Self>, mark: &mut Option<u64>) -> Duration {
+    async fn poll_store(self: &Arc<Self>, mark: &mut Option<u64>) -> Duration {
         let changed = match self.store.change_mark() {
             Ok(now) => mark.replace(now) != Some(now),
             Err(error) => {
@@ -39,11 +39,11 @@ impl Inner {
             }
         };
         if changed || self.has_evicted() {
-            self.pass_on_mail().await;
+            self.deliver_inbox().await;
         }
         self.wake_due().await;
         self.reload_postponed().await;
-        self.look_elsewhere().await;
+        self.check_foreign_runs().await;
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.
         let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
@@ -65,7 +65,7 @@ impl Inner {
         self.runs().values().any(|tracked| tracked.mailbox.is_none())
     }
 
-    async fn pass_on_mail(self: &Arc<Self>) {
+    async fn deliver_inbox(self: &Arc<Self>) {
         let Ok(mut with_mail) = self.store.with_inbox(RUN_BATCH_SIZE) else { return };
         if with_mail.len() >= RUN_BATCH_SIZE as usize {
             // So much mail that nobody takes must not hide that of our own runs. All there is: it costs as much as there is
@@ -79,7 +79,7 @@ impl Inner {
             for run in with_mail {
                 match runs.get(&*run).map(|tracked| tracked.mailbox.as_ref()) {
                     // A loop that has just ended needs no telling.
-                    Some(Some(mailbox)) => drop(mailbox.send(crate::adapters::Mail::Inbox)),
+                    Some(Some(mailbox)) => drop(mailbox.send(crate::adapters::RunMessage::Inbox)),
                     Some(None) => absent.push(run.into()),
                     None if self.adopt => absent.push(run.into()),
                     None => {}
@@ -115,12 +115,12 @@ impl Inner {
     }
 
     /// Runs that somebody waits for here while another process has them: they end there, or become free.
-    async fn look_elsewhere(self: &Arc<Self>) {
+    async fn check_foreign_runs(self: &Arc<Self>) {
         // Most engines never have one, and any number of runs that they would be looked for among.
         if !self.follows.load(Ordering::SeqCst) {
             return;
         }
-        let elsewhere = |tracked: &Tracked| tracked.elsewhere && tracked.mailbox.is_none();
+        let elsewhere = |tracked: &TrackedRun| tracked.elsewhere && tracked.mailbox.is_none();
         let runs: Vec<Arc<str>> =
             self.runs().iter().filter(|(_, tracked)| elsewhere(tracked)).map(|(run, _)| run.clone()).collect();
         self.reload_all(runs).await;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_agents::language::Agent;
+use windlass_agents::language::AgentLanguage;
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_dialect::Registered;
-use windlass_expr::{cel::Cel, jinja::Jinja, steps::Steps, wdl};
-use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_yaml, to_value};
+use windlass_dialect::RegisteredNames;
+use windlass_expr::{cel::CelLanguage, jinja::JinjaLanguage, steps::StepsLanguage, wdl};
+use windlass_syntax::{Colour, Diagnostics, ParseLimits, ScalarRules, SourceText, parse_yaml, to_value};
 use windlass_value::{Language, Value, from_value};
 
 use super::{script::Script, workflows};
@@ -65,52 +65,52 @@ impl Case {
 
     pub(crate) fn program(&self) -> Program {
         let mut languages = wdl::languages();
-        let others: [Arc<dyn Language>; 4] = [Arc::new(Jinja), Arc::new(Steps), Arc::new(Cel), Arc::new(Agent)];
+        let others: [Arc<dyn Language>; 4] = [Arc::new(JinjaLanguage), Arc::new(StepsLanguage), Arc::new(CelLanguage), Arc::new(AgentLanguage)];
         languages.extend(others);
         let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
         Program::load(self.plan(), &languages, self.limits.clone()).expect("a plan that loads")
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        let source = Source::new("golden", &*self.definition);
-        let registered = Registered { definitions: vec!["child".to_owned()], ..Registered::default() };
+        let source = SourceText::new("golden", &*self.definition);
+        let registered = RegisteredNames { definitions: vec!["child".to_owned()], ..RegisteredNames::default() };
         let (tools, limits) = (TOOLS.map(str::to_owned).to_vec(), self.limits.clone());
         let refused = |found: Diagnostics| panic!("{}:\n{}", self.name, found.render(&source, Colour::Never));
         match &*self.dialect {
             "loom" => {
                 let activities = ["echo"]
-                    .map(|name| windlass_loom::Activity { name: name.to_owned(), target: windlass_loom::Target::Tool });
+                    .map(|name| windlass_loom::LoomActivity { name: name.to_owned(), target: windlass_loom::ActivityTarget::Tool });
                 let activities = activities.to_vec();
-                let options = windlass_loom::Options {
+                let options = windlass_loom::LoomOptions {
                     limits,
                     tools,
                     registered,
                     activities,
-                    ..windlass_loom::Options::default()
+                    ..windlass_loom::LoomOptions::default()
                 };
                 windlass_loom::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
             }
             "noetl" => {
                 let options =
-                    windlass_noetl::Options { limits, tools, registered, ..windlass_noetl::Options::default() };
+                    windlass_noetl::NoetlOptions { limits, tools, registered, ..windlass_noetl::NoetlOptions::default() };
                 windlass_noetl::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
             }
             "zenflow" => {
                 let prices = [(
                     "m".to_owned(),
-                    windlass_zenflow::Price { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 },
+                    windlass_zenflow::ModelPrice { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 },
                 )];
-                let options = windlass_zenflow::Options {
+                let options = windlass_zenflow::ZenflowOptions {
                     limits,
                     tools: ["bash", "read", "write"].map(str::to_owned).to_vec(),
                     prices: prices.into_iter().collect(),
                     work_folder: Some("/work-folder".into()),
-                    ..windlass_zenflow::Options::default()
+                    ..windlass_zenflow::ZenflowOptions::default()
                 };
                 windlass_zenflow::compile(&source, &options)
                     .map_or_else(|problems| refused(problems.own), |compiled| compiled.plan)
             }
-            "rust" => workflows::named(self.definition.trim()).plan().clone(),
+            "rust" => workflows::build(self.definition.trim()).plan().clone(),
             other => panic!("{other} is no dialect"),
         }
     }
@@ -125,8 +125,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 fn yaml(name: &str, text: &str) -> Value {
     let mut found = Diagnostics::new();
-    let source = Source::new(name, text);
-    let tree = parse_yaml(&source, ParseLimits { bytes: 1 << 20, depth: 64 }, Scalars::Core, &mut found);
+    let source = SourceText::new(name, text);
+    let tree = parse_yaml(&source, ParseLimits { bytes: 1 << 20, depth: 64 }, ScalarRules::Core, &mut found);
     match tree.filter(|_| !found.has_errors()) {
         Some(tree) => to_value(&tree),
         None if text.trim().is_empty() => Value::Null,

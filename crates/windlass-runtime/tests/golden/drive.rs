@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::Timer;
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Job, Output, Program, Reduced, Resume, State, TaskOutcome, Tick, TickKind, reduce,
+    Command, EffectKey, ErrorInfo, Job, TickOutput, Program, Reduced, PartialTick, State, TaskOutcome, Tick, TickKind, reduce,
 };
 use windlass_runtime::codec;
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::case::Case;
 use super::journal::{End, Entry, Journal, commands as shown};
-use super::script::{Reply, Script};
+use super::script::{ScriptedReply, Script};
 use super::values::ColdValues;
 
 /// A run that needs more ticks than this does not end.
@@ -33,9 +33,9 @@ impl<'p> Run<'p> {
         Run { program, state, values: ColdValues::default() }
     }
 
-    fn reduce(&mut self, name: &str, tick: &Tick) -> Output {
+    fn reduce(&mut self, name: &str, tick: &Tick) -> TickOutput {
         self.values.evict();
-        let mut resume = Resume::default();
+        let mut resume = PartialTick::default();
         loop {
             match reduce(self.program, &mut self.state, tick, &mut self.values, &mut resume) {
                 Ok(Reduced::Done(output)) => return output,
@@ -83,14 +83,14 @@ pub(crate) fn run(case: &Case) -> Journal {
         buffer: VecDeque::new(),
         attempts_by_path: BTreeMap::new(),
     };
-    case.script.outside().into_iter().for_each(|(at, kind)| driver.add(at, Pending::Outside(kind)));
+    case.script.external_ticks().into_iter().for_each(|(at, kind)| driver.add(at, Pending::Outside(kind)));
     let mut next = Some(start(&case.script));
     let mut entries = Vec::new();
     while let Some(kind) = next {
         assert!(entries.len() < MAX_TICKS, "{} does not end", case.name);
         // Any fixed sequence will do: jitter and ids derive from it.
         let seed = (entries.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let tick = Tick { at: driver.now, seed, kind, more: false };
+        let tick = Tick { at: driver.now, seed, kind, more_pending: false };
         if matches!(tick.kind, TickKind::Restart) {
             driver.lose_process();
         }
@@ -109,7 +109,7 @@ fn start(script: &Script) -> TickKind {
         request: None,
         origin: None,
         to: None,
-        beside: Value::Null,
+        trigger_metadata: Value::Null,
         defaults: Value::Null,
     }
 }
@@ -170,27 +170,27 @@ impl Driver<'_> {
         }
     }
 
-    fn number(&mut self, what: &str) -> usize {
+    fn next_attempt(&mut self, what: &str) -> usize {
         let number = self.attempts_by_path.entry(what.to_owned()).or_default();
         *number += 1;
         *number - 1
     }
 
     fn start_job(&mut self, job: &Job) {
-        let number = self.number(job.path());
+        let number = self.next_attempt(job.path());
         let (job_number, lease_epoch) = (job.job, job.lease_epoch);
         let (after, tick) = match self.script.result(job, number) {
-            Reply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, lease_epoch: dispatch: lease_epoch, outcome }),
-            Reply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, lease_epoch: dispatch: lease_epoch }),
-            Reply::Never => return,
+            ScriptedReply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, lease_epoch: dispatch: lease_epoch, outcome }),
+            ScriptedReply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, lease_epoch: dispatch: lease_epoch }),
+            ScriptedReply::Never => return,
         };
         self.add(self.now + after, Pending::Result { job: job_number, tick });
     }
 
     /// The worker confirms, if it has the job still.
     fn cancel(&mut self, job: u64) {
-        let is_it = |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
-        let Some(at) = self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(at, _)| *at) else { return };
+        let is_result_of_job = |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
+        let Some(at) = self.pending.iter().find(|(_, pending)| is_result_of_job(pending)).map(|(at, _)| *at) else { return };
         let Some(Pending::Result { tick: TickKind::StepResult { lease_epoch: dispatch, .. }, .. }) = self.pending.remove(&at) else {
             return;
         };
@@ -205,8 +205,8 @@ impl Driver<'_> {
         if self.pending.values().any(known) {
             return;
         }
-        let number = self.number(definition);
-        let Reply::After(after, (status, outcome)) = self.script.child(definition, number) else { return };
+        let number = self.next_attempt(definition);
+        let ScriptedReply::After(after, (status, outcome)) = self.script.child(definition, number) else { return };
         let tick = TickKind::CallResult { call, status, outcome };
         self.add(self.now + after, Pending::Child { key: key.clone(), tick });
     }
@@ -245,7 +245,7 @@ pub(crate) fn restart_everywhere(case: &Case, journal: &Journal) {
         run.reduce(&case.name, &entry.tick);
         if run.state.result().is_none() {
             let kept = run.state.clone();
-            run.reduce(&case.name, &Tick { kind: TickKind::Restart, more: false, ..entry.tick.clone() });
+            run.reduce(&case.name, &Tick { kind: TickKind::Restart, more_pending: false, ..entry.tick.clone() });
             run.state = kept;
         }
     }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use windlass_core::{Command, Output, Tick};
+use windlass_core::{Command, TickOutput, Tick};
 use windlass_value::Value;
 
 pub(crate) struct Journal {
@@ -33,17 +33,17 @@ pub(crate) struct End {
 }
 
 impl Entry {
-    pub(crate) fn new(tick: &Tick, output: &Output) -> Entry {
+    pub(crate) fn new(tick: &Tick, output: &TickOutput) -> Entry {
         let history = output.iterations.iter().map(|iteration| json!(iteration)).collect();
         Entry { tick: tick.clone(), commands: commands(tick, output), history }
     }
 }
 
-pub(crate) fn commands(tick: &Tick, output: &Output) -> Vec<Json> {
-    output.commands.iter().map(|command| shown(tick, command)).collect()
+pub(crate) fn commands(tick: &Tick, output: &TickOutput) -> Vec<Json> {
+    output.commands.iter().map(|command| render_command(tick, command)).collect()
 }
 
-fn shown(tick: &Tick, command: &Command) -> Json {
+fn render_command(tick: &Tick, command: &Command) -> Json {
     match command {
         Command::PublishEvent(event) => {
             assert_eq!(event.at, tick.at, "an event has the time of its tick");
@@ -54,7 +54,7 @@ fn shown(tick: &Tick, command: &Command) -> Json {
 }
 
 impl Journal {
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let entries = self.entries.iter().map(|entry| json!(entry).to_string() + "\n");
         entries.chain([json!(self.end).to_string() + "\n"]).collect()
     }

@@ -27,14 +27,14 @@ fn cases() -> Vec<Case> {
 }
 
 /// Whether the journals are to be written anew.
-fn updates() -> bool {
+fn is_updating() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 
 /// The journal that stands beside a case, or will: tests run side by side, and only one of them writes.
-fn committed(case: &Case) -> Journal {
-    if updates() {
-        return Journal::parse(&case.name, &drive::run(case).text());
+fn committed_journal(case: &Case) -> Journal {
+    if is_updating() {
+        return Journal::parse(&case.name, &drive::run(case).render());
     }
     let text = fs::read_to_string(case.journal_path());
     let text = text.unwrap_or_else(|error| panic!("{}: {error}; run with UPDATE=1", case.journal_path().display()));
@@ -45,8 +45,8 @@ fn committed(case: &Case) -> Journal {
 fn running_a_case_anew_gives_its_journal() {
     let mut failures = Vec::new();
     for case in cases() {
-        let actual = drive::run(&case).text();
-        if updates() {
+        let actual = drive::run(&case).render();
+        if is_updating() {
             fs::write(case.journal_path(), &actual).expect("a journal can be written");
         }
         let expected = fs::read_to_string(case.journal_path()).unwrap_or_default();
@@ -60,7 +60,7 @@ fn running_a_case_anew_gives_its_journal() {
 #[test]
 fn a_committed_journal_replays_to_the_same_commands_and_state() {
     for case in cases() {
-        drive::replay(&case, &committed(&case), drive::Between::Nothing);
+        drive::replay(&case, &committed_journal(&case), drive::Between::Nothing);
     }
 }
 
@@ -68,7 +68,7 @@ fn a_committed_journal_replays_to_the_same_commands_and_state() {
 #[test]
 fn a_replay_may_begin_at_every_snapshot() {
     for case in cases() {
-        drive::replay(&case, &committed(&case), drive::Between::Snapshot);
+        drive::replay(&case, &committed_journal(&case), drive::Between::Snapshot);
     }
 }
 
@@ -76,7 +76,7 @@ fn a_replay_may_begin_at_every_snapshot() {
 #[test]
 fn a_restart_is_possible_after_every_tick() {
     for case in cases() {
-        drive::restart_everywhere(&case, &committed(&case));
+        drive::restart_everywhere(&case, &committed_journal(&case));
     }
 }
 
@@ -84,7 +84,7 @@ fn a_restart_is_possible_after_every_tick() {
 fn every_kind_of_node_task_tick_and_command_has_a_case() {
     let mut seen = BTreeSet::new();
     for case in cases() {
-        let journal = committed(&case);
+        let journal = committed_journal(&case);
         nodes(&case.plan(), &mut seen);
         seen.extend(journal.entries.iter().map(|entry| tick_name(&entry.tick.kind).to_owned()));
         seen.extend(drive::commands(&case, &journal).iter().map(|command| command_name(command).to_owned()));
@@ -147,8 +147,8 @@ fn nodes(plan: &Plan, seen: &mut BTreeSet<String>) {
             NodeKind::Graph(_) => "node graph",
             NodeKind::Branch(_) => "node branch",
             NodeKind::Loop(looping) => match looping.source {
-                windlass_core::plan::Source::Each(_) => "node loop over items",
-                windlass_core::plan::Source::Repeat => "node loop with a condition",
+                windlass_core::plan::LoopSource::Each(_) => "node loop over items",
+                windlass_core::plan::LoopSource::Repeat => "node loop with a condition",
             },
             NodeKind::Net(_) => "node net",
             NodeKind::Wait(_) => "node wait",

@@ -25,7 +25,7 @@ const AFTER_MS: u64 = 10;
 pub(crate) struct Script(Value);
 
 /// The end of a dispatch or of a child run, after some time.
-pub(crate) enum Reply<T> {
+pub(crate) enum ScriptedReply<T> {
     After(Duration, T),
     /// The worker loses its lease after this time.
     Lost(Duration),
@@ -37,16 +37,16 @@ impl Script {
         Script(script)
     }
 
-    fn part(&self, key: &str) -> Value {
+    fn section(&self, key: &str) -> Value {
         self.0.get(key).cloned().unwrap_or_default()
     }
 
     pub(crate) fn input(&self) -> Value {
-        self.part("input")
+        self.section("input")
     }
 
     /// What comes from outside, in the order of the script.
-    pub(crate) fn outside(&self) -> Vec<(Timestamp, TickKind)> {
+    pub(crate) fn external_ticks(&self) -> Vec<(Timestamp, TickKind)> {
         let entry = |entry: &Value| {
             let at = Timestamp(entry.get("at").and_then(Value::as_int).unwrap_or(0) * 1_000);
             let kind = match entry.get("tick") {
@@ -59,23 +59,23 @@ impl Script {
                         request: None,
                         origin: None,
                         to: text("to"),
-                        beside: Value::Null,
+                        trigger_metadata: Value::Null,
                         defaults: Value::Null,
                     }
                 }
             };
             (at, kind)
         };
-        self.part("outside").as_list().unwrap_or_default().iter().map(entry).collect()
+        self.section("outside").as_list().unwrap_or_default().iter().map(entry).collect()
     }
 
     /// `number` is how often something was dispatched at this path before.
-    pub(crate) fn result(&self, job: &Job, number: usize) -> Reply<TaskOutcome> {
-        let results = self.part("results");
+    pub(crate) fn result(&self, job: &Job, number: usize) -> ScriptedReply<TaskOutcome> {
+        let results = self.section("results");
         let step = job.path().rsplit_once('.').map_or("", |(step, _)| step);
         let entry = [&**job.path(), step, &*job.tool].into_iter().find_map(|key| results.get(key));
-        let Some(entry) = entry.and_then(|entry| one_of(entry, number)) else {
-            return Reply::After(Duration::from_ms(AFTER_MS), TaskOutcome::success(job.input.clone()));
+        let Some(entry) = entry.and_then(|entry| entry_at(entry, number)) else {
+            return ScriptedReply::After(Duration::from_ms(AFTER_MS), TaskOutcome::success(job.input.clone()));
         };
         reply(&entry, |entry| match &*job.tool {
             "agent_model" => model_reply(entry),
@@ -83,9 +83,9 @@ impl Script {
         })
     }
 
-    pub(crate) fn child(&self, definition: &str, number: usize) -> Reply<(Status, TaskOutcome)> {
-        let children = self.part("children");
-        let entry = children.get(definition).and_then(|entry| one_of(entry, number)).unwrap_or_default();
+    pub(crate) fn child(&self, definition: &str, number: usize) -> ScriptedReply<(Status, TaskOutcome)> {
+        let children = self.section("children");
+        let entry = children.get(definition).and_then(|entry| entry_at(entry, number)).unwrap_or_default();
         reply(&entry, |entry| {
             let outcome = outcome(entry);
             (if outcome.error.is_none() { Status::Succeeded } else { Status::Failed }, outcome)
@@ -94,19 +94,19 @@ impl Script {
 }
 
 /// The entry of this number, or the last one. What is no list is the only entry.
-fn one_of(entries: &Value, number: usize) -> Option<Value> {
+fn entry_at(entries: &Value, number: usize) -> Option<Value> {
     match entries.as_list() {
         Some(entries) => entries.get(number).or(entries.last()).cloned(),
         None => Some(entries.clone()),
     }
 }
 
-fn reply<T>(entry: &Value, outcome: impl FnOnce(&Value) -> T) -> Reply<T> {
+fn reply<T>(entry: &Value, outcome: impl FnOnce(&Value) -> T) -> ScriptedReply<T> {
     let after = entry.get("after").and_then(Value::as_int).map_or(AFTER_MS, |after| after as u64);
     match entry.as_str() {
-        Some("never") => Reply::Never,
-        Some("lost") => Reply::Lost(Duration::from_ms(AFTER_MS)),
-        _ => Reply::After(Duration::from_ms(after), outcome(entry)),
+        Some("never") => ScriptedReply::Never,
+        Some("lost") => ScriptedReply::Lost(Duration::from_ms(AFTER_MS)),
+        _ => ScriptedReply::After(Duration::from_ms(after), outcome(entry)),
     }
 }
 

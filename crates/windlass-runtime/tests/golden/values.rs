@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::Values;
-use windlass_value::{BlobHash, Stored, Value, encode};
+use windlass_value::{BlobHash, StoredValue, Value, encode};
 
 #[derive(Default)]
 pub(crate) struct ColdValues {
@@ -30,11 +30,11 @@ impl Values for ColdValues {
         self.blobs.get(hash).filter(|_| self.loaded.contains(hash)).cloned()
     }
 
-    fn put(&mut self, value: &Value) -> Stored {
+    fn put(&mut self, value: &Value) -> StoredValue {
         let bytes = encode(value);
         let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
         self.blobs.insert(hash, value.clone());
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        Stored { hash, size: bytes.len() as u64, items, chunked: false }
+        StoredValue { hash, size: bytes.len() as u64, items, chunked: false }
     }
 }

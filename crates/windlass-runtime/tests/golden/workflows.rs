@@ -47,7 +47,7 @@ struct Done {
     n: u64,
 }
 
-pub(crate) fn named(name: &str) -> Workflow {
+pub(crate) fn build(name: &str) -> Workflow {
     let workflow = match name {
         "collect" => collect(),
         "fan_out" => fan_out(),

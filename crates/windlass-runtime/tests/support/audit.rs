@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::{Event, Limits, Program};
 use windlass_expr::wdl;
-use windlass_runtime::codec::{self, IterationPack, TickEntry};
+use windlass_runtime::codec::{self, TickEntry, IterationPack};
 use windlass_runtime::{FinalReport, RunImage, new_state, replay_from, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{Language, Value, to_json};
@@ -29,11 +29,11 @@ pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
     let row = store.run(run).expect("readable").expect("the run is there");
     let report: FinalReport = codec::decode(&row.result.clone().expect("an end"), "result").expect("a report");
     let events = events(store, run);
-    replays(store, run);
+    assert_replays(store, run);
     let loops = store.loops(run).expect("readable").into_iter();
     let runs = store.runs(&RunFilter::default(), None, u32::MAX).expect("readable").into_iter();
     Audit {
-        report: shown(store, &report),
+        report: render_report(store, &report),
         events: sorted(&events),
         iterations: loops.map(|path| (path.clone(), iterations(store, run, &path))).collect(),
         runs: runs.map(|row| (row.run.to_string(), row.status.as_str())).collect(),
@@ -41,7 +41,7 @@ pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
 }
 
 /// Everything a caller sees of a run's end, stored values put in.
-pub(crate) fn shown(store: &dyn StoreRead, report: &FinalReport) -> String {
+pub(crate) fn render_report(store: &dyn StoreRead, report: &FinalReport) -> String {
     let value = resolve(store, &Value::map(report.to_value())).expect("all values are there");
     to_json(&value)
 }
@@ -66,7 +66,7 @@ fn sorted(events: &[Event]) -> Vec<(String, String)> {
 }
 
 /// Replays the whole journal from nothing: every digest is compared, and the end is the one that was told.
-pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
+pub(crate) fn assert_replays(store: &dyn StoreRead, run: &str) -> RunImage {
     let row = store.run(run).expect("readable").expect("the run is there");
     let program = program_of(store, run, limits());
     let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));

@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Limits, TaskOutcome};
 use windlass_expr::wdl;
-use windlass_loom::{Activity, Target};
-use windlass_runtime::{Engine, EngineOptions, StartOptions, ToolCall, Tools};
+use windlass_loom::{LoomActivity, ActivityTarget};
+use windlass_runtime::{RuntimeEngine, EngineOptions, RunStartOptions, ToolCall, Tools};
 use windlass_store::{MemoryStore, Store};
-use windlass_syntax::{Colour, Source};
+use windlass_syntax::{Colour, SourceText};
 use windlass_value::{Value, parse_json, to_json};
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
-const HANG: Duration = Duration::from_secs(120);
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn json(text: &str) -> Value {
     parse_json(text).expect("a test's own JSON")
@@ -38,16 +38,16 @@ pub(crate) fn limits() -> Limits {
 }
 
 pub(crate) fn loom(text: &str) -> Plan {
-    let source = Source::new("test.json", text);
+    let source = SourceText::new("test.json", text);
     let tools = ["noop", "http", "count", "flaky", "gate", "panic", "never", "big"].map(str::to_owned);
-    let options = windlass_loom::Options {
+    let options = windlass_loom::LoomOptions {
         limits: limits(),
         name: Some("test".to_owned()),
         tools: tools.to_vec(),
         activities: vec![
-            Activity { name: "count".to_owned(), target: Target::Tool },
-            Activity { name: "flaky".to_owned(), target: Target::Tool },
-            Activity { name: "helper".to_owned(), target: Target::Workflow("child".to_owned()) },
+            LoomActivity { name: "count".to_owned(), target: ActivityTarget::Tool },
+            LoomActivity { name: "flaky".to_owned(), target: ActivityTarget::Tool },
+            LoomActivity { name: "helper".to_owned(), target: ActivityTarget::Workflow("child".to_owned()) },
         ],
         ..Default::default()
     };
@@ -173,7 +173,7 @@ impl World {
                         0 => TaskOutcome::success("finished"),
                         left => {
                             let input = Value::object([("left", Value::Int(left - 1))]);
-                            TaskOutcome::again(input, windlass_value::Duration::from_secs(600))
+                            TaskOutcome::call_again(input, windlass_value::Duration::from_secs(600))
                         }
                     }
                 }
@@ -227,13 +227,13 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG, "it never came true");
+        assert!(begun.elapsed() < HANG_TIMEOUT, "it never came true");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG, future).await.expect("it hangs")
+    tokio::time::timeout(HANG_TIMEOUT, future).await.expect("it hangs")
 }
 
 pub(crate) fn options(world: &World) -> EngineOptions {
@@ -246,19 +246,19 @@ pub(crate) fn options(world: &World) -> EngineOptions {
     }
 }
 
-pub(crate) fn engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
+pub(crate) fn engine(store: &Arc<MemoryStore>, world: &World) -> RuntimeEngine {
     engine_with(store, options(world))
 }
 
-pub(crate) fn engine_with(store: &Arc<MemoryStore>, options: EngineOptions) -> Engine {
+pub(crate) fn engine_with(store: &Arc<MemoryStore>, options: EngineOptions) -> RuntimeEngine {
     let store: Arc<dyn Store> = store.clone();
-    Engine::new(store, options).expect("an engine")
+    RuntimeEngine::new(store, options).expect("an engine")
 }
 
-pub(crate) fn named(id: &str) -> StartOptions {
-    StartOptions { id: Some(id.to_owned()), ..StartOptions::default() }
+pub(crate) fn named(id: &str) -> RunStartOptions {
+    RunStartOptions { id: Some(id.to_owned()), ..RunStartOptions::default() }
 }
 
-pub(crate) fn in_virtual_time(id: &str) -> StartOptions {
-    StartOptions { virtual_time: true, ..named(id) }
+pub(crate) fn in_virtual_time(id: &str) -> RunStartOptions {
+    RunStartOptions { virtual_time: true, ..named(id) }
 }

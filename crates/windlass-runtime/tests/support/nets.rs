@@ -6,7 +6,7 @@ use windlass_core::plan::{
     Task, Wait,
 };
 use windlass_runtime::{ToolCall, Tools};
-use windlass_value::{CompileError, Duration, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, Duration, EvalError, Expression, Language, Level, Meter, ExpressionMode, EvalScope, Value};
 
 /// The one expression of these plans: the token that a body runs for.
 pub(crate) struct Tokens;
@@ -18,13 +18,13 @@ impl Language for Tokens {
         "token"
     }
 
-    fn compile(&self, _source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+    fn compile(&self, _source: &Value, _mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         Ok(Box::new(Token))
     }
 }
 
 impl Expression for Token {
-    fn eval(&self, scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+    fn eval(&self, scope: &dyn EvalScope, _meter: &mut Meter) -> Result<Value, EvalError> {
         let named = |name: &str| scope.variable(Level::Any, name).unwrap_or_default();
         Ok(Value::object([("kind", named("kind")), ("payload", named("args"))]))
     }
@@ -37,7 +37,7 @@ pub(crate) fn net(steps: &[(&str, u32, Join)]) -> Plan {
     let root = plan.add_node(Node::new("net", "net", None, placeholder));
     let kinds: Vec<_> = steps.iter().map(|(name, ..)| (*name).into()).chain(["done".into()]).collect();
     let mut place = |(name, workers, join): &(&str, u32, Join)| {
-        let (mode, span) = (Mode::Value, SourceSpan::default());
+        let (mode, span) = (ExpressionMode::Value, SourceSpan::default());
         let source = ExpressionSource { language: "token".into(), source: Value::Null, mode, span };
         let action = Action::Effect(Effect::new(*name, plan.add_expression(source)));
         let tasks = vec![Task { hidden: true, ..Task::new(action) }];
@@ -68,13 +68,13 @@ pub(crate) fn left(count: i64) -> Value {
     Value::object([("left", count)])
 }
 
-fn passed_on(call: &ToolCall, to: &str) -> TaskOutcome {
+fn pass_on(call: &ToolCall, to: &str) -> TaskOutcome {
     let now = call.input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
     TaskOutcome::success(event(if now > 0 { to } else { "done" }, left(now - 1)))
 }
 
 pub(crate) fn ping_pong_tools(tools: Tools) -> Tools {
     tools
-        .with_fn("ping", |call| async move { passed_on(&call, "pong") })
-        .with_fn("pong", |call| async move { passed_on(&call, "ping") })
+        .with_fn("ping", |call| async move { pass_on(&call, "pong") })
+        .with_fn("pong", |call| async move { pass_on(&call, "ping") })
 }

@@ -1,12 +1,12 @@
 //! Plans by hand, for nodes that no dialect makes yet.
 
 use windlass_core::plan::{
-    Action, After, Amount, ArcOn, Backoff, Call, Child, Collect, Directive, Effect, Ending, ExprId, ExpressionSource,
-    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure, Pipeline, Place, Plan, Retry,
-    Rule, SourceSpan, Task, IterationFailure, Wait, Write, WriteOp,
+    Action, GraphDependency, Amount, ArcTrigger, Backoff, ChildRunCall, GraphChild, CollectMode, Directive, Effect, GraphStatusRule, ExprId, ExpressionSource,
+    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, GraphFailurePolicy, Pipeline, Place, Plan, Retry,
+    TaskRule, SourceSpan, Task, IterationFailure, Wait, VariableUpdate, WriteOp,
 };
 use windlass_core::{Limits, StatusSet};
-use windlass_value::{BlobHash, Duration, Level, Mode, Value};
+use windlass_value::{BlobHash, Duration, Level, ExpressionMode, Value};
 
 use super::json;
 
@@ -25,7 +25,7 @@ pub(crate) fn steps(name: &str) -> Steps {
 
 impl Steps {
     pub(crate) fn expression(&mut self, source: Value) -> ExprId {
-        let (mode, span) = (Mode::Value, SourceSpan::default());
+        let (mode, span) = (ExpressionMode::Value, SourceSpan::default());
         self.plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode, span })
     }
 
@@ -37,7 +37,7 @@ impl Steps {
 
     pub(crate) fn effect(mut self, name: &str, tool: &str, input: &str) -> Steps {
         let input = self.expression(json(input));
-        self.step(name, NodeKind::lone(Action::Effect(Effect::new(tool, input))))
+        self.step(name, NodeKind::single_task(Action::Effect(Effect::new(tool, input))))
     }
 
     /// Effects one after the other in one pipeline: label, tool, input.
@@ -68,7 +68,7 @@ impl Steps {
     /// Answers whoever started the run; a good answer or not.
     pub(crate) fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
         let (value, good) = (self.expression(json(value)), self.expression(Value::Bool(good)));
-        self.step(name, NodeKind::lone(Action::Reply { value, good: Some(good) }))
+        self.step(name, NodeKind::single_task(Action::Reply { value, good: Some(good) }))
     }
 
     /// What calls of this name mean.
@@ -79,7 +79,7 @@ impl Steps {
 
     pub(crate) fn call(mut self, name: &str, definition: &str, input: &str) -> Steps {
         let (definition, input) = (self.expression(Value::from(definition)), self.expression(json(input)));
-        self.step(name, NodeKind::Call(Call { definition, input }))
+        self.step(name, NodeKind::Call(ChildRunCall { definition, input }))
     }
 
     /// The plan, with named outputs.
@@ -92,21 +92,21 @@ impl Steps {
     }
 
     pub(crate) fn plan(mut self) -> Plan {
-        let succeeded = StatusSet::of([windlass_core::Status::Succeeded]);
+        let succeeded = StatusSet::from_statuses([windlass_core::Status::Succeeded]);
         let after = |at: usize| match at {
             0 => Vec::new(),
-            _ => vec![After { child: at as u32 - 1, accepts: succeeded }],
+            _ => vec![GraphDependency { child: at as u32 - 1, accepts: succeeded }],
         };
         let child =
-            |(at, node): (usize, &NodeId)| Child { node: *node, after: after(at), condition: None, group: None };
+            |(at, node): (usize, &NodeId)| GraphChild { node: *node, after: after(at), condition: None, group: None };
         let graph = Graph {
             children: self.nodes.iter().enumerate().map(child).collect(),
             max_concurrency: None,
-            ending: Ending::Leaves,
-            on_failure: OnFailure::Continue,
+            ending: GraphStatusRule::Leaves,
+            on_failure: GraphFailurePolicy::Continue,
             unmet: windlass_core::Status::Skipped,
             pick: Default::default(),
-            spreads: false,
+            skips_transitively: false,
         };
         self.plan.nodes[0].kind = NodeKind::Graph(graph);
         self.plan
@@ -123,25 +123,25 @@ pub(crate) fn pipelined() -> Plan {
     let (net, fetch) = (node("net", None, true), node("fetch", Some(0), false));
     let (each, body) = (node("fetch#each", Some(1), true), node("fetch#body", Some(2), true));
     let after = node("after", Some(0), false);
-    let mut text = |source: &str, mode: Mode| {
+    let mut text = |source: &str, mode: ExpressionMode| {
         let (language, source, span) = ("wdl".into(), json(source), SourceSpan::default());
         plan.add_expression(ExpressionSource { language, source, mode, span })
     };
-    let mut value = |source: &str| text(source, Mode::Value);
+    let mut value = |source: &str| text(source, ExpressionMode::Value);
     let effect = |label: &str, tool: &str, input: ExprId| {
         let action = Action::Effect(Effect::new(tool, input));
         Task { label: label.into(), ..Task::new(action) }
     };
     let items = value(r#"["a", "b", "c"]"#);
     let seen = Some(value(r#""@createArray(variables('outcome').result.saw, variables('outcome').meta.attempt)""#));
-    let write = Write { fresh: true, ..Write::new(Level::Step, "seen", WriteOp::Extend, seen) };
-    let note = Rule { writes: vec![write], ..Rule::new(Directive::Continue) };
+    let write = VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Step, "seen", WriteOp::Extend, seen) };
+    let note = TaskRule { writes: vec![write], ..TaskRule::new(Directive::Continue) };
     let get = Task { rules: vec![note], ..effect("get", "count", value(r#""@item()""#)) };
     let entry = value(r#"{"of": "@item()", "was": "@variables('status')"}"#);
     let sink = effect("sink", "flaky", value(r#"{"fail": 1, "got": "@variables('_prev')"}"#));
     let done = effect("done", "count", value(r#""@variables('args')""#));
     let payload = value(r#"["@variables('event').name", "@variables('seen')"]"#);
-    let failed = text(r#""@equals(variables('outcome').error.kind, 'http')""#, Mode::Guard);
+    let failed = text(r#""@equals(variables('outcome').error.kind, 'http')""#, ExpressionMode::Guard);
     let backoff = Backoff {
         interval: Amount::Fixed(Duration::from_secs(60)),
         growth: Growth::Fixed,
@@ -149,22 +149,22 @@ pub(crate) fn pipelined() -> Plan {
         max: None,
         jitter: Jitter::None,
     };
-    let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new(), within: None };
+    let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new(), window: None };
     let times = |times: u64| Some(Amount::Fixed(times));
-    let again = Rule { when: Some(failed), max_matches: times(2), ..Rule::new(Directive::Retry(again)) };
-    let back = Rule { max_matches: times(1), ..Rule::new(Directive::Jump(0)) };
+    let again = TaskRule { when: Some(failed), max_matches: times(2), ..TaskRule::new(Directive::Retry(again)) };
+    let back = TaskRule { max_matches: times(1), ..TaskRule::new(Directive::Jump(0)) };
     let enter = Task { label: "each".into(), ..Task::new(Action::Node(each)) };
     let place = |name: &str, body: NodeId, arcs: Vec<NetArc>| Place {
         arcs,
-        done: Some("loop.done".into()),
+        done_event: Some("loop.done".into()),
         ..Place::new(name, vec![name.into()], body)
     };
     let arc =
-        NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(payload), writes: Vec::new() };
+        NetArc { emits: "after".into(), on: ArcTrigger::Succeeded, when: None, payload: Some(payload), writes: Vec::new() };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
         on_iteration_failure: IterationFailure::Count,
-        collect: Collect::Stats,
+        collect: CollectMode::Stats,
         entry: Some(entry),
         item: Some("letter".into()),
         ..Loop::each(items, body, &Limits::default())

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, RuntimeError, StartOptions};
+use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunHandle, RuntimeError, RunStartOptions};
 use windlass_store::MemoryStore;
 use windlass_value::{Value, to_json};
 
-use super::audit::shown;
+use super::audit::render_report;
 use super::{World, engine_with, in_time, locked, options};
 
 /// Run, path, input and key of a call.
@@ -37,12 +37,12 @@ impl Shop {
     }
 
     /// Paths and inputs of a run's calls, in order.
-    pub(crate) fn of(&self, run: &str) -> Vec<(String, String)> {
+    pub(crate) fn calls_of(&self, run: &str) -> Vec<(String, String)> {
         self.calls().into_iter().filter(|call| call.run == run).map(|call| (call.path, call.input)).collect()
     }
 
     pub(crate) fn paths_of(&self, run: &str) -> Vec<String> {
-        self.of(run).into_iter().map(|(path, _)| path).collect()
+        self.calls_of(run).into_iter().map(|(path, _)| path).collect()
     }
 
     pub(crate) fn options(&self) -> EngineOptions {
@@ -64,17 +64,17 @@ impl Shop {
         EngineOptions { tools, ..base }
     }
 
-    pub(crate) fn engine(&self, store: &Arc<MemoryStore>) -> Engine {
+    pub(crate) fn engine(&self, store: &Arc<MemoryStore>) -> RuntimeEngine {
         engine_with(store, self.options())
     }
 
     /// Runs a plan to its end, in virtual time, as the run `old`.
-    pub(crate) async fn old_run(&self, engine: &Engine, plans: &[Plan]) -> Arc<FinalReport> {
+    pub(crate) async fn old_run(&self, engine: &RuntimeEngine, plans: &[Plan]) -> Arc<FinalReport> {
         let mut hash = None;
         for plan in plans.iter().rev() {
             hash = Some(engine.add_plan(plan.clone()).expect("a plan").0);
         }
-        let start = StartOptions { id: Some("old".to_owned()), virtual_time: true, ..StartOptions::default() };
+        let start = RunStartOptions { id: Some("old".to_owned()), virtual_time: true, ..RunStartOptions::default() };
         let started = engine.start(hash.expect("a plan"), Value::Null, start).await;
         ended(started).await
     }
@@ -85,6 +85,6 @@ pub(crate) async fn ended(started: Result<RunHandle, RuntimeError>) -> Arc<Final
 }
 
 /// What is seen of an end, but for what depends on when it came.
-pub(crate) fn seen(store: &MemoryStore, report: &FinalReport) -> String {
-    shown(store, report)
+pub(crate) fn visible_end(store: &MemoryStore, report: &FinalReport) -> String {
+    render_report(store, report)
 }

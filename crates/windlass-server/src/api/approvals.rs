@@ -5,15 +5,15 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_runtime::{Answer, input_hash};
+use windlass_runtime::{RequestOutcome, input_hash};
 use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
-use super::control::Answered;
-use super::take::{self, IdempotencyKey, Query, RunId, check_run_id, of_path, page_size};
-use crate::auth::{Allowed, Control, Identity, Read};
+use super::control::ControlResponse;
+use super::extract::{self, IdempotencyKey, Query, RunId, check_run_id, path_parameter, page_size};
+use crate::auth::{Allowed, Control, TokenIdentity, Read};
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApprovalFacts {
@@ -43,12 +43,12 @@ pub(crate) struct ApprovalFacts {
 
 impl From<Approval> for ApprovalFacts {
     fn from(approval: Approval) -> ApprovalFacts {
-        let asked = |name: &str| approval.form.get(name).filter(|value| !value.is_null()).cloned();
+        let form_field = |name: &str| approval.form.get(name).filter(|value| !value.is_null()).cloned();
         ApprovalFacts {
-            title: asked("title"),
-            message: asked("message"),
-            schema: asked("schema"),
-            assignees: asked("assignees"),
+            title: form_field("title"),
+            message: form_field("message"),
+            schema: form_field("schema"),
+            assignees: form_field("assignees"),
             run: approval.run.to_string(),
             definition: approval.definition,
             name: approval.name.to_string(),
@@ -69,7 +69,7 @@ pub(crate) struct ApprovalList {
 #[derive(Debug, Deserialize, ToSchema, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Wanted {
+pub(crate) struct ApprovalQuery {
     /// Only of this run.
     run: Option<String>,
     after: Option<i64>,
@@ -85,28 +85,28 @@ pub(crate) struct ApprovalAnswer {
 }
 
 /// `{name}` of the path: of a signal, or a path in the run.
-pub(crate) struct OfApproval(String);
+pub(crate) struct ApprovalName(String);
 
-impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for ApprovalName {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<OfApproval, Problem> {
-        of_path(parts, state, "name").await.map(OfApproval)
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<ApprovalName, ApiProblem> {
+        path_parameter(parts, state, "name").await.map(ApprovalName)
     }
 }
 
 /// What runs ask of people, in the order in which they began to.
-#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), 
+#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(ApprovalQuery), 
     responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
 pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
-    Query(wanted): Query<Wanted>,
-) -> Result<axum::Json<ApprovalList>, Problem> {
+    Query(query): Query<ApprovalQuery>,
+) -> Result<axum::Json<ApprovalList>, ApiProblem> {
     let limit = page_size(wanted.limit, 100, 1_000)?;
     check_run_id("run", wanted.run.as_deref())?;
     let (run, after) = (wanted.run, wanted.after.unwrap_or(0));
-    let read = app.at_store(move |app| Ok(approval::approvals(&*app.store, run.as_deref(), after, limit)?));
+    let read = app.read_store(move |app| Ok(approval::approvals(&*app.store, run.as_deref(), after, limit)?));
     let found = read.await?;
     let full = found.len() == limit as usize;
     let next = found.last().map(|last| last.position).filter(|_| full);
@@ -123,26 +123,26 @@ pub(crate) async fn list(
         ("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
     request_body = ApprovalAnswer,
     responses(
-        (status = 202, body = Answered, description = "the run has the answer, or had it before"),
-        (status = 404, body = Problem, description = "the run does not ask for this"),
-        (status = 409, body = Problem, description = "several have this name, it was answered otherwise, or the run has ended"),
-        (status = 422, body = Problem, description = "the answer does not fit the schema")
+        (status = 202, body = ControlResponse, description = "the run has the answer, or had it before"),
+        (status = 404, body = ApiProblem, description = "the run does not ask for this"),
+        (status = 409, body = ApiProblem, description = "several have this name, it was answered otherwise, or the run has ended"),
+        (status = 422, body = ApiProblem, description = "the answer does not fit the schema")
     )
 )]
 pub(crate) async fn answer(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
-    OfApproval(name): OfApproval,
+    ApprovalName(name): ApprovalName,
     IdempotencyKey(key): IdempotencyKey,
-    take::Json(given): take::Json<ApprovalAnswer>,
-) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let repeat_mark = key.map(|key| repeat_mark(&allowed.who, &key, &name, &given.data));
+    extract::Json(given): extract::Json<ApprovalAnswer>,
+) -> Result<(StatusCode, axum::Json<ControlResponse>), ApiProblem> {
+    let repeat_mark = key.map(|key| repeat_mark(&allowed.identity, &key, &name, &given.data));
     // Before the question is looked for: it may be asked anew, and this is no answer to that.
     if is_repeat(&app, &run, mark.as_ref()).await? {
         return Ok(accepted(run, "repeated"));
     }
-    match answered(&app, &run, name, given.data, mark.clone()).await {
+    match send_answer(&app, &run, name, given.data, mark.clone()).await {
         Ok(answer) => Ok(accepted(run, answer)),
         // The same call at the same time was faster.
         Err(_) if is_repeat(&app, &run, mark.as_ref()).await? => Ok(accepted(run, "repeated")),
@@ -150,44 +150,44 @@ pub(crate) async fn answer(
     }
 }
 
-fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<Answered>) {
-    (StatusCode::ACCEPTED, axum::Json(Answered { run, delivery: answer, note: None }))
+fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<ControlResponse>) {
+    (StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None }))
 }
 
 /// What a call with a key is known by, for as long as its run is there: another body is another call.
-fn repeat_mark(who: &Identity, key: &str, name: &str, data: &Value) -> String {
+fn repeat_mark(identity: &TokenIdentity, key: &str, name: &str, data: &Value) -> String {
     let text = format!("{key}\0{name}\0{}", input_hash(data));
-    format!("answered:{}:{}", who.id, &blake3::hash(text.as_bytes()).to_hex()[..32])
+    format!("answered:{}:{}", identity.id, &blake3::hash(text.as_bytes()).to_hex()[..32])
 }
 
-async fn is_repeat(app: &App, run: &str, mark: Option<&String>) -> Result<bool, Problem> {
+async fn is_repeat(app: &App, run: &str, mark: Option<&String>) -> Result<bool, ApiProblem> {
     let Some(mark) = mark.cloned() else { return Ok(false) };
     let run = run.to_owned();
-    app.at_store(move |app| Ok(app.store.knows_request(&run, &mark)?)).await
+    app.read_store(move |app| Ok(app.store.knows_request(&run, &mark)?)).await
 }
 
-async fn answered(
+async fn send_answer(
     app: &App,
     run: &str,
     name: String,
     data: Value,
     mark: Option<String>,
-) -> Result<&'static str, Problem> {
-    let ended = |run: &str| Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+) -> Result<&'static str, ApiProblem> {
+    let ended = |run: &str| ApiProblem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
     let (id, run) = (run.to_owned(), run.to_owned());
-    let look = move |app: &App| match approval::find(&*app.store, &id, Some(&name)) {
-        Err(ApprovalError::NotAsked(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
-        found => found.map_err(refused),
+    let find = move |app: &App| match approval::find(&*app.store, &id, Some(&name)) {
+        Err(ApprovalError::NotFound(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
+        found => found.map_err(rejection_problem),
     };
-    let found = app.at_store(look).await?;
-    let (id, wish) = found.answered(data.clone()).await.map_err(refused)?;
-    let tell = move |app: &App| {
-        let answer = app.engine.request(&run, &id, wish)?;
-        let answer = match found.check_repeat(&*app.store, &id, &data, answer).map_err(refused)? {
-            Answer::Delivered => "delivered",
-            Answer::Queued => "kept",
-            Answer::Duplicate => "repeated",
-            Answer::Ended => return Err(ended(&run)),
+    let found = app.read_store(find).await?;
+    let (id, request) = found.build_answer_request(data.clone()).await.map_err(rejection_problem)?;
+    let send = move |app: &App| {
+        let answer = app.engine.request(&run, &id, request)?;
+        let answer = match found.check_repeat(&*app.store, &id, &data, answer).map_err(rejection_problem)? {
+            RequestOutcome::Delivered => "delivered",
+            RequestOutcome::Queued => "kept",
+            RequestOutcome::Duplicate => "repeated",
+            RequestOutcome::Ended => return Err(ended(&run)),
         };
         // After the answer: whoever repeats a call must not hear that it was made when it was not.
         if let Some(mark) = mark {
@@ -195,35 +195,35 @@ async fn answered(
         }
         Ok(answer)
     };
-    app.to_store(tell).await
+    app.write_store(send).await
 }
 
 #[derive(Serialize)]
-struct MisfitFacts<'m> {
+struct SchemaMismatch<'m> {
     pointer: &'m str,
     message: &'m str,
 }
 
-pub(crate) fn refused(refused: ApprovalError) -> Problem {
-    let detail = refused.to_string();
-    match refused {
+pub(crate) fn rejection_problem(rejection: ApprovalError) -> ApiProblem {
+    let detail = rejection.to_string();
+    match rejection {
         ApprovalError::SchemaViolations(misfits) => {
             let facts: Vec<_> =
-                misfits.iter().map(|one| MisfitFacts { pointer: &one.pointer, message: &one.message }).collect();
-            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+                misfits.iter().map(|one| SchemaMismatch { pointer: &one.pointer, message: &one.message }).collect();
+            let problem = ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
             problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
         }
-        ApprovalError::ValidationFailed(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::ValidationFailed(_) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("give a smaller answer, or correct the schema in the definition"),
-        ApprovalError::MissingAnswer(..) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::MissingAnswer(..) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("`\"data\": null` says it"),
-        ApprovalError::InvalidSchema(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+        ApprovalError::InvalidSchema(_) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
-        ApprovalError::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
-        ApprovalError::Contradicts(..) | ApprovalError::Taken(..) => {
-            Problem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
+        ApprovalError::NotFound(..) => ApiProblem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
+        ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
+            ApiProblem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
         }
-        ApprovalError::Several(..) => Problem::conflict(detail).hint("name one by its path"),
+        ApprovalError::Ambiguous(..) => ApiProblem::conflict(detail).hint("name one by its path"),
         ApprovalError::Runtime(error) => error.into(),
     }
 }

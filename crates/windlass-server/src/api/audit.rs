@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::take::Query;
+use super::extract::Query;
 use crate::auth::{Admin, Allowed};
 use crate::problem::codes;
-use crate::{App, Problem, audit};
+use crate::{App, ApiProblem, audit};
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
@@ -16,7 +16,7 @@ const MAX_LIMIT: usize = 1_000;
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
+pub(crate) struct AuditQuery {
     /// The number of the last line seen.
     after: Option<u64>,
     /// At most so many, 100 if nothing is said.
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Lines {
+pub(crate) struct AuditLines {
     /// As they are in the log, oldest first.
     #[schema(value_type = Vec<Object>)]
     items: Vec<serde_json::Value>,
@@ -35,23 +35,23 @@ pub(crate) struct Lines {
 }
 
 /// What was changed, by whom, oldest first.
-#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(Asked), 
-    responses((status = 200, body = Lines, description = "a page; `next` is the number for `after`")))]
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQuery), 
+    responses((status = 200, body = AuditLines, description = "a page; `next` is the number for `after`")))]
 pub(crate) async fn lines(
     _: Allowed<Admin>,
     State(app): State<App>,
-    Query(asked): Query<Asked>,
-) -> Result<Json<Lines>, Problem> {
+    Query(query): Query<AuditQuery>,
+) -> Result<Json<AuditLines>, ApiProblem> {
     let Some(directory) = app.audit.directory().map(std::path::Path::to_owned) else {
-        return Ok(Json(Lines { items: Vec::new(), next: None, last: 0 }));
+        return Ok(Json(AuditLines { items: Vec::new(), next: None, last: 0 }));
     };
     let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT));
-    let read = tokio::task::spawn_blocking(move || audit::page(&directory, after, limit)).await;
+    let read = tokio::task::spawn_blocking(move || audit::read_page(&directory, after, limit)).await;
     match read.map_err(std::io::Error::other).flatten() {
-        Ok(page) => Ok(Json(Lines { items: page.items, next: page.next, last: page.last })),
+        Ok(page) => Ok(Json(AuditLines { items: page.items, next: page.next, last: page.last })),
         Err(error) => {
             let detail = format!("the audit log could not be read: {error}");
-            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail))
+            Err(ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail))
         }
     }
 }

@@ -9,25 +9,25 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::hearing;
-use windlass_runtime::show::{Seen, loops_of, undelivered_signal_note};
-use windlass_runtime::{Answer, Request, RestartRequest, RunHandle, RuntimeError, new_run_id};
+use windlass_runtime::inspect::{StoredRun, loop_histories, undelivered_signal_note};
+use windlass_runtime::{RequestOutcome, RunRequest, RestartRequest, RunHandle, RuntimeError, new_run_id};
 use windlass_store::RunStatus;
 use windlass_tools::approval;
 use windlass_value::Value;
 
 use super::approvals;
-use super::models::row_of;
-use super::take::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
-use crate::auth::{Allowed, Control, Identity};
+use super::models::find_run;
+use super::extract::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
+use crate::auth::{Allowed, Control, TokenIdentity};
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Letters of a reason, a name, a request id.
 const MAX_TEXT_BYTES: usize = 1_024;
 
 /// What became of a request.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Answered {
+pub(crate) struct ControlResponse {
     pub run: String,
     /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on, or when something waits for it;
     /// dropped: it is for one place, which does not wait for it; repeated: the same was asked before
@@ -39,7 +39,7 @@ pub(crate) struct Answered {
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Plain {
+pub(crate) struct ControlRequest {
     /// Makes repeats of this call one, as the header `Idempotency-Key` does.
     pub request_id: Option<String>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct CancelRequest {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Signal {
+pub(crate) struct SignalRequest {
     /// What the run waits for.
     pub name: String,
     #[serde(default)]
@@ -104,91 +104,91 @@ pub(crate) struct RestartResponse {
 }
 
 /// Stops a run between two tasks.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended, or waits for its turn", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
+    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended, or waits for its turn", body = ApiProblem)))]
 pub(crate) async fn pause(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     IdempotencyKey(key): IdempotencyKey,
-    MaybeJson(body): MaybeJson<Plain>,
-) -> Result<Response, Problem> {
-    let id = idempotency_id("pause", &allowed.who, key, body.request_id)?;
+    MaybeJson(body): MaybeJson<ControlRequest>,
+) -> Result<Response, ApiProblem> {
+    let id = idempotency_id("pause", &allowed.identity, key, body.request_id)?;
     let seen = run.clone();
-    if app.at_store(move |app| Ok(row_of(app, &seen)?.status)).await? == RunStatus::Pending {
+    if app.read_store(move |app| Ok(find_run(app, &seen)?.status)).await? == RunStatus::Pending {
         // It stands still already, and goes on when its turn comes: nothing would come of it.
         let problem =
-            Problem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` waits for its turn"));
+            ApiProblem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` waits for its turn"));
         return Err(problem.hint("cancel it, or pause it when it has begun"));
     }
-    answer(app, run, id, Request::Pause).await
+    respond(app, run, id, RunRequest::Pause).await
 }
 
 /// Goes on with a run that was paused, or that nobody runs.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<ControlRequest>, params(("run" = String, Path)),
+    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
 pub(crate) async fn resume(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     IdempotencyKey(key): IdempotencyKey,
-    MaybeJson(body): MaybeJson<Plain>,
-) -> Result<Response, Problem> {
-    let id = idempotency_id("resume", &allowed.who, key, body.request_id)?;
-    let told = ask(&app, &run, id, Request::Resume).await?;
-    if told == Answer::Queued {
+    MaybeJson(body): MaybeJson<ControlRequest>,
+) -> Result<Response, ApiProblem> {
+    let id = idempotency_id("resume", &allowed.identity, key, body.request_id)?;
+    let outcome = send_request(&app, &run, id, RunRequest::Resume).await?;
+    if told == RequestOutcome::Queued {
         // Nobody has it: it is brought back here, where it finds what it was asked.
         match app.engine.resume(&run).await {
             Ok(_) | Err(RuntimeError::Owned { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    answered(run, told)
+    control_response(run, told)
 }
 
 /// Ends a run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<CancelRequest>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
+    responses((status = 202, description = "asked for, durably", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem)))]
 pub(crate) async fn cancel(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<CancelRequest>,
-) -> Result<Response, Problem> {
-    let id = idempotency_id("cancel", &allowed.who, key, body.request_id)?;
-    let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", allowed.who.name));
-    short("reason", &reason)?;
-    answer(app, run, id, Request::Cancel { reason }).await
+) -> Result<Response, ApiProblem> {
+    let id = idempotency_id("cancel", &allowed.identity, key, body.request_id)?;
+    let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", allowed.identity.name));
+    check_length("reason", &reason)?;
+    respond(app, run, id, RunRequest::Cancel { reason }).await
 }
 
 /// Tells a run what it waits for, or will wait for. What answers an open question must fit its schema, as its answer must.
-#[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
-    responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem), (status = 422, description = "it answers a question and does not fit its schema", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = SignalRequest, params(("run" = String, Path)),
+    responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = ControlResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has ended", body = ApiProblem), (status = 422, description = "it answers a question and does not fit its schema", body = ApiProblem)))]
 pub(crate) async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     IdempotencyKey(key): IdempotencyKey,
-    Json(body): Json<Signal>,
-) -> Result<Response, Problem> {
-    let Signal { name, data: payload, place, request_id: own } = body;
-    let id = idempotency_id("signal", &allowed.who, key, own)?;
-    short("name", &name)?;
-    place.iter().try_for_each(|place| short("place", place))?;
+    Json(body): Json<SignalRequest>,
+) -> Result<Response, ApiProblem> {
+    let SignalRequest { name, data: payload, place, request_id: own } = body;
+    let id = idempotency_id("signal", &allowed.identity, key, own)?;
+    check_length("name", &name)?;
+    place.iter().try_for_each(|place| check_length("place", place))?;
     let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
-    checked.map_err(approvals::refused)?;
+    checked.map_err(approvals::rejection_problem)?;
     let undelivered = undelivered_signal(&app, &run, &name, &payload, place.as_deref()).await?;
     let request = match place {
-        Some(place) => Request::SignalTo { place, name, payload },
-        None => Request::Signal { name, payload },
+        Some(place) => RunRequest::SignalTo { place, name, payload },
+        None => RunRequest::Signal { name, payload },
     };
-    match (ask(&app, &run, id, request).await?, undelivered_signal_note) {
-        (Answer::Delivered | Answer::Queued, Some((answer, note))) => {
-            let answered = Answered { run, delivery, note: Some(note) };
+    match (send_request(&app, &run, id, request).await?, undelivered_signal_note) {
+        (RequestOutcome::Delivered | RequestOutcome::Queued, Some((answer, note))) => {
+            let answered = ControlResponse { run, delivery, note: Some(note) };
             Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
         }
-        (told, _) => answered(run, told),
+        (outcome, _) => control_response(run, told),
     }
 }
 
@@ -199,36 +199,36 @@ async fn undelivered_signal(
     name: &str,
     payload: &Value,
     place: Option<&str>,
-) -> Result<Option<(&'static str, String)>, Problem> {
+) -> Result<Option<(&'static str, String)>, ApiProblem> {
     let state = app.resident_state(run).await?;
     let (run, name, payload, place) = (run.to_owned(), Arc::from(name), payload.clone(), place.map(Arc::from));
-    let look = move |app: &App| {
-        let row = row_of(app, &run)?;
+    let inspect = move |app: &App| {
+        let row = find_run(app, &run)?;
         // How one has ended, or why it was set aside, is told by what becomes of the request.
         if row.status.is_final() || row.status == RunStatus::Quarantined {
             return Ok(None);
         }
         // One that cannot be read is told all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
-        let stored = || Seen::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
+        let stored = || StoredRun::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
         let delivery = state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
         Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, place.as_deref())))
     };
-    app.at_store(look).await
+    app.read_store(inspect).await
 }
 
 /// Does again what has failed in a run, as a new run.
 ///
 /// What had gone well is taken over, as long as it is asked for the same.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryRequestBody>, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = RetryResponse), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)))]
+    responses((status = 202, description = "the new run is started", body = RetryResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 409, description = "it has not ended, or nothing in it has failed", body = ApiProblem)))]
 pub(crate) async fn retry(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     MaybeJson(body): MaybeJson<RetryRequestBody>,
-) -> Result<Response, Problem> {
-    let id = new_id(body.id)?;
+) -> Result<Response, ApiProblem> {
+    let id = check_new_id(body.id)?;
     let old = run.clone();
     let handle = run_fork(&app, move |app| async move { app.engine.retry_failed(&old, id).await }).await?;
     let retried = RetryResponse { run: handle.run.to_string(), retries: run, created: handle.created };
@@ -237,16 +237,16 @@ pub(crate) async fn retry(
 
 /// Does a run again from a step or a turn on, as a new run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartRequestBody, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = RestartResponse), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)))]
+    responses((status = 202, description = "the new run is started", body = RestartResponse), (status = 404, description = "there is no such run", body = ApiProblem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = ApiProblem)))]
 pub(crate) async fn restart(
     _: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     Json(body): Json<RestartRequestBody>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let RestartRequestBody { from, occurrence, set, id } = body;
-    short("from", &from)?;
-    let restart = RestartRequest { from: from.clone(), occurrence, set: set.into_iter().collect(), id: new_id(id)? };
+    check_length("from", &from)?;
+    let restart = RestartRequest { from: from.clone(), occurrence, set: set.into_iter().collect(), id: check_new_id(id)? };
     let old = run.clone();
     let fork = move |app: App| async move {
         let made = app.engine.restart(&old, restart).await;
@@ -258,26 +258,26 @@ pub(crate) async fn restart(
 }
 
 /// An old run is replayed first: that is long, and computes.
-async fn run_fork<F, E: Into<Problem>>(
+async fn run_fork<F, E: Into<ApiProblem>>(
     app: &App,
     fork: impl FnOnce(App) -> F + Send + 'static,
-) -> Result<RunHandle, Problem>
+) -> Result<RunHandle, ApiProblem>
 where
     F: Future<Output = Result<RunHandle, E>>,
 {
     let handle = tokio::runtime::Handle::current();
-    app.at_length(move |app| handle.block_on(fork(app.clone())).map_err(Into::into)).await
+    app.compute(move |app| handle.block_on(fork(app.clone())).map_err(Into::into)).await
 }
 
 /// Whoever names a turn that never was is told how many there were.
-fn with_iteration_hint(app: &App, error: RuntimeError) -> Problem {
+fn with_iteration_hint(app: &App, error: RuntimeError) -> ApiProblem {
     let loop_path = match &error {
         RuntimeError::NoSuchPath { run, path, .. } => path.rfind('[').map(|end| (run.clone(), path[..end].to_owned())),
         _ => None,
     };
-    let problem = Problem::from(error);
+    let problem = ApiProblem::from(error);
     let Some((run, path)) = loop_path else { return problem };
-    let seen = loops_of(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
+    let seen = loop_histories(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
     match seen.first().filter(|seen| seen.iterations > 0) {
         Some(seen) => {
             let iterations = if seen.iterations == 1 { "one turn".to_owned() } else { format!("{} turns", seen.iterations) };
@@ -287,49 +287,49 @@ fn with_iteration_hint(app: &App, error: RuntimeError) -> Problem {
     }
 }
 
-async fn answer(app: App, run: String, id: String, request: Request) -> Result<Response, Problem> {
-    let told = ask(&app, &run, id, request).await?;
-    answered(run, told)
+async fn respond(app: App, run: String, id: String, request: RunRequest) -> Result<Response, ApiProblem> {
+    let outcome = send_request(&app, &run, id, request).await?;
+    control_response(run, outcome)
 }
 
-async fn ask(app: &App, run: &str, id: String, request: Request) -> Result<Answer, Problem> {
+async fn send_request(app: &App, run: &str, id: String, request: RunRequest) -> Result<RequestOutcome, ApiProblem> {
     let run = run.to_owned();
-    app.to_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
+    app.write_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
 }
 
-fn answered(run: String, told: Answer) -> Result<Response, Problem> {
-    let answer = match told {
-        Answer::Delivered => "delivered",
-        Answer::Queued => "kept",
-        Answer::Duplicate => "repeated",
-        Answer::Ended => {
-            let problem = Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+fn control_response(run: String, outcome: RequestOutcome) -> Result<Response, ApiProblem> {
+    let answer = match outcome {
+        RequestOutcome::Delivered => "delivered",
+        RequestOutcome::Queued => "kept",
+        RequestOutcome::Duplicate => "repeated",
+        RequestOutcome::Ended => {
+            let problem = ApiProblem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
             return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
         }
     };
-    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, delivery: answer, note: None })).into_response())
+    Ok((StatusCode::ACCEPTED, axum::Json(ControlResponse { run, delivery: answer, note: None })).into_response())
 }
 
 /// What makes repeats of one call one: for each kind of call and each token apart.
-fn idempotency_id(kind: &str, who: &Identity, key: Option<String>, body_id: Option<String>) -> Result<String, Problem> {
+fn idempotency_id(kind: &str, identity: &TokenIdentity, key: Option<String>, body_id: Option<String>) -> Result<String, ApiProblem> {
     let given = match (key, body_id) {
         (Some(_), Some(_)) => {
-            return Err(Problem::bad_request("`request_id` and `Idempotency-Key` are both given")
+            return Err(ApiProblem::bad_request("`request_id` and `Idempotency-Key` are both given")
                 .hint("each of them makes repeats one: leave one out"));
         }
         (key, own) => key.or(own),
     };
-    given.iter().try_for_each(|id| short("request_id", id))?;
+    given.iter().try_for_each(|id| check_length("request_id", id))?;
     Ok(match given {
-        Some(id) => format!("{kind}:{}:{id}", who.id),
+        Some(id) => format!("{kind}:{}:{id}", identity.id),
         None => format!("{kind}:{}", new_run_id()),
     })
 }
 
-fn new_id(id: Option<String>) -> Result<Option<String>, Problem> {
+fn check_new_id(id: Option<String>) -> Result<Option<String>, ApiProblem> {
     match id {
         Some(id) if !is_new_run_id(&id) => {
-            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
+            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
                 "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
             ))
         }
@@ -337,9 +337,9 @@ fn new_id(id: Option<String>) -> Result<Option<String>, Problem> {
     }
 }
 
-fn short(what: &str, text: &str) -> Result<(), Problem> {
+fn check_length(what: &str, text: &str) -> Result<(), ApiProblem> {
     match text.is_empty() || text.len() > MAX_TEXT_BYTES {
-        true => Err(Problem::bad_request(format!("`{what}` must have 1 to {MAX_TEXT_BYTES} bytes"))),
+        true => Err(ApiProblem::bad_request(format!("`{what}` must have 1 to {MAX_TEXT_BYTES} bytes"))),
         false => Ok(()),
     }
 }

@@ -9,15 +9,15 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::Program;
-use windlass_syntax::{Report, did_you_mean};
+use windlass_syntax::{DiagnosticReport, did_you_mean};
 use windlass_value::Value;
 
-use super::models::{Page, ParameterInfo};
-use super::take::{self, Json, Named, Query, is_definition_name, page_size};
+use super::models::{ListPage, ParameterInfo};
+use super::extract::{self, Json, DefinitionName, Query, is_definition_name, page_size};
 use crate::auth::{Admin, Allowed, Control, Read};
-use crate::catalog::{Definition, Registration, Unregistered, Version};
+use crate::catalog::{Definition, RegistrationResult, RegistrationError, Version};
 use crate::problem::codes;
-use crate::{App, Draft, Problem};
+use crate::{App, DefinitionDraft, ApiProblem};
 
 /// Definitions in one page.
 const DEFAULT_PAGE_SIZE: u32 = 100;
@@ -29,7 +29,7 @@ const MAX_LABEL_BYTES: usize = 256;
 /// A definition that somebody hands in.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Register {
+pub(crate) struct RegisterRequest {
     /// The text of the definition.
     pub source: String,
     /// What it is to be called. It counts more than the name in the text; one of the two must be there.
@@ -51,13 +51,13 @@ pub(crate) struct CheckRequest {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TriggerName {
+pub(crate) struct TriggerSummary {
     pub name: String,
     pub kind: String,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Registered {
+pub(crate) struct RegisterResponse {
     pub name: String,
     pub version: u64,
     /// Of its plan: the same text with the same definitions around it has the same.
@@ -65,11 +65,11 @@ pub(crate) struct Registered {
     pub dialect: String,
     pub registered_at: String,
     /// It is not what starts took before.
-    pub new: bool,
+    pub is_new: bool,
     /// As `windlass check --json` gives them.
     #[schema(value_type = Vec<Object>)]
-    pub warnings: Vec<Report>,
-    pub triggers: Vec<TriggerName>,
+    pub warnings: Vec<DiagnosticReport>,
+    pub triggers: Vec<TriggerSummary>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -79,7 +79,7 @@ pub(crate) struct CheckResponse {
     pub dialect: Option<String>,
     /// As `windlass check --json` gives them.
     #[schema(value_type = Vec<Object>)]
-    pub problems: Vec<Report>,
+    pub problems: Vec<DiagnosticReport>,
     /// Nodes and edges, if it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -97,16 +97,16 @@ pub(crate) struct DefinitionSummary {
     pub by: String,
     /// Its triggers may start runs.
     pub enabled: bool,
-    pub triggers: Vec<TriggerName>,
+    pub triggers: Vec<TriggerSummary>,
     /// What is wrong with its file, where definitions are files (`windlass dev`); what is registered is the last good one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
-    pub problems: Vec<Report>,
+    pub problems: Vec<DiagnosticReport>,
 }
 
 impl DefinitionSummary {
     /// Of a file that was never registered.
-    fn broken(name: &str, problems: Vec<Report>) -> DefinitionSummary {
+    fn broken(name: &str, problems: Vec<DiagnosticReport>) -> DefinitionSummary {
         DefinitionSummary {
             name: name.to_owned(),
             version: 0,
@@ -167,7 +167,7 @@ pub(crate) struct VersionSummary {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Enabled {
+pub(crate) struct EnabledResponse {
     pub name: String,
     pub enabled: bool,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Enabled {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
+pub(crate) struct DefinitionListQuery {
     /// A part of the name.
     search: Option<String>,
     limit: Option<u32>,
@@ -204,25 +204,25 @@ pub(crate) struct GraphQuery {
 ///
 /// It is compiled with what is registered: calls and includes never come from a disk. The same text with the same labels
 /// again is the same version; other labels make another. Runs that have begun go on with the version they have.
-#[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = Register,
-    responses((status = 201, description = "registered", body = Registered), (status = 200, description = "nothing new", body = Registered),
-        (status = 422, description = "it has problems; each is in `problems`", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = RegisterRequest,
+    responses((status = 201, description = "registered", body = RegisterResponse), (status = 200, description = "nothing new", body = RegisterResponse),
+        (status = 422, description = "it has problems; each is in `problems`", body = ApiProblem)))]
 pub(crate) async fn register(
     allowed: Allowed<Admin>,
     State(app): State<App>,
-    Json(body): Json<Register>,
-) -> Result<Response, Problem> {
-    let Register { source, name, dialect, labels } = body;
+    Json(body): Json<RegisterRequest>,
+) -> Result<Response, ApiProblem> {
+    let RegisterRequest { source, name, dialect, labels } = body;
     check_labels(&labels, app.options.limits.max_labels)?;
-    let draft = draft_of(&app, source, name, dialect)?;
-    let by = allowed.who.name.clone();
-    let done = app
-        .at_length(move |app| {
-            app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(Problem::from)
+    let draft = parse_draft(&app, source, name, dialect)?;
+    let by = allowed.identity.name.clone();
+    let registration = app
+        .compute(move |app| {
+            app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(ApiProblem::from)
         })
         .await?;
-    let status = if done.new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, axum::Json(registered(done))).into_response())
+    let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, axum::Json(register_response(done))).into_response())
 }
 
 /// Looks at a definition without registering it.
@@ -232,9 +232,9 @@ pub(crate) async fn check(
     _: Allowed<Read>,
     State(app): State<App>,
     Json(body): Json<CheckRequest>,
-) -> Result<axum::Json<CheckResponse>, Problem> {
-    let draft = draft_of(&app, body.source, body.name, body.dialect)?;
-    let checked = app.at_length(move |app| {
+) -> Result<axum::Json<CheckResponse>, ApiProblem> {
+    let draft = parse_draft(&app, body.source, body.name, body.dialect)?;
+    let checked = app.compute(move |app| {
         let catalog = app.definitions.catalog(&app.engine);
         Ok(match app.compiler.compile(&draft, &catalog) {
             Ok(compiled) => CheckResponse {
@@ -251,13 +251,13 @@ pub(crate) async fn check(
 }
 
 /// All definitions, by name.
-#[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(ListQuery),
-    responses((status = 200, description = "a page; `next` is the name for `after`", body = Page<DefinitionSummary>)))]
+#[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(DefinitionListQuery),
+    responses((status = 200, description = "a page; `next` is the name for `after`", body = ListPage<DefinitionSummary>)))]
 pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
-    Query(query): Query<ListQuery>,
-) -> Result<axum::Json<Page<DefinitionSummary>>, Problem> {
+    Query(query): Query<DefinitionListQuery>,
+) -> Result<axum::Json<ListPage<DefinitionSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)? as usize;
     let search = query.search.unwrap_or_default().to_lowercase();
     let fits = |definition: &Definition| definition.name.to_lowercase().contains(&search);
@@ -275,32 +275,32 @@ pub(crate) async fn list(
         problems.retain(|name, _| app.definitions.get(name).is_none() && name.to_lowercase().contains(&search));
         items.extend(problems.into_iter().map(|(name, problems)| DefinitionSummary::broken(&name, problems)));
     }
-    Ok(axum::Json(Page { items, next }))
+    Ok(axum::Json(ListPage { items, next }))
 }
 
 /// A definition as starts take it.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
     params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
-    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
-    Named(name): Named,
-) -> Result<axum::Json<DefinitionDetail>, Problem> {
-    app.at_store(move |app| detail(app, &name, None)).await.map(axum::Json)
+    DefinitionName(name): DefinitionName,
+) -> Result<axum::Json<DefinitionDetail>, ApiProblem> {
+    app.read_store(move |app| detail(app, &name, None)).await.map(axum::Json)
 }
 
 /// The versions of a definition, newest first.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions", tag = "definitions", params(("name" = String, Path), VersionsQuery),
-    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<VersionSummary>), (status = 404, description = "there is no such definition", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<VersionSummary>), (status = 404, description = "there is no such definition", body = ApiProblem)))]
 pub(crate) async fn versions(
     _: Allowed<Read>,
     State(app): State<App>,
-    Named(name): Named,
+    DefinitionName(name): DefinitionName,
     Query(query): Query<VersionsQuery>,
-) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
+) -> Result<axum::Json<ListPage<VersionSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
-    app.at_store(move |app| {
+    app.read_store(move |app| {
         let definition = find_any(app, &name)?;
         let before = query.before.unwrap_or(u64::MAX);
         let mut found = app.definitions.versions(app.store.as_ref(), &name, before, limit + 1)?;
@@ -317,7 +317,7 @@ pub(crate) async fn versions(
             by: version.by.to_string(),
             labels: version.labels,
         };
-        Ok(axum::Json(Page { items: found.into_iter().map(one).collect(), next }))
+        Ok(axum::Json(ListPage { items: found.into_iter().map(one).collect(), next }))
     })
     .await
 }
@@ -325,27 +325,27 @@ pub(crate) async fn versions(
 /// One version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
     params(("name" = String, Path), ("version" = u64, Path)),
-    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn version(
     _: Allowed<Read>,
     State(app): State<App>,
-    Named(name): Named,
+    DefinitionName(name): DefinitionName,
     VersionNumber(number): VersionNumber,
-) -> Result<axum::Json<DefinitionDetail>, Problem> {
-    app.at_store(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
+) -> Result<axum::Json<DefinitionDetail>, ApiProblem> {
+    app.read_store(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
 }
 
 /// What can happen in a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
-    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,
-    Named(name): Named,
+    DefinitionName(name): DefinitionName,
     Query(query): Query<GraphQuery>,
-) -> Result<axum::Json<Value>, Problem> {
-    app.at_store(move |app| {
-        let (_, _, program) = version_of(app, &name, query.version)?;
+) -> Result<axum::Json<Value>, ApiProblem> {
+    app.read_store(move |app| {
+        let (_, _, program) = find_version(app, &name, query.version)?;
         Ok(axum::Json(windlass_draw::plan(&program.plan).to_value()))
     })
     .await
@@ -353,30 +353,30 @@ pub(crate) async fn graph(
 
 /// Lets the triggers of a definition start runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "they may", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn enable(
     _: Allowed<Control>,
     State(app): State<App>,
-    Named(name): Named,
-) -> Result<axum::Json<Enabled>, Problem> {
+    DefinitionName(name): DefinitionName,
+) -> Result<axum::Json<EnabledResponse>, ApiProblem> {
     set_enabled(app, name, true).await
 }
 
 /// Keeps the triggers of a definition from starting runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may not", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "they may not", body = EnabledResponse), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn disable(
     _: Allowed<Control>,
     State(app): State<App>,
-    Named(name): Named,
-) -> Result<axum::Json<Enabled>, Problem> {
+    DefinitionName(name): DefinitionName,
+) -> Result<axum::Json<EnabledResponse>, ApiProblem> {
     set_enabled(app, name, false).await
 }
 
-async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json<Enabled>, Problem> {
-    app.to_store(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
-        Some(definition) => Ok(axum::Json(Enabled { name, enabled: definition.enabled })),
-        None => Err(unknown(app, &name)),
+async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json<EnabledResponse>, ApiProblem> {
+    app.write_store(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
+        Some(definition) => Ok(axum::Json(EnabledResponse { name, enabled: definition.enabled })),
+        None => Err(unknown_definition(app, &name)),
     })
     .await
 }
@@ -385,55 +385,55 @@ async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json
 pub(crate) struct VersionNumber(u64);
 
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<VersionNumber, Problem> {
-        let text = take::of_path(parts, state, "version").await?;
-        let number = text.parse().map_err(|_| Problem::not_found(format!("`{text}` is no number of a version")))?;
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<VersionNumber, ApiProblem> {
+        let text = extract::path_parameter(parts, state, "version").await?;
+        let number = text.parse().map_err(|_| ApiProblem::not_found(format!("`{text}` is no number of a version")))?;
         Ok(VersionNumber(number))
     }
 }
 
-fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<String>) -> Result<Draft, Problem> {
+fn parse_draft(app: &App, text: String, name: Option<String>, dialect: Option<String>) -> Result<DefinitionDraft, ApiProblem> {
     let max_bytes = app.limits.max_definition_bytes;
     if text.len() > max_bytes {
         let detail = format!("the definition has {} bytes; at most {max_bytes} are allowed", text.len());
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+        return Err(ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
             .hint("raise `definition_bytes_max`, or split it"));
     }
     if let Some(name) = name.as_ref().filter(|name| !is_definition_name(name)) {
-        return Err(Problem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))
+        return Err(ApiProblem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))
             .hint("up to 256 bytes without control characters"));
     }
-    Ok(Draft { name, dialect, text })
+    Ok(DefinitionDraft { name, dialect, text })
 }
 
-fn check_labels(labels: &BTreeMap<String, String>, max_labels: usize) -> Result<(), Problem> {
+fn check_labels(labels: &BTreeMap<String, String>, max_labels: usize) -> Result<(), ApiProblem> {
     let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > MAX_LABEL_BYTES);
     match long {
-        Some((key, _)) => Err(Problem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
-        None if labels.len() > max_labels => Err(Problem::bad_request(format!("more than {max_labels} labels"))
+        Some((key, _)) => Err(ApiProblem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
+        None if labels.len() > max_labels => Err(ApiProblem::bad_request(format!("more than {max_labels} labels"))
             .hint("the operator can raise `server.max_labels` in windlass.toml")),
         None => Ok(()),
     }
 }
 
-fn registered(done: Registration) -> Registered {
-    let Registration { definition, warnings, new, .. } = done;
-    Registered {
+fn register_response(registration: RegistrationResult) -> RegisterResponse {
+    let RegistrationResult { definition, warnings, is_new: new, .. } = registration;
+    RegisterResponse {
         name: definition.name.to_string(),
         version: definition.current.version,
         hash: definition.current.hash.clone(),
         dialect: definition.current.dialect.to_string(),
         registered_at: definition.current.registered_at.to_string(),
-        new,
+        is_new: new,
         warnings,
-        triggers: triggers(&definition),
+        triggers: trigger_summaries(&definition),
     }
 }
 
-fn triggers(definition: &Definition) -> Vec<TriggerName> {
-    let one = |(name, kind): &(Arc<str>, Arc<str>)| TriggerName { name: name.to_string(), kind: kind.to_string() };
+fn trigger_summaries(definition: &Definition) -> Vec<TriggerSummary> {
+    let one = |(name, kind): &(Arc<str>, Arc<str>)| TriggerSummary { name: name.to_string(), kind: kind.to_string() };
     definition.triggers.iter().map(one).collect()
 }
 
@@ -447,14 +447,14 @@ fn summary(definition: &Definition) -> DefinitionSummary {
         by: definition.current.by.to_string(),
         enabled: definition.enabled,
         problems: Vec::new(),
-        triggers: triggers(definition),
+        triggers: trigger_summaries(definition),
     }
 }
 
-fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail, Problem> {
-    let (definition, version, program) = version_of(app, name, number)?;
+fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail, ApiProblem> {
+    let (definition, version, program) = find_version(app, name, number)?;
     let plan = &program.plan;
-    let mut tools: Vec<String> = plan.tools_missing(|_| false).into_iter().map(str::to_owned).collect();
+    let mut tools: Vec<String> = plan.missing_tools(|_| false).into_iter().map(str::to_owned).collect();
     tools.sort_unstable();
     tools.dedup();
     let trigger = |trigger: &windlass_core::plan::Trigger| TriggerInfo {
@@ -474,29 +474,29 @@ fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail
         enabled: definition.enabled,
         removed_at: definition.removed_at.map(|at| at.to_string()),
         labels: version.labels,
-        parameters: ParameterInfo::all(plan),
+        parameters: ParameterInfo::from_plan(plan),
         triggers: plan.triggers.iter().map(trigger).collect(),
         tools,
     })
 }
 
 /// A definition by its name, or the problem that there is none.
-pub(crate) fn find(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
-    app.definitions.get(name).ok_or_else(|| unknown(app, name))
+pub(crate) fn find(app: &App, name: &str) -> Result<Arc<Definition>, ApiProblem> {
+    app.definitions.get(name).ok_or_else(|| unknown_definition(app, name))
 }
 
 /// The same, or one that was removed: runs of it may still be there.
-fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
-    app.definitions.get(name).or_else(|| app.definitions.removed(name)).ok_or_else(|| unknown(app, name))
+fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, ApiProblem> {
+    app.definitions.get(name).or_else(|| app.definitions.removed(name)).ok_or_else(|| unknown_definition(app, name))
 }
 
-pub(crate) fn unknown(app: &App, name: &str) -> Problem {
+pub(crate) fn unknown_definition(app: &App, name: &str) -> ApiProblem {
     if let Some(at) = app.definitions.removed(name).and_then(|definition| definition.removed_at) {
-        let problem = Problem::not_found(format!("the definition `{name}` was removed at {at}"));
+        let problem = ApiProblem::not_found(format!("the definition `{name}` was removed at {at}"));
         return problem.hint("POST /api/v1/definitions registers it again; its versions can still be looked at");
     }
     let names = app.definitions.names();
-    let problem = Problem::not_found(format!("there is no definition `{name}`"));
+    let problem = ApiProblem::not_found(format!("there is no definition `{name}`"));
     match did_you_mean(name, names.iter().map(String::as_str)) {
         Some(hint) => problem.hint(hint),
         None => problem.hint("POST /api/v1/definitions registers one"),
@@ -504,32 +504,32 @@ pub(crate) fn unknown(app: &App, name: &str) -> Problem {
 }
 
 /// A version of a definition with its program; the current one if none is named.
-pub(crate) fn version_of(
+pub(crate) fn find_version(
     app: &App,
     name: &str,
     number: Option<u64>,
-) -> Result<(Arc<Definition>, Version, Arc<Program>), Problem> {
+) -> Result<(Arc<Definition>, Version, Arc<Program>), ApiProblem> {
     let definition = if number.is_some() { find_any(app, name) } else { find(app, name) }?;
     let number = number.unwrap_or(definition.current.version);
     let version = app.definitions.version(app.store.as_ref(), name, number)?.ok_or_else(|| {
-        Problem::not_found(format!("`{name}` has no version {number}"))
+        ApiProblem::not_found(format!("`{name}` has no version {number}"))
             .hint(format!("it has 1 to {}", definition.versions))
     })?;
     let program = app.engine.program(&version.plan())?;
     Ok((definition, version, program))
 }
 
-impl From<Unregistered> for Problem {
-    fn from(why: Unregistered) -> Problem {
+impl From<RegistrationError> for ApiProblem {
+    fn from(why: RegistrationError) -> ApiProblem {
         match why {
-            Unregistered::Refused(error) => error.into(),
-            Unregistered::Invalid(problems) => {
+            RegistrationError::Refused(error) => error.into(),
+            RegistrationError::Invalid(problems) => {
                 let count = problems.iter().filter(|one| one.severity == windlass_syntax::Severity::Error).count();
                 let detail = match (count, problems.first()) {
                     (1, Some(first)) => format!("the definition cannot run: {}", first.message),
                     _ => format!("the definition has {count} problems"),
                 };
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_DEFINITION, detail).problems(&problems)
+                ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_DEFINITION, detail).problems(&problems)
             }
         }
     }

@@ -6,17 +6,17 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
-use windlass_runtime::show::{
-    StoredEvent, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+use windlass_runtime::inspect::{
+    StoredEvent, StoredRun, StoredEvents, with_run_hint, live_owner, run_time_now, mark_paused, final_report, status_name, tree_value,
 };
-use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, steps_of, quarantine_reason};
-use windlass_store::{Parent, RunFilter, RunRow};
+use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, completed_steps, quarantine_reason};
+use windlass_store::{ParentFilter, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
-use super::models::{Position, RunError, RunSummary, row_of};
+use super::models::{SourcePosition, RunError, RunSummary, find_run};
 use crate::triggers::{QueuePositionInfo, find_queue_position};
 use crate::workers::QueueInfo;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
 const MAX_INLINE_BYTES: u64 = 1024 * 1024;
@@ -36,7 +36,7 @@ pub(crate) struct RunDetail {
     pub owner: Option<String>,
     /// The run that it was made from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<RunOrigin>,
     /// Runs that it has called, newest first; the first so many.
     pub children: Vec<RunSummary>,
     #[schema(value_type = serde_json::Value)]
@@ -69,7 +69,7 @@ pub(crate) struct RunDetail {
 
 /// Which run another was made from, and where.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Origin {
+pub(crate) struct RunOrigin {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,13 +78,13 @@ pub(crate) struct Origin {
     pub from: String,
 }
 
-impl Origin {
-    fn of(row: &RunRow) -> Option<Origin> {
-        let how = RunOptions::of(row).ok()?;
-        let from = how.from?;
+impl RunOrigin {
+    fn from_row(row: &RunRow) -> Option<RunOrigin> {
+        let options = RunOptions::from_row(row).ok()?;
+        let from = options.from?;
         let run = Some(from.run.to_string());
         let (restarts, retries) = if from.retry { (None, run) } else { (run, None) };
-        Some(Origin { restarts, retries, from: from.path.to_string() })
+        Some(RunOrigin { restarts, retries, from: from.path.to_string() })
     }
 }
 
@@ -105,24 +105,24 @@ pub(crate) struct WaitInfo {
 }
 
 /// Looks at a run: in memory if it is there, else in the store.
-pub(crate) async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
+pub(crate) async fn load_detail(app: &App, run: String) -> Result<RunDetail, ApiProblem> {
     let live = app.resident_state(&run).await?;
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
-        if let Some(report) = report_of(&row)? {
-            return ended(app, &row, report);
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
+        if let Some(report) = final_report(&row)? {
+            return ended_detail(app, &row, report);
         }
         if let Some(reason) = quarantine_reason(&row) {
             return quarantined_detail(app, &row, &reason);
         }
         let program = app.engine.program(&row.plan)?;
         match live {
-            Some(state) => open(app, &row, &program, &state),
+            Some(state) => open_detail(app, &row, &program, &state),
             None => {
-                let seen = Seen::load(app.store.as_ref(), row, program)?;
-                match report_of(&seen.row)? {
-                    Some(report) => ended(app, &seen.row, report),
-                    None => open(app, &seen.row, &seen.program, &seen.image.state),
+                let seen = StoredRun::load(app.store.as_ref(), row, program)?;
+                match final_report(&seen.row)? {
+                    Some(report) => ended_detail(app, &seen.row, report),
+                    None => open_detail(app, &seen.row, &seen.program, &seen.image.state),
                 }
             }
         }
@@ -130,19 +130,19 @@ pub(crate) async fn detail_of(app: &App, run: String) -> Result<RunDetail, Probl
     .await
 }
 
-fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Problem> {
+fn ended_detail(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, ApiProblem> {
     // The report can be read even if the plan cannot.
     let program = app.engine.program(&row.plan).ok();
     let plan = program.as_ref().map(|program| &program.plan);
     let mut left = MAX_INLINE_BYTES;
     let output = resolve_up_to(app.store.as_ref(), &report.output, &mut left)?;
-    let mut summary = RunSummary::of(app, row);
-    let error = report.error.clone().map(|error| error_of_run(error, &row.run));
-    summary.error = error.map(|error| RunError::of(&error, plan));
+    let mut summary = RunSummary::from_row(app, row);
+    let error = report.error.clone().map(|error| with_run_hint(error, &row.run));
+    summary.error = error.map(|error| RunError::from_error(&error, plan));
     Ok(RunDetail {
         summary,
         owner: None,
-        origin: Origin::of(row),
+        origin: RunOrigin::from_row(row),
         children: children(app, row)?,
         input: first_input(app, row, &mut left)?,
         output: Some(output),
@@ -161,14 +161,14 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
 }
 
 /// What of it can be read is shown; what cannot is most likely the reason.
-fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<RunDetail, Problem> {
-    let mut summary = RunSummary::of(app, row);
-    summary.error = Some(RunError::of(&error_of_run(reason.clone(), &row.run), None));
+fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<RunDetail, ApiProblem> {
+    let mut summary = RunSummary::from_row(app, row);
+    summary.error = Some(RunError::from_error(&with_run_hint(reason.clone(), &row.run), None));
     let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,
         owner: None,
-        origin: Origin::of(row),
+        origin: RunOrigin::from_row(row),
         children: children(app, row)?,
         input: first_input(app, row, &mut left).unwrap_or_default(),
         output: None,
@@ -183,18 +183,18 @@ fn quarantined_detail(app: &App, row: &RunRow, reason: &ErrorInfo) -> Result<Run
     })
 }
 
-fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Result<RunDetail, Problem> {
-    let mut summary = RunSummary::of(app, row);
-    summary.status = status_of(row, state).to_owned();
+fn open_detail(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Result<RunDetail, ApiProblem> {
+    let mut summary = RunSummary::from_row(app, row);
+    summary.status = status_name(row, state).to_owned();
     let mut frames = frame_tree(program, state);
     if state.paused {
-        pause_tree(&mut frames);
+        mark_paused(&mut frames);
     }
     let mut left = MAX_INLINE_BYTES;
     Ok(RunDetail {
         summary,
         owner: live_owner(app.store.as_ref(), row)?,
-        origin: Origin::of(row),
+        origin: RunOrigin::from_row(row),
         children: children(app, row)?,
         input: match program.plan.redaction.inputs {
             true => windlass_core::redacted_value(),
@@ -203,31 +203,31 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         output: None,
         reply: None,
         waits: waits(state),
-        waits_for_worker: app.dispatcher.waits_of(&row.run),
-        queue_position: find_queue_position(app.store.as_ref(), row, &newest_of(app, row, program)?.plan)?,
+        waits_for_worker: app.dispatcher.queued_jobs_of(&row.run),
+        queue_position: find_queue_position(app.store.as_ref(), row, &newest_program(app, row, program)?.plan)?,
         usage: usage_so_far(state),
         ticks: state.ticks,
-        current: tree_value(&frames, now_of(row, state.now)),
-        steps: steps_value(app, row, Some(&program.plan), steps_of(program, state), &mut left)?,
+        current: tree_value(&frames, run_time_now(row, state.now)),
+        steps: steps_value(app, row, Some(&program.plan), completed_steps(program, state), &mut left)?,
     })
 }
 
 /// Bounds are those of the version that starts take now.
-fn newest_of(app: &App, row: &RunRow, own: &Arc<Program>) -> Result<Arc<Program>, Problem> {
+fn newest_program(app: &App, row: &RunRow, run_program: &Arc<Program>) -> Result<Arc<Program>, ApiProblem> {
     match app.definitions.get(&row.definition) {
         Some(definition) => Ok(app.engine.program(&definition.current.plan())?),
-        None => Ok(own.clone()),
+        None => Ok(run_program.clone()),
     }
 }
 
-fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {
-    let filter = RunFilter { parent: Some(Parent::Run(row.run.clone())), ..RunFilter::default() };
+fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, ApiProblem> {
+    let filter = RunFilter { parent: Some(ParentFilter::Run(row.run.clone())), ..RunFilter::default() };
     let rows = app.store.runs(&filter, None, MAX_CHILDREN)?;
-    Ok(rows.iter().map(|row| RunSummary::of(app, row)).collect())
+    Ok(rows.iter().map(|row| RunSummary::from_row(app, row)).collect())
 }
 
 /// What a run that has ended was started with: its first event tells, if that is still kept; else its state does.
-fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem> {
+fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, ApiProblem> {
     if app.engine.program(&row.plan).is_ok_and(|program| program.plan.redaction.inputs) {
         return Ok(windlass_core::redacted_value());
     }
@@ -260,7 +260,7 @@ fn waits(state: &State) -> Vec<WaitInfo> {
             path: Some(form.address.to_string()),
             since: Some(form.since.to_string()),
             deadline: form.deadline.map(|at| at.to_string()),
-            form: Some(form.asks.clone()),
+            form: Some(form.content.clone()),
         })
         .collect();
     let plain = state.waits.keys().filter(|name| !waits.iter().any(|wait| *wait.name == ***name));
@@ -279,11 +279,11 @@ fn steps_value(
     steps: Vec<(Arc<str>, StepReport)>,
     left: &mut u64,
 ) -> Result<Value, RuntimeError> {
-    let mut shown = Map::new();
+    let mut values = Map::new();
     for (name, mut step) in steps {
         step.output = resolve_up_to(app.store.as_ref(), &step.output, left)?;
-        step.error = step.error.map(|error| error_of_run(error, &row.run));
-        let position = step.error.as_ref().and_then(|error| Position::of(plan?, &error.path));
+        step.error = step.error.map(|error| with_run_hint(error, &row.run));
+        let position = step.error.as_ref().and_then(|error| SourcePosition::locate(plan?, &error.path));
         let mut value = step.to_value();
         if let (Some(position), Value::Map(map)) = (position, &value)
             && let Some(Value::Map(error)) = map.get("error")
@@ -293,7 +293,7 @@ fn steps_value(
             map.insert("error", Value::map(error));
             value = Value::map(map);
         }
-        shown.insert(name, value);
+        values.insert(name, value);
     }
-    Ok(Value::map(shown))
+    Ok(Value::map(values))
 }

@@ -15,7 +15,7 @@ const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
 /// Refusals that are no single route's: status, name and meaning.
-const REFUSALS: [(&str, &str, &str); 8] = [
+const COMMON_ERRORS: [(&str, &str, &str); 8] = [
     ("400", "BadRequest", "the body, the query or a header does not fit"),
     ("401", "Unauthenticated", "there is no such token, or no proof"),
     ("403", "Forbidden", "the token has not the scope, or a page of another site asks"),
@@ -30,7 +30,7 @@ const REFUSALS: [(&str, &str, &str); 8] = [
 pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     declare_schemes(components);
-    for (_, name, meaning) in REFUSALS {
+    for (_, name, meaning) in COMMON_ERRORS {
         let problem = Content::new(Some(Ref::from_schema_name("Problem")));
         let mut response = Response::new(meaning);
         response.content.insert(PROBLEM.to_owned(), problem.into());
@@ -42,10 +42,10 @@ pub(crate) fn finish(mut document: OpenApi) -> OpenApi {
         .map(|(path, item)| (path.replace("{*", "{"), item))
         .collect();
     for item in document.paths.paths.values_mut() {
-        let several = methods(item).filter(|(_, operation)| operation.is_some()).count() > 1;
+        let has_several_methods = methods(item).filter(|(_, operation)| operation.is_some()).count() > 1;
         for (method, operation) in methods(item) {
             if let Some(operation) = operation {
-                complete(operation, method, several);
+                complete(operation, method, has_several_methods);
             }
         }
     }
@@ -57,12 +57,12 @@ pub(crate) fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static s
     let mut names = BTreeMap::new();
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in methods(item) {
-            let Some(operation) = operation.as_ref().filter(|operation| asks_for(operation, SCHEME)) else { continue };
-            let of_query = operation.parameters.iter().flatten().filter_map(|one| match one {
+            let Some(operation) = operation.as_ref().filter(|operation| requires(operation, SCHEME)) else { continue };
+            let query_parameters = operation.parameters.iter().flatten().filter_map(|one| match one {
                 RefOr::T(one) if one.parameter_in == ParameterIn::Query => Some(one.name.clone()),
                 _ => None,
             });
-            names.insert((path.clone(), method), of_query.collect());
+            names.insert((path.clone(), method), query_parameters.collect());
         }
     }
     names
@@ -77,19 +77,19 @@ fn declare_schemes(components: &mut Components) {
     components.add_security_scheme(SIGNATURE, SecurityScheme::ApiKey(ApiKey::Header(header)));
 }
 
-fn complete(operation: &mut Operation, method: &str, several: bool) {
-    let signed = asks_for(operation, SIGNATURE);
+fn complete(operation: &mut Operation, method: &str, has_several_methods: bool) {
+    let is_signed = requires(operation, SIGNATURE);
     let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
     let id = operation.operation_id.take().unwrap_or_default();
     // One handler of a hook serves several methods.
-    operation.operation_id = Some(match several && signed {
+    operation.operation_id = Some(match has_several_methods && is_signed {
         true => format!("{tag}_{id}_{method}"),
         false => format!("{tag}_{id}"),
     });
-    if signed && matches!(method, "post" | "put" | "patch") {
-        operation.request_body = Some(RefOr::T(delivery()));
+    if is_signed && matches!(method, "post" | "put" | "patch") {
+        operation.request_body = Some(RefOr::T(delivery_body()));
     }
-    if signed {
+    if is_signed {
         let any = RefOr::T(Response::new("what the definition's own `response` action answers: any status, any body"));
         operation.responses.responses.insert("default".to_owned(), any);
     }
@@ -102,32 +102,32 @@ fn complete(operation: &mut Operation, method: &str, several: bool) {
         }
     }
     let has_body = operation.request_body.is_some();
-    let takes = has_body || operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
-    let guarded = signed || asks_for(operation, SCHEME);
-    for (status, name, _) in REFUSALS {
-        let can_be = match status {
+    let takes_parameters = has_body || operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
+    let is_guarded = is_signed || requires(operation, SCHEME);
+    for (status, name, _) in COMMON_ERRORS {
+        let applies = match status {
             // A query that it does not take is refused, too.
-            "400" => takes || guarded,
+            "400" => takes_parameters || is_guarded,
             "413" => has_body,
             // A delivery may be of any type.
-            "415" => has_body && !signed,
+            "415" => has_body && !is_signed,
             "421" => true,
-            _ => guarded,
+            _ => is_guarded,
         };
-        if can_be {
-            let refusal = RefOr::Ref(Ref::from_response_name(name));
-            operation.responses.responses.entry(status.to_owned()).or_insert(refusal);
+        if applies {
+            let error_response = RefOr::Ref(Ref::from_response_name(name));
+            operation.responses.responses.entry(status.to_owned()).or_insert(error_response);
         }
     }
 }
 
-fn asks_for(operation: &Operation, scheme: &str) -> bool {
+fn requires(operation: &Operation, scheme: &str) -> bool {
     let all = operation.security.iter().flatten();
     all.filter_map(|one| serde_json::to_value(one).ok()).any(|one| one.get(scheme).is_some())
 }
 
 /// What somebody sends to a trigger.
-fn delivery() -> RequestBody {
+fn delivery_body() -> RequestBody {
     let mut body = RequestBody::new();
     body.description = Some("JSON as data, text as text, anything else as `{$content-type, $content}`".to_owned());
     for kind in [JSON, "text/*", "*/*"] {

@@ -5,16 +5,16 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use windlass_runtime::show::{StoredEvent, StoredEvents, event_value, last_before};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents, event_value, last_before};
 use windlass_value::Value;
 
-use super::models::{Page, row_of};
-use super::places::{EventTypes, check_path};
-use super::runs::time_of;
-use super::take::{Query, RunId, page_size};
+use super::models::{ListPage, find_run};
+use super::locations::{EventTypes, check_path};
+use super::runs::parse_time;
+use super::extract::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
 use crate::streams::{StreamFormat, EventTail, stream_response};
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Events in one page.
 const DEFAULT_EVENTS: u32 = 200;
@@ -27,7 +27,7 @@ const MAX_EVENTS_SCANNED: u64 = 20_000;
 const ROW_PAGE_SIZE: u32 = 16;
 
 const SSE: &str = "text/event-stream";
-const LINES: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -75,9 +75,9 @@ impl EventFilter {
 }
 
 /// Whether an event's path is at a place or inside of it; `[]` stands for any turn.
-fn is_inside(path: &str, place: &str) -> bool {
+fn is_inside(path: &str, location: &str) -> bool {
     let mut rest = path;
-    for (at, part) in place.split("[]").enumerate() {
+    for (at, part) in location.split("[]").enumerate() {
         if at > 0 {
             match after_iteration(rest) {
                 Some(after) => rest = after,
@@ -111,33 +111,33 @@ fn after_iteration(path: &str) -> Option<&str> {
 #[utoipa::path(get, path = "/api/v1/runs/{run}/events", tag = "events",
     params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
-        (status = 404, description = "there is no such run, or no such `path` in it", body = Problem)))]
+        (status = 404, description = "there is no such run, or no such `path` in it", body = ApiProblem)))]
 pub(crate) async fn events(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let after = last_event_id(&headers)?.unwrap_or(query.after);
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let (kind, format) = match (accept.contains(SSE), accept.contains(LINES)) {
+    let (kind, format) = match (accept.contains(SSE), accept.contains(NDJSON)) {
         (true, _) => (SSE, StreamFormat::Sse),
-        (false, true) => (LINES, StreamFormat::Lines),
+        (false, true) => (NDJSON, StreamFormat::Lines),
         (false, false) => return page(app, run, after, query).await,
     };
     if query.is_filtered() {
-        let problem = Problem::bad_request("`path`, `type` and `since` are for pages; a stream tells everything");
+        let problem = ApiProblem::bad_request("`path`, `type` and `since` are for pages; a stream tells everything");
         return Err(problem.hint("ask without this `Accept`, or leave out what does not fit"));
     }
     let id = run.clone();
-    let row = app.at_store(move |app| Ok(row_of(app, &id)?)).await?;
+    let row = app.read_store(move |app| Ok(find_run(app, &id)?)).await?;
     // What an ended run has said is all in the store.
     let follow = query.follow.unwrap_or(true) && !row.status.is_final();
     Ok(stream_response(kind, EventTail::open(app, row, after, form, follow).await?))
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiProblem> {
     let mut all = headers.get_all("last-event-id").iter();
     let Some(given) = all.next() else { return Ok(None) };
     let number = match given.to_str().map(str::trim) {
@@ -146,17 +146,17 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
         Err(_) => None,
     };
     let number = number.filter(|_| all.next().is_none());
-    number.ok_or_else(|| Problem::bad_request("`Last-Event-ID` is no number of an event"))
+    number.ok_or_else(|| ApiProblem::bad_request("`Last-Event-ID` is no number of an event"))
 }
 
-async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, Problem> {
+async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_EVENTS, MAX_EVENTS)? as usize;
-    let since = time_of("since", query.since)?;
+    let since = parse_time("since", query.since)?;
     let types = EventTypes::parse(query.r#type.as_deref())?;
     let filter = EventFilter { path: query.path.filter(|path| !path.is_empty()), types };
     let all = after == 0 && since.is_none();
-    let page = app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    let page = app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let after = match since {
             Some(since) => after.max(last_before(app.store.as_ref(), &row, since)?),
             None => after,
@@ -165,7 +165,7 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
         let mut pieces: Vec<StoredEvent> = Vec::new();
         let mut more = true;
         // What does not fit is looked at, too: after so much of it whoever asks goes on by itself.
-        while more && pieces.len() <= limit && events.seen().saturating_sub(after) < MAX_EVENTS_SCANNED {
+        while more && pieces.len() <= limit && events.last_seq().saturating_sub(after) < MAX_EVENTS_SCANNED {
             // Where only some are wanted, a row may be all that is: it holds up to thousands.
             let rows = if filter.is_all() { ROW_PAGE_SIZE } else { 1 };
             let read = events.read_rows(app.store.as_ref(), rows)?;
@@ -182,10 +182,10 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
         pieces.truncate(limit);
         let next = match cut {
             true => pieces.last().map(StoredEvent::seq),
-            false => Some(events.seen()).filter(|_| more),
+            false => Some(events.last_seq()).filter(|_| more),
         };
         let items = pieces.iter().map(|piece| event_value(&row.run, piece)).collect();
-        Ok(Page::<Value> { items, next: next.map(Value::from) })
+        Ok(ListPage::<Value> { items, next: next.map(Value::from) })
     });
     Ok(axum::Json(page.await?).into_response())
 }
@@ -205,7 +205,7 @@ mod tests {
     use super::is_inside;
 
     #[test]
-    fn a_place_has_what_is_inside_of_it() {
+    fn a_location_includes_what_is_inside_it() {
         let table = [
             ("sync[3].fetch", "sync[3].fetch", true),
             ("sync[3].fetch.call", "sync[3].fetch", true),
@@ -222,8 +222,8 @@ mod tests {
             ("sync[3].fetched", "sync[].fetch", false),
             ("", "sync", false),
         ];
-        for (path, place, inside) in table {
-            assert_eq!(is_inside(path, place), inside, "{path} in {place}");
+        for (path, location, inside) in table {
+            assert_eq!(is_inside(path, location), inside, "{path} in {location}");
         }
     }
 }

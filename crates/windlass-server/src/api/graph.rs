@@ -4,23 +4,23 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::plan::Plan;
-use windlass_runtime::show::Seen;
+use windlass_runtime::inspect::StoredRun;
 use windlass_value::{Timestamp, Value};
 
-use super::models::{Position, RunError, row_of};
-use super::places::check_path;
-use super::take::{Query, RunId, page_size};
+use super::models::{SourcePosition, RunError, find_run};
+use super::locations::check_path;
+use super::extract::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
-use crate::paint;
-use crate::timeline::{Entry, Timeline, name_of};
-use crate::{App, Problem};
+use crate::run_drawings;
+use crate::timeline::{TimelineEntry, Timeline, name_of};
+use crate::{App, ApiProblem};
 
 /// Steps in one page.
 const DEFAULT_STEPS: u32 = 200;
 const MAX_STEPS: u32 = 2_000;
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Steps {
+pub(crate) struct StepList {
     pub items: Vec<StepInfo>,
     /// Where the next page begins.
     pub next: Option<u64>,
@@ -61,17 +61,17 @@ pub(crate) struct StepsQuery {
 
 /// What has happened in a run, as a graph.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/graph", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = Problem)))]
+    responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
-) -> Result<axum::Json<Value>, Problem> {
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+) -> Result<axum::Json<Value>, ApiProblem> {
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let program = app.engine.program(&row.plan)?;
-        let state = || Ok(Seen::load(app.store.as_ref(), row.clone(), program.clone())?.image.state);
-        let drawing = paint::drawing(app, &row, &program, state)?;
+        let state = || Ok(StoredRun::load(app.store.as_ref(), row.clone(), program.clone())?.image.state);
+        let drawing = run_drawings::run_drawing(app, &row, &program, state)?;
         Ok(axum::Json(drawing.to_value()))
     })
     .await
@@ -79,41 +79,41 @@ pub(crate) async fn graph(
 
 /// What has begun in a run, in order.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/steps", tag = "runs", params(("run" = String, Path), StepsQuery),
-    responses((status = 200, description = "a page; `next` is the number for `from`", body = Steps), (status = 404, description = "there is no such run, or no such `parent` in it", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the number for `from`", body = StepList), (status = 404, description = "there is no such run, or no such `parent` in it", body = ApiProblem)))]
 pub(crate) async fn steps(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<StepsQuery>,
-) -> Result<axum::Json<Steps>, Problem> {
+) -> Result<axum::Json<StepList>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_STEPS, MAX_STEPS)? as usize;
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let program = app.engine.program(&row.plan)?;
-        let over = row.status.is_final();
-        let found = paint::timeline(app, &row, &program.plan, |timeline, now| {
+        let has_ended = row.status.is_final();
+        let found = run_drawings::run_timeline(app, &row, &program.plan, |timeline, now| {
             let now = if over { row.changed_at } else { now };
             let mut inside = timeline.inside(&query.parent, query.from);
-            let found: Vec<(u64, &Entry)> = inside.by_ref().take(limit).collect();
+            let found: Vec<(u64, &TimelineEntry)> = inside.by_ref().take(limit).collect();
             let next = found.last().map(|(seq, _)| *seq).filter(|_| inside.next().is_some());
-            let items = found.iter().map(|(_, entry)| info(timeline, entry, &program.plan, now)).collect();
-            Steps { items, next, dropped: timeline.dropped, partial: false }
+            let items = found.iter().map(|(_, entry)| step_info(timeline, entry, &program.plan, now)).collect();
+            StepList { items, next, dropped: timeline.dropped, partial: false }
         })?;
         if !query.parent.is_empty() && found.as_ref().is_some_and(|found| found.items.is_empty()) {
             check_path(app, &row, &query.parent)?;
         }
-        Ok(axum::Json(found.unwrap_or(Steps { items: Vec::new(), next: None, dropped: 0, partial: true })))
+        Ok(axum::Json(found.unwrap_or(StepList { items: Vec::new(), next: None, dropped: 0, partial: true })))
     })
     .await
 }
 
-fn info(timeline: &Timeline, entry: &Entry, plan: &Plan, now: Timestamp) -> StepInfo {
+fn step_info(timeline: &Timeline, entry: &TimelineEntry, plan: &Plan, now: Timestamp) -> StepInfo {
     let error = entry.error.as_ref().map(|(code, message)| RunError {
         code: code.to_string(),
         message: message.to_string(),
         path: entry.path.to_string(),
         hint: None,
-        position: Position::of(plan, &entry.path),
+        position: SourcePosition::locate(plan, &entry.path),
     });
     StepInfo {
         path: entry.path.to_string(),

@@ -9,11 +9,11 @@ use windlass_runtime::resolve;
 use windlass_store::RunRow;
 use windlass_value::Value;
 
-use super::models::{Page, row_of};
-use super::take::{Query, RunId, of_path, page_size};
+use super::models::{ListPage, find_run};
+use super::extract::{Query, RunId, path_parameter, page_size};
 use crate::auth::{Allowed, Read};
-use crate::catalog::hash_of;
-use crate::{App, Problem};
+use crate::catalog::parse_hash;
+use crate::{App, ApiProblem};
 
 /// Ticks in one page.
 const DEFAULT_TICKS: u32 = 100;
@@ -49,16 +49,16 @@ pub(crate) struct JournalQuery {
 
 /// What has happened to a run, tick by tick, as far as it is kept.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/journal", tag = "runs", params(("run" = String, Path), JournalQuery),
-    responses((status = 200, description = "a page; `next` is the tick for `from`", body = Page<TickInfo>), (status = 404, description = "there is no such run", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the tick for `from`", body = ListPage<TickInfo>), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn journal(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<JournalQuery>,
-) -> Result<axum::Json<Page<TickInfo>>, Problem> {
+) -> Result<axum::Json<ListPage<TickInfo>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_TICKS, MAX_TICKS)? as usize;
-    app.at_store(move |app| {
-        let is_visible = has_visible_values(app, &row_of(app, &run)?);
+    app.read_store(move |app| {
+        let is_visible = has_visible_values(app, &find_run(app, &run)?);
         let mut items = Vec::new();
         let mut from = query.from;
         while items.len() <= limit {
@@ -69,7 +69,7 @@ pub(crate) async fn journal(
             for row in rows {
                 let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
                 let numbered = (row.first_tick..).zip(entries).filter(|(tick, _)| *tick >= from);
-                items.extend(numbered.map(|(tick, entry)| info(tick, entry, shown)));
+                items.extend(numbered.map(|(tick, entry)| tick_info(tick, entry, shown)));
                 from = row.first_tick + u64::from(row.ticks);
                 if items.len() > limit {
                     break;
@@ -78,7 +78,7 @@ pub(crate) async fn journal(
         }
         let next = items.get(limit).map(|next: &TickInfo| Value::from(next.tick));
         items.truncate(limit);
-        Ok(axum::Json(Page { items, next }))
+        Ok(axum::Json(ListPage { items, next }))
     })
     .await
 }
@@ -88,7 +88,7 @@ fn has_visible_values(app: &App, row: &RunRow) -> bool {
     app.engine.program(&row.plan).is_ok_and(|program| !program.has_redactions())
 }
 
-fn info(tick: u64, entry: TickEntry, is_visible: bool) -> TickInfo {
+fn tick_info(tick: u64, entry: TickEntry, is_visible: bool) -> TickInfo {
     TickInfo {
         tick,
         at: entry.tick.at.to_string(),
@@ -100,13 +100,13 @@ fn info(tick: u64, entry: TickEntry, is_visible: bool) -> TickInfo {
 }
 
 /// `{hash}` of the path.
-pub(crate) struct Hash(String);
+pub(crate) struct BlobHashParam(String);
 
-impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
-    type Rejection = Problem;
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BlobHashParam {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<Hash, Problem> {
-        of_path(parts, state, "hash").await.map(Hash)
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<BlobHashParam, ApiProblem> {
+        path_parameter(parts, state, "hash").await.map(BlobHashParam)
     }
 }
 
@@ -115,20 +115,20 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
 /// Only what this run has written is given.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
     params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
-    responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = Problem)))]
+    responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = ApiProblem)))]
 pub(crate) async fn value(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
-    Hash(text): Hash,
-) -> Result<axum::Json<Value>, Problem> {
-    let missing = || Problem::not_found(format!("this run has written no value `{}`", text.escape_debug()));
-    let hash = hash_of(&text).ok_or_else(missing)?;
+    BlobHashParam(text): BlobHashParam,
+) -> Result<axum::Json<Value>, ApiProblem> {
+    let missing = || ApiProblem::not_found(format!("this run has written no value `{}`", text.escape_debug()));
+    let hash = parse_hash(&text).ok_or_else(missing)?;
     let found = app
-        .at_store(move |app| {
-            if !has_visible_values(app, &row_of(app, &run)?) {
+        .read_store(move |app| {
+            if !has_visible_values(app, &find_run(app, &run)?) {
                 let hidden =
-                    Problem::not_found("values of this run are not shown: its definition secures some of them");
+                    ApiProblem::not_found("values of this run are not shown: its definition secures some of them");
                 return Err(hidden.hint("`secureData` in the definition says so"));
             }
             let Some(bytes) = app.store.blob_of_run(&run, &hash)? else { return Ok(None) };

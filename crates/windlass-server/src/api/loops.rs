@@ -8,17 +8,17 @@ use utoipa::{IntoParams, ToSchema};
 use windlass_core::plan::{Loop, Node, NodeKind, Plan, IterationPath};
 use windlass_core::{FrameView, LoopView, frame_tree};
 use windlass_runtime::RuntimeError;
-use windlass_runtime::show::{
-    LoopSeen, IterationPage, loops_of, path_of_frame, report_of, strip as strip_of, iteration_value, iterations_page,
+use windlass_runtime::inspect::{
+    LoopHistory, IterationPage, loop_histories, frame_path, final_report, history_strip as strip_of, iteration_value, iterations_page,
 };
 use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Map, Value};
 
-use super::models::{Page, Position, row_of};
-use super::take::{Query, RunId, page_size};
+use super::models::{ListPage, SourcePosition, find_run};
+use super::extract::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Loops in one page: nested ones may be many.
 const DEFAULT_LOOPS: u32 = 100;
@@ -142,17 +142,17 @@ pub(crate) struct StripQuery {
 
 /// The loops of a run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/loops", tag = "loops", params(("run" = String, Path), LoopsQuery),
-    responses((status = 200, description = "a page; `next` is the path for `after`", body = Page<LoopInfo>), (status = 404, description = "there is no such run", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the path for `after`", body = ListPage<LoopInfo>), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<LoopsQuery>,
-) -> Result<axum::Json<Page<LoopInfo>>, Problem> {
+) -> Result<axum::Json<ListPage<LoopInfo>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_LOOPS, MAX_LOOPS)? as usize;
     let state = app.resident_state(&run).await?;
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let live = match state {
             Some(state) => live_loops(&frame_tree(&*app.engine.program(&row.plan)?, &state)),
             None => Vec::new(),
@@ -166,43 +166,43 @@ pub(crate) async fn list(
         let more = paths.len() > limit;
         paths.truncate(limit);
         let next = paths.last().filter(|_| more).map(|last| Value::from(last.as_str()));
-        Ok(axum::Json(Page { items: infos(app, &row, paths, &live)?, next }))
+        Ok(axum::Json(ListPage { items: loop_infos(app, &row, paths, &live)?, next }))
     })
     .await
 }
 
-type Live = (String, String, LoopLive, Value);
+type LiveLoop = (String, String, LoopLive, Value);
 
 /// Loops that go on, with their paths.
-fn live_loops(frames: &[FrameView]) -> Vec<Live> {
+fn live_loops(frames: &[FrameView]) -> Vec<LiveLoop> {
     let mut found = Vec::new();
-    walk(frames, "", &mut found);
+    collect_live_loops(frames, "", &mut found);
     found
 }
 
-fn walk(frames: &[FrameView], above: &str, found: &mut Vec<Live>) {
+fn collect_live_loops(frames: &[FrameView], above: &str, found: &mut Vec<LiveLoop>) {
     for frame in frames {
-        let path = path_of_frame(above, frame);
+        let path = frame_path(above, frame);
         if let Some(LoopView { begun, ended, failed, max_iterations: most, condition, .. }) = &frame.looping {
             let (begun, ended, failed, max_iterations) = (*begun, *ended, *failed, *most);
             let live = LoopLive { begun, ended, failed, max_iterations: most: max_iterations, condition: condition.clone() };
             found.push((path.clone(), frame.label.to_string(), live, frame.usage.clone()));
         }
-        walk(&frame.children, &path, found);
+        collect_live_loops(&frame.children, &path, found);
     }
 }
 
-fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<Vec<LoopInfo>, RuntimeError> {
-    let report = report_of(row)?;
-    let seen = loops_of(app.store.as_ref(), &row.run, paths, report.as_ref())?;
-    let one = |seen: LoopSeen| {
+fn loop_infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[LiveLoop]) -> Result<Vec<LoopInfo>, RuntimeError> {
+    let report = final_report(row)?;
+    let seen = loop_histories(app.store.as_ref(), &row.run, paths, report.as_ref())?;
+    let one = |seen: LoopHistory| {
         let going = live.iter().find(|live| live.0 == seen.path);
         let ended = report.as_ref().and_then(|report| {
             let step = report.steps.iter().find(|(name, _)| **name == *seen.path);
             step.map(|(_, step)| step)
         });
         let summary = ended.and_then(|step| step.looping.as_ref());
-        let used = going.map(|live| live.3.clone()).or_else(|| ended.map(|step| step.usage.clone()));
+        let usage = going.map(|live| live.3.clone()).or_else(|| ended.map(|step| step.usage.clone()));
         LoopInfo {
             kind: going.map(|live| live.1.clone()).or_else(|| summary.map(|summary| summary.kind.to_string())),
             iterations: seen.iterations.max(going.map_or(0, |live| live.2.ended)),
@@ -210,7 +210,7 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
             failed: seen.failed.max(going.map_or(0, |live| live.2.failed)),
             reason: seen.reason.map(|reason| reason.as_str()),
             live: going.map(|live| live.2.clone()),
-            cost: used.filter(|used| !used.is_null()),
+            cost: usage.filter(|used| !used.is_null()),
             r#loop: seen.path,
         }
     };
@@ -219,26 +219,26 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
 
 /// The turns of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), IterationsQuery),
-    responses((status = 200, description = "a page; `next` is the turn for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the turn for `from`", body = IterationList), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn iterations(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<IterationsQuery>,
-) -> Result<axum::Json<IterationList>, Problem> {
+) -> Result<axum::Json<IterationList>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_ITERATIONS, MAX_ITERATIONS)? as usize;
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let (store, path) = (app.store.as_ref(), query.r#loop);
-        let seen = loops_of(store, &run, vec![path.clone()], None)?.into_iter().next();
+        let seen = loop_histories(store, &run, vec![path.clone()], None)?.into_iter().next();
         let (total, failed) = seen.map_or((0, 0), |seen| (seen.iterations, seen.failed));
         if total == 0 {
-            known(app, &row, &path)?;
+            check_loop_exists(app, &row, &path)?;
         }
         let IterationPage { iterations, missing, next } = iterations_page(store, &run, &path, query.from, limit, query.failed)?;
         // The turns can be read even if the plan cannot.
         let program = app.engine.program(&row.plan).ok();
-        let mut places = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
+        let mut locations = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
         Ok(axum::Json(IterationList {
             iterations: turns.iter().map(|iteration| places.add_location(turn.index, iteration_value(&run, turn))).collect(),
             not_retained: not_kept.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
@@ -259,15 +259,15 @@ struct IterationLocations<'a> {
     /// Without the mark of a loop that was entered before.
     path: &'a str,
     path_style: IterationPath,
-    known: HashMap<String, Option<Value>>,
+    positions: HashMap<String, Option<Value>>,
 }
 
 impl<'a> IterationLocations<'a> {
     fn new(plan: Option<&'a Plan>, path: &'a str) -> IterationLocations<'a> {
         let path = path.split('~').next().unwrap_or(path);
-        let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_called(node, name_of(path))));
+        let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_named(node, name_of(path))));
         let path_style = found.map_or(IterationPath::Brackets, |looping| looping.iteration_path);
-        IterationLocations { plan, path, path_style: written: path_style, known: HashMap::new() }
+        IterationLocations { plan, path, path_style: written: path_style, positions: HashMap::new() }
     }
 
     fn add_location(&mut self, index: u64, iteration: Value) -> Value {
@@ -287,9 +287,9 @@ impl<'a> IterationLocations<'a> {
     fn position(&mut self, path: &str) -> Option<Value> {
         let plan = self.plan?;
         // `pages[3].save` and `pages[4].save` are one place.
-        let place: String = path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
-        let found = || Position::of(plan, path).and_then(|position| windlass_value::to_value(&position).ok());
-        self.known.entry(place).or_insert_with(found).clone()
+        let location: String = path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
+        let found = || SourcePosition::locate(plan, path).and_then(|position| windlass_value::to_value(&position).ok());
+        self.positions.entry(location).or_insert_with(found).clone()
     }
 }
 
@@ -299,7 +299,7 @@ fn name_of(path: &str) -> &str {
     last.split(['[', '~']).next().unwrap_or(last)
 }
 
-fn loop_called<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
+fn loop_named<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
     match &node.kind {
         NodeKind::Loop(looping) if *node.name == *name => Some(looping),
         _ => None,
@@ -308,22 +308,22 @@ fn loop_called<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
 
 /// All turns of a loop at a glance.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
-    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = Problem)))]
+    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = ApiProblem)))]
 pub(crate) async fn strip(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
     Query(query): Query<StripQuery>,
-) -> Result<axum::Json<Strip>, Problem> {
+) -> Result<axum::Json<Strip>, ApiProblem> {
     let cells = query.cells.unwrap_or(DEFAULT_CELLS);
     if !(1..=MAX_CELLS).contains(&cells) {
-        return Err(Problem::bad_request(format!("`cells` is {cells}; it must be 1 to {MAX_CELLS}")));
+        return Err(ApiProblem::bad_request(format!("`cells` is {cells}; it must be 1 to {MAX_CELLS}")));
     }
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let found = strip_of(app.store.as_ref(), &run, &query.r#loop, cells)?;
         if found.is_empty() {
-            known(app, &row, &query.r#loop)?;
+            check_loop_exists(app, &row, &query.r#loop)?;
         }
         let cells: Vec<StripCell> = found
             .into_iter()
@@ -342,13 +342,13 @@ pub(crate) async fn strip(
 }
 
 /// A loop that has no history is one that has not ended a turn, or a slip.
-fn known(app: &App, row: &RunRow, path: &str) -> Result<(), Problem> {
+fn check_loop_exists(app: &App, row: &RunRow, path: &str) -> Result<(), ApiProblem> {
     let names = app.store.loops(&row.run)?;
     let program = app.engine.program(&row.plan)?;
-    if program.plan.nodes.iter().any(|node| loop_called(node, name_of(path)).is_some()) {
+    if program.plan.nodes.iter().any(|node| loop_named(node, name_of(path)).is_some()) {
         return Ok(());
     }
-    let problem = Problem::not_found(format!("the run `{}` has no loop `{path}`", row.run));
+    let problem = ApiProblem::not_found(format!("the run `{}` has no loop `{path}`", row.run));
     let hint = did_you_mean(path, names.iter().map(String::as_str));
     Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/loops lists them", row.run))))
 }

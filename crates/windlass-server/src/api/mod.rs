@@ -14,10 +14,10 @@ pub(crate) mod loops;
 pub(crate) mod models;
 mod objects;
 mod ops;
-mod places;
+mod locations;
 mod removal;
 pub(crate) mod runs;
-pub(crate) mod take;
+pub(crate) mod extract;
 mod tokens;
 mod triggers;
 mod workers;
@@ -34,11 +34,11 @@ use crate::auth::guard::routes;
 
 #[derive(OpenApi)]
 #[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
-struct Document;
+struct ApiDocument;
 
 /// Every route with its description.
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    OpenApiRouter::with_openapi(ApiDocument::openapi())
         .routes(routes!(ops::health))
         .routes(routes!(ops::ready))
         .routes(routes!(ops::metrics))
@@ -46,13 +46,13 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::lines))
-        .merge(of_definitions())
-        .merge(of_runs())
-        .merge(of_workers())
-        .merge(of_triggers())
+        .merge(definition_routes())
+        .merge(run_routes())
+        .merge(worker_routes())
+        .merge(trigger_routes())
 }
 
-fn of_triggers() -> OpenApiRouter<App> {
+fn trigger_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::answer))
@@ -62,7 +62,7 @@ fn of_triggers() -> OpenApiRouter<App> {
         .routes(routes!(crate::triggers::hooks::deliver_below))
 }
 
-fn of_workers() -> OpenApiRouter<App> {
+fn worker_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(workers::lease))
         .routes(routes!(workers::heartbeat))
@@ -88,7 +88,7 @@ pub(crate) fn query_names(route: &str, method: &Method) -> Option<&'static Vec<S
     NAMES.iter().find(|((path, of), _)| path == route && *of == method).map(|(_, names)| names)
 }
 
-fn of_definitions() -> OpenApiRouter<App> {
+fn definition_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(definitions::register, definitions::list))
         .routes(routes!(definitions::check))
@@ -100,7 +100,7 @@ fn of_definitions() -> OpenApiRouter<App> {
         .routes(routes!(definitions::disable))
 }
 
-fn of_runs() -> OpenApiRouter<App> {
+fn run_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(runs::start, runs::list))
         .routes(routes!(events::changes))

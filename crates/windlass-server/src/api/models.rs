@@ -5,16 +5,16 @@ use utoipa::ToSchema;
 use windlass_core::ErrorInfo;
 use windlass_core::plan::{Plan, VariableKind};
 use windlass_runtime::RuntimeError;
-use windlass_runtime::show::{duration_of, error_of, span_of};
+use windlass_runtime::inspect::{run_duration, run_error, source_span};
 use windlass_store::RunRow;
-use windlass_syntax::{Source, Span, excerpt_of};
+use windlass_syntax::{SourceText, Span, render_excerpt};
 use windlass_value::Value;
 
 use crate::App;
 
 /// One page of a list.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Page<T> {
+pub(crate) struct ListPage<T> {
     pub items: Vec<T>,
     /// What to ask for the next page with; nothing when this is the last.
     #[schema(value_type = serde_json::Value)]
@@ -44,21 +44,21 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    pub(crate) fn of(app: &App, row: &RunRow) -> RunSummary {
+    pub(crate) fn from_row(app: &App, row: &RunRow) -> RunSummary {
         // A result that cannot be read shows when the run itself is looked at.
-        let error = error_of(row).ok().flatten();
+        let error = run_error(row).ok().flatten();
         RunSummary {
             run: row.run.to_string(),
             number: row.number,
             definition: row.definition.clone(),
-            version: app.definitions.of_plan(&row.plan).map(|(_, version)| version),
+            version: app.definitions.version_of_plan(&row.plan).map(|(_, version)| version),
             dialect: row.dialect.clone(),
             status: row.status.as_str().to_owned(),
             created_at: row.created_at.to_string(),
             changed_at: row.changed_at.to_string(),
-            duration_ms: duration_of(row).as_ms(),
+            duration_ms: run_duration(row).as_ms(),
             parent: row.parent.as_ref().map(ToString::to_string),
-            error: error.map(|error| RunError::of(&error, None)),
+            error: error.map(|error| RunError::from_error(&error, None)),
         }
     }
 }
@@ -73,25 +73,25 @@ pub(crate) struct RunError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub position: Option<Position>,
+    pub position: Option<SourcePosition>,
 }
 
 impl RunError {
     /// With its place in the definition, if that is at hand.
-    pub(crate) fn of(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
+    pub(crate) fn from_error(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
         RunError {
             code: error.code.to_string(),
             message: error.message.to_string(),
             path: error.path.to_string(),
             hint: error.hint.as_ref().map(ToString::to_string),
-            position: plan.and_then(|plan| Position::of(plan, &error.path)),
+            position: plan.and_then(|plan| SourcePosition::locate(plan, &error.path)),
         }
     }
 }
 
 /// A place in a definition's text.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(crate) struct Position {
+pub(crate) struct SourcePosition {
     pub line: usize,
     pub column: usize,
     pub end_line: usize,
@@ -100,18 +100,18 @@ pub(crate) struct Position {
     pub excerpt: String,
 }
 
-impl Position {
-    pub(crate) fn of(plan: &Plan, path: &str) -> Option<Position> {
-        let span = span_of(plan, path)?;
-        let source = Source::new(plan.name.clone(), plan.source.clone());
+impl SourcePosition {
+    pub(crate) fn locate(plan: &Plan, path: &str) -> Option<SourcePosition> {
+        let span = source_span(plan, path)?;
+        let source = SourceText::new(plan.name.clone(), plan.source.clone());
         let span = Span::new(span.start as usize, span.end as usize);
         let (start, end) = (source.position(span.start), source.position(span.end));
-        Some(Position {
+        Some(SourcePosition {
             line: start.line,
             column: start.column,
             end_line: end.line,
             end_column: end.column,
-            excerpt: excerpt_of(&source, span),
+            excerpt: render_excerpt(&source, span),
         })
     }
 }
@@ -132,7 +132,7 @@ pub(crate) struct ParameterInfo {
 }
 
 impl ParameterInfo {
-    pub(crate) fn all(plan: &Plan) -> Vec<ParameterInfo> {
+    pub(crate) fn from_plan(plan: &Plan) -> Vec<ParameterInfo> {
         let one = |parameter: &windlass_core::plan::Parameter| ParameterInfo {
             name: parameter.name.to_string(),
             kind: match parameter.kind {
@@ -153,6 +153,6 @@ impl ParameterInfo {
 }
 
 /// A run's row, or the problem that there is none.
-pub(crate) fn row_of(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
+pub(crate) fn find_run(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
     app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))
 }

@@ -96,10 +96,10 @@ macro_rules! visit_plain {
 impl<'de, V: Visitor<'de>> Visitor<'de> for StrictInner<V> {
     type Value = V::Value;
 
-    fn expecting(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.expects_object {
-            true => into.write_str("an object"),
-            false => self.inner.expecting(into),
+            true => formatter.write_str("an object"),
+            false => self.inner.expecting(formatter),
         }
     }
 

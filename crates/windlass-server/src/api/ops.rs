@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::auth::{Allowed, Public, Read};
 use crate::metrics;
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Health {
@@ -34,23 +34,23 @@ pub(crate) async fn health(_: Public) -> Json<Health> {
     tag = "ops",
     responses(
         (status = 200, body = Health, description = "it takes work"),
-        (status = 503, body = Problem, description = "not now")
+        (status = 503, body = ApiProblem, description = "not now")
     )
 )]
-pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Problem> {
-    let not_now = |detail: String, hint: &str| {
-        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
+pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, ApiProblem> {
+    let not_ready = |detail: String, hint: &str| {
+        Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
     };
     if app.is_draining() || app.engine.is_closing() {
         return not_now("the server is about to stop".to_owned(), "ask the one that comes after it");
     }
-    if app.engine.recovering() {
+    if app.engine.is_recovering() {
         return not_now("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
     }
     if app.audit.is_broken() {
         return not_now("the audit log cannot be written".to_owned(), "look at the disk, then start the server again");
     }
-    match app.is_writable().await {
+    match app.check_writable().await {
         Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
         Err(why) => not_now(format!("the store cannot be written: {why}"), "`windlass doctor` looks at the store"),
     }
@@ -58,9 +58,9 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
 
 /// Figures for Prometheus and whatever reads OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
-pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+pub(crate) async fn metrics(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, ApiProblem> {
     let text = app.metrics.render(&app).map_err(|_| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
+        ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
     })?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

@@ -3,14 +3,14 @@
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass_store::{Parent, RunFilter, RunRow};
+use windlass_store::{ParentFilter, RunFilter, RunRow};
 use windlass_value::Timestamp;
 
-use super::definitions::unknown;
-use super::models::row_of;
-use super::take::{Named, RunId};
+use super::definitions::unknown_definition;
+use super::models::find_run;
+use super::extract::{DefinitionName, RunId};
 use crate::auth::{Admin, Allowed};
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// However long ago it ended.
 const ANY_AGE: Timestamp = Timestamp(i64::MAX);
@@ -34,14 +34,14 @@ pub(crate) struct DefinitionRemoved {
 ///
 /// What it has written goes, too, unless another run has written the same. A key by which it was started is forgotten.
 #[utoipa::path(delete, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = Problem),
-        (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = Problem)))]
+    responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = ApiProblem),
+        (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = ApiProblem)))]
 pub(crate) async fn run(
     _: Allowed<Admin>,
     State(app): State<App>,
     RunId(run): RunId,
-) -> Result<axum::Json<RunRemoved>, Problem> {
-    app.to_store(move |app| {
+) -> Result<axum::Json<RunRemoved>, ApiProblem> {
+    app.write_store(move |app| {
         let removed = remove(app, &run)?;
         // Here, and not when it is answered: whoever asked may have hung up.
         app.views.changes.publish_removal(&run);
@@ -51,13 +51,13 @@ pub(crate) async fn run(
     .await
 }
 
-fn remove(app: &App, run: &str) -> Result<u64, Problem> {
+fn remove(app: &App, run: &str) -> Result<u64, ApiProblem> {
     let mut removed = 0;
     loop {
         let step = app.store.remove(run, ANY_AGE)?;
         removed += step.runs;
         if step.runs == 0 && removed == 0 {
-            return Err(why_it_stays(app, &row_of(app, run)?)?);
+            return Err(removal_conflict(app, &find_run(app, run)?)?);
         }
         if !step.more {
             return Ok(removed);
@@ -65,35 +65,35 @@ fn remove(app: &App, run: &str) -> Result<u64, Problem> {
     }
 }
 
-fn why_it_stays(app: &App, row: &RunRow) -> Result<Problem, Problem> {
+fn removal_conflict(app: &App, row: &RunRow) -> Result<ApiProblem, ApiProblem> {
     let run = &row.run;
     if !row.status.is_final() {
-        let problem = Problem::conflict(format!("the run `{run}` is {}", row.status.as_str()));
+        let problem = ApiProblem::conflict(format!("the run `{run}` is {}", row.status.as_str()));
         return Ok(problem.hint(format!("only what has ended can be removed: POST /api/v1/runs/{run}/cancel ends it")));
     }
     if let Some(parent) = &row.parent
         && app.store.run(parent)?.is_some()
     {
-        let problem = Problem::conflict(format!("the run `{run}` was called by `{parent}`, which is there"));
+        let problem = ApiProblem::conflict(format!("the run `{run}` was called by `{parent}`, which is there"));
         return Ok(problem.hint(format!("DELETE /api/v1/runs/{parent} removes both")));
     }
-    let called = RunFilter { parent: Some(Parent::Run(run.clone())), unfinished: true, ..RunFilter::default() };
+    let called = RunFilter { parent: Some(ParentFilter::Run(run.clone())), unfinished: true, ..RunFilter::default() };
     let open = app.store.runs(&called, None, 1)?.into_iter().next();
     let which = open.map_or_else(|| "one below it".to_owned(), |open| format!("`{}`", open.run));
-    let problem = Problem::conflict(format!("the run `{run}` has called others, and {which} has not ended"));
+    let problem = ApiProblem::conflict(format!("the run `{run}` has called others, and {which} has not ended"));
     Ok(problem.hint(format!("GET /api/v1/runs?parent={run} lists them")))
 }
 
 /// Frees what was removed, step by step: others write in between. One does it for all, however many are removed one after the
 /// other. Should the process end first, the next removal takes it up.
 fn sweep(app: App) {
-    if !app.views.sweeping.begin() {
+    if !app.views.sweep_state.begin() {
         return;
     }
     tokio::spawn(async move {
         loop {
-            while app.to_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
-            if app.views.sweeping.is_done() {
+            while app.write_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+            if app.views.sweep_state.finish() {
                 return;
             }
         }
@@ -106,15 +106,15 @@ fn sweep(app: App) {
 /// looked at for as long as there are runs of them; what was said of its triggers is forgotten. The same name may be
 /// registered again.
 #[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = Problem)))]
+    responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = ApiProblem)))]
 pub(crate) async fn definition(
     _: Allowed<Admin>,
     State(app): State<App>,
-    Named(name): Named,
-) -> Result<axum::Json<DefinitionRemoved>, Problem> {
-    app.to_store(move |app| {
+    DefinitionName(name): DefinitionName,
+) -> Result<axum::Json<DefinitionRemoved>, ApiProblem> {
+    app.write_store(move |app| {
         if app.definitions.remove(&app.engine, &name)?.is_none() {
-            return Err(unknown(app, &name));
+            return Err(unknown_definition(app, &name));
         }
         let open = RunFilter { definition: Some(name.clone()), unfinished: true, ..RunFilter::default() };
         let open_runs = !app.store.runs(&open, None, 1)?.is_empty();

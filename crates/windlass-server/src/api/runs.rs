@@ -8,18 +8,18 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_dialect::InputWarning;
-use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, input_hash};
-use windlass_store::{Parent, RunFilter, RunStatus, StatusCount};
+use windlass_runtime::{RunHandle, RunOptions, RuntimeError, RunStartOptions, input_hash};
+use windlass_store::{ParentFilter, RunFilter, RunStatus, StatusCount};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use super::definitions::find;
-use super::detail::{RunDetail, detail_of};
-use super::models::{Page, RunSummary, row_of};
-use super::take::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, shown};
-use crate::auth::{Allowed, Identity, Read, Run};
+use super::detail::{RunDetail, load_detail};
+use super::models::{ListPage, RunSummary, find_run};
+use super::extract::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, printable};
+use crate::auth::{Allowed, TokenIdentity, Read, Run};
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Runs in one page.
 const DEFAULT_PAGE_SIZE: u32 = 50;
@@ -30,7 +30,7 @@ const MAX_COUNTED: u32 = 1_000;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     /// The name of a registered definition.
     pub definition: String,
     /// The current one if nothing is said.
@@ -46,7 +46,7 @@ pub(crate) struct Start {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Started {
+pub(crate) struct StartResponse {
     pub run: String,
     pub definition: String,
     pub version: Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) struct StartWarning {
 
 /// A run that has ended while its start waited.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Ended {
+pub(crate) struct EndedRunResponse {
     #[serde(flatten)]
     pub run: RunDetail,
     /// What is given and never read.
@@ -74,13 +74,13 @@ pub(crate) struct Ended {
     pub warnings: Vec<StartWarning>,
 }
 
-impl IntoResponse for Started {
+impl IntoResponse for StartResponse {
     fn into_response(self) -> Response {
         // Every id of a run can be a header and a part of an address.
-        let place = HeaderValue::try_from(format!("/api/v1/runs/{}", self.run));
+        let location = HeaderValue::try_from(format!("/api/v1/runs/{}", self.run));
         let mut answer = (StatusCode::ACCEPTED, axum::Json(self)).into_response();
-        if let Ok(place) = place {
-            answer.headers_mut().insert(header::LOCATION, place);
+        if let Ok(location) = location {
+            answer.headers_mut().insert(header::LOCATION, location);
         }
         answer
     }
@@ -89,7 +89,7 @@ impl IntoResponse for Started {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
+pub(crate) struct RunListQuery {
     /// One status, or several with commas between them.
     status: Option<String>,
     definition: Option<String>,
@@ -114,25 +114,25 @@ pub(crate) struct ListQuery {
 ///
 /// It is durable when this is answered. With the header `Idempotency-Key` the same call again is the same run; another body
 /// under the same key is refused.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = Start,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = StartRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
-    responses((status = 202, description = "started, or started before", body = Started,
+    responses((status = 202, description = "started, or started before", body = StartResponse,
             headers(("Location" = String, description = "where the run is"))),
-        (status = 200, description = "it has ended within `wait_ms`", body = Ended),
-        (status = 404, description = "there is no such definition", body = Problem),
-        (status = 409, description = "the id or key was used for something else", body = Problem),
-        (status = 422, description = "the input does not fit the definition", body = Problem)))]
+        (status = 200, description = "it has ended within `wait_ms`", body = EndedRunResponse),
+        (status = 404, description = "there is no such definition", body = ApiProblem),
+        (status = 409, description = "the id or key was used for something else", body = ApiProblem),
+        (status = 422, description = "the input does not fit the definition", body = ApiProblem)))]
 pub(crate) async fn start(
     allowed: Allowed<Run>,
     State(app): State<App>,
     IdempotencyKey(key): IdempotencyKey,
-    Json(body): Json<Start>,
-) -> Result<Response, Problem> {
-    let Start { definition, version, input, id, wait_ms } = body;
-    let id = run_id(id, key, &allowed.who)?;
+    Json(body): Json<StartRequest>,
+) -> Result<Response, ApiProblem> {
+    let StartRequest { definition, version, input, id, wait_ms } = body;
+    let id = run_id(id, key, &allowed.identity)?;
     let max_wait_ms = app.options.limits.max_start_wait.to_std().as_millis();
     if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > most) {
-        let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {most}"));
+        let problem = ApiProblem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {most}"));
         return Err(problem.hint(
             "GET /api/v1/runs/{run}/events tells when a run ends, however long it takes; the operator can raise \
              `server.max_start_wait` in windlass.toml",
@@ -141,7 +141,7 @@ pub(crate) async fn start(
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
     let repeated_start = |id: String, input: Value| RepeatedStart { id, definition: definition.clone(), version, input, wait_ms };
-    let (plan, number) = match (plan_of(&app, &definition, version).await, &id) {
+    let (plan, number) = match (resolve_plan(&app, &definition, version).await, &id) {
         (Ok(found), _) => found,
         // What is gone cannot be started. What it was started as while it was there answers the same call all the same.
         (Err(gone), Some(id)) if gone.code == codes::NOT_FOUND => {
@@ -152,19 +152,19 @@ pub(crate) async fn start(
         }
         (Err(problem), _) => return Err(problem),
     };
-    let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
+    let options = RunStartOptions { id: id.clone(), watch: false, ..RunStartOptions::default() };
     let program = app.engine.program(&plan)?;
-    let unused = app.compiler.dialects().of(&program.plan).check_input(&program.plan, &input);
+    let unused = app.compiler.dialects().for_plan(&program.plan).check_input(&program.plan, &input);
     let warnings = unused.into_iter().map(|InputWarning { message, hint }| StartWarning { message, hint }).collect();
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
         (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
             return find_repeated_start(app, again(id, input)).await?.ok_or_else(|| error.into());
         }
-        (Err(error), _) => return Err(refused(error, &definition)),
+        (Err(error), _) => return Err(start_problem(error, &definition)),
     };
     if let Some(ms) = wait_ms {
-        return waited(app, handle, ms, Some(number), warnings).await;
+        return wait_for_end(app, handle, ms, Some(number), warnings).await;
     }
     let run = handle.run.to_string();
     let status = match (handle.ended(), handle.created) {
@@ -173,35 +173,35 @@ pub(crate) async fn start(
         // It may wait, or be paused, since.
         (None, false) => {
             let run = run.clone();
-            app.at_store(move |app| Ok(row_of(app, &run)?.status.as_str())).await?
+            app.read_store(move |app| Ok(find_run(app, &run)?.status.as_str())).await?
         }
     };
     let status = status.to_owned();
-    let started = Started { run, definition, version: Some(number), status, created: handle.created, warnings };
+    let started = StartResponse { run, definition, version: Some(number), status, created: handle.created, warnings };
     Ok(started.into_response())
 }
 
 /// The id that makes a repeated call one.
-fn run_id(id: Option<String>, key: Option<String>, who: &Identity) -> Result<Option<String>, Problem> {
+fn run_id(id: Option<String>, key: Option<String>, identity: &TokenIdentity) -> Result<Option<String>, ApiProblem> {
     match (id, key) {
-        (Some(_), Some(_)) => Err(Problem::bad_request("`id` and `Idempotency-Key` are both given")
+        (Some(_), Some(_)) => Err(ApiProblem::bad_request("`id` and `Idempotency-Key` are both given")
             .hint("each of them makes repeats one: leave one out")),
         (Some(id), None) if !is_new_run_id(&id) => {
-            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
+            Err(ApiProblem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
                 "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
             ))
         }
         (Some(id), None) => Ok(Some(id)),
         (None, Some(key)) => {
             // Whoever has another token has other keys.
-            let text = format!("{}\0{key}", who.id);
+            let text = format!("{}\0{key}", identity.id);
             Ok(Some(format!("idem-{}", &blake3::hash(text.as_bytes()).to_hex()[..32])))
         }
         (None, None) => Ok(None),
     }
 }
 
-async fn plan_of(app: &App, name: &str, version: Option<u64>) -> Result<(BlobHash, u64), Problem> {
+async fn resolve_plan(app: &App, name: &str, version: Option<u64>) -> Result<(BlobHash, u64), ApiProblem> {
     let definition = find(app, name)?;
     match version {
         None => Ok((definition.current.plan(), definition.current.version)),
@@ -209,17 +209,17 @@ async fn plan_of(app: &App, name: &str, version: Option<u64>) -> Result<(BlobHas
         Some(number) => {
             let name = name.to_owned();
             let read = move |app: &App| {
-                let (_, version, _) = super::definitions::version_of(app, &name, Some(number))?;
+                let (_, version, _) = super::definitions::find_version(app, &name, Some(number))?;
                 Ok((version.plan(), number))
             };
-            app.at_store(read).await
+            app.read_store(read).await
         }
     }
 }
 
-fn refused(error: RuntimeError, definition: &str) -> Problem {
+fn start_problem(error: RuntimeError, definition: &str) -> ApiProblem {
     let input = matches!(error, RuntimeError::Input(_));
-    let problem = Problem::from(error);
+    let problem = ApiProblem::from(error);
     match input {
         true => problem.hint(format!("GET /api/v1/definitions/{definition} lists its parameters")),
         false => problem,
@@ -237,76 +237,76 @@ struct RepeatedStart {
 
 /// The answer if a run of this id is there. It is the same call if it asked for the same, whatever was registered or removed
 /// since.
-async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<Response>, Problem> {
+async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<Response>, ApiProblem> {
     let RepeatedStart { id, definition, version, input, wait_ms } = repeat;
     let given = input.clone();
-    let found = app.at_store(move |app| {
+    let found = app.read_store(move |app| {
         let Some(row) = app.store.run(&id)? else { return Ok(None) };
-        let how = RunOptions::of(&row)?;
-        let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
+        let options = RunOptions::from_row(&row)?;
+        let before = app.definitions.version_of_plan(&row.plan).map(|(_, version)| version);
         let same_version = version.is_none() || version == before;
-        let kept = app.engine.input_as_kept(&row, given)?;
-        if row.definition != definition || !same_version || how.input != input_hash(&kept) {
+        let stored_input = app.engine.stored_input(&row, given)?;
+        if row.definition != definition || !same_version || options.input != input_hash(&stored_input) {
             let detail = format!("the run `{id}` exists already, with another definition, version or input");
-            return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
+            return Err(ApiProblem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
         }
         Ok(Some((row, before)))
     });
     let Some((row, version)) = found.await? else { return Ok(None) };
     if let Some(ms) = wait_ms {
-        let options = StartOptions { id: Some(row.run.to_string()), watch: false, ..StartOptions::default() };
+        let options = RunStartOptions { id: Some(row.run.to_string()), watch: false, ..RunStartOptions::default() };
         // Whoever cannot wait for it here is told how it stands.
         if let Ok(handle) = app.engine.start(row.plan, input, options).await {
-            return waited(app, handle, ms, version, Vec::new()).await.map(Some);
+            return wait_for_end(app, handle, ms, version, Vec::new()).await.map(Some);
         }
     }
     let (run, status) = (row.run.to_string(), row.status.as_str().to_owned());
-    let started = Started { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
+    let started = StartResponse { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
     Ok(Some(started.into_response()))
 }
 
-async fn waited(
+async fn wait_for_end(
     app: App,
     mut handle: RunHandle,
     ms: u64,
     version: Option<u64>,
     warnings: Vec<StartWarning>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let timeout = Duration::from_millis(ms);
     let ended = tokio::time::timeout(timeout, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
     if ended {
-        let run = detail_of(&app, handle.run.to_string()).await?;
-        return Ok(axum::Json(Ended { run, warnings }).into_response());
+        let run = load_detail(&app, handle.run.to_string()).await?;
+        return Ok(axum::Json(EndedRunResponse { run, warnings }).into_response());
     }
     let run = handle.run.to_string();
     let created = handle.created;
-    app.at_store(move |app| {
-        let row = row_of(app, &run)?;
+    app.read_store(move |app| {
+        let row = find_run(app, &run)?;
         let status = row.status.as_str().to_owned();
-        let started = Started { run, definition: row.definition, version, status, created, warnings };
+        let started = StartResponse { run, definition: row.definition, version, status, created, warnings };
         Ok(started.into_response())
     })
     .await
 }
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(ListQuery),
-    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<RunSummary>),
-        (status = 400, description = "a filter does not fit", body = Problem)))]
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(RunListQuery),
+    responses((status = 200, description = "a page; `next` is the number for `before`", body = ListPage<RunSummary>),
+        (status = 400, description = "a filter does not fit", body = ApiProblem)))]
 pub(crate) async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
-    Query(query): Query<ListQuery>,
-) -> Result<axum::Json<Page<RunSummary>>, Problem> {
+    Query(query): Query<RunListQuery>,
+) -> Result<axum::Json<ListPage<RunSummary>>, ApiProblem> {
     let limit = page_size(query.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
     let before = query.before;
-    let filter = filter_of(&app, query)?;
-    app.at_store(move |app| {
+    let filter = parse_filter(&app, query)?;
+    app.read_store(move |app| {
         let mut rows = app.store.runs(&filter, before, limit + 1)?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
-        Ok(axum::Json(Page { items: rows.iter().map(|row| RunSummary::of(app, row)).collect(), next }))
+        Ok(axum::Json(ListPage { items: rows.iter().map(|row| RunSummary::from_row(app, row)).collect(), next }))
     })
     .await
 }
@@ -331,13 +331,13 @@ pub(crate) struct CountsQuery {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Counts {
+pub(crate) struct StatusCounts {
     /// Only statuses that some run has.
-    pub items: Vec<Count>,
+    pub items: Vec<StatusCountInfo>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Count {
+pub(crate) struct StatusCountInfo {
     pub status: &'static str,
     pub runs: u64,
     /// There are older ones that were not looked at: it is at least so many.
@@ -349,31 +349,31 @@ pub(crate) struct Count {
 /// The newest 1,000 of each status are looked at, or the newest 10,000 of the definition or parent that is named: it costs the
 /// same however many runs there are.
 #[utoipa::path(get, path = "/api/v1/runs/counts", tag = "runs", params(CountsQuery),
-    responses((status = 200, description = "by status", body = Counts),
-        (status = 400, description = "a filter does not fit", body = Problem)))]
+    responses((status = 200, description = "by status", body = StatusCounts),
+        (status = 400, description = "a filter does not fit", body = ApiProblem)))]
 pub(crate) async fn counts(
     _: Allowed<Read>,
     State(app): State<App>,
     Query(query): Query<CountsQuery>,
-) -> Result<axum::Json<Counts>, Problem> {
+) -> Result<axum::Json<StatusCounts>, ApiProblem> {
     let CountsQuery { definition, dialect, search, parent, children, since, until } = query;
-    let query = ListQuery { definition, dialect, search, parent, children, since, until, ..ListQuery::default() };
-    let filter = filter_of(&app, query)?;
-    app.at_store(move |app| {
+    let query = RunListQuery { definition, dialect, search, parent, children, since, until, ..RunListQuery::default() };
+    let filter = parse_filter(&app, query)?;
+    app.read_store(move |app| {
         let counts = app.store.counts(&filter, MAX_COUNTED)?;
-        let one = |count: StatusCount| Count { status: count.status.as_str(), runs: count.runs, more: count.more };
-        Ok(axum::Json(Counts { items: counts.into_iter().map(one).collect() }))
+        let one = |count: StatusCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
+        Ok(axum::Json(StatusCounts { items: counts.into_iter().map(one).collect() }))
     })
     .await
 }
 
-fn filter_of(app: &App, query: ListQuery) -> Result<RunFilter, Problem> {
+fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem> {
     check_run_id("parent", query.parent.as_deref())?;
     check_dialect(app, query.dialect.as_deref())?;
-    let statuses = query.status.iter().flat_map(|words| words.split(',')).map(status_of).collect::<Result<_, _>>()?;
+    let statuses = query.status.iter().flat_map(|words| words.split(',')).map(parse_status).collect::<Result<_, _>>()?;
     let parent = match (query.parent, query.children) {
-        (Some(parent), _) => Some(Parent::Run(parent.into())),
-        (None, false) => Some(Parent::Nobody),
+        (Some(parent), _) => Some(ParentFilter::Run(parent.into())),
+        (None, false) => Some(ParentFilter::TopLevel),
         (None, true) => None,
     };
     Ok(RunFilter {
@@ -382,44 +382,44 @@ fn filter_of(app: &App, query: ListQuery) -> Result<RunFilter, Problem> {
         dialect: query.dialect,
         search: query.search.filter(|search| !search.is_empty()),
         parent,
-        since: time_of("since", query.since)?,
-        until: time_of("until", query.until)?,
+        since: parse_time("since", query.since)?,
+        until: parse_time("until", query.until)?,
         ..RunFilter::default()
     })
 }
 
-fn check_dialect(app: &App, given: Option<&str>) -> Result<(), Problem> {
+fn check_dialect(app: &App, given: Option<&str>) -> Result<(), ApiProblem> {
     let (Some(given), known) = (given, app.compiler.dialects().names()) else { return Ok(()) };
     if known.is_empty() || known.contains(&given) {
         return Ok(());
     }
-    let problem = Problem::bad_request(format!("`{}` is no dialect", shown(given)));
+    let problem = ApiProblem::bad_request(format!("`{}` is no dialect", printable(given)));
     Err(problem.hint(did_you_mean(given, known.iter().copied()).unwrap_or_else(|| known.join(", "))))
 }
 
-fn status_of(word: &str) -> Result<RunStatus, Problem> {
+fn parse_status(word: &str) -> Result<RunStatus, ApiProblem> {
     RunStatus::parse(word.trim()).ok_or_else(|| {
         let words = RunStatus::ALL.map(RunStatus::as_str);
-        let problem = Problem::bad_request(format!("`{}` is no status of a run", word.escape_debug()));
+        let problem = ApiProblem::bad_request(format!("`{}` is no status of a run", word.escape_debug()));
         problem.hint(did_you_mean(word, words).unwrap_or_else(|| words.join(", ")))
     })
 }
 
-pub(crate) fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn parse_time(name: &str, text: Option<String>) -> Result<Option<Timestamp>, ApiProblem> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse_rfc3339(&text);
     time.map(Some).ok_or_else(|| {
-        Problem::bad_request(format!("`{name}` is no time")).hint("RFC 3339, such as 2026-11-16T09:30:00Z")
+        ApiProblem::bad_request(format!("`{name}` is no time")).hint("RFC 3339, such as 2026-11-16T09:30:00Z")
     })
 }
 
 /// One run as it stands.
 #[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
-    responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = Problem)))]
+    responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = ApiProblem)))]
 pub(crate) async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
     RunId(run): RunId,
-) -> Result<axum::Json<RunDetail>, Problem> {
-    detail_of(&app, run).await.map(axum::Json)
+) -> Result<axum::Json<RunDetail>, ApiProblem> {
+    load_detail(&app, run).await.map(axum::Json)
 }

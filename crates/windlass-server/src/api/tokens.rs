@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
-use super::take;
-use crate::auth::tokens::{self, TokenError, Wanted};
-use crate::auth::{Admin, Allowed, Identity, Scope};
+use super::extract;
+use crate::auth::tokens::{self, TokenError, TokenRequest};
+use crate::auth::{Admin, Allowed, TokenIdentity, TokenScope};
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// A token, without what would let somebody use it.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TokenFacts {
     id: String,
     name: String,
-    scopes: Vec<Scope>,
+    scopes: Vec<TokenScope>,
     /// RFC 3339
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,8 +31,8 @@ pub(crate) struct TokenFacts {
     by: Option<String>,
 }
 
-impl From<tokens::Token> for TokenFacts {
-    fn from(token: tokens::Token) -> TokenFacts {
+impl From<tokens::ApiToken> for TokenFacts {
+    fn from(token: tokens::ApiToken) -> TokenFacts {
         let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
         TokenFacts {
             id: token.id,
@@ -56,7 +56,7 @@ pub(crate) struct TokenList {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
     name: String,
-    scopes: Vec<Scope>,
+    scopes: Vec<TokenScope>,
     /// RFC 3339
     #[serde(default)]
     expires_at: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct NewToken {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct MadeToken {
+pub(crate) struct CreatedToken {
     #[serde(flatten)]
     facts: TokenFacts,
     /// Shown this once.
@@ -74,7 +74,7 @@ pub(crate) struct MadeToken {
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Revoked {
+pub(crate) struct RevokedToken {
     id: String,
     revoked: bool,
 }
@@ -82,8 +82,8 @@ pub(crate) struct Revoked {
 /// All tokens, oldest first.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
     responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
-pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
-    let mut all = app.at_store(|app| Ok(tokens::all(&*app.store)?)).await?;
+pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, ApiProblem> {
+    let mut all = app.read_store(|app| Ok(tokens::list(&*app.store)?)).await?;
     all.sort_by_key(|(token, _)| token.created_at);
     Ok(Json(TokenList { items: all.into_iter().map(|(token, _)| token.into()).collect(), next: None }))
 }
@@ -95,25 +95,25 @@ pub(crate) async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Js
     tag = "tokens",
     request_body = NewToken,
     responses(
-        (status = 201, body = MadeToken, description = "made; it is shown this once"),
-        (status = 422, body = Problem, description = "it cannot be made so")
+        (status = 201, body = CreatedToken, description = "made; it is shown this once"),
+        (status = 422, body = ApiProblem, description = "it cannot be made so")
     )
 )]
 pub(crate) async fn create(
     allowed: Allowed<Admin>,
     State(app): State<App>,
-    take::Json(new): take::Json<NewToken>,
-) -> Result<(StatusCode, Json<MadeToken>), Problem> {
-    refuse_more_than_own(&allowed.who, &new.scopes)?;
+    extract::Json(new): extract::Json<NewToken>,
+) -> Result<(StatusCode, Json<CreatedToken>), ApiProblem> {
+    check_grantable(&allowed.identity, &new.scopes)?;
     let expires_at = expiry(&new)?;
-    let wanted = Wanted { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.who.id.clone()) };
-    let made = app.to_store(move |app| {
-        let made = tokens::create(&*app.store, wanted, app.options.limits.max_tokens)?;
+    let request = TokenRequest { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.identity.id.clone()) };
+    let created = app.write_store(move |app| {
+        let created = tokens::create(&*app.store, wanted, app.options.limits.max_tokens)?;
         app.keys.refresh()?;
         Ok(made)
     });
     let (token, secret) = made.await?;
-    Ok((StatusCode::CREATED, Json(MadeToken { facts: token.into(), token: secret.reveal().to_owned() })))
+    Ok((StatusCode::CREATED, Json(CreatedToken { facts: token.into(), token: secret.reveal().to_owned() })))
 }
 
 /// Takes a token away. The last one that may do everything stays.
@@ -123,53 +123,53 @@ pub(crate) async fn create(
     tag = "tokens",
     params(("id" = String, Path, description = "its id, not the token itself")),
     responses(
-        (status = 200, body = Revoked, description = "it is worth nothing from now on"),
-        (status = 404, body = Problem, description = "there is no such token"),
-        (status = 409, body = Problem, description = "others have changed it meanwhile")
+        (status = 200, body = RevokedToken, description = "it is worth nothing from now on"),
+        (status = 404, body = ApiProblem, description = "there is no such token"),
+        (status = 409, body = ApiProblem, description = "others have changed it meanwhile")
     )
 )]
 pub(crate) async fn revoke(
     _: Allowed<Admin>,
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Json<Revoked>, Problem> {
-    let revoked = app.to_store(move |app| {
+) -> Result<Json<RevokedToken>, ApiProblem> {
+    let revoked = app.write_store(move |app| {
         let token = tokens::revoke(&*app.store, &id)?;
         app.keys.refresh()?;
         Ok(token)
     });
     let token = revoked.await?;
-    Ok(Json(Revoked { id: token.id, revoked: true }))
+    Ok(Json(RevokedToken { id: token.id, revoked: true }))
 }
 
 /// Nobody hands on what he does not have.
-fn refuse_more_than_own(who: &Identity, scopes: &[Scope]) -> Result<(), Problem> {
-    match scopes.iter().find(|scope| !who.may(**scope)) {
+fn check_grantable(identity: &TokenIdentity, scopes: &[TokenScope]) -> Result<(), ApiProblem> {
+    match scopes.iter().find(|scope| !identity.may(**scope)) {
         None => Ok(()),
         Some(scope) => {
-            let detail = format!("the token `{}` has no scope `{}` to give", who.name, scope.as_str());
-            Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail))
+            let detail = format!("the token `{}` has no scope `{}` to give", identity.name, scope.as_str());
+            Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail))
         }
     }
 }
 
-fn expiry(new: &NewToken) -> Result<Option<Timestamp>, Problem> {
+fn expiry(new: &NewToken) -> Result<Option<Timestamp>, ApiProblem> {
     match (&new.expires_at, new.expires_in_seconds) {
-        (Some(_), Some(_)) => Err(Problem::bad_request("say either `expires_at` or `expires_in_seconds`")),
+        (Some(_), Some(_)) => Err(ApiProblem::bad_request("say either `expires_at` or `expires_in_seconds`")),
         (Some(text), None) => Timestamp::parse_rfc3339(text)
             .map(Some)
-            .ok_or_else(|| Problem::bad_request(format!("`expires_at` is no time of RFC 3339: `{text}`"))),
+            .ok_or_else(|| ApiProblem::bad_request(format!("`expires_at` is no time of RFC 3339: `{text}`"))),
         (None, Some(seconds)) => {
             let micros = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1_000_000));
             let at = micros.and_then(|micros| real_now().0.checked_add(micros)).map(Timestamp);
-            at.map(Some).ok_or_else(|| Problem::bad_request("`expires_in_seconds` is too long"))
+            at.map(Some).ok_or_else(|| ApiProblem::bad_request("`expires_in_seconds` is too long"))
         }
         (None, None) => Ok(None),
     }
 }
 
-impl From<TokenError> for Problem {
-    fn from(error: TokenError) -> Problem {
+impl From<TokenError> for ApiProblem {
+    fn from(error: TokenError) -> ApiProblem {
         let (hint, detail) = (error.hint(), error.to_string());
         let (status, code) = match error {
             TokenError::Store(error) => return error.into(),
@@ -180,6 +180,6 @@ impl From<TokenError> for Problem {
             }
             TokenError::Random(_) | TokenError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
         };
-        Problem::new(status, code, detail).hint(hint)
+        ApiProblem::new(status, code, detail).hint(hint)
     }
 }

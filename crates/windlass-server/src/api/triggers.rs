@@ -8,16 +8,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::plan::Trigger;
 use windlass_runtime::real_now;
 use windlass_triggers::Schedule;
-use windlass_triggers::schedule::{NEVER, zone_problem};
+use windlass_triggers::schedule::{NEVER_FIRES, zone_problem};
 
-use super::take::{self, Named, of_path};
+use super::extract::{self, DefinitionName, path_parameter};
 use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
-use crate::triggers::hooks::without_secret;
-use crate::triggers::settings::{self, CronSettings, Firing, Settings};
-use crate::triggers::signature::Scheme;
-use crate::triggers::{CatchUp, is_called, listening, queue};
-use crate::{App, Problem};
+use crate::triggers::hooks::missing_secret_reason;
+use crate::triggers::settings::{self, CronSettings, TriggerProgress, StoredTriggerSettings};
+use crate::triggers::signature::SignatureScheme;
+use crate::triggers::{CatchUp, is_called, timed_triggers, queue};
+use crate::{App, ApiProblem};
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TriggerFacts {
@@ -33,7 +33,7 @@ pub(crate) struct TriggerFacts {
     proof: Option<&'static str>,
     /// How deliveries are signed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    scheme: Option<Scheme>,
+    scheme: Option<SignatureScheme>,
     /// As the definition has it, or `{cron, timeZone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
@@ -74,7 +74,7 @@ pub(crate) struct TriggerSettings {
     secret: Option<String>,
     /// How deliveries are signed: `standard` (the default), `github` or `windlass`. No other way is looked at.
     #[serde(default)]
-    scheme: Option<Scheme>,
+    scheme: Option<SignatureScheme>,
     /// Anybody may call it.
     #[serde(default)]
     insecure: Option<bool>,
@@ -90,35 +90,35 @@ pub(crate) struct TriggerSettings {
 }
 
 /// Null is something that was said.
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<CronSettings>>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<CronSettings>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 /// All triggers of all definitions.
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
     responses((status = 200, body = TriggerList, description = "all of them")))]
-pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
-    app.at_store(|app| Ok(Json(TriggerList { items: facts(app)?, next: None }))).await
+pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, ApiProblem> {
+    app.read_store(|app| Ok(Json(TriggerList { items: trigger_facts(app)?, next: None }))).await
 }
 
-fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
+fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {
     let mut items = Vec::new();
     for definition in app.definitions.all() {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
-            let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
+            let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
             items.push(TriggerFacts {
                 definition: definition.name.to_string(),
                 version: definition.current.version,
                 trigger: trigger.to_string(),
                 kind: kind.to_string(),
-                url: Some(format!("/hooks/{}/{}", escaped(&definition.name), escaped(trigger))),
-                proof: Some(proof(&settings)),
+                url: Some(format!("/hooks/{}/{}", percent_encode(&definition.name), percent_encode(trigger))),
+                proof: Some(proof_kind(&settings)),
                 scheme: settings.secret.as_ref().map(|_| settings.scheme),
                 schedule: None,
                 catch_up: None,
                 next_at: None,
                 last_at: None,
-                last_error: without_secret(&settings),
+                last_error: missing_secret_reason(&settings),
                 skipped_at: None,
                 skipped: None,
                 in_flight: None,
@@ -128,8 +128,8 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
         }
     }
     let now = real_now();
-    for one in listening(app)? {
-        let firing: Firing = settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
+    for one in timed_triggers(app)? {
+        let firing: TriggerProgress = settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
         items.push(TriggerFacts {
             definition: one.definition.name.to_string(),
             version: one.definition.current.version,
@@ -138,7 +138,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
             url: None,
             proof: None,
             scheme: None,
-            schedule: one.written(),
+            schedule: one.schedule_source(),
             catch_up: Some(one.catch_up),
             next_at: one.next(&firing, now).map(|at| at.to_string()),
             last_at: firing.last_at.map(|at| at.to_string()),
@@ -162,7 +162,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
     Ok(items)
 }
 
-fn proof(settings: &Settings) -> &'static str {
+fn proof_kind(settings: &StoredTriggerSettings) -> &'static str {
     match (settings.secret.is_some(), settings.insecure) {
         (true, _) => "signature",
         (false, true) => "nothing",
@@ -171,25 +171,25 @@ fn proof(settings: &Settings) -> &'static str {
 }
 
 /// What may stand in a path as it is; the rest with percent signs.
-fn escaped(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// `{trigger}` of the path.
-pub(crate) struct OfTrigger(String);
+pub(crate) struct TriggerParam(String);
 
-impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
-    type Rejection = Problem;
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for TriggerParam {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<OfTrigger, Problem> {
-        let name = of_path(parts, state, "trigger").await?;
-        match take::is_path_segment(&name) {
-            true => Ok(OfTrigger(name)),
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<TriggerParam, ApiProblem> {
+        let name = path_parameter(parts, state, "trigger").await?;
+        match extract::is_path_segment(&name) {
+            true => Ok(TriggerParam(name)),
             false => {
                 let detail = "this cannot be the name of a trigger";
-                let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
-                Err(problem.hint(take::NAME_RULES))
+                let problem = ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+                Err(problem.hint(extract::NAME_RULES))
             }
         }
     }
@@ -205,72 +205,72 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     responses(
         (status = 200, body = TriggerFacts, description = "as it is from now on"),
         (status = 204, description = "the schedule is taken away"),
-        (status = 404, body = Problem, description = "there is no such definition or trigger"),
-        (status = 422, body = Problem, description = "the trigger cannot be so")
+        (status = 404, body = ApiProblem, description = "there is no such definition or trigger"),
+        (status = 422, body = ApiProblem, description = "the trigger cannot be so")
     )
 )]
 pub(crate) async fn change(
     _: Allowed<Admin>,
     State(app): State<App>,
-    Named(name): Named,
-    OfTrigger(trigger): OfTrigger,
-    take::Json(wanted): take::Json<TriggerSettings>,
-) -> Result<Response, Problem> {
-    app.to_store(move |app| set(app, &name, &trigger, &wanted)).await
+    DefinitionName(name): DefinitionName,
+    TriggerParam(trigger): TriggerParam,
+    extract::Json(request): extract::Json<TriggerSettings>,
+) -> Result<Response, ApiProblem> {
+    app.write_store(move |app| apply_settings(app, &name, &trigger, &wanted)).await
 }
 
 /// Blocking: reads and writes.
-fn set(app: &App, name: &str, trigger: &str, wanted: &TriggerSettings) -> Result<Response, Problem> {
-    let missing = |detail: String| Problem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
+fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSettings) -> Result<Response, ApiProblem> {
+    let missing = |detail: String| ApiProblem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
     let definition = app.definitions.get(name).ok_or_else(|| {
-        let problem = Problem::not_found(format!("there is no definition `{name}`"));
+        let problem = ApiProblem::not_found(format!("there is no definition `{name}`"));
         problem.hint("GET /api/v1/definitions lists those there are; POST /api/v1/definitions registers one")
     })?;
     let program = app.engine.program(&definition.current.plan())?;
-    let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(trigger));
-    let before: Settings = settings::read(&*app.store, settings::TRIGGER, name, trigger)?;
-    if planned.is_none() && before.schedule.is_none() && !matches!(wanted.schedule, Some(Some(_))) {
+    let planned = program.plan.triggers.iter().find(|trigger_of_plan| trigger_of_plan.name.eq_ignore_ascii_case(trigger));
+    let before: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, name, trigger)?;
+    if planned.is_none() && before.schedule.is_none() && !matches!(request.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
     }
-    check_settings(wanted, planned, trigger)?;
-    if matches!(wanted.schedule, Some(None)) {
+    check_settings(request, planned, trigger)?;
+    if matches!(request.schedule, Some(None)) {
         settings::forget(&*app.store, name, trigger)?;
         app.definitions.wake();
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let now = real_now();
     settings::change(&*app.store, name, trigger, |settings| {
-        if let Some(secret) = &wanted.secret {
+        if let Some(secret) = &request.secret {
             settings.secret = Some(secret.clone()).filter(|secret| !secret.is_empty());
         }
-        settings.scheme = wanted.scheme.unwrap_or(settings.scheme);
-        let turned_on = wanted.enabled == Some(true) && !settings.enabled;
-        if turned_on || wanted.schedule.as_ref().is_some_and(|schedule| *schedule != settings.schedule) {
+        settings.scheme = request.scheme.unwrap_or(settings.scheme);
+        let turned_on = request.enabled == Some(true) && !settings.enabled;
+        if turned_on || request.schedule.as_ref().is_some_and(|schedule| *schedule != settings.schedule) {
             settings.since = Some(now);
         }
-        settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
-        settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
-        settings.catch_up = wanted.catch_up.or(settings.catch_up);
-        settings.schedule = wanted.schedule.clone().unwrap_or_else(|| settings.schedule.take());
+        settings.insecure = request.insecure.unwrap_or(settings.insecure);
+        settings.enabled = request.enabled.unwrap_or(settings.enabled);
+        settings.catch_up = request.catch_up.or(settings.catch_up);
+        settings.schedule = request.schedule.clone().unwrap_or_else(|| settings.schedule.take());
     })?;
     app.definitions.wake();
     let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(trigger);
-    let found = facts(app)?.into_iter().find(fits);
+    let found = trigger_facts(app)?.into_iter().find(fits);
     let found = found.map(|facts| Json(facts).into_response());
     found.ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
 }
 
-fn check_settings(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
-    let refused = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
-    let called = planned.is_some_and(|planned| is_called(&planned.kind));
-    if (wanted.secret.is_some() || wanted.scheme.is_some() || wanted.insecure.is_some()) && !called {
+fn check_settings(request: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), ApiProblem> {
+    let refused = |detail: String| ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+    let is_webhook = planned.is_some_and(|planned| is_called(&planned.kind));
+    if (request.secret.is_some() || request.scheme.is_some() || request.insecure.is_some()) && !is_webhook {
         return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
     }
-    if let Some(secret) = wanted.secret.as_deref().filter(|secret| !secret.is_empty()) {
+    if let Some(secret) = request.secret.as_deref().filter(|secret| !secret.is_empty()) {
         // Not repeated: it may be the secret itself.
-        let problem = match settings::is_reference(secret).then(|| settings::secret(secret)) {
+        let problem = match settings::is_reference(secret).then(|| settings::resolve_secret(secret)) {
             None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
-            Some(Err(lacking)) => Some(lacking.why(secret).to_owned()),
+            Some(Err(unavailable)) => Some(unavailable.reason(secret).to_owned()),
             Some(Ok(_)) => None,
         };
         if let Some(detail) = problem {
@@ -279,7 +279,7 @@ fn check_settings(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: 
             return Err(refused(detail).hint(hint));
         }
     }
-    let Some(schedule) = &wanted.schedule else { return Ok(()) };
+    let Some(schedule) = &request.schedule else { return Ok(()) };
     if let (None, Some(_)) = (schedule, planned) {
         let detail = format!("the trigger `{trigger}` is the definition's own: it goes with a version without it");
         return Err(refused(detail).hint("turn it off: {\"enabled\": false}"));
@@ -297,6 +297,6 @@ fn check_settings(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: 
                     seconds first";
         refused(why).hint(hint)
     })?;
-    let next = schedule.coming().ok().and_then(|schedule| schedule.next(real_now()));
-    next.map(drop).ok_or_else(|| refused(NEVER.to_owned()).hint("look at the day, the month and the year"))
+    let next = schedule.if_ever_fires().ok().and_then(|schedule| schedule.next(real_now()));
+    next.map(drop).ok_or_else(|| refused(NEVER_FIRES.to_owned()).hint("look at the day, the month and the year"))
 }

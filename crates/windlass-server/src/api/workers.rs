@@ -5,13 +5,13 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-use super::take::Json;
-use crate::auth::{Allowed, Control, Identity, Read, Work};
+use super::extract::Json;
+use crate::auth::{Allowed, Control, TokenIdentity, Read, Work};
 use crate::problem::codes;
 use crate::workers::{
     LeaseRequest, CompleteRequest, FailRequest, HeartbeatResponse, HeartbeatRequest, LeaseResponse, LeaveRequest, ProgressReport, ReportRejection, ReportAccepted, WorkerKey, WorkerList,
 };
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// The longest id or name of a worker.
 const MAX_WORKER_ID_BYTES: usize = 128;
@@ -27,20 +27,20 @@ pub(crate) async fn lease(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(request): Json<LeaseRequest>,
-) -> Result<Answer<LeaseResponse>, Problem> {
-    let who = key(&allowed.who, &ask.worker)?;
+) -> Result<Answer<LeaseResponse>, ApiProblem> {
+    let worker_key = parse_worker_key(&allowed.identity, &ask.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
     if ask.tools.len().max(ask.labels.len()) > most {
-        return Err(Problem::bad_request(format!("a worker has at most {most} tools and labels")).hint(MORE_ENTRIES));
+        return Err(ApiProblem::bad_request(format!("a worker has at most {most} tools and labels")).hint(MORE_ENTRIES));
     }
     // They are kept for as long as the worker is known.
     let labels = ask.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
     let longest = ask.tools.iter().map(String::len).chain(labels).chain([ask.name.len()]).max().unwrap_or_default();
     if longest > MAX_LABEL_BYTES {
         let detail = format!("names, tools and labels of a worker have at most {MAX_LABEL_BYTES} bytes");
-        return Err(Problem::bad_request(detail));
+        return Err(ApiProblem::bad_request(detail));
     }
-    Ok(Answer(app.dispatcher.lease(&who, &allowed.who.name, &ask).await))
+    Ok(Answer(app.dispatcher.lease(&who, &allowed.identity.name, &ask).await))
 }
 
 /// A worker lives and has these jobs. What it is told of them it does at once.
@@ -50,31 +50,31 @@ pub(crate) async fn heartbeat(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(beat): Json<HeartbeatRequest>,
-) -> Result<Answer<HeartbeatResponse>, Problem> {
-    let who = key(&allowed.who, &beat.worker)?;
+) -> Result<Answer<HeartbeatResponse>, ApiProblem> {
+    let worker_key = parse_worker_key(&allowed.identity, &beat.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
     if beat.jobs.len() > most {
-        return Err(Problem::bad_request(format!("a worker has at most {most} jobs")).hint(MORE_ENTRIES));
+        return Err(ApiProblem::bad_request(format!("a worker has at most {most} jobs")).hint(MORE_ENTRIES));
     }
     Ok(Answer(app.dispatcher.heartbeat(&who, &beat).await))
 }
 
 /// An event of a task that is being done. It counts as life.
 #[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = ProgressReport,
-    responses((status = 204, description = "told"), (status = 409, body = Problem, description = "the lease is another's by now")))]
+    responses((status = 204, description = "told"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn progress(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(mut progress): Json<ProgressReport>,
-) -> Result<StatusCode, Problem> {
-    let who = key(&allowed.who, &progress.worker)?;
+) -> Result<StatusCode, ApiProblem> {
+    let worker_key = parse_worker_key(&allowed.identity, &progress.worker)?;
     let max_bytes = app.options.limits.max_worker_event_bytes;
     if progress.data.size_up_to(most) > most {
-        return Err(Problem::bad_request(format!("`data` has more than {most} bytes"))
+        return Err(ApiProblem::bad_request(format!("`data` has more than {most} bytes"))
             .hint("the operator can raise `server.max_worker_event_bytes` in windlass.toml"));
     }
-    if let Some(problem) = progress.problem() {
-        return Err(Problem::bad_request(problem));
+    if let Some(problem) = progress.check() {
+        return Err(ApiProblem::bad_request(problem));
     }
     app.dispatcher.progress(&who, &progress).map_err(|refused| rejection_problem(refused, progress.job, progress.lease_epoch))?;
     Ok(StatusCode::NO_CONTENT)
@@ -82,28 +82,28 @@ pub(crate) async fn progress(
 
 /// A task has succeeded. Answered when that is durable, with the pipeline's next task if this worker can do it.
 #[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = CompleteRequest,
-    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
+    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn complete(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(complete): Json<CompleteRequest>,
-) -> Result<Answer<ReportAccepted>, Problem> {
+) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = complete.into_parts();
-    let who = key(&allowed.who, &report.worker)?;
+    let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
     let accepted = app.dispatcher.report(&who, &report, outcome).await;
     taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
 /// A task has failed. Answered like `complete`: what is next may be the same task again.
 #[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = FailRequest,
-    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = Problem, description = "the lease is another's by now")))]
+    responses((status = 200, body = ReportAccepted, description = "it is durable; what comes next, if this worker can do it"), (status = 409, body = ApiProblem, description = "the lease is another's by now")))]
 pub(crate) async fn fail(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(fail): Json<FailRequest>,
-) -> Result<Answer<ReportAccepted>, Problem> {
+) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = fail.into_parts();
-    let who = key(&allowed.who, &report.worker)?;
+    let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
     let accepted = app.dispatcher.report(&who, &report, outcome).await;
     taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
@@ -115,8 +115,8 @@ pub(crate) async fn leave(
     allowed: Allowed<Work>,
     State(app): State<App>,
     Json(leave): Json<LeaveRequest>,
-) -> Result<StatusCode, Problem> {
-    app.dispatcher.leave(&key(&allowed.who, &leave.worker)?);
+) -> Result<StatusCode, ApiProblem> {
+    app.dispatcher.leave(&parse_worker_key(&allowed.identity, &leave.worker)?);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -128,44 +128,44 @@ pub(crate) async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<Wor
 }
 
 #[derive(Deserialize)]
-pub(crate) struct OfWorker {
+pub(crate) struct WorkerParam {
     worker: String,
 }
 
 /// Asks a worker to stop when it has done what it has.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(("worker" = String, Path)),
-    responses((status = 202, description = "it is told with its next heartbeat"), (status = 404, body = Problem, description = "there is no such worker")))]
+    responses((status = 202, description = "it is told with its next heartbeat"), (status = 404, body = ApiProblem, description = "there is no such worker")))]
 pub(crate) async fn drain(
     _: Allowed<Control>,
     State(app): State<App>,
-    Path(OfWorker { worker }): Path<OfWorker>,
-) -> Result<StatusCode, Problem> {
+    Path(WorkerParam { worker }): Path<WorkerParam>,
+) -> Result<StatusCode, ApiProblem> {
     match app.dispatcher.drain(&worker) {
         true => Ok(StatusCode::ACCEPTED),
         false => {
-            Err(Problem::not_found("there is no such worker").hint("GET /api/v1/workers lists those that are known"))
+            Err(ApiProblem::not_found("there is no such worker").hint("GET /api/v1/workers lists those that are known"))
         }
     }
 }
 
-fn key(who: &Identity, worker: &str) -> Result<WorkerKey, Problem> {
+fn parse_worker_key(identity: &TokenIdentity, worker: &str) -> Result<WorkerKey, ApiProblem> {
     let fits = !worker.is_empty() && worker.len() <= MAX_WORKER_ID_BYTES && worker.bytes().all(|byte| byte.is_ascii_graphic());
     match fits {
-        true => Ok(WorkerKey { token: who.id.as_str().into(), worker: worker.into() }),
-        false => Err(Problem::bad_request(format!("`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"))),
+        true => Ok(WorkerKey { token: identity.id.as_str().into(), worker: worker.into() }),
+        false => Err(ApiProblem::bad_request(format!("`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"))),
     }
 }
 
-fn rejection_problem(rejection: ReportRejection, job: u64, lease_epoch: u32) -> Problem {
+fn rejection_problem(rejection: ReportRejection, job: u64, lease_epoch: u32) -> ApiProblem {
     match rejection {
         ReportRejection::Stale => {
             let detail = format!("this worker does not hold job {job} under epoch {lease_epoch}; nothing was changed");
             let hint = "stop it and say nothing more of it; `heartbeat` with its `key` may give it back";
-            Problem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
+            ApiProblem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
         }
         ReportRejection::ShuttingDown => {
             let detail = "the server lets go of the run just now: whether the report counts is not known";
-            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
+            let problem = ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
             problem.hint("`heartbeat` with the job and its `key` until it is renewed or lost, then report again")
         }
     }

@@ -16,7 +16,7 @@ const LOCK: &str = "audit.lock";
 pub(super) const HASH_KEY: &str = ",\"hash\":\"";
 
 /// The hash, its quote and the brace at the end of each line.
-pub(super) const HASH_TAIL: usize = 64 + 2;
+pub(super) const HASH_TAIL_BYTES: usize = 64 + 2;
 
 /// No line is longer: names, paths and numbers all have bounds of their own.
 pub(super) const MAX_LINE_BYTES: usize = 64 * 1024;
@@ -40,7 +40,7 @@ impl AuditError {
 }
 
 /// What a line's hash is of: the hash before it, and all of the line up to its own.
-pub(super) fn chained(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
+pub(super) fn chain_hash(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before);
     hasher.update(line);
@@ -48,39 +48,39 @@ pub(super) fn chained(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
 }
 
 /// A line in its parts: what the hash is of, and the hash it says it has.
-pub(super) fn parts(line: &[u8]) -> Option<(&[u8], [u8; 32])> {
-    let at = line.len().checked_sub(HASH_TAIL + HASH_KEY.len())?;
+pub(super) fn split_line(line: &[u8]) -> Option<(&[u8], [u8; 32])> {
+    let at = line.len().checked_sub(HASH_TAIL_BYTES + HASH_KEY.len())?;
     let (body, tail) = line.split_at(at);
     let hash = tail.strip_prefix(HASH_KEY.as_bytes())?.strip_suffix(b"\"}")?;
     Some((body, *blake3::Hash::from_hex(hash).ok()?.as_bytes()))
 }
 
-pub(super) fn number(line: &[u8]) -> Option<u64> {
+pub(super) fn line_number(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Numbered {
+    struct NumberedLine {
         n: u64,
     }
-    serde_json::from_slice::<Numbered>(line).ok().map(|line| line.n)
+    serde_json::from_slice::<NumberedLine>(line).ok().map(|line| line.n)
 }
 
 /// All files of a log, oldest first.
-pub(super) fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut aside: Vec<PathBuf> = Vec::new();
+pub(super) fn log_files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut rotated: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".log"));
         if number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())) {
-            aside.push(path);
+            rotated.push(path);
         }
     }
-    aside.sort();
+    rotated.sort();
     let current = directory.join(FILE);
-    aside.extend(current.exists().then_some(current));
-    Ok(aside)
+    rotated.extend(current.exists().then_some(current));
+    Ok(rotated)
 }
 
-pub(super) struct Log {
+pub(super) struct AuditFile {
     directory: PathBuf,
     file: File,
     bytes: u64,
@@ -90,50 +90,50 @@ pub(super) struct Log {
     next: u64,
     last_hash: [u8; 32],
     /// The same after the last line that is on the disk.
-    kept: (u64, [u8; 32]),
+    synced: (u64, [u8; 32]),
     buffer: Vec<u8>,
     lock: File,
 }
 
-impl Log {
+impl AuditFile {
     /// And how many bytes of an unfinished line were cut.
-    pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(Log, u64), AuditError> {
+    pub(crate) fn open(directory: &Path, max_bytes: u64) -> Result<(AuditFile, u64), AuditError> {
         let path = directory.join(FILE);
-        let trouble = |what: &'static str| {
+        let io_error = |what: &'static str| {
             let path = path.clone();
             move |error: std::io::Error| AuditError::new(&path, what, &error)
         };
         let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
-        let lock = open(&directory.join(LOCK)).map_err(trouble("could not open the audit log's lock"))?;
+        let lock = open(&directory.join(LOCK)).map_err(io_error("could not open the audit log's lock"))?;
         lock.try_lock().map_err(|error| AuditError::new(&path, "another server writes this audit log", &error))?;
-        let older = files(directory).map_err(trouble("could not look for the audit log"))?;
-        let older = older.into_iter().rfind(|file| *file != path);
-        let mut file = open(&path).map_err(trouble("could not open the audit log"))?;
-        let cut = cut_torn(&mut file).map_err(trouble("could not cut the audit log's unfinished end"))?;
-        let mut last = last_line(&mut file).map_err(trouble("could not read the audit log"))?;
-        let own = last.is_some();
-        if let (None, Some(older)) = (&last, older) {
+        let older = log_files(directory).map_err(io_error("could not look for the audit log"))?;
+        let previous = older.into_iter().rfind(|file| *file != path);
+        let mut file = open(&path).map_err(io_error("could not open the audit log"))?;
+        let cut = truncate_torn_line(&mut file).map_err(io_error("could not cut the audit log's unfinished end"))?;
+        let mut last = last_line(&mut file).map_err(io_error("could not read the audit log"))?;
+        let has_lines = last.is_some();
+        if let (None, Some(older)) = (&last, previous) {
             let read = File::open(&older).and_then(|mut older| last_line(&mut older));
-            last = read.map_err(trouble("could not read the audit log before this one"))?;
+            last = read.map_err(io_error("could not read the audit log before this one"))?;
         }
         let (number, last_hash) = match &last {
             None => (0, [0; 32]),
             Some(line) => {
                 let damaged = || AuditError::new(&path, "the audit log's last line is none", &"its hash is missing");
-                let (_, hash) = parts(line).ok_or_else(damaged)?;
-                (number(line).ok_or_else(damaged)?, hash)
+                let (_, hash) = split_line(line).ok_or_else(damaged)?;
+                (line_number(line).ok_or_else(damaged)?, hash)
             }
         };
-        let first = match own {
-            true => first_number(&mut file).map_err(trouble("could not read the audit log"))?.unwrap_or(number + 1),
+        let first = match has_lines {
+            true => first_line_number(&mut file).map_err(io_error("could not read the audit log"))?.unwrap_or(number + 1),
             false => number + 1,
         };
-        let bytes = file.seek(SeekFrom::End(0)).map_err(trouble("could not read the audit log"))?;
-        sync_directory(directory).map_err(trouble("could not sync the audit log's directory"))?;
+        let bytes = file.seek(SeekFrom::End(0)).map_err(io_error("could not read the audit log"))?;
+        sync_directory(directory).map_err(io_error("could not sync the audit log's directory"))?;
         let directory = directory.to_owned();
         let (next, buffer) = (number + 1, Vec::new());
-        let kept = (next, last_hash);
-        let log = Log { directory, file, bytes, max_bytes: bytes_max: max_bytes, first, next, last_hash, kept, buffer, lock };
+        let synced = (next, last_hash);
+        let log = AuditFile { directory, file, bytes, max_bytes: bytes_max: max_bytes, first, next, last_hash, synced: kept: synced, buffer, lock };
         Ok((log, cut))
     }
 
@@ -142,7 +142,7 @@ impl Log {
         let begin = self.buffer.len();
         // Writing into memory does not fail.
         let _ = write!(self.buffer, "{{\"n\":{},{text}", self.next);
-        self.last_hash = chained(&self.last_hash, &self.buffer[begin..]);
+        self.last_hash = chain_hash(&self.last_hash, &self.buffer[begin..]);
         let hash = blake3::Hash::from_bytes(self.last_hash).to_hex();
         let _ = writeln!(self.buffer, "{HASH_KEY}{hash}\"}}");
         self.next += 1;
@@ -152,37 +152,37 @@ impl Log {
     /// All that was added is on the disk when this returns true; none of it when it returns false, since there was no room.
     pub(crate) fn commit(&mut self) -> Result<bool, AuditError> {
         let path = self.directory.join(FILE);
-        let trouble = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
+        let io_error = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
         if let Err(error) = self.file.write_all(&self.buffer) {
             let no_room = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge);
-            if no_room && self.take_back().is_ok() {
+            if no_room && self.roll_back().is_ok() {
                 return Ok(false);
             }
-            return Err(trouble(error));
+            return Err(io_error(error));
         }
-        self.file.sync_data().map_err(trouble)?;
-        self.kept = (self.next, self.last_hash);
+        self.file.sync_data().map_err(io_error)?;
+        self.synced = (self.next, self.last_hash);
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         // A burst needs no room afterwards.
         self.buffer.shrink_to(MAX_LINE_BYTES);
         if self.bytes >= self.max_bytes {
-            self.put_aside().map_err(trouble)?;
+            self.rotate().map_err(io_error)?;
         }
         Ok(true)
     }
 
     /// Nothing was synced, so what the disk has is known: all before. When there is room again the chain goes on from there.
-    fn take_back(&mut self) -> std::io::Result<()> {
+    fn roll_back(&mut self) -> std::io::Result<()> {
         self.file.set_len(self.bytes)?;
         self.file.sync_data()?;
-        (self.next, self.last_hash) = self.kept;
+        (self.next, self.last_hash) = self.synced;
         self.buffer = Vec::new();
         Ok(())
     }
 
     /// The chain goes on in a new file. Whatever interrupts this, no line is lost.
-    fn put_aside(&mut self) -> std::io::Result<()> {
+    fn rotate(&mut self) -> std::io::Result<()> {
         let path = self.directory.join(FILE);
         fs::rename(&path, self.directory.join(format!("audit.{:012}.log", self.first)))?;
         self.file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path)?;
@@ -192,7 +192,7 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for AuditFile {
     fn drop(&mut self) {
         // Closing is not enough: a child that is just being started has the file open too until it is another program.
         let _ = self.lock.unlock();
@@ -204,7 +204,7 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
 }
 
 /// A crash can leave a part of a line at the end.
-fn cut_torn(file: &mut File) -> std::io::Result<u64> {
+fn truncate_torn_line(file: &mut File) -> std::io::Result<u64> {
     let bytes = file.seek(SeekFrom::End(0))?;
     let mut end = bytes;
     let mut chunk = vec![0u8; MAX_LINE_BYTES];
@@ -237,10 +237,10 @@ fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(text[at..].to_vec()))
 }
 
-fn first_number(file: &mut File) -> std::io::Result<Option<u64>> {
+fn first_line_number(file: &mut File) -> std::io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(0))?;
     let mut begin = vec![0u8; MAX_LINE_BYTES];
     let read = file.read(&mut begin)?;
     let line = begin[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(number(line))
+    Ok(line_number(line))
 }

@@ -20,10 +20,10 @@ use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
 pub use log::AuditError;
-pub use pages::{Page, page};
-pub use verify::{Checked, verify};
+pub use pages::{AuditPage, read_page};
+pub use verify::{AuditVerification, verify};
 
-use log::Log;
+use log::AuditFile;
 
 /// What one group writes at most before it syncs.
 const MAX_GROUP_LINES: usize = 4_096;
@@ -33,11 +33,11 @@ pub(crate) const FILE: &str = "audit.log";
 
 /// What a line says, besides its number and its hash.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct AuditEntry {
     #[serde(serialize_with = "as_text")]
     pub at: Timestamp,
     /// None: whoever it was has not said so.
-    pub who: Option<Who>,
+    pub actor: Option<AuditActor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The proxy that says where it came from.
@@ -57,18 +57,18 @@ pub struct Line {
 
 /// How a call has ended that was noted before, and did not succeed.
 #[derive(Clone, Debug, Serialize)]
-struct Outcome {
+struct AuditOutcome {
     #[serde(serialize_with = "as_text")]
     at: Timestamp,
     /// The number of its line.
-    of: u64,
+    line: u64,
     status: u16,
 }
 
 /// A line on its way to the disk.
-pub(crate) struct Noted(Option<oneshot::Receiver<Option<u64>>>);
+pub(crate) struct PendingEntry(Option<oneshot::Receiver<Option<u64>>>);
 
-impl Noted {
+impl PendingEntry {
     /// The line's number when it is on the disk; None if it cannot be written.
     pub(crate) async fn number(self) -> Option<u64> {
         match self.0 {
@@ -79,7 +79,7 @@ impl Noted {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Who {
+pub struct AuditActor {
     pub id: String,
     pub name: String,
 }
@@ -92,13 +92,13 @@ pub struct BodyFacts {
     pub hash: String,
 }
 
-fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+fn timestamp_as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }
 
 /// Something that the server did by itself.
 #[derive(Serialize)]
-struct Event<'a> {
+struct AuditEvent<'a> {
     at: String,
     event: &'a str,
     #[serde(skip_serializing_if = "is_zero")]
@@ -111,26 +111,26 @@ fn is_zero(bytes: &u64) -> bool {
 
 /// Written before such a call is answered. The default keeps nothing: for trials.
 #[derive(Default)]
-pub struct Audit {
-    writer: Option<Writer>,
+pub struct AuditLog {
+    writer: Option<AuditWriter>,
 }
 
-struct Writer {
+struct AuditWriter {
     directory: PathBuf,
-    queue: Option<mpsc::Sender<Waiting>>,
-    state: Arc<State>,
+    queue: Option<mpsc::Sender<QueuedLine>>,
+    state: Arc<WriterState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: AtomicUsize,
+struct WriterState {
+    queued: AtomicUsize,
     broken: AtomicBool,
     lines: AtomicUsize,
     syncs: AtomicUsize,
 }
 
-struct Waiting {
+struct QueuedLine {
     /// The line without its number and its hash.
     text: String,
     written: Option<oneshot::Sender<Option<u64>>>,
@@ -144,16 +144,16 @@ pub struct AuditStats {
     pub syncs: usize,
 }
 
-impl Audit {
+impl AuditLog {
     /// The log beside a store. A line that was cut short by a crash is taken away; the chain goes on.
-    pub fn open(directory: &Path) -> Result<Audit, AuditError> {
-        Audit::open_with(directory, windlass_core::ServerLimits::default().max_audit_file_bytes)
+    pub fn open(directory: &Path) -> Result<AuditLog, AuditError> {
+        AuditLog::open_with(directory, windlass_core::ServerLimits::default().max_audit_file_bytes)
     }
 
     /// The same; a file that has grown to so many bytes is put aside.
-    pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<Audit, AuditError> {
-        let (mut log, cut_bytes) = Log::open(directory, max_file_bytes)?;
-        log.add(&text(&Event { at: real_now().to_string(), event: "start", cut_bytes }));
+    pub fn open_with(directory: &Path, max_file_bytes: u64) -> Result<AuditLog, AuditError> {
+        let (mut log, cut_bytes) = AuditFile::open(directory, max_file_bytes)?;
+        log.add(&object_body(&AuditEvent { at: real_now().to_string(), event: "start", cut_bytes }));
         if !log.commit()? {
             return Err(AuditError::new(
                 &directory.join("audit.log"),
@@ -161,16 +161,16 @@ impl Audit {
                 &"no space is left",
             ));
         }
-        let state = Arc::new(State::default());
+        let state = Arc::new(WriterState::default());
         let (queue, arrived) = mpsc::channel();
         let shared = state.clone();
         let thread = std::thread::Builder::new()
             .name("windlass-audit".to_owned())
-            .spawn(move || work(log, &arrived, &shared))
+            .spawn(move || run_writer(log, &arrived, &shared))
             .map_err(|error| AuditError::new(directory, "could not start the thread that writes it", &error))?;
         let writer =
-            Writer { directory: directory.to_owned(), queue: Some(queue), state, thread: Mutex::new(Some(thread)) };
-        Ok(Audit { writer: Some(writer) })
+            AuditWriter { directory: directory.to_owned(), queue: Some(queue), state, thread: Mutex::new(Some(thread)) };
+        Ok(AuditLog { writer: Some(writer) })
     }
 
     /// Whether nothing can be noted any more: then nothing may be changed either.
@@ -179,40 +179,40 @@ impl Audit {
     }
 
     /// Begins to note a call: the disk is at work meanwhile.
-    pub(crate) fn begin(&self, line: &Line) -> Noted {
-        self.begin_text(line)
+    pub(crate) fn begin_write(&self, line: &AuditEntry) -> PendingEntry {
+        self.begin_record(line)
     }
 
-    fn begin_text(&self, line: &impl Serialize) -> Noted {
-        Noted(self.writer.as_ref().map(|writer| {
+    fn begin_record(&self, line: &impl Serialize) -> PendingEntry {
+        PendingEntry(self.writer.as_ref().map(|writer| {
             let (sender, written) = oneshot::channel();
-            writer.send(text(line), Some(sender));
+            writer.send(object_body(line), Some(sender));
             written
         }))
     }
 
     /// Notes a call. True when the line is on the disk.
-    pub async fn note(&self, line: &Line) -> bool {
-        self.begin(line).number().await.is_some()
+    pub async fn write(&self, line: &AuditEntry) -> bool {
+        self.begin_write(line).number().await.is_some()
     }
 
     /// Notes that a call which has a line did not succeed. True when that is on the disk.
-    pub(crate) async fn note_outcome(&self, of: u64, status: u16) -> bool {
-        self.begin_text(&Outcome { at: real_now(), of, status }).number().await.is_some()
+    pub(crate) async fn write_outcome(&self, line: u64, status: u16) -> bool {
+        self.begin_record(&AuditOutcome { at: real_now(), line: of: line, status }).number().await.is_some()
     }
 
     /// The same for what was refused: nobody has to wait for it.
-    pub(crate) fn note_refused(&self, line: &Line) {
+    pub(crate) fn write_refusal(&self, line: &AuditEntry) {
         if let Some(writer) = &self.writer {
-            writer.send(text(line), None);
+            writer.send(object_body(line), None);
         }
     }
 
     pub fn stats(&self) -> AuditStats {
         let Some(writer) = &self.writer else { return AuditStats::default() };
-        let of = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let state = &writer.state;
-        AuditStats { queued: of(&state.waiting), lines: of(&state.lines), syncs: of(&state.syncs) }
+        AuditStats { queued: load(&state.queued), lines: load(&state.lines), syncs: load(&state.syncs) }
     }
 
     /// Where the log is, if it is kept.
@@ -221,19 +221,19 @@ impl Audit {
     }
 }
 
-impl Writer {
+impl AuditWriter {
     fn send(&self, text: String, written: Option<oneshot::Sender<Option<u64>>>) {
-        self.state.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting { text, written };
+        self.state.queued.fetch_add(1, Ordering::Relaxed);
+        let line = QueuedLine { text, written };
         // A thread that has gone answers by letting go of the reply.
-        if self.queue.as_ref().is_none_or(|queue| queue.send(waiting).is_err()) {
+        if self.queue.as_ref().is_none_or(|queue| queue.send(line).is_err()) {
             self.state.broken.store(true, Ordering::Relaxed);
         }
     }
 }
 
 /// What was noted is still written.
-impl Drop for Writer {
+impl Drop for AuditWriter {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -243,13 +243,13 @@ impl Drop for Writer {
 }
 
 /// Takes all that waits, writes it, syncs once, answers everybody.
-fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
+fn run_writer(mut log: AuditFile, arrived: &mpsc::Receiver<QueuedLine>, state: &WriterState) {
     let mut replies = Vec::new();
     while let Ok(first) = arrived.recv() {
         let mut next = Some(first);
-        while let Some(waiting) = next.take() {
-            let number = log.add(&waiting.text);
-            replies.push((number, waiting.written));
+        while let Some(line) = next.take() {
+            let number = log.add(&line.text);
+            replies.push((number, line.written));
             if replies.len() < MAX_GROUP_LINES {
                 next = arrived.try_recv().ok();
             }
@@ -260,7 +260,7 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
             error!(lines = replies.len(), "audit log cannot be written");
         }
         let good = written == Some(true);
-        state.waiting.fetch_sub(replies.len(), Ordering::Relaxed);
+        state.queued.fetch_sub(replies.len(), Ordering::Relaxed);
         state.lines.fetch_add(replies.len(), Ordering::Relaxed);
         state.syncs.fetch_add(1, Ordering::Relaxed);
         for (number, reply) in replies.drain(..) {
@@ -273,7 +273,7 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
 }
 
 /// The inside of an object: `"at":…,"who":…`.
-fn text(line: &impl Serialize) -> String {
+fn object_body(line: &impl Serialize) -> String {
     let mut text = serde_json::to_string(line).unwrap_or_default();
     text.pop();
     text.drain(..usize::from(!text.is_empty()));

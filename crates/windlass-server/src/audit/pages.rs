@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::log::{MAX_LINE_BYTES, files, number};
+use super::log::{MAX_LINE_BYTES, log_files, line_number};
 
 /// Lines after a number, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct AuditPage {
     pub items: Vec<serde_json::Value>,
     /// For `after`, if there are more.
     pub next: Option<u64>,
@@ -16,51 +16,51 @@ pub struct Page {
     pub last: u64,
 }
 
-pub fn page(directory: &Path, after: u64, limit: usize) -> std::io::Result<Page> {
-    let files = files(directory)?;
-    let mut page = Page { last: last_number(&files)?, ..Page::default() };
+pub fn read_page(directory: &Path, after: u64, limit: usize) -> std::io::Result<AuditPage> {
+    let files = log_files(directory)?;
+    let mut page = AuditPage { last: last_line_number(&files)?, ..AuditPage::default() };
     // The newest file that begins at or before the line which is wanted.
     let mut from = 0;
     for (index, path) in files.iter().enumerate() {
-        if first_number(path)?.is_some_and(|first| first <= after.saturating_add(1)) {
+        if first_line_number(path)?.is_some_and(|first| first <= after.saturating_add(1)) {
             from = index;
         }
     }
     let mut last = after;
     for path in &files[from.min(files.len())..] {
         let mut reader = BufReader::new(File::open(path)?);
-        seek(&mut reader, after)?;
+        seek_near(&mut reader, after)?;
         let mut line = Vec::new();
-        while page.items.len() <= limit {
+        while read_page.items.len() <= limit {
             line.clear();
             if reader.read_until(b'\n', &mut line)? == 0 || !line.ends_with(b"\n") {
                 break;
             }
             let Ok(value) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
             match value.get("n").and_then(serde_json::Value::as_u64).filter(|number| *number > after) {
-                Some(_) if page.items.len() == limit => {
-                    page.next = Some(last);
-                    return Ok(page);
+                Some(_) if read_page.items.len() == limit => {
+                    read_page.next = Some(last);
+                    return Ok(read_page);
                 }
                 Some(number) => {
                     last = number;
-                    page.items.push(value);
+                    read_page.items.push(value);
                 }
                 None => {}
             }
         }
     }
-    Ok(page)
+    Ok(read_page)
 }
 
-fn first_number(path: &Path) -> std::io::Result<Option<u64>> {
+fn first_line_number(path: &Path) -> std::io::Result<Option<u64>> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
-    Ok(number(&line))
+    Ok(line_number(&line))
 }
 
 /// From the end of the newest file that has a line.
-fn last_number(files: &[PathBuf]) -> std::io::Result<u64> {
+fn last_line_number(files: &[PathBuf]) -> std::io::Result<u64> {
     for path in files.iter().rev() {
         let mut file = File::open(path)?;
         let length = file.seek(SeekFrom::End(0))?;
@@ -68,7 +68,7 @@ fn last_number(files: &[PathBuf]) -> std::io::Result<u64> {
         file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE_BYTES as u64)))?;
         let mut end = Vec::new();
         file.read_to_end(&mut end)?;
-        if let Some(number) = end.split(|byte| *byte == b'\n').rev().find_map(number) {
+        if let Some(number) = end.split(|byte| *byte == b'\n').rev().find_map(line_number) {
             return Ok(number);
         }
     }
@@ -76,18 +76,18 @@ fn last_number(files: &[PathBuf]) -> std::io::Result<u64> {
 }
 
 /// To the beginning of a line that comes at or before the first one after `after`, with few others in between.
-fn seek(reader: &mut BufReader<File>, after: u64) -> std::io::Result<()> {
-    const NEAR: u64 = 64 * 1024;
+fn seek_near(reader: &mut BufReader<File>, after: u64) -> std::io::Result<()> {
+    const NEAR_BYTES: u64 = 64 * 1024;
     let (mut low, mut high) = (0, reader.seek(SeekFrom::End(0))?);
     let mut line = Vec::new();
-    while high - low > NEAR {
+    while high - low > NEAR_BYTES {
         let middle = low + (high - low) / 2;
         reader.seek(SeekFrom::Start(middle))?;
         line.clear();
         let skipped = reader.read_until(b'\n', &mut line)? as u64;
         line.clear();
         reader.read_until(b'\n', &mut line)?;
-        match number(&line) {
+        match line_number(&line) {
             Some(number) if number <= after => low = middle + skipped,
             _ => high = middle,
         }

@@ -10,30 +10,30 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::Identity;
-use super::guard::Declared;
-use crate::Problem;
+use super::TokenIdentity;
+use super::guard::AccessRule;
+use crate::ApiProblem;
 use crate::problem::codes;
 
 /// What the authorisation type of a request has found out.
 #[derive(Clone, Default)]
-pub(crate) struct Passed(Arc<Found>);
+pub(crate) struct AuthContext(Arc<AuthFacts>);
 
 #[derive(Default)]
-struct Found {
-    passed: AtomicBool,
-    declared: OnceLock<Declared>,
-    who: OnceLock<Arc<Identity>>,
+struct AuthFacts {
+    authorized: AtomicBool,
+    declared: OnceLock<AccessRule>,
+    identity: OnceLock<Arc<TokenIdentity>>,
     signed: AtomicBool,
     admitted: AtomicBool,
 }
 
-impl Passed {
-    pub(crate) fn is_passed(&self) -> bool {
-        self.0.passed.load(Ordering::Relaxed)
+impl AuthContext {
+    pub(crate) fn is_authorized(&self) -> bool {
+        self.0.authorized.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn declared(&self) -> Option<Declared> {
+    pub(crate) fn declared(&self) -> Option<AccessRule> {
         self.0.declared.get().copied()
     }
 
@@ -48,64 +48,64 @@ impl Passed {
     }
 
     /// Who asks, if they have said so, and whether or not they may.
-    pub(crate) fn who(&self) -> Option<&Arc<Identity>> {
-        self.0.who.get()
+    pub(crate) fn identity(&self) -> Option<&Arc<TokenIdentity>> {
+        self.0.identity.get()
     }
 }
 
 /// Called by every authorisation type.
-pub(crate) fn pass(parts: &Parts) {
-    if let Some(passed) = parts.extensions.get::<Passed>() {
-        passed.0.passed.store(true, Ordering::Relaxed);
+pub(crate) fn mark_authorized(parts: &Parts) {
+    if let Some(auth) = parts.extensions.get::<AuthContext>() {
+        auth.0.authorized.store(true, Ordering::Relaxed);
     }
 }
 
 /// The same, and what the route declares: for whoever counts and notes what was asked.
-pub(crate) fn pass_as(parts: &Parts, declared: Declared) {
-    pass(parts);
-    if let Some(passed) = parts.extensions.get::<Passed>() {
+pub(crate) fn mark_authorized_as(parts: &Parts, declared: AccessRule) {
+    mark_authorized(parts);
+    if let Some(auth) = parts.extensions.get::<AuthContext>() {
         // A type inside another says the same again.
-        let _ = passed.0.declared.set(declared);
+        let _ = auth.0.declared.set(declared);
     }
 }
 
 /// Who it is that asks.
-pub(crate) fn known(parts: &Parts, who: &Arc<Identity>) {
-    if let Some(passed) = parts.extensions.get::<Passed>() {
-        let _ = passed.0.who.set(who.clone());
+pub(crate) fn set_identity(parts: &Parts, identity: &Arc<TokenIdentity>) {
+    if let Some(auth) = parts.extensions.get::<AuthContext>() {
+        let _ = auth.0.identity.set(identity.clone());
     }
 }
 
 /// The signature is right.
-pub(crate) fn signed(parts: &Parts) {
-    if let Some(passed) = parts.extensions.get::<Passed>() {
-        passed.0.signed.store(true, Ordering::Relaxed);
+pub(crate) fn mark_signed(parts: &Parts) {
+    if let Some(auth) = parts.extensions.get::<AuthContext>() {
+        auth.0.signed.store(true, Ordering::Relaxed);
     }
 }
 
 /// A delivery is let in, by whatever it has proven.
 pub(crate) fn mark_admitted(parts: &Parts) {
-    if let Some(passed) = parts.extensions.get::<Passed>() {
-        passed.0.admitted.store(true, Ordering::Relaxed);
+    if let Some(auth) = parts.extensions.get::<AuthContext>() {
+        auth.0.admitted.store(true, Ordering::Relaxed);
     }
 }
 
 /// The innermost layer around the routes.
-pub(crate) async fn gate(mut request: Request, next: Next) -> Response {
-    let passed = match request.extensions().get::<Passed>() {
+pub(crate) async fn require_authorization(mut request: Request, next: Next) -> Response {
+    let auth = match request.extensions().get::<AuthContext>() {
         Some(passed) => passed.clone(),
         None => {
-            let passed = Passed::default();
-            request.extensions_mut().insert(passed.clone());
-            passed
+            let auth = AuthContext::default();
+            request.extensions_mut().insert(auth.clone());
+            auth
         }
     };
     let answer = next.run(request).await;
-    match passed.is_passed() {
+    match auth.is_authorized() {
         true => answer,
         false => {
             let detail = "this route asks nobody who they are: that is a defect of the server";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
+            ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
         }
     }
 }

@@ -6,7 +6,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::UtoipaMethodRouter;
 
-use super::Scope;
+use super::TokenScope;
 
 /// The names of the security schemes of the document.
 pub const SCHEME: &str = "token";
@@ -14,10 +14,10 @@ pub(crate) const SIGNATURE: &str = "signature";
 
 /// Who may call a handler, as its first argument says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Declared {
+pub enum AccessRule {
     Public,
     /// Whoever has a token with this scope.
-    Scope(Scope),
+    Scope(TokenScope),
     /// Whoever has signed the request with the secret of this one route.
     Signed,
 }
@@ -28,8 +28,8 @@ pub enum Declared {
     label = "the first argument of a handler is an authorisation type",
     note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
 )]
-pub trait Authority {
-    const DECLARED: Declared;
+pub trait Authorization {
+    const RULE: AccessRule;
 }
 
 /// A handler that takes an authorisation type first.
@@ -39,7 +39,7 @@ pub trait Authority {
     note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
 )]
 pub trait Guarded<Arguments> {
-    const DECLARED: Declared;
+    const RULE: AccessRule;
 }
 
 macro_rules! guarded {
@@ -83,8 +83,8 @@ guarded!(A, B, C, D, E, G, H);
 /// }
 /// guard::declared(&forgets);
 /// ```
-pub fn declared<Arguments, H: Guarded<Arguments>>(_: &H) -> Declared {
-    H::DECLARED
+pub fn rule_of<Arguments, H: Guarded<Arguments>>(_: &H) -> AccessRule {
+    H::RULE
 }
 
 /// Routes of guarded handlers, with what each declares in the document.
@@ -104,14 +104,14 @@ macro_rules! routes {
 pub(crate) use routes;
 
 /// Writes into the document who may call these operations, whatever their authors have written there.
-pub(crate) fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMethodRouter<S> {
+pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, declared: AccessRule) -> UtoipaMethodRouter<S> {
     let (schemas, mut paths, router) = routes;
     for item in paths.paths.values_mut() {
         operations(item).for_each(|operation| {
-            operation.security = Some(match declared {
-                Declared::Public => vec![SecurityRequirement::default()],
-                Declared::Signed => vec![SecurityRequirement::new(SIGNATURE, Vec::<String>::new())],
-                Declared::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],
+            operation.security = Some(match rule_of {
+                AccessRule::Public => vec![SecurityRequirement::default()],
+                AccessRule::Signed => vec![SecurityRequirement::new(SIGNATURE, Vec::<String>::new())],
+                AccessRule::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],
             });
         });
     }
@@ -119,7 +119,7 @@ pub(crate) fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> U
 }
 
 /// Several methods of one path.
-pub(crate) fn join<S: Clone + Send + Sync + 'static>(
+pub(crate) fn merge_methods<S: Clone + Send + Sync + 'static>(
     one: UtoipaMethodRouter<S>,
     other: UtoipaMethodRouter<S>,
 ) -> UtoipaMethodRouter<S> {

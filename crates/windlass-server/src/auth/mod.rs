@@ -15,15 +15,15 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 
-pub use guard::{Authority, Declared};
-pub use keys::{FIRST_FILE, Keys, first_token};
-pub(crate) use keys::{Identity, Refusal, Seat};
-pub use scope::{Admin, Control, Needs, Read, Run, Scope, Work};
+pub use guard::{Authorization, AccessRule};
+pub use keys::{FIRST_TOKEN_FILE, TokenIndex, first_token};
+pub(crate) use keys::{TokenIdentity, TokenRefusal, TokenActivity};
+pub use scope::{Admin, Control, RequiredScope, Read, Run, TokenScope, Work};
 
-use crate::api::take::check_query;
+use crate::api::extract::check_query;
 use crate::problem::codes;
-use crate::rate::{Rate, neighbourhood, too_many};
-use crate::{App, Problem};
+use crate::rate::{Rate, address_block, rate_limited};
+use crate::{App, ApiProblem};
 
 /// Who asks: the other end of the connection, as the listener has put it into the request, or whom a proxy asks for, as
 /// the edge has found out.
@@ -43,78 +43,78 @@ impl fmt::Display for Peer {
 /// Anybody may ask.
 pub struct Public;
 
-impl Authority for Public {
-    const DECLARED: Declared = Declared::Public;
+impl Authorization for Public {
+    const RULE: AccessRule = AccessRule::Public;
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Public {
-    type Rejection = Problem;
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Public, Problem> {
-        gate::pass_as(parts, Declared::Public);
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Public, ApiProblem> {
+        gate::mark_authorized_as(parts, AccessRule::Public);
         Ok(Public)
     }
 }
 
 /// Somebody whose token has the scope `N`.
-pub struct Allowed<N: Needs> {
-    pub(crate) who: Arc<Identity>,
+pub struct Allowed<N: RequiredScope> {
+    pub(crate) identity: Arc<TokenIdentity>,
     needs: PhantomData<N>,
 }
 
-impl<N: Needs> Authority for Allowed<N> {
-    const DECLARED: Declared = Declared::Scope(N::SCOPE);
+impl<N: RequiredScope> Authorization for Allowed<N> {
+    const RULE: AccessRule = AccessRule::Scope(N::SCOPE);
 }
 
-impl<N: Needs> FromRequestParts<App> for Allowed<N> {
-    type Rejection = Problem;
+impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Allowed<N>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Allowed<N>, ApiProblem> {
         // Whoever is refused has been looked at too.
-        gate::pass_as(parts, Declared::Scope(N::SCOPE));
-        let who = identify(parts, app)?;
-        gate::known(parts, &who);
-        if !who.may(N::SCOPE) {
-            let detail = format!("the token `{}` has no scope `{}`", who.name, N::SCOPE.as_str());
+        gate::mark_authorized_as(parts, AccessRule::Scope(N::SCOPE));
+        let identity = identify(parts, app)?;
+        gate::set_identity(parts, &identity);
+        if !identity.may(N::SCOPE) {
+            let detail = format!("the token `{}` has no scope `{}`", identity.name, N::SCOPE.as_str());
             let hint = "`windlass token create NAME --scope …` makes one that has";
-            return Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
+            return Err(ApiProblem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
         let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
-        who.seat.requests.take(limit).map_err(|wait| too_many("requests with this token", wait, "rate"))?;
+        identity.usage.requests.take(limit).map_err(|wait| rate_limited("requests with this token", wait, "rate"))?;
         check_query(parts)?;
-        Ok(Allowed { who, needs: PhantomData })
+        Ok(Allowed { identity: who: identity, needs: PhantomData })
     }
 }
 
 /// Who asks, by the token of the request.
-pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Problem> {
-    if app.options.open {
-        return Ok(app.keys.anybody());
+pub(crate) fn identify(parts: &Parts, app: &App) -> Result<Arc<TokenIdentity>, ApiProblem> {
+    if app.options.no_auth {
+        return Ok(app.keys.anonymous());
     }
-    let shown = shown_token(parts);
-    let from = parts.extensions.get::<Peer>().map(|peer| neighbourhood(peer.0.ip()));
-    let wait = from.and_then(|from| app.keys.strangers.wait(from, app.watch().rates.failures));
-    let refused = match shown {
+    let token = bearer_token(parts);
+    let from = parts.extensions.get::<Peer>().map(|peer| address_block(peer.0.ip()));
+    let wait = from.and_then(|from| app.keys.failure_limits.retry_after(from, app.controls().rates.failures));
+    let reason = match token {
         Ok(token) => match app.keys.identify(token, wait.is_none()) {
-            Ok(who) => return Ok(who),
-            Err(Refusal::Unknown) => "nobody has this token",
-            Err(Refusal::Expired) => "this token has expired",
+            Ok(identity) => return Ok(identity),
+            Err(TokenRefusal::Unknown) => "nobody has this token",
+            Err(TokenRefusal::Expired) => "this token has expired",
         },
         Err(why) => why,
     };
     // Whoever has a token is not kept out by a neighbour who has none.
     if let Some(wait) = wait {
-        return Err(too_many("tokens that nobody has, from this address", wait, "max_unknown_tokens_per_second"));
+        return Err(rate_limited("tokens that nobody has, from this address", wait, "max_unknown_tokens_per_second"));
     }
     if let Some(from) = from {
         // That this one was too many is seen by the next.
-        let _ = app.keys.strangers.take(from, app.watch().rates.failures);
+        let _ = app.keys.failure_limits.take(from, app.controls().rates.failures);
     }
     let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` in the store's directory, such as .windlass/token";
-    Err(Problem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, refused).hint(hint))
+    Err(ApiProblem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, reason).hint(hint))
 }
 
-fn shown_token(parts: &Parts) -> Result<&str, &'static str> {
+fn bearer_token(parts: &Parts) -> Result<&str, &'static str> {
     let mut given = parts.headers.get_all(header::AUTHORIZATION).iter();
     let first = given.next().ok_or("there is no token")?;
     if given.next().is_some() {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum TokenScope {
     Read,
     Run,
     Control,
@@ -12,28 +12,28 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
-    pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Control, Scope::Work, Scope::Admin];
+impl TokenScope {
+    pub const ALL: [TokenScope; 5] = [TokenScope::Read, TokenScope::Run, TokenScope::Control, TokenScope::Work, TokenScope::Admin];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Scope::Read => "read",
-            Scope::Run => "run",
-            Scope::Control => "control",
-            Scope::Work => "work",
-            Scope::Admin => "admin",
+            TokenScope::Read => "read",
+            TokenScope::Run => "run",
+            TokenScope::Control => "control",
+            TokenScope::Work => "work",
+            TokenScope::Admin => "admin",
         }
     }
 
     /// Whether whoever has this one may do what needs the other.
-    pub fn includes(self, other: Scope) -> bool {
-        self == other || self == Scope::Admin || (other == Scope::Read && matches!(self, Scope::Run | Scope::Control))
+    pub fn includes(self, other: TokenScope) -> bool {
+        self == other || self == TokenScope::Admin || (other == TokenScope::Read && matches!(self, TokenScope::Run | TokenScope::Control))
     }
 }
 
 /// What a handler needs, as a type.
-pub trait Needs: Send + Sync + 'static {
-    const SCOPE: Scope;
+pub trait RequiredScope: Send + Sync + 'static {
+    const SCOPE: TokenScope;
 }
 
 macro_rules! needs {

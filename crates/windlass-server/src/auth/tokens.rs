@@ -6,7 +6,7 @@ use windlass_runtime::real_now;
 use windlass_store::{RecordChange, RecordRow, Store, StoreError};
 use windlass_value::Timestamp;
 
-use super::Scope;
+use super::TokenScope;
 
 pub const KIND: &str = "token";
 
@@ -18,19 +18,19 @@ const SECRET_BYTES: usize = 32;
 
 const MAX_NAME_CHARS: usize = 100;
 
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// How often a change begins anew because somebody else was faster.
 const MAX_TRIES: u32 = 20;
 
 /// What the store knows of a token.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Token {
+pub struct ApiToken {
     pub id: String,
     pub name: String,
     /// BLAKE3 of the whole token, in hexadecimal digits. It holds 256 random bits: nothing slower is needed.
     pub hash: String,
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
     #[serde(with = "when")]
     pub created_at: Timestamp,
     #[serde(default, with = "perhaps", skip_serializing_if = "Option::is_none")]
@@ -43,34 +43,34 @@ pub struct Token {
     pub by: Option<String>,
 }
 
-impl Token {
+impl ApiToken {
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
     fn is_live_admin(&self, now: Timestamp) -> bool {
-        self.scopes.contains(&Scope::Admin) && !self.has_expired(now)
+        self.scopes.contains(&TokenScope::Admin) && !self.has_expired(now)
     }
 }
 
 /// The token itself. It can be shown once, and is nowhere else.
-pub struct Secret(String);
+pub struct TokenSecret(String);
 
-impl Secret {
-    pub fn new() -> Result<Secret, TokenError> {
+impl TokenSecret {
+    pub fn new() -> Result<TokenSecret, TokenError> {
         use base64::Engine as _;
         let mut bytes = [0u8; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
-        Ok(Secret(format!("{PREFIX}{text}")))
+        Ok(TokenSecret(format!("{PREFIX}{text}")))
     }
 
     /// One that somebody has handed in; None if it cannot be one.
-    pub(crate) fn given(text: &str) -> Option<Secret> {
+    pub(crate) fn parse(text: &str) -> Option<TokenSecret> {
         let body = text.strip_prefix(PREFIX)?;
         let fits = body.len() == SECRET_BYTES.div_ceil(3) * 4 - 1;
         let plain = body.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-        (fits && plain).then(|| Secret(text.to_owned()))
+        (fits && plain).then(|| TokenSecret(text.to_owned()))
     }
 
     pub(crate) fn hash(&self) -> [u8; 32] {
@@ -88,7 +88,7 @@ impl Secret {
 }
 
 /// It is not written into anything by accident.
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for TokenSecret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Secret(…)")
     }
@@ -142,22 +142,22 @@ impl TokenError {
 
 /// What somebody wants.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TokenRequest {
     pub name: String,
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
     pub expires_at: Option<Timestamp>,
     pub by: Option<String>,
 }
 
 /// Makes a token, if there are not too many. The secret is given this once.
-pub fn create(store: &dyn Store, wanted: Wanted, max_tokens: usize) -> Result<(Token, Secret), TokenError> {
-    let secret = Secret::new()?;
-    let token = keep(store, wanted, &secret, max_tokens)?;
+pub fn create(store: &dyn Store, request: TokenRequest, max_tokens: usize) -> Result<(ApiToken, TokenSecret), TokenError> {
+    let secret = TokenSecret::new()?;
+    let token = create_with_secret(store, request, &secret, max_tokens)?;
     Ok((token, secret))
 }
 
-pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, max_tokens: usize) -> Result<Token, TokenError> {
-    let Wanted { name, mut scopes, expires_at, by } = wanted;
+pub(super) fn create_with_secret(store: &dyn Store, request: TokenRequest, secret: &TokenSecret, max_tokens: usize) -> Result<ApiToken, TokenError> {
+    let TokenRequest { name, mut scopes, expires_at, by } = request;
     let now = real_now();
     if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
         return Err(TokenError::Name);
@@ -170,10 +170,10 @@ pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, max_token
     if expires_at.is_some_and(|at| at <= now) {
         return Err(TokenError::Expired);
     }
-    if all(store)?.len() >= max_tokens {
+    if list(store)?.len() >= max_tokens {
         return Err(TokenError::TooMany(max_tokens));
     }
-    let token = Token {
+    let token = ApiToken {
         id: new_id()?,
         name,
         hash: secret.hash_text(),
@@ -183,7 +183,7 @@ pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, max_token
         last_used: None,
         by,
     };
-    let change = RecordChange::put(KIND, &token.id, encode(&token), now).expecting(0);
+    let change = RecordChange::put(KIND, &token.id, encode(&token), now).with_expected_revision(0);
     match store.change_records(vec![change])? {
         true => Ok(token),
         false => Err(TokenError::Busy),
@@ -191,11 +191,11 @@ pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret, max_token
 }
 
 /// All tokens, with the revision of each. One that cannot be read is nobody's.
-pub fn all(store: &dyn Store) -> Result<Vec<(Token, u64)>, StoreError> {
+pub fn list(store: &dyn Store) -> Result<Vec<(ApiToken, u64)>, StoreError> {
     let mut tokens = Vec::new();
     let mut after = String::new();
     loop {
-        let page = store.records(KIND, &after, PAGE)?;
+        let page = store.records(KIND, &after, PAGE_SIZE)?;
         let Some(last) = page.last() else { return Ok(tokens) };
         after.clone_from(&last.key);
         tokens.extend(page.iter().filter_map(decode));
@@ -203,29 +203,29 @@ pub fn all(store: &dyn Store) -> Result<Vec<(Token, u64)>, StoreError> {
 }
 
 /// Takes a token away: whoever has it is nobody from now on.
-pub fn revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
-    let mut tried = 0;
+pub fn revoke(store: &dyn Store, id: &str) -> Result<ApiToken, TokenError> {
+    let mut attempts = 0;
     loop {
-        tried += 1;
-        match try_to_revoke(store, id) {
+        attempts += 1;
+        match try_revoke(store, id) {
             // That it was used has just been noted, as a rule.
-            Err(TokenError::Busy) if tried < MAX_TRIES => {}
+            Err(TokenError::Busy) if attempts < MAX_TRIES => {}
             outcome => return outcome,
         }
     }
 }
 
-fn try_to_revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
-    let (tokens, now) = (all(store)?, real_now());
+fn try_revoke(store: &dyn Store, id: &str) -> Result<ApiToken, TokenError> {
+    let (tokens, now) = (list(store)?, real_now());
     let (token, revision) =
         tokens.iter().find(|(token, _)| token.id == id).ok_or_else(|| TokenError::NoSuchToken(id.to_owned()))?;
-    let mut changes = vec![RecordChange::remove(KIND, id, now).expecting(*revision)];
+    let mut changes = vec![RecordChange::remove(KIND, id, now).with_expected_revision(*revision)];
     if token.is_live_admin(now) {
         // Another is left, and stays while this one goes: two who revoke each other's do not both succeed.
         let other = tokens.iter().filter(|(other, _)| other.id != id && other.is_live_admin(now));
         let other = other.max_by_key(|(other, _)| other.expires_at.map_or(i64::MAX, |at| at.0));
         let (other, revision) = other.ok_or_else(|| TokenError::LastAdmin(id.to_owned()))?;
-        changes.push(RecordChange::put(KIND, &other.id, encode(other), now).expecting(*revision));
+        changes.push(RecordChange::put(KIND, &other.id, encode(other), now).with_expected_revision(*revision));
     }
     match store.change_records(changes)? {
         true => Ok(token.clone()),
@@ -234,25 +234,25 @@ fn try_to_revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
 }
 
 /// Notes that a token was used. One that was revoked meanwhile stays so.
-pub(super) fn note_use(store: &dyn Store, id: &str, at: Timestamp) -> Result<(), StoreError> {
+pub(super) fn record_use(store: &dyn Store, id: &str, at: Timestamp) -> Result<(), StoreError> {
     let Some((token, revision)) = store.record(KIND, id)?.as_ref().and_then(decode) else { return Ok(()) };
-    let token = Token { last_used: Some(at), ..token };
+    let token = ApiToken { last_used: Some(at), ..token };
     // Whoever was faster has noted it as well.
-    store.change_records(vec![RecordChange::put(KIND, id, encode(&token), at).expecting(revision)]).map(drop)
+    store.change_records(vec![RecordChange::put(KIND, id, encode(&token), at).with_expected_revision(revision)]).map(drop)
 }
 
 pub fn has_admin(store: &dyn Store) -> Result<bool, StoreError> {
     let now = real_now();
-    Ok(all(store)?.iter().any(|(token, _)| token.is_live_admin(now)))
+    Ok(list(store)?.iter().any(|(token, _)| token.is_live_admin(now)))
 }
 
-fn encode(token: &Token) -> Vec<u8> {
+fn encode(token: &ApiToken) -> Vec<u8> {
     // A struct of texts and numbers always can be written.
     serde_json::to_vec(token).unwrap_or_default()
 }
 
-fn decode(row: &RecordRow) -> Option<(Token, u64)> {
-    let token: Token = serde_json::from_slice(&row.body).ok()?;
+fn decode(row: &RecordRow) -> Option<(ApiToken, u64)> {
+    let token: ApiToken = serde_json::from_slice(&row.body).ok()?;
     (token.id == row.key).then_some((token, row.revision))
 }
 
@@ -263,7 +263,7 @@ fn new_id() -> Result<String, TokenError> {
 }
 
 /// Times as people write them.
-mod when {
+mod rfc3339 {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;
 
@@ -277,7 +277,7 @@ mod when {
     }
 }
 
-mod perhaps {
+mod optional_rfc3339 {
     use serde::{Deserialize, Deserializer, Serializer};
     use windlass_value::Timestamp;
 

@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Sleep;
 
 use crate::audit::BodyFacts;
-use crate::auth::Seat;
+use crate::auth::TokenActivity;
 use crate::metrics::Metrics;
 
 /// Digits of a body's hash in the audit log.
@@ -20,15 +20,15 @@ const HASH_DIGITS: usize = 32;
 
 /// What is known of a body that has passed.
 #[derive(Clone, Default)]
-pub(crate) struct Seen(Arc<Passing>);
+pub(crate) struct BodyDigest(Arc<DigestState>);
 
 #[derive(Default)]
-struct Passing {
+struct DigestState {
     late: AtomicBool,
     digest: Mutex<Option<(blake3::Hasher, u64)>>,
 }
 
-impl Seen {
+impl BodyDigest {
     pub(crate) fn was_late(&self) -> bool {
         self.0.late.load(Ordering::Relaxed)
     }
@@ -51,26 +51,26 @@ impl Seen {
 }
 
 /// Called with what is known of a body when all of it has come.
-pub(crate) type AtEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
+pub(crate) type OnBodyEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
 
 /// A request's body: how large it was, its hash, and that it arrives in time.
-pub(crate) struct Watched {
+pub(crate) struct MeasuredBody {
     inner: Body,
-    seen: Seen,
-    within: Duration,
+    digest: BodyDigest,
+    timeout: Duration,
     /// Begins with the first wait: most bodies are there at once.
     deadline: Option<Pin<Box<Sleep>>>,
-    at_end: Option<AtEnd>,
+    on_end: Option<OnBodyEnd>,
 }
 
-impl Watched {
-    pub(crate) fn new(inner: Body, within: Duration, at_end: AtEnd) -> (Watched, Seen) {
-        let seen = Seen::default();
-        (Watched { inner, seen: seen.clone(), within, deadline: None, at_end: Some(at_end) }, seen)
+impl MeasuredBody {
+    pub(crate) fn new(inner: Body, timeout: Duration, on_end: OnBodyEnd) -> (MeasuredBody, BodyDigest) {
+        let digest = BodyDigest::default();
+        (MeasuredBody { inner, digest: digest.clone(), timeout: within: timeout, deadline: None, on_end: Some(on_end) }, digest)
     }
 }
 
-impl HttpBody for Watched {
+impl HttpBody for MeasuredBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -81,22 +81,22 @@ impl HttpBody for Watched {
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {
-                    self.seen.add(data);
+                    self.digest.add(data);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Pending => {
-                let within = self.within;
-                let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+                let timeout = self.timeout;
+                let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
                 if deadline.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
                 }
-                self.seen.0.late.store(true, Ordering::Relaxed);
+                self.digest.0.late.store(true, Ordering::Relaxed);
                 Poll::Ready(Some(Err(axum::Error::new("the request did not arrive in time"))))
             }
             Poll::Ready(None) => {
-                if let Some(at_end) = self.at_end.take() {
-                    at_end(self.seen.facts());
+                if let Some(on_end) = self.on_end.take() {
+                    on_end(self.digest.facts());
                 }
                 Poll::Ready(None)
             }
@@ -115,24 +115,24 @@ impl HttpBody for Watched {
 
 /// One open stream of a token.
 pub(crate) struct StreamSlot {
-    seat: Arc<Seat>,
+    usage: Arc<TokenActivity>,
     metrics: Metrics,
 }
 
 impl StreamSlot {
-    pub(crate) fn new(seat: &Arc<Seat>, max_streams: usize, metrics: &Metrics) -> Option<StreamSlot> {
-        if seat.streams.fetch_add(1, Ordering::Relaxed) >= max_streams {
-            seat.streams.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn new(usage: &Arc<TokenActivity>, max_streams: usize, metrics: &Metrics) -> Option<StreamSlot> {
+        if usage.streams.fetch_add(1, Ordering::Relaxed) >= max_streams {
+            usage.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         metrics.stream_opened();
-        Some(StreamSlot { seat: seat.clone(), metrics: metrics.clone() })
+        Some(StreamSlot { usage: usage.clone(), metrics: metrics.clone() })
     }
 }
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.seat.streams.fetch_sub(1, Ordering::Relaxed);
+        self.usage.streams.fetch_sub(1, Ordering::Relaxed);
         self.metrics.stream_closed();
     }
 }

@@ -25,11 +25,11 @@ use tokio::time::Sleep;
 use tower::ServiceExt;
 use tracing::warn;
 
-use super::table::{ConnectionLimit, Seat, Table};
-use super::{files, router};
+use super::connection_table::{ConnectionLimit, ConnectionSlot, ConnectionTable};
+use super::{fd_limit, router};
 use crate::auth::Peer;
 use crate::problem::codes;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Twice what a head may have by default; at least that.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -42,24 +42,24 @@ const MAX_UNSENT_BYTES: u32 = 64 * 1024;
 const RETRY_AFTER_S: u64 = 5;
 
 /// After an error that has nothing to do with one connection, such as too many open files.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What a connection that is let go of takes to be gone.
 const CLOSE_DELAY: Duration = Duration::from_millis(1);
 
 /// What somebody who has come late may take to hear that it is too late.
-const LATE_WITHIN: Duration = Duration::from_millis(200);
+const LATE_CLIENT_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) struct Connections {
     app: App,
     routes: Router,
-    table: Arc<Table>,
+    table: Arc<ConnectionTable>,
     listener: TcpListener,
 }
 
 impl Connections {
     pub(crate) fn new(app: App, listener: TcpListener) -> Connections {
-        let table = Arc::new(Table::new(files::max_connections(app.options.max_connections), &app.options));
+        let table = Arc::new(ConnectionTable::new(fd_limit::max_connections(app.options.max_connections), &app.options));
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
@@ -79,7 +79,7 @@ impl Connections {
             ((), ()) = async { tokio::join!(end, last) } => {}
         }
         drop(self.listener);
-        let _ = tokio::time::timeout(LATE_WITHIN, late.shutdown()).await;
+        let _ = tokio::time::timeout(LATE_CLIENT_TIMEOUT, late.shutdown()).await;
     }
 
     async fn accept(&self, graceful: &GracefulShutdown, keep_alive: bool) {
@@ -91,7 +91,7 @@ impl Connections {
                     failing = false;
                     self.begin(stream, peer, graceful, keep_alive);
                 }
-                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
                         warn!(why = %error, "connections cannot be accepted");
@@ -99,7 +99,7 @@ impl Connections {
                     match self.table.make_room() {
                         // It goes as soon as its task has its turn.
                         true => tokio::time::sleep(CLOSE_DELAY).await,
-                        false => tokio::time::sleep(ACCEPT_AGAIN).await,
+                        false => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
                     }
                 }
             }
@@ -107,7 +107,7 @@ impl Connections {
     }
 
     fn begin(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown, keep_alive: bool) {
-        let seat = match self.table.admit(peer.ip()) {
+        let slot = match self.table.admit(peer.ip()) {
             Ok(seat) => Arc::new(seat),
             Err(full) => {
                 self.app.metrics.connection_refused();
@@ -117,24 +117,24 @@ impl Connections {
             }
         };
         let limits = &self.app.options.limits;
-        let (unread, head) = (limits.max_client_stall_time.to_std(), limits.max_head_time.to_std());
-        tune(&stream, unread);
-        let (routes, asked) = (self.routes.clone(), seat.clone());
+        let (stall_timeout, head_timeout) = (limits.max_client_stall_time.to_std(), limits.max_head_time.to_std());
+        tune(&stream, stall_timeout);
+        let (routes, request_slot) = (self.routes.clone(), slot.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let in_flight = InFlightRequest::new(&asked);
+            let in_flight = InFlightRequest::new(&request_slot);
             let mut request: Request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             let answer = routes.clone().oneshot(request);
-            async move { answer.await.map(|answer| answer.map(|body| Answer { body, _in_flight: in_flight })) }
+            async move { answer.await.map(|answer| answer.map(|body| TrackedBody { body, _in_flight: in_flight })) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(keep_alive)
-            .header_read_timeout(head)
+            .header_read_timeout(head_timeout)
             .max_headers(limits.max_headers)
             .max_header_size(limits.max_head_bytes)
             .max_buf_size(MAX_BUFFER_BYTES.max(limits.max_head_bytes.saturating_mul(2)))
-            .serve_connection(TokioIo::new(Patient::new(stream, seat.clone(), unread)), service);
+            .serve_connection(TokioIo::new(StallTimeoutStream::new(stream, slot.clone(), stall_timeout)), service);
         let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
         metrics.connection_opened();
@@ -142,9 +142,9 @@ impl Connections {
             tokio::select! {
                 // Whoever broke it off knows.
                 _ = watched => {}
-                () = seat.evicted() => {}
+                () = slot.evicted() => {}
                 // One that says nothing at first is let go of sooner.
-                () = said_nothing(&seat, head / 2) => {}
+                () = silent_for(&slot, head_timeout / 2) => {}
             }
             metrics.connection_closed();
         });
@@ -152,21 +152,21 @@ impl Connections {
 }
 
 /// Small answers go out at once, and large ones are kept here rather than in the system. Without it they only go out later.
-fn tune(stream: &TcpStream, unread: Duration) {
+fn tune(stream: &TcpStream, stall_timeout: Duration) {
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     {
         let socket = socket2::SockRef::from(stream);
         let _ = socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
         // One who is gone without a word takes nothing, either.
-        let _ = socket.set_tcp_user_timeout(Some(unread));
+        let _ = socket.set_tcp_user_timeout(Some(stall_timeout));
     }
 }
 
 /// Returns when nothing has come for too long; never if something has.
-async fn said_nothing(seat: &Seat, within: Duration) {
-    tokio::time::sleep(within).await;
-    if seat.has_been_heard() {
+async fn silent_for(slot: &ConnectionSlot, timeout: Duration) {
+    tokio::time::sleep(timeout).await;
+    if slot.has_sent_request() {
         std::future::pending().await
     }
 }
@@ -183,7 +183,7 @@ fn refusal(full: ConnectionLimit) -> Vec<u8> {
             (StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail, "server.connections_per_address")
         }
     };
-    let problem = Problem::new(status, code, detail).hint(format!(
+    let problem = ApiProblem::new(status, code, detail).hint(format!(
         "close some, or come back later; all of them are busy. The operator sets `{setting}` in windlass.toml"
     ));
     let body = serde_json::to_string(&problem).unwrap_or_default();
@@ -197,12 +197,12 @@ fn refusal(full: ConnectionLimit) -> Vec<u8> {
 }
 
 /// As long as a request has not been answered to the end.
-struct InFlightRequest(Arc<Seat>);
+struct InFlightRequest(Arc<ConnectionSlot>);
 
 impl InFlightRequest {
-    fn new(seat: &Arc<Seat>) -> InFlightRequest {
-        seat.begin();
-        InFlightRequest(seat.clone())
+    fn new(slot: &Arc<ConnectionSlot>) -> InFlightRequest {
+        slot.begin();
+        InFlightRequest(slot.clone())
     }
 }
 
@@ -213,12 +213,12 @@ impl Drop for InFlightRequest {
 }
 
 /// The body of an answer: when it is gone, so is the request.
-struct Answer {
+struct TrackedBody {
     body: Body,
     _in_flight: InFlightRequest,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -238,42 +238,42 @@ impl HttpBody for Answer {
     }
 }
 
-fn is_of_one_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 /// A stream whose other end must read now and then.
-struct Patient {
+struct StallTimeoutStream {
     stream: TcpStream,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     /// One who takes nothing for so long is gone. One of a stream comes back where it was.
-    unread: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
+    stall_timeout: Duration,
+    stall_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn new(stream: TcpStream, seat: Arc<Seat>, unread: Duration) -> Patient {
-        Patient { stream, seat, unread, stalled: None }
+impl StallTimeoutStream {
+    fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, stall_timeout: Duration) -> StallTimeoutStream {
+        StallTimeoutStream { stream, slot: seat: slot, stall_timeout: unread: stall_timeout, stall_timer: None }
     }
 
     fn watch<T>(&mut self, polled: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            if self.stalled.take().is_some() {
-                self.seat.stalls(false);
+            if self.stall_timer.take().is_some() {
+                self.slot.set_stalled(false);
             }
             return polled;
         }
-        let (seat, unread) = (&self.seat, self.unread);
-        let stalled = self.stalled.get_or_insert_with(|| {
-            seat.stalls(true);
-            Box::pin(tokio::time::sleep(unread))
+        let (slot, stall_timeout) = (&self.slot, self.stall_timeout);
+        let stall_timer = self.stall_timer.get_or_insert_with(|| {
+            slot.set_stalled(true);
+            Box::pin(tokio::time::sleep(stall_timeout))
         });
-        stalled.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        stall_timer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for StallTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -283,7 +283,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for StallTimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, data);
         self.watch(polled, context)

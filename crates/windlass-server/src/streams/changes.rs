@@ -12,7 +12,7 @@ use windlass_store::{RunFilter, RunRow, RunStatus};
 
 use super::ByteSource;
 use crate::api::models::RunSummary;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Changes are gathered for this long, so that a run which changes often is told of once.
 const COALESCE_TIME: Duration = Duration::from_millis(100);
@@ -81,10 +81,10 @@ impl ByteSource for RunChangeReader {
 }
 
 /// What was last known of runs, to tell a change by.
-type Known = BTreeMap<Arc<str>, RunStatus>;
+type KnownStatuses = BTreeMap<Arc<str>, RunStatus>;
 
 async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: broadcast::Sender<Bytes>) {
-    let mut known = poll_store(&app, None).await.map(|(rows, mark)| (known_of(&rows), mark)).unwrap_or_default();
+    let mut known = poll_store(&app, None).await.map(|(rows, mark)| (statuses_of(&rows), mark)).unwrap_or_default();
     while sender.receiver_count() > 0 {
         let gathered = collect_changes(&mut changes).await;
         let updates = match gathered {
@@ -98,7 +98,7 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, sender: br
                     known.1 = mark;
                     let updates = differences(&app, &rows, &known.0);
                     if !rows.is_empty() {
-                        known.0 = known_of(&rows);
+                        known.0 = statuses_of(&rows);
                     }
                     updates
                 }
@@ -138,9 +138,9 @@ async fn collect_changes(changes: &mut broadcast::Receiver<RunChange>) -> Change
     if runs.len() > MAX_RUNS_PER_UPDATE { ChangeSet::TooMany } else { ChangeSet::Runs(runs) }
 }
 
-async fn updates_for(app: &App, runs: BTreeSet<Arc<str>>, known: &mut Known) -> Result<Vec<Bytes>, Problem> {
+async fn updates_for(app: &App, runs: BTreeSet<Arc<str>>, known: &mut KnownStatuses) -> Result<Vec<Bytes>, ApiProblem> {
     let rows = app
-        .at_store(move |app| {
+        .read_store(move |app| {
             let mut rows = Vec::with_capacity(runs.len());
             for run in runs {
                 rows.extend(app.store.run(&run)?);
@@ -154,19 +154,19 @@ async fn updates_for(app: &App, runs: BTreeSet<Arc<str>>, known: &mut Known) -> 
             *status = row.status;
         }
     }
-    Ok(rows.iter().map(|row| encoded(app, row)).collect())
+    Ok(rows.iter().map(|row| encode(app, row)).collect())
 }
 
-fn encoded(app: &App, row: &RunRow) -> Bytes {
-    let summary = serde_json::to_string(&RunSummary::of(app, row)).unwrap_or_default();
+fn encode(app: &App, row: &RunRow) -> Bytes {
+    let summary = serde_json::to_string(&RunSummary::from_row(app, row)).unwrap_or_default();
     Bytes::from(format!("event: run\ndata: {summary}\n\n"))
 }
 
 /// The newest runs, if somebody may have written since the mark; and the mark now.
-async fn poll_store(app: &App, mark: Option<u64>) -> Result<(Vec<RunRow>, u64), Problem> {
-    app.at_store(move |app| {
+async fn poll_store(app: &App, change_mark: Option<u64>) -> Result<(Vec<RunRow>, u64), ApiProblem> {
+    app.read_store(move |app| {
         let now = app.store.change_mark()?;
-        match mark == Some(now) {
+        match change_mark == Some(now) {
             true => Ok((Vec::new(), now)),
             false => Ok((app.store.runs(&RunFilter::default(), None, POLLED_RUNS)?, now)),
         }
@@ -174,11 +174,11 @@ async fn poll_store(app: &App, mark: Option<u64>) -> Result<(Vec<RunRow>, u64), 
     .await
 }
 
-fn known_of(rows: &[RunRow]) -> Known {
+fn statuses_of(rows: &[RunRow]) -> KnownStatuses {
     rows.iter().map(|row| (row.run.clone(), row.status)).collect()
 }
 
-fn differences(app: &App, rows: &[RunRow], known: &Known) -> Vec<Bytes> {
+fn differences(app: &App, rows: &[RunRow], known: &KnownStatuses) -> Vec<Bytes> {
     let changed = rows.iter().rev().filter(|row| known.get(&row.run) != Some(&row.status));
-    changed.map(|row| encoded(app, row)).collect()
+    changed.map(|row| encode(app, row)).collect()
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use windlass_runtime::show::{StoredEvent, newest_event};
+use windlass_runtime::inspect::{StoredEvent, newest_event};
 use windlass_runtime::{EventReader, RuntimeError};
 
 use super::frame::{MAX_BATCH_BYTES, EventBatch};
-use crate::api::models::row_of;
-use crate::{App, Problem};
+use crate::api::models::find_run;
+use crate::{App, ApiProblem};
 
 /// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
 const MAX_RING_BYTES: usize = 4 * 1024 * 1024;
@@ -82,14 +82,14 @@ impl EventFanOuts {
     }
 
     /// The hub of a run; reading begins with the first reader and stops with the last.
-    pub(crate) async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<EventFanOut>, Problem> {
+    pub(crate) async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<EventFanOut>, ApiProblem> {
         if let Some(fan_out) = self.get(run).filter(|hub| !hub.is_ended()) {
             return Ok(fan_out);
         }
         let id = run.clone();
         let (newest, reader) = app
-            .at_store(move |app| {
-                let newest = newest_event(app.store.as_ref(), &row_of(app, &id)?)?;
+            .read_store(move |app| {
+                let newest = newest_event(app.store.as_ref(), &find_run(app, &id)?)?;
                 Ok((newest, app.engine.events(&id, newest)?))
             })
             .await?;

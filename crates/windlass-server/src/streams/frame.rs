@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use windlass_runtime::show::{StoredEvent, event_value};
+use windlass_runtime::inspect::{StoredEvent, event_value};
 use windlass_value::Value;
 
 /// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is

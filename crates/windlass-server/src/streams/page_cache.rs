@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 use windlass_runtime::RuntimeError;
-use windlass_runtime::show::StoredEvents;
+use windlass_runtime::inspect::StoredEvents;
 
 use super::frame::EventBatch;
-use crate::{App, Problem};
+use crate::{App, ApiProblem};
 
 /// Bytes of all that is kept; the newest is kept even if it has more.
 const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
@@ -93,14 +93,14 @@ pub(crate) async fn read_after(
     (run, number): (Arc<str>, i64),
     after: u64,
     bytes: usize,
-) -> Result<Vec<EventBatch>, Problem> {
+) -> Result<Vec<EventBatch>, ApiProblem> {
     let cache = &app.views.page_cache;
     // It is never closed.
-    let permit = cache.lane.acquire().await.map_err(|_| Problem::unavailable("the server is stopping"))?;
+    let permit = cache.lane.acquire().await.map_err(|_| ApiProblem::unavailable("the server is stopping"))?;
     if let Some((batch, _)) = cache.after(number, after) {
         return Ok(vec![batch]);
     }
-    let batches = app.at_store(move |app| Ok(read_store(app, run, after)?)).await?;
+    let batches = app.read_store(move |app| Ok(read_store(app, run, after)?)).await?;
     let mut returned_bytes = 0;
     let requested = batches.iter().take_while(|batch| {
         let fits = returned_bytes == 0 || returned_bytes + batch.size() <= bytes;
@@ -135,7 +135,7 @@ fn read_store(app: &App, run: Arc<str>, after: u64) -> Result<Vec<EventBatch>, R
 #[cfg(test)]
 mod tests {
     use windlass_core::{Event, EventKind};
-    use windlass_runtime::show::StoredEvent;
+    use windlass_runtime::inspect::StoredEvent;
     use windlass_value::{Timestamp, Value};
 
     use super::*;

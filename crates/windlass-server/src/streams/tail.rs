@@ -10,8 +10,8 @@ use super::ByteSource;
 use super::frame::{MAX_BATCH_BYTES, EventBatch};
 use super::fan_out::{NextEvents, EventFanOut, StreamEnd};
 use super::page_cache;
-use crate::api::models::row_of;
-use crate::{App, Problem};
+use crate::api::models::find_run;
+use crate::{App, ApiProblem};
 
 /// What a reader is given at once when it was in the middle of something that is no longer kept: so it is not read for
 /// every batch.
@@ -40,7 +40,7 @@ pub(crate) struct EventTail {
 }
 
 impl EventTail {
-    pub(crate) async fn open(app: App, run: RunRow, after: u64, format: StreamFormat, follow: bool) -> Result<EventTail, Problem> {
+    pub(crate) async fn open(app: App, run: RunRow, after: u64, format: StreamFormat, follow: bool) -> Result<EventTail, ApiProblem> {
         let fan_out = match follow {
             true => Some(app.views.fan_outs.join(&app, &run.run).await?),
             false => None,
@@ -49,7 +49,7 @@ impl EventTail {
         Ok(EventTail { app, run, number, after, format: form: format, fan_out: hub: fan_out, read_to: 0, done: false })
     }
 
-    async fn read_store(&mut self) -> Result<Option<Bytes>, Problem> {
+    async fn read_store(&mut self) -> Result<Option<Bytes>, ApiProblem> {
         let (run, number, after) = (self.run.clone(), self.number, self.after);
         if let Some((batch, last)) = self.app.views.page_cache.after(number, after) {
             self.read_to = last;
@@ -87,7 +87,7 @@ impl EventTail {
     async fn end(&mut self) -> Option<Bytes> {
         self.done = true;
         let run = self.run.clone();
-        let row = self.app.at_store(move |app| Ok(row_of(app, &run)?)).await.ok()?;
+        let row = self.app.read_store(move |app| Ok(find_run(app, &run)?)).await.ok()?;
         if self.fan_out.is_none() && !row.status.is_final() {
             return None;
         }

@@ -25,13 +25,13 @@ pub struct EngineSpans(mpsc::Receiver<SpanData>);
 /// Sends the spans of an engine.
 pub struct EngineTraces {
     stop: oneshot::Sender<()>,
-    sending: JoinHandle<()>,
+    send_task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Queue(mpsc::Sender<SpanData>);
+struct SpanQueue(mpsc::Sender<SpanData>);
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
@@ -52,7 +52,7 @@ impl EngineSpans {
     /// A tracer for the program's subscriber, and what it hands over.
     pub fn new() -> (SdkTracer, EngineSpans) {
         let (sender, ended) = mpsc::channel(MAX_QUEUED_SPANS);
-        let provider = SdkTracerProvider::builder().with_span_processor(Queue(sender)).build();
+        let provider = SdkTracerProvider::builder().with_span_processor(SpanQueue(sender)).build();
         (provider.tracer("windlass"), EngineSpans(ended))
     }
 
@@ -60,16 +60,16 @@ impl EngineSpans {
     pub fn send_to(self, endpoint: &str) -> Result<EngineTraces, TraceError> {
         let exporter = exporter(endpoint)?;
         let (stop, stopped) = oneshot::channel();
-        Ok(EngineTraces { stop, sending: tokio::spawn(send(self.0, exporter, stopped)) })
+        Ok(EngineTraces { stop, send_task: tokio::spawn(send(self.0, exporter, stopped)) })
     }
 }
 
 impl EngineTraces {
     /// Sends what waits, within the time.
-    pub async fn stop(self, within: Duration) {
-        let EngineTraces { stop, mut sending } = self;
+    pub async fn stop(self, timeout: Duration) {
+        let EngineTraces { stop, send_task: mut sending } = self;
         let _ = stop.send(());
-        let _ = tokio::time::timeout(within, &mut sending).await;
+        let _ = tokio::time::timeout(timeout, &mut sending).await;
         sending.abort();
     }
 }

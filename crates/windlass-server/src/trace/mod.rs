@@ -21,7 +21,7 @@ use windlass_runtime::RuntimeError;
 
 use crate::App;
 pub use engine::{EngineSpans, EngineTraces};
-use spans::Spans;
+use spans::RunSpans;
 
 /// Runs that have ended and wait to be read.
 const MAX_QUEUED_RUNS: usize = 1_024;
@@ -30,7 +30,7 @@ const MAX_QUEUED_RUNS: usize = 1_024;
 const MAX_SPANS_PER_EXPORT: usize = 512;
 
 /// How long a collector may take.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 #[error("traces cannot be sent to `{endpoint}`: {why}")]
@@ -46,27 +46,27 @@ impl TraceError {
 }
 
 /// Sends runs that end from now on.
-pub struct Traces {
-    counts: Arc<Counts>,
-    listening: JoinHandle<()>,
-    sending: JoinHandle<()>,
+pub struct RunTraces {
+    counts: Arc<TraceCounts>,
+    listen_task: JoinHandle<()>,
+    send_task: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct TraceCounts {
     sent: AtomicU64,
     lost: AtomicU64,
 }
 
-impl Traces {
+impl RunTraces {
     /// Must be called inside a tokio runtime. The endpoint is the collector's address, without the path of traces.
-    pub fn start(app: &App, endpoint: &str) -> Result<Traces, TraceError> {
+    pub fn start(app: &App, endpoint: &str) -> Result<RunTraces, TraceError> {
         let exporter = exporter(endpoint)?;
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(TraceCounts::default());
         let (queue, ended) = mpsc::channel(MAX_QUEUED_RUNS);
-        let listening = tokio::spawn(listen(app.engine.changes(), queue, counts.clone()));
-        let sending = tokio::spawn(send(app.clone(), ended, exporter, counts.clone()));
-        Ok(Traces { counts, listening, sending })
+        let listen_task = tokio::spawn(listen(app.engine.changes(), queue, counts.clone()));
+        let send_task = tokio::spawn(send(app.clone(), ended, exporter, counts.clone()));
+        Ok(RunTraces { counts, listen_task: listening: listen_task, send_task: sending: send_task })
     }
 
     /// Runs whose spans the collector has taken, and runs that were let go of.
@@ -75,20 +75,20 @@ impl Traces {
     }
 
     /// Sends what waits, within the time.
-    pub async fn stop(mut self, within: Duration) {
-        self.listening.abort();
+    pub async fn stop(mut self, timeout: Duration) {
+        self.listen_task.abort();
         // The queue ends with whoever listens.
-        let _ = tokio::time::timeout(within, &mut self.sending).await;
-        self.sending.abort();
+        let _ = tokio::time::timeout(timeout, &mut self.send_task).await;
+        self.send_task.abort();
     }
 }
 
 fn exporter(endpoint: &str) -> Result<SpanExporter, TraceError> {
-    let trouble = |why: String| TraceError { endpoint: endpoint.to_owned(), why };
+    let trace_error = |why: String| TraceError { endpoint: endpoint.to_owned(), why };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(Arc::unwrap_or_clone(provider))
-        .map_err(|error| trouble(error.to_string()))?
+        .map_err(|error| trace_error(error.to_string()))?
         .https_or_http()
         .enable_http1()
         .build();
@@ -96,11 +96,11 @@ fn exporter(endpoint: &str) -> Result<SpanExporter, TraceError> {
     let mut exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpJson)
-        .with_http_client(HyperClient::new(connector, TAKEN_WITHIN, None))
+        .with_http_client(HyperClient::new(connector, EXPORT_TIMEOUT, None))
         .with_endpoint(endpoint)
-        .with_timeout(TAKEN_WITHIN)
+        .with_timeout(EXPORT_TIMEOUT)
         .build()
-        .map_err(|error| trouble(error.to_string()))?;
+        .map_err(|error| trace_error(error.to_string()))?;
     exporter.set_resource(&Resource::builder().with_service_name("windlass").build());
     Ok(exporter)
 }
@@ -108,7 +108,7 @@ fn exporter(endpoint: &str) -> Result<SpanExporter, TraceError> {
 async fn listen(
     mut changes: broadcast::Receiver<windlass_runtime::RunChange>,
     queue: mpsc::Sender<Arc<str>>,
-    counts: Arc<Counts>,
+    counts: Arc<TraceCounts>,
 ) {
     loop {
         match changes.recv().await {
@@ -126,9 +126,9 @@ async fn listen(
     }
 }
 
-async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExporter, counts: Arc<Counts>) {
+async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExporter, counts: Arc<TraceCounts>) {
     while let Some(run) = ended.recv().await {
-        let counted = match trace(&app, &run, &exporter).await {
+        let counted = match export_run(&app, &run, &exporter).await {
             Ok(true) => &counts.sent,
             // Neither a run that is gone nor a collector that is away is anybody's trouble here.
             Ok(false) | Err(_) => &counts.lost,
@@ -138,19 +138,19 @@ async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExpor
 }
 
 /// Whether the collector has taken all of it.
-async fn trace(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, RuntimeError> {
+async fn export_run(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, RuntimeError> {
     let row = app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-    let mut spans = Spans::new(&row, app.options.limits.max_trace_spans);
+    let mut spans = RunSpans::new(&row, app.options.limits.max_trace_spans);
     let mut events = app.engine.events(run, 0)?;
     while let Some(event) = events.next().await? {
         spans.add(&event);
-        if spans.done() >= MAX_SPANS_PER_EXPORT && !taken(exporter, spans.take()).await {
+        if spans.done() >= MAX_SPANS_PER_EXPORT && !export(exporter, spans.take()).await {
             return Ok(false);
         }
     }
-    Ok(taken(exporter, spans.end(&row)).await)
+    Ok(export(exporter, spans.end(&row)).await)
 }
 
-async fn taken(exporter: &SpanExporter, spans: Vec<SpanData>) -> bool {
+async fn export(exporter: &SpanExporter, spans: Vec<SpanData>) -> bool {
     exporter.export(spans).await.is_ok()
 }

@@ -16,7 +16,7 @@ use windlass_value::Timestamp;
 const MAX_NAME_CHARS: usize = 200;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Kind {
+enum SpanLevel {
     Step,
     Iteration,
     Task,
@@ -24,13 +24,13 @@ enum Kind {
 
 /// Several bodies of one place have the same path.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Key {
-    kind: Kind,
+struct SpanKey {
+    kind: SpanLevel,
     path: Arc<str>,
     firing: u64,
 }
 
-struct Open {
+struct OpenSpan {
     id: SpanId,
     parent: SpanId,
     name: String,
@@ -39,10 +39,10 @@ struct Open {
 }
 
 /// The spans of one run, event by event.
-pub(crate) struct Spans {
+pub(crate) struct RunSpans {
     run: Arc<str>,
     scope: InstrumentationScope,
-    open: HashMap<Key, Open>,
+    open: HashMap<SpanKey, OpenSpan>,
     done: Vec<SpanData>,
     /// The steps and tasks of longer runs are counted only.
     max_spans: u64,
@@ -79,9 +79,9 @@ fn hash(kind: &str, run: &str, what: &str, seq: u64) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-impl Spans {
-    pub(crate) fn new(row: &RunRow, max_spans: u64) -> Spans {
-        let mut spans = Spans {
+impl RunSpans {
+    pub(crate) fn new(row: &RunRow, max_spans: u64) -> RunSpans {
+        let mut spans = RunSpans {
             run: row.run.clone(),
             scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
             open: HashMap::new(),
@@ -109,11 +109,11 @@ impl Spans {
     pub(crate) fn add(&mut self, event: &Event) {
         match &event.kind {
             EventKind::StepStarted { kind, .. } => {
-                self.begin(Kind::Step, event, last_name(&event.path), text("windlass.kind", kind));
+                self.begin(SpanLevel::Step, event, last_name(&event.path), text("windlass.kind", kind));
             }
             EventKind::IterationStarted { iteration } => {
                 let iteration = number("windlass.iteration", *iteration);
-                self.begin(Kind::Iteration, event, last_name(&event.path), [iteration]);
+                self.begin(SpanLevel::Iteration, event, last_name(&event.path), [iteration]);
             }
             EventKind::TaskStarted { task, attempt, tool, call } => {
                 let name = tool.as_deref().unwrap_or("task");
@@ -122,24 +122,24 @@ impl Spans {
                     .chain(tool.as_deref().and_then(|tool| text("windlass.tool", tool)))
                     .chain([number("windlass.attempt", (*attempt).into())])
                     .chain((*call > 0).then(|| number("windlass.call", (*call).into())));
-                self.begin(Kind::Task, event, name, attributes);
+                self.begin(SpanLevel::Task, event, name, attributes);
             }
-            EventKind::StepDone { status, .. } => self.finish(Kind::Step, event, status.as_str(), None),
+            EventKind::StepDone { status, .. } => self.finish(SpanLevel::Step, event, status.as_str(), None),
             EventKind::StepFailed { status, reason, .. } => {
                 let reason = reason.as_deref().and_then(|reason| text("windlass.reason", reason));
-                self.finish(Kind::Step, event, status.as_str(), reason);
+                self.finish(SpanLevel::Step, event, status.as_str(), reason);
             }
             EventKind::IterationDone { status, condition_result, .. } => {
                 let condition = condition_result.map(|met| KeyValue::new("windlass.conditionResult", met));
-                self.finish(Kind::Iteration, event, status.as_str(), condition);
+                self.finish(SpanLevel::Iteration, event, status.as_str(), condition);
             }
             EventKind::TaskProcessed { outcome, .. } => {
-                self.finish(Kind::Task, event, outcome.status.as_str(), None);
+                self.finish(SpanLevel::Task, event, outcome.status.as_str(), None);
             }
             EventKind::LoopDone { iterations, reason, .. } => {
                 let attributes =
                     [number("windlass.turns", *iterations), KeyValue::new("windlass.reason", reason.as_str())];
-                self.note(event, attributes);
+                self.add_attributes(event, attributes);
             }
             EventKind::WorkflowRestarted { from, retry, .. } => {
                 self.link(from, if *retry { "retries" } else { "restarts" });
@@ -151,7 +151,7 @@ impl Spans {
 
     /// The run has ended: what is still open ends with it, and the run itself comes last.
     pub(crate) fn end(mut self, row: &RunRow) -> Vec<SpanData> {
-        let mut left: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        let mut left: Vec<OpenSpan> = self.open.drain().map(|(_, open)| open).collect();
         left.sort_by_key(|open| open.began);
         for open in left {
             self.close(open, row.changed_at, Status::Unset, Vec::new());
@@ -167,10 +167,10 @@ impl Spans {
         if self.dropped > 0 {
             attributes.push(KeyValue::new("windlass.spans_dropped", self.dropped as i64));
         }
-        let open = Open {
+        let open = OpenSpan {
             id: root_id(&self.run),
             parent: SpanId::INVALID,
-            name: shown(&row.definition),
+            name: truncate_name(&row.definition),
             began: row.created_at,
             attributes,
         };
@@ -179,7 +179,7 @@ impl Spans {
         self.done
     }
 
-    fn begin(&mut self, kind: Kind, event: &Event, name: &str, extra: impl IntoIterator<Item = KeyValue>) {
+    fn begin(&mut self, kind: SpanLevel, event: &Event, name: &str, extra: impl IntoIterator<Item = KeyValue>) {
         if self.made >= self.max_spans {
             self.dropped += 1;
             return;
@@ -187,49 +187,49 @@ impl Spans {
         self.made += 1;
         let key = key(kind, event);
         let parent = self.parent(&key);
-        let mut attributes = vec![KeyValue::new("windlass.path", shown(&event.path))];
+        let mut attributes = vec![KeyValue::new("windlass.path", truncate_name(&event.path))];
         attributes.extend(extra);
         let id = span_id(&self.run, event.type_name(), event.seq);
-        let open = Open { id, parent, name: shown(name), began: event.at, attributes };
+        let open = OpenSpan { id, parent, name: truncate_name(name), began: event.at, attributes };
         // One that has not ended was given up, for a restart of the process as a rule.
         if let Some(before) = self.open.insert(key, open) {
             self.close(before, event.at, Status::Unset, Vec::new());
         }
     }
 
-    fn note(&mut self, event: &Event, extra: impl IntoIterator<Item = KeyValue>) {
-        if let Some(open) = self.open.get_mut(&key(Kind::Step, event)) {
+    fn add_attributes(&mut self, event: &Event, extra: impl IntoIterator<Item = KeyValue>) {
+        if let Some(open) = self.open.get_mut(&key(SpanLevel::Step, event)) {
             open.attributes.extend(extra);
         }
     }
 
-    fn finish(&mut self, kind: Kind, event: &Event, ended: &str, extra: impl IntoIterator<Item = KeyValue>) {
+    fn finish(&mut self, kind: SpanLevel, event: &Event, ended: &str, extra: impl IntoIterator<Item = KeyValue>) {
         let Some(mut open) = self.open.remove(&key(kind, event)) else { return };
         open.attributes.extend(extra);
-        let code = event.kind.error().map(|error| KeyValue::new("error.type", shown(&error.code)));
+        let code = event.kind.error().map(|error| KeyValue::new("error.type", truncate_name(&error.code)));
         open.attributes.extend(code);
         self.close(open, event.at, status(Some(ended)), Vec::new());
     }
 
     /// The innermost that is open around it.
-    fn parent(&self, key: &Key) -> SpanId {
+    fn parent(&self, key: &SpanKey) -> SpanId {
         let mut path = &*key.path;
-        let mut kinds: &[Kind] = if key.kind == Kind::Task { &[Kind::Step, Kind::Iteration] } else { &[] };
+        let mut kinds: &[SpanLevel] = if key.kind == SpanLevel::Task { &[SpanLevel::Step, SpanLevel::Iteration] } else { &[] };
         loop {
             for kind in kinds {
-                let around = Key { kind: *kind, path: path.into(), firing: key.firing };
-                let whole = Key { firing: 0, ..around.clone() };
-                if let Some(open) = self.open.get(&around).or_else(|| self.open.get(&whole)) {
+                let enclosing = SpanKey { kind: *kind, path: path.into(), firing: key.firing };
+                let without_firing = SpanKey { firing: 0, ..enclosing.clone() };
+                if let Some(open) = self.open.get(&enclosing).or_else(|| self.open.get(&without_firing)) {
                     return open.id;
                 }
             }
             let Some(cut) = path.rfind(['.', '[', '/']) else { return root_id(&self.run) };
             path = &path[..cut];
-            kinds = &[Kind::Iteration, Kind::Step];
+            kinds = &[SpanLevel::Iteration, SpanLevel::Step];
         }
     }
 
-    fn close(&mut self, open: Open, at: Timestamp, status: Status, links: Vec<Link>) {
+    fn close(&mut self, open: OpenSpan, at: Timestamp, status: Status, links: Vec<Link>) {
         self.done.push(SpanData {
             span_context: context(&self.run, open.id),
             parent_span_id: open.parent,
@@ -263,13 +263,13 @@ fn context(run: &str, span: SpanId) -> SpanContext {
     SpanContext::new(trace_id(run), span, TraceFlags::SAMPLED, false, TraceState::default())
 }
 
-fn key(kind: Kind, event: &Event) -> Key {
+fn key(kind: SpanLevel, event: &Event) -> SpanKey {
     let firing = event.kind.firing().map_or(0, |firing| firing + 1);
-    Key { kind, path: event.path.clone(), firing }
+    SpanKey { kind, path: event.path.clone(), firing }
 }
 
 fn text(name: &'static str, text: &str) -> Option<KeyValue> {
-    (!text.is_empty()).then(|| KeyValue::new(name, shown(text)))
+    (!text.is_empty()).then(|| KeyValue::new(name, truncate_name(text)))
 }
 
 fn number(name: &'static str, number: u64) -> KeyValue {
@@ -289,7 +289,7 @@ fn last_name(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn shown(text: &str) -> String {
+fn truncate_name(text: &str) -> String {
     text.chars().take(MAX_NAME_CHARS).collect()
 }
 

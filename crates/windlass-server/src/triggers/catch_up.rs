@@ -22,7 +22,7 @@ pub(crate) enum CatchUp {
 
 impl CatchUp {
     /// As definitions write it.
-    pub(crate) fn of(text: &str) -> Option<CatchUp> {
+    pub(crate) fn parse(text: &str) -> Option<CatchUp> {
         match text {
             "none" => Some(CatchUp::None),
             "last" => Some(CatchUp::Last),
@@ -34,7 +34,7 @@ impl CatchUp {
 
 /// Times that have come since somebody looked.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTimes {
     /// Those to fire at, oldest first.
     pub times: Vec<Timestamp>,
     /// The newest of them all, fired at or not.
@@ -44,7 +44,7 @@ pub(crate) struct Due {
 }
 
 /// What the rule makes of the times after `last` up to `now`.
-pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp, limits: &ServerLimits) -> Due {
+pub(crate) fn due_times(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp, limits: &ServerLimits) -> DueTimes {
     let mut times = Vec::new();
     // After a long pause of a busy schedule only the end matters.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
@@ -67,7 +67,7 @@ pub(crate) fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: Ca
         CatchUp::Last => newest.into_iter().collect(),
         CatchUp::All => times.split_off(times.len().saturating_sub(limits.max_catch_up_runs)),
     };
-    Due { missed: all - times.len(), times, newest }
+    DueTimes { missed: all - times.len(), times, newest }
 }
 
 #[cfg(test)]
@@ -81,31 +81,31 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_made_up_for_as_the_rule_says() {
+    fn missed_firings_are_caught_up_by_rule() {
         let hourly = Schedule::cron("0 * * * *", None).expect("a schedule");
         let (last, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
         let limits = ServerLimits::default();
-        let count = |rule| due(&hourly, last, now, rule, &limits).times.len();
+        let count = |rule| due_times(&hourly, last, now, rule, &limits).times.len();
         assert_eq!((count(CatchUp::None), count(CatchUp::Last), count(CatchUp::All)), (0, 1, 5));
         let newest = at("2026-01-01T05:00:00Z");
-        let found = due(&hourly, last, now, CatchUp::Last, &limits);
-        assert_eq!(found, Due { times: vec![newest], newest: Some(newest), missed: 4 });
+        let found = due_times(&hourly, last, now, CatchUp::Last, &limits);
+        assert_eq!(found, DueTimes { times: vec![newest], newest: Some(newest), missed: 4 });
         for rule in [CatchUp::None, CatchUp::Last, CatchUp::All] {
-            let on_time = due(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule, &limits);
+            let on_time = due_times(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule, &limits);
             assert_eq!(on_time.times, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
-            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule, &limits), Due::default(), "{rule:?}");
+            assert_eq!(due_times(&hourly, at("2026-01-01T05:00:00Z"), now, rule, &limits), DueTimes::default(), "{rule:?}");
         }
         let year =
-            |limits: &ServerLimits| due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All, limits).times.len();
+            |limits: &ServerLimits| due_times(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All, limits).times.len();
         let fewer = ServerLimits { max_catch_up_runs: 7, ..ServerLimits::default() };
         assert_eq!((year(&limits), year(&fewer)), (limits.max_catch_up_runs, 7));
-        let patient = ServerLimits { catch_up_grace: Duration::from_secs(7_200), ..ServerLimits::default() };
+        let long_grace = ServerLimits { catch_up_grace: Duration::from_secs(7_200), ..ServerLimits::default() };
         let late = |limits: &ServerLimits| {
-            due(&hourly, at("2026-01-01T03:30:00Z"), at("2026-01-01T04:30:00Z"), CatchUp::None, limits).times.len()
+            due_times(&hourly, at("2026-01-01T03:30:00Z"), at("2026-01-01T04:30:00Z"), CatchUp::None, limits).times.len()
         };
-        assert_eq!((late(&limits), late(&patient)), (0, 1));
+        assert_eq!((late(&limits), late(&long_grace)), (0, 1));
         // Every second for a year: nobody walks over all of that.
         let busy = Schedule::cron("* * * * * *", None).expect("a schedule");
-        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last, &limits).times, [now]);
+        assert_eq!(due_times(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last, &limits).times, [now]);
     }
 }

@@ -6,44 +6,44 @@
 
 mod catch_up;
 pub mod hooks;
-mod listening;
+mod timed;
 mod poll;
 pub mod queue;
 mod request;
 mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod signature;
-mod told;
+mod trigger_log;
 mod queue_position;
 
 use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
 
 pub(crate) use catch_up::CatchUp;
-pub(crate) use listening::listening;
-pub use scheduler::Scheduler;
-pub(crate) use told::{TriggerLogEntry, TriggerLogOutcome};
+pub(crate) use timed::timed_triggers;
+pub use scheduler::TriggerScheduler;
+pub(crate) use trigger_log::{TriggerLogEntry, TriggerLogOutcome};
 pub use queue_position::{QueuePositionInfo, find_queue_position};
 
 /// Kinds that somebody calls.
-const CALLED: [&str; 3] = ["request", "manual", "webhook"];
+const CALLED_KINDS: [&str; 3] = ["request", "manual", "webhook"];
 
 /// Kinds that fire by the clock. The last asks somebody first.
-const TIMED: [&str; 3] = ["recurrence", "schedule", ASKS];
-const ASKS: &str = "http";
+const TIMED_KINDS: [&str; 3] = ["recurrence", "schedule", POLLING_KIND];
+const POLLING_KIND: &str = "http";
 
 pub(crate) fn is_called(kind: &str) -> bool {
-    CALLED.contains(&kind)
+    CALLED_KINDS.contains(&kind)
 }
 
 /// The beginning of the names of all deliveries to a trigger, and so of the ids of their runs.
-pub fn prefix(definition: &str, trigger: &str) -> String {
+pub fn delivery_prefix(definition: &str, trigger: &str) -> String {
     let tag = blake3::hash(format!("{definition}\0{trigger}").as_bytes()).to_hex();
     format!("t{}-", &tag[..12])
 }
 
 /// Whether a run of this plan may answer before its end.
-fn replies(plan: &Plan) -> bool {
+fn may_reply(plan: &Plan) -> bool {
     let tasks = plan.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::Pipeline(pipeline) => Some(&pipeline.tasks),
         _ => None,

@@ -2,18 +2,18 @@
 //! is nothing. Requests go through the engine's tool `http`, so the rules for what may be reached are those of tasks.
 
 use windlass_runtime::{ToolCall, Tools};
-use windlass_tools::{asking_at, wait_of};
+use windlass_tools::{follow_up_input, parse_retry_after};
 use windlass_value::{Duration, Timestamp, Value};
 
 /// Nobody is asked more often than this.
-const WAIT_MIN: Duration = Duration::from_secs(1);
+const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// What came of asking.
-pub(crate) enum Asked {
+pub(crate) enum PollResult {
     /// With what the run begins, and what came with it.
     Fires {
         body: Value,
-        beside: Value,
+        trigger_metadata: Value,
     },
     /// Not yet: no earlier than this, and perhaps elsewhere.
     Later {
@@ -24,22 +24,22 @@ pub(crate) enum Asked {
 }
 
 /// `inputs` as the definition has them; `at` is where a 202 wants to be asked, `wait_max` for how long it may put it off.
-pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, max_wait: Duration) -> Asked {
-    if let Some(name) = computed(inputs) {
-        return Asked::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
+pub(crate) async fn send_poll(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, max_wait: Duration) -> PollResult {
+    if let Some(name) = find_expression(inputs) {
+        return PollResult::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
-    let Some(tool) = tools.get("http") else { return Asked::Failed("this engine has no tool `http`".to_owned()) };
+    let Some(tool) = tools.get("http") else { return PollResult::Failed("this engine has no tool `http`".to_owned()) };
     // What proves who we are goes nowhere else than the definition says.
-    let asked = at.map_or_else(|| Ok(inputs.clone()), |at| asking_at(inputs, at));
-    let asked = match asked {
-        Ok(asked) => asked,
-        Err(error) => return Asked::Failed(format!("it was told to ask elsewhere: {}", error.message)),
+    let poll_inputs = at.map_or_else(|| Ok(inputs.clone()), |at| follow_up_input(inputs, at));
+    let poll_inputs = match poll_inputs {
+        Ok(poll_inputs) => poll_inputs,
+        Err(error) => return PollResult::Failed(format!("it was told to ask elsewhere: {}", error.message)),
     };
-    let mut request = asked.as_map().cloned().unwrap_or_default();
+    let mut request = poll_inputs.as_map().cloned().unwrap_or_default();
     request.insert("async", false);
-    let outcome = tool.call(ToolCall::alone(Value::map(request))).await;
+    let outcome = tool.call(ToolCall::for_test(Value::map(request))).await;
     if let Some(error) = outcome.error {
-        return Asked::Failed(error.message.to_string());
+        return PollResult::Failed(error.message.to_string());
     }
     let header =
         |name: &str| outcome.output.get("headers").and_then(|headers| headers.get(name)).and_then(Value::as_str);
@@ -49,21 +49,21 @@ pub(crate) async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Ti
             let mut headers = outcome.output.get("headers").and_then(Value::as_map).cloned().unwrap_or_default();
             // What proves who somebody is does not belong into a run.
             headers.remove("set-cookie");
-            let beside = Value::object([("statusCode", Value::Int(200)), ("headers", Value::map(headers))]);
-            Asked::Fires { body, beside }
+            let trigger_metadata = Value::object([("statusCode", Value::Int(200)), ("headers", Value::map(headers))]);
+            PollResult::Fires { body, trigger_metadata: beside: trigger_metadata }
         }
         Some(202) => {
-            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.min(max_wait).max(WAIT_MIN));
+            let wait = header("retry-after").and_then(parse_retry_after).map(|wait| wait.min(max_wait).max(MIN_WAIT));
             let not_before = wait.map(|wait| now + wait);
-            Asked::Later { not_before, at: header("location").map(str::to_owned) }
+            PollResult::Later { not_before, at: header("location").map(str::to_owned) }
         }
-        Some(code) => Asked::Failed(format!("the answer was {code}")),
-        None => Asked::Failed("the answer had no status".to_owned()),
+        Some(code) => PollResult::Failed(format!("the answer was {code}")),
+        None => PollResult::Failed("the answer had no status".to_owned()),
     }
 }
 
 /// The first part of the inputs that is an expression: there is no run yet that it could be computed in.
-fn computed(inputs: &Value) -> Option<String> {
+fn find_expression(inputs: &Value) -> Option<String> {
     fn has(value: &Value) -> bool {
         match value {
             Value::Str(text) => (text.starts_with('@') && !text.starts_with("@@")) || text.contains("@{"),
@@ -109,44 +109,44 @@ mod tests {
         })
     }
 
-    async fn asked(inputs: &str, at: Option<&str>) -> Asked {
-        ask(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000), Duration::from_secs(7 * 86_400))
+    async fn poll_with(inputs: &str, at: Option<&str>) -> PollResult {
+        send_poll(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000), Duration::from_secs(7 * 86_400))
             .await
     }
 
-    async fn answer(name: &str) -> Asked {
-        asked(&format!(r#"{{"uri": "http://x/{name}"}}"#), None).await
+    async fn poll_path(name: &str) -> PollResult {
+        poll_with(&format!(r#"{{"uri": "http://x/{name}"}}"#), None).await
     }
 
     #[tokio::test]
     async fn only_a_200_fires() {
-        match answer("news").await {
-            Asked::Fires { body, beside } => {
+        match poll_path("news").await {
+            PollResult::Fires { body, trigger_metadata } => {
                 assert_eq!(to_json(&body), "[1]");
                 assert_eq!(to_json(&beside), r#"{"statusCode":200,"headers":{"etag":"7"}}"#);
             }
             _ => panic!("a 200 fires"),
         }
         for (name, why) in [("none", "204"), ("down", "not now"), ("large", "16 MiB")] {
-            assert!(matches!(answer(name).await, Asked::Failed(said) if said.contains(why)), "{name}");
+            assert!(matches!(poll_path(name).await, PollResult::Failed(message) if said.contains(why)), "{name}");
         }
-        let computed = asked(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
-        assert!(matches!(computed, Asked::Failed(why) if why.contains("`headers`")));
+        let with_expression = poll_with(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
+        assert!(matches!(computed, PollResult::Failed(why) if why.contains("`headers`")));
     }
 
     #[tokio::test]
-    async fn a_202_says_when_and_where_to_ask_again() {
+    async fn a_202_sets_time_and_address_of_the_next_poll() {
         let week = 7 * 86_400;
-        for (name, seconds, place) in [
+        for (name, seconds, location) in [
             ("busy", Some(30), Some("/there")),
             ("hasty", Some(1), None),
             ("never", Some(week), None),
             ("past", Some(1), None),
             ("odd", None, None),
         ] {
-            match answer(name).await {
-                Asked::Later { not_before, at } => {
-                    let wanted = seconds.map(|seconds: i64| Timestamp(5_000_000 + seconds * 1_000_000));
+            match poll_path(name).await {
+                PollResult::Later { not_before, at } => {
+                    let expected = seconds.map(|seconds: i64| Timestamp(5_000_000 + seconds * 1_000_000));
                     assert_eq!((not_before, at.as_deref()), (wanted, place), "{name}");
                 }
                 _ => panic!("{name}: a 202 is for later"),
@@ -156,7 +156,7 @@ mod tests {
 
     /// What is for one server is not told to another.
     #[tokio::test]
-    async fn elsewhere_it_is_asked_without_what_proves_who_we_are() {
+    async fn credentials_are_not_sent_to_another_origin() {
         let inputs = r#"{"uri": "http://x/a/b?c=1", "method": "POST", "body": {"n": 1},
             "headers": {"Authorization": "Bearer s", "Accept": "text/plain", "Content-Type": "application/json"},
             "authentication": {"type": "Basic", "username": "u", "password": "p"}}"#;
@@ -167,15 +167,15 @@ mod tests {
             ("http://y/echo", "http://y/echo", false),
             ("https://x/echo", "https://x/echo", false),
         ] {
-            let Asked::Fires { body, .. } = asked(inputs, Some(at)).await else { panic!("{at}: it answers") };
+            let PollResult::Fires { body, .. } = poll_with(inputs, Some(at)).await else { panic!("{at}: it answers") };
             let text =
                 |path: &[&str]| path.iter().try_fold(&body, |value, name| value.get(name)).and_then(Value::as_str);
             assert_eq!((text(&["uri"]), text(&["method"])), (Some(uri), Some("GET")), "{at}");
             assert_eq!(text(&["headers", "Accept"]), Some("text/plain"), "{at}");
-            let told = [text(&["headers", "Authorization"]).is_some(), body.get("authentication").is_some()];
+            let has_credentials = [text(&["headers", "Authorization"]).is_some(), body.get("authentication").is_some()];
             assert_eq!(told, [proves, proves], "{at}: {}", to_json(&body));
             assert!(body.get("body").is_none() && text(&["headers", "Content-Type"]).is_none(), "{at}");
         }
-        assert!(matches!(asked(inputs, Some("http://")).await, Asked::Failed(why) if why.contains("elsewhere")));
+        assert!(matches!(poll_with(inputs, Some("http://")).await, PollResult::Failed(why) if why.contains("elsewhere")));
     }
 }

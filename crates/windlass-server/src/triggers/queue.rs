@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
-use windlass_runtime::{Answer, Request, RunHandle, RuntimeError};
+use windlass_runtime::{RequestOutcome, RunRequest, RunHandle, RuntimeError};
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
-use super::prefix;
+use super::delivery_prefix;
 use crate::App;
 
 const ROW_PAGE_SIZE: u32 = 500;
 
 /// The letters of [`prefix`].
-const PREFIX_LETTERS: usize = 14;
+const PREFIX_CHARS: usize = 14;
 
 /// By this request a run is let go on; made twice, it is one.
 const ADMISSION_REQUEST: &str = "turn";
@@ -135,7 +135,7 @@ impl AdmissionTicket {
     ) -> Result<T, RuntimeError> {
         let Some(shared) = self.queue.clone() else { return Ok(T::default()) };
         blocking(move || {
-            let mut queue = lock(&shared);
+            let mut queue = lock_queue(&shared);
             self.is_finished = true;
             queue.delivery_finished(&self.delivery);
             queue.update(|queue| call(queue, &self.app))
@@ -148,7 +148,7 @@ impl Drop for AdmissionTicket {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.as_ref().filter(|_| !self.is_finished) {
             // Those of its runs that are made go at the next look.
-            lock(queue).delivery_finished(&self.delivery);
+            lock_queue(queue).delivery_finished(&self.delivery);
         }
     }
 }
@@ -163,11 +163,11 @@ pub(crate) async fn admit(
     let Some(limits) = TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_queued_runs) else {
         return Ok(Ok(AdmissionTicket { app: app.clone(), queue: None, delivery: "".into(), is_finished: true }));
     };
-    let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
+    let (definition, prefix) = (definition.clone(), delivery_prefix(definition, &trigger.name));
     let (app, delivery, first) = (app.clone(), Arc::from(delivery), format!("{delivery}-0"));
     blocking(move || {
-        let shared = app.watch().queues.get_or_load(&app, &definition, &prefix)?;
-        let mut queue = lock(&shared);
+        let shared = app.controls().queues.get_or_load(&app, &definition, &delivery_prefix)?;
+        let mut queue = lock_queue(&shared);
         let is_full = |queue: &AdmissionQueue| {
             let expected: usize = queue.pending_deliveries.values().sum();
             queue.in_flight.len() + queue.waiting.len() + expected >= limits.max_concurrency + limits.max_waiting
@@ -200,14 +200,14 @@ pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Resul
     if TriggerConcurrency::from_trigger(trigger, app.limits.default_trigger_queued_runs).is_none() {
         return Ok(None);
     }
-    let prefix = prefix(definition, &trigger.name);
-    let shared = app.watch().queues.get_or_load(app, definition, &prefix)?;
+    let prefix = delivery_prefix(definition, &trigger.name);
+    let shared = app.controls().queues.get_or_load(app, definition, &delivery_prefix)?;
     let load_of = |queue: &AdmissionQueue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
     // Whoever has it may be waiting for the turn to write; the store knows the same.
     let Ok(mut queue) = shared.try_lock() else {
-        let mut own = AdmissionQueue::new(definition, &prefix);
-        own.read(app)?;
-        return Ok(Some(load_of(&own)));
+        let mut stored = AdmissionQueue::new(definition, &delivery_prefix);
+        stored.read(app)?;
+        return Ok(Some(load_of(&stored)));
     };
     queue.remove_ended(app)?;
     Ok(Some(load_of(&queue)))
@@ -217,11 +217,11 @@ pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Resul
 pub(crate) async fn admit_all(app: &App) -> Result<(), RuntimeError> {
     let app = app.clone();
     blocking(move || {
-        let queues = &app.watch().queues;
+        let queues = &app.controls().queues;
         queues.find_waiting_runs(&app)?;
-        let all: Vec<SharedQueue> = locked(&queues.all).values().cloned().collect();
+        let all: Vec<SharedQueue> = lock_mutex(&queues.all).values().cloned().collect();
         for queue in all {
-            lock(&queue).admit_waiting(&app)?;
+            lock_queue(&queue).admit_waiting(&app)?;
         }
         Ok(())
     })
@@ -251,11 +251,11 @@ pub async fn watch_run_changes(app: App) {
 }
 
 async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
-    let known = run.get(..PREFIX_LETTERS).and_then(|prefix| locked(&app.watch().queues.all).get(prefix).cloned());
+    let known = run.get(..PREFIX_CHARS).and_then(|prefix| lock_mutex(&app.controls().queues.all).get(delivery_prefix).cloned());
     let Some(queue) = known else { return Ok(()) };
     let app = app.clone();
     blocking(move || {
-        lock(&queue).update(|queue| {
+        lock_queue(&queue).update(|queue| {
             match status {
                 // Whoever has made it may be gone before it could say so.
                 RunStatus::Pending => queue.enqueue(&app, &run)?,
@@ -277,11 +277,11 @@ async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<()
 /// Changes were missed: the store knows.
 async fn reload_all(app: &App) -> Result<(), RuntimeError> {
     let shared = app.clone();
-    let all: Vec<SharedQueue> = locked(&app.watch().queues.all).values().cloned().collect();
+    let all: Vec<SharedQueue> = lock_mutex(&app.controls().queues.all).values().cloned().collect();
     blocking(move || {
         // All of them, whatever becomes of the first.
-        all.iter().for_each(|queue| lock(queue).is_stale = true);
-        all.iter().try_for_each(|queue| lock(queue).admit_waiting(&shared))
+        all.iter().for_each(|queue| lock_queue(queue).is_stale = true);
+        all.iter().try_for_each(|queue| lock_queue(queue).admit_waiting(&shared))
     })
     .await
 }
@@ -293,23 +293,23 @@ pub(super) fn occupies_slot(status: RunStatus) -> bool {
 
 impl AdmissionQueues {
     fn get_or_load(&self, app: &App, definition: &Arc<str>, prefix: &str) -> Result<SharedQueue, StoreError> {
-        if let Some(known) = locked(&self.all).get(prefix) {
+        if let Some(known) = lock_mutex(&self.all).get(delivery_prefix) {
             return Ok(known.clone());
         }
-        let mut queue = AdmissionQueue::new(definition, prefix);
+        let mut queue = AdmissionQueue::new(definition, delivery_prefix);
         queue.read(app)?;
-        Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
+        Ok(lock_mutex(&self.all).entry(delivery_prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
 
     /// Runs that another process has left waiting, also those of triggers that are no more.
     fn find_waiting_runs(&self, app: &App) -> Result<(), StoreError> {
-        let mut scanned = locked(&self.scanned);
+        let mut scanned = lock_mutex(&self.scanned);
         if *scanned {
             return Ok(());
         }
         let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
-        each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
-            Some(prefix) if is_prefix(prefix) => self.get_or_load(app, &row.definition.as_str().into(), prefix).map(drop),
+        each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_CHARS) {
+            Some(prefix) if is_prefix(delivery_prefix) => self.get_or_load(app, &row.definition.as_str().into(), delivery_prefix).map(drop),
             _ => Ok(()),
         })?;
         *scanned = true;
@@ -321,7 +321,7 @@ impl AdmissionQueue {
     fn new(definition: &Arc<str>, prefix: &str) -> AdmissionQueue {
         AdmissionQueue {
             definition: definition.clone(),
-            prefix: prefix.to_owned(),
+            prefix: delivery_prefix.to_owned(),
             in_flight: BTreeSet::new(),
             waiting: BTreeMap::new(),
             order_by_run: BTreeMap::new(),
@@ -424,9 +424,9 @@ impl AdmissionQueue {
         while !is_full(self)
             && let Some(run) = self.next_admissible()
         {
-            let is_started = match app.engine.request(&run, ADMISSION_REQUEST, Request::Resume) {
-                Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
-                Ok(Answer::Delivered | Answer::Queued | Answer::Duplicate) => true,
+            let is_started = match app.engine.request(&run, ADMISSION_REQUEST, RunRequest::Resume) {
+                Ok(RequestOutcome::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
+                Ok(RequestOutcome::Delivered | RequestOutcome::Queued | RequestOutcome::Duplicate) => true,
                 Err(error) => return Err(error),
             };
             self.dequeue(&run);
@@ -441,7 +441,7 @@ impl AdmissionQueue {
     fn limits(&self, app: &App) -> Result<Option<TriggerConcurrency>, RuntimeError> {
         let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
         let program = app.engine.program(&definition.current.plan())?;
-        let own = program.plan.triggers.iter().find(|own| prefix(&definition.name, &own.name) == self.prefix);
+        let own = program.plan.triggers.iter().find(|own| delivery_prefix(&definition.name, &own.name) == self.prefix);
         Ok(own.and_then(|own| TriggerConcurrency::from_trigger(own, app.limits.default_trigger_queued_runs)))
     }
 }
@@ -449,14 +449,14 @@ impl AdmissionQueue {
 pub(super) fn each_run(
     store: &dyn Store,
     filter: &RunFilter,
-    mut seen: impl FnMut(&RunRow) -> Result<(), StoreError>,
+    mut visit: impl FnMut(&RunRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut before = None;
     loop {
         let rows = store.runs(filter, before, ROW_PAGE_SIZE)?;
         let Some(last) = rows.last() else { return Ok(()) };
         before = Some(last.number);
-        rows.iter().try_for_each(&mut seen)?;
+        rows.iter().try_for_each(&mut visit)?;
     }
 }
 
@@ -471,10 +471,10 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(call).await.unwrap_or(Err(RuntimeError::Closing))
 }
 
-fn lock(queue: &SharedQueue) -> MutexGuard<'_, AdmissionQueue> {
-    locked(queue)
+fn lock_queue(queue: &SharedQueue) -> MutexGuard<'_, AdmissionQueue> {
+    lock_mutex(queue)
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

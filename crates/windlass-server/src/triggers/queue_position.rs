@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 
-use super::prefix;
+use super::delivery_prefix;
 use super::queue::{TriggerConcurrency, each_run, occupies_slot, queue_order};
 
 /// Where a run stands among those of its trigger.
@@ -27,20 +27,20 @@ pub fn find_queue_position(store: &dyn Store, row: &RunRow, plan: &Plan) -> Resu
     if row.status != RunStatus::Pending {
         return Ok(None);
     }
-    let own = plan.triggers.iter().map(|trigger| (trigger, prefix(&plan.name, &trigger.name)));
-    let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(prefix));
+    let own = plan.triggers.iter().map(|trigger| (trigger, delivery_prefix(&plan.name, &trigger.name)));
+    let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(delivery_prefix));
     let Some((trigger, prefix)) = own else { return Ok(None) };
     let Some(TriggerConcurrency { max_concurrency: at_once, .. }) = TriggerConcurrency::from_trigger(trigger, 0) else { return Ok(None) };
     let filter = RunFilter {
         definition: Some(row.definition.clone()),
         unfinished: true,
-        search: Some(prefix.clone()),
+        search: Some(delivery_prefix.clone()),
         ..RunFilter::default()
     };
     let (mut in_flight, mut position) = (0, 1);
     let own_order = queue_order(row);
     each_run(store, &filter, |other| {
-        let of_trigger = other.run.starts_with(&prefix);
+        let of_trigger = other.run.starts_with(&delivery_prefix);
         match other.status {
             RunStatus::Pending => position += usize::from(of_trigger && queue_order(other) < own_order),
             status => in_flight += usize::from(of_trigger && occupies_slot(status)),

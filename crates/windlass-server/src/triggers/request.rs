@@ -7,44 +7,44 @@ use percent_encoding::percent_decode_str;
 use windlass_core::plan::Trigger;
 use windlass_value::{Map, Value};
 
-use crate::Problem;
+use crate::ApiProblem;
 use crate::problem::codes;
 
 /// Segments of the path in front of what the trigger's own path describes: `/hooks/DEFINITION/TRIGGER/`.
-const SEGMENTS_BEFORE: usize = 4;
+const PREFIX_SEGMENTS: usize = 4;
 
 /// Headers that prove who somebody is: a run keeps what it is told, so it is not told these.
 const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// What `triggerOutputs()` has beside the body; an error if the trigger is not called like this.
-pub(crate) fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
+pub(crate) fn trigger_metadata(trigger: &Trigger, parts: &Parts) -> Result<Value, ApiProblem> {
     check_method(trigger, &parts.method)?;
-    let mut beside = Map::new();
-    beside.insert("headers", visible_headers(&parts.headers));
-    beside.insert("queries", queries(parts)?);
-    if let Some(parameters) = path_parameters(written(trigger, "relativePath"), parts.uri.path())? {
-        beside.insert("relativePathParameters", parameters);
+    let mut metadata = Map::new();
+    metadata.insert("headers", visible_headers(&parts.headers));
+    metadata.insert("queries", queries(parts)?);
+    if let Some(parameters) = path_parameters(trigger_input(trigger, "relativePath"), parts.uri.path())? {
+        metadata.insert("relativePathParameters", parameters);
     }
-    Ok(Value::map(beside))
+    Ok(Value::map(metadata))
 }
 
 /// A page of another site has sent this, as browsers say.
-pub(crate) fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-fn written<'t>(trigger: &'t Trigger, name: &str) -> Option<&'t str> {
+fn trigger_input<'t>(trigger: &'t Trigger, name: &str) -> Option<&'t str> {
     trigger.settings.get("inputs")?.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// One that says nothing is called by `POST`.
-fn check_method(trigger: &Trigger, method: &Method) -> Result<(), Problem> {
-    let wanted = written(trigger, "method").unwrap_or(Method::POST.as_str()).to_ascii_uppercase();
-    match wanted == method.as_str() {
+fn check_method(trigger: &Trigger, method: &Method) -> Result<(), ApiProblem> {
+    let expected = trigger_input(trigger, "method").unwrap_or(Method::POST.as_str()).to_ascii_uppercase();
+    match expected == method.as_str() {
         true => Ok(()),
         false => {
-            let detail = format!("the trigger `{}` is called by {wanted}, not by {method}", trigger.name);
-            let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail);
+            let detail = format!("the trigger `{}` is called by {expected}, not by {method}", trigger.name);
+            let problem = ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail);
             Err(problem.hint("its definition says so under `inputs.method`"))
         }
     }
@@ -61,9 +61,9 @@ fn visible_headers(given: &HeaderMap) -> Value {
     Value::map(headers)
 }
 
-fn queries(parts: &Parts) -> Result<Value, Problem> {
+fn queries(parts: &Parts) -> Result<Value, ApiProblem> {
     let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-        .map_err(|refused| Problem::bad_request(refused.body_text()))?;
+        .map_err(|refused| ApiProblem::bad_request(refused.body_text()))?;
     let mut queries = Map::new();
     for (name, value) in pairs {
         let before = queries.get(&name).and_then(Value::as_str).map(|before| format!("{before},{value}"));
@@ -74,28 +74,28 @@ fn queries(parts: &Parts) -> Result<Value, Problem> {
 
 /// The parts of the path that the trigger's own path, such as `/customers/{id}`, has names for. A name stands for one whole
 /// segment. None: the trigger has no path of its own.
-fn path_parameters(own: Option<&str>, path: &str) -> Result<Option<Value>, Problem> {
-    let given: Vec<&str> = path.split('/').skip(SEGMENTS_BEFORE).collect();
-    let wanted: Vec<&str> = own.unwrap_or_default().split('/').filter(|part| !part.is_empty()).collect();
+fn path_parameters(pattern: Option<&str>, path: &str) -> Result<Option<Value>, ApiProblem> {
+    let given: Vec<&str> = path.split('/').skip(PREFIX_SEGMENTS).collect();
+    let expected: Vec<&str> = pattern.unwrap_or_default().split('/').filter(|part| !part.is_empty()).collect();
     let mut found = Map::new();
-    let mut fits = given.len() == wanted.len();
-    for (given, wanted) in given.iter().zip(&wanted) {
+    let mut fits = given.len() == expected.len();
+    for (given, expected) in given.iter().zip(&expected) {
         let given = percent_decode_str(given).decode_utf8_lossy();
-        match wanted.strip_prefix('{').and_then(|wanted| wanted.strip_suffix('}')) {
+        match expected.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
             Some(name) => {
                 fits &= !given.is_empty();
                 found.insert(name, &*given);
             }
-            None => fits &= given == *wanted,
+            None => fits &= given == *expected,
         }
     }
-    match (fits, own) {
+    match (fits, pattern) {
         (true, None) => Ok(None),
         (true, Some(_)) => Ok(Some(Value::map(found))),
         (false, own) => {
-            let own = own.unwrap_or_default().trim_start_matches('/');
-            let problem = Problem::not_found("the path is not that of the trigger");
-            Err(problem.hint(format!("it is /hooks/DEFINITION/TRIGGER/{own}").trim_end_matches('/')))
+            let pattern = own.unwrap_or_default().trim_start_matches('/');
+            let problem = ApiProblem::not_found("the path is not that of the trigger");
+            Err(problem.hint(format!("it is /hooks/DEFINITION/TRIGGER/{pattern}").trim_end_matches('/')))
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_a_trigger() {
+    fn path_parameters_follow_the_pattern() {
         let table = [
             (None, "/hooks/a/b", Ok(None)),
             (None, "/hooks/a/b/c", Err(())),
@@ -121,9 +121,9 @@ mod tests {
             (Some("/x/{id}"), "/hooks/a/b", Err(())),
             (Some("/x"), "/hooks/a/b/x", Ok(Some("{}"))),
         ];
-        for (own, path, wanted) in table {
+        for (own, path, expected) in table {
             let found = path_parameters(own, path).map(|found| found.map(|found| to_json(&found))).map_err(drop);
-            assert_eq!(found, wanted.map(|wanted| wanted.map(str::to_owned)), "{own:?} {path}");
+            assert_eq!(found, expected.map(|text| text.map(str::to_owned)), "{own:?} {path}");
         }
     }
 

@@ -8,27 +8,27 @@ use windlass_tools::auth_variable;
 use windlass_value::{Timestamp, Value};
 
 use super::CatchUp;
-use super::signature::Scheme;
+use super::signature::SignatureScheme;
 
 /// Kinds of records.
 pub(crate) const TRIGGER: &str = "trigger";
 pub(crate) const FIRING: &str = "firing";
 /// What whoever was asked has said, until all its runs are made: it says so once.
-const ANSWER: &str = "answer";
+const POLL_REPLY: &str = "answer";
 
 /// All of them.
-const KINDS: [&str; 3] = [TRIGGER, FIRING, ANSWER];
+const KINDS: [&str; 3] = [TRIGGER, FIRING, POLL_REPLY];
 
 const RECORD_PAGE_SIZE: u32 = 500;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Settings {
+pub(crate) struct StoredTriggerSettings {
     /// `env:NAME`, or the alias of a credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     /// How deliveries are signed with it.
-    pub scheme: Scheme,
+    pub scheme: SignatureScheme,
     /// Anybody may call it, without a signature.
     pub insecure: bool,
     pub enabled: bool,
@@ -53,11 +53,11 @@ pub(crate) struct CronSettings {
     pub time_zone: Option<String>,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for StoredTriggerSettings {
+    fn default() -> StoredTriggerSettings {
+        StoredTriggerSettings {
             secret: None,
-            scheme: Scheme::Standard,
+            scheme: SignatureScheme::Standard,
             insecure: false,
             enabled: true,
             catch_up: None,
@@ -70,7 +70,7 @@ impl Default for Settings {
 /// How far a trigger has come.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Firing {
+pub(crate) struct TriggerProgress {
     /// The newest time that was due and is dealt with.
     pub due: Option<Timestamp>,
     /// When it last started something.
@@ -88,7 +88,7 @@ pub(crate) struct Firing {
     pub ask_at: Option<String>,
 }
 
-pub(crate) fn key(definition: &str, trigger: &str) -> String {
+pub(crate) fn record_key(definition: &str, trigger: &str) -> String {
     format!("{definition}\0{}", trigger.to_lowercase())
 }
 
@@ -98,10 +98,10 @@ pub(crate) fn read<T: DeserializeOwned + Default>(
     definition: &str,
     trigger: &str,
 ) -> Result<T, StoreError> {
-    store.record(kind, &key(definition, trigger))?.map_or_else(|| Ok(T::default()), |row| decoded(&row))
+    store.record(kind, &record_key(definition, trigger))?.map_or_else(|| Ok(T::default()), |row| decode(&row))
 }
 
-fn decoded<T: DeserializeOwned>(row: &RecordRow) -> Result<T, StoreError> {
+fn decode<T: DeserializeOwned>(row: &RecordRow) -> Result<T, StoreError> {
     serde_json::from_slice(&row.body).map_err(|error| {
         let what = format!("the {} `{}` cannot be read: {error}", row.kind, row.key.replace('\0', " "));
         StoreError::new(StoreErrorKind::Damaged, what)
@@ -113,48 +113,48 @@ pub(crate) fn change(
     store: &dyn Store,
     definition: &str,
     trigger: &str,
-    change: impl Fn(&mut Settings),
-) -> Result<Settings, StoreError> {
-    let key = key(definition, trigger);
+    change: impl Fn(&mut StoredTriggerSettings),
+) -> Result<StoredTriggerSettings, StoreError> {
+    let key = record_key(definition, trigger);
     loop {
         let row = store.record(TRIGGER, &key)?;
-        let mut settings: Settings = row.as_ref().map_or_else(|| Ok(Settings::default()), decoded)?;
+        let mut settings: StoredTriggerSettings = row.as_ref().map_or_else(|| Ok(StoredTriggerSettings::default()), decode)?;
         change(&mut settings);
         let body = serde_json::to_vec(&settings).unwrap_or_default();
         let revision = row.map_or(0, |row| row.revision);
-        if store.change_records(vec![RecordChange::put(TRIGGER, &key, body, real_now()).expecting(revision)])? {
+        if store.change_records(vec![RecordChange::put(TRIGGER, &key, body, real_now()).with_expected_revision(revision)])? {
             return Ok(settings);
         }
     }
 }
 
 /// An answer to a trigger that asks, and the time for which it was asked.
-pub(crate) struct Answer {
+pub(crate) struct PollReply {
     pub due: Timestamp,
     pub body: Value,
-    pub beside: Value,
+    pub trigger_metadata: Value,
 }
 
-pub(crate) fn keep_answer(
+pub(crate) fn store_reply(
     store: &dyn Store,
     definition: &str,
     trigger: &str,
-    answer: &Answer,
+    reply: &PollReply,
 ) -> Result<(), StoreError> {
-    let Answer { due, body, beside } = answer;
-    let whole = Value::list(vec![Value::from(due.0), body.clone(), beside.clone()]);
-    let change = RecordChange::put(ANSWER, &key(definition, trigger), windlass_value::encode(&whole), real_now());
+    let PollReply { due, body, trigger_metadata: beside } = reply;
+    let encoded = Value::list(vec![Value::from(due.0), body.clone(), beside.clone()]);
+    let change = RecordChange::put(POLL_REPLY, &record_key(definition, trigger), windlass_value::encode(&encoded), real_now());
     store.change_records(vec![change]).map(drop)
 }
 
 /// One that a stop, or a crash, has left.
-pub(crate) fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<Answer>, StoreError> {
-    let Some(row) = store.record(ANSWER, &key(definition, trigger))? else { return Ok(None) };
-    let whole = windlass_value::decode(&row.body).ok();
-    match whole.as_ref().and_then(Value::as_list) {
-        Some([due, body, beside]) => {
+pub(crate) fn read_reply(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<PollReply>, StoreError> {
+    let Some(row) = store.record(POLL_REPLY, &record_key(definition, trigger))? else { return Ok(None) };
+    let decoded_value = windlass_value::decode(&row.body).ok();
+    match decoded_value.as_ref().and_then(Value::as_list) {
+        Some([due, body, trigger_metadata]) => {
             let due = Timestamp(due.as_int().unwrap_or_default());
-            Ok(Some(Answer { due, body: body.clone(), beside: beside.clone() }))
+            Ok(Some(PollReply { due, body: body.clone(), trigger_metadata: trigger_metadata.clone() }))
         }
         _ => {
             let what = format!("the answer to the trigger `{trigger}` of `{definition}` cannot be read");
@@ -164,29 +164,29 @@ pub(crate) fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) ->
 }
 
 /// All that an answer led to is made and noted.
-pub(crate) fn settle(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
-    let (key, now) = (key(definition, trigger), real_now());
+pub(crate) fn store_progress_and_forget_reply(store: &dyn Store, definition: &str, trigger: &str, firing: &TriggerProgress) -> Result<(), StoreError> {
+    let (key, now) = (record_key(definition, trigger), real_now());
     let body = serde_json::to_vec(firing).unwrap_or_default();
-    let changes = vec![RecordChange::put(FIRING, &key, body, now), RecordChange::remove(ANSWER, &key, now)];
+    let changes = vec![RecordChange::put(FIRING, &key, body, now), RecordChange::remove(POLL_REPLY, &key, now)];
     store.change_records(changes).map(drop)
 }
 
 /// Nothing is known of the trigger any more.
 pub(crate) fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
-    let (key, now) = (key(definition, trigger), real_now());
+    let (key, now) = (record_key(definition, trigger), real_now());
     let changes = KINDS.map(|kind| RecordChange::remove(kind, &key, now));
     store.change_records(changes.into()).map(drop)
 }
 
 /// What takes away all that is known of the triggers of a definition.
-pub(crate) fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
-    let (of, now) = (key(definition, ""), real_now());
+pub(crate) fn removals_for_definition(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
+    let (prefix, now) = (record_key(definition, ""), real_now());
     let mut changes = Vec::new();
     for kind in KINDS {
-        let mut after = of.clone();
+        let mut after = prefix.clone();
         loop {
             let mut page = store.records(kind, &after, RECORD_PAGE_SIZE)?;
-            page.retain(|row| row.key.starts_with(&of));
+            page.retain(|row| row.key.starts_with(&prefix));
             let Some(last) = page.last() else { break };
             after = last.key.clone();
             changes.extend(page.iter().map(|row| RecordChange::remove(kind, &row.key, now)));
@@ -195,13 +195,13 @@ pub(crate) fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<
     Ok(changes)
 }
 
-pub(crate) fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
+pub(crate) fn store_progress(store: &dyn Store, definition: &str, trigger: &str, firing: &TriggerProgress) -> Result<(), StoreError> {
     let body = serde_json::to_vec(firing).unwrap_or_default();
-    store.change_records(vec![RecordChange::put(FIRING, &key(definition, trigger), body, real_now())]).map(drop)
+    store.change_records(vec![RecordChange::put(FIRING, &record_key(definition, trigger), body, real_now())]).map(drop)
 }
 
 /// Schedules that the settings of triggers add, with the names of definition and trigger.
-pub(crate) fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>, StoreError> {
+pub(crate) fn added_schedules(store: &dyn Store) -> Result<Vec<(String, String, StoredTriggerSettings)>, StoreError> {
     let mut found = Vec::new();
     let mut after = String::new();
     loop {
@@ -209,7 +209,7 @@ pub(crate) fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>
         let Some(last) = page.last() else { return Ok(found) };
         after = last.key.clone();
         for row in &page {
-            let settings: Settings = decoded(row)?;
+            let settings: StoredTriggerSettings = decode(row)?;
             if let (Some(_), Some((definition, trigger))) = (&settings.schedule, row.key.split_once('\0')) {
                 found.push((definition.to_owned(), trigger.to_owned(), settings));
             }
@@ -226,25 +226,25 @@ pub(crate) fn is_reference(text: &str) -> bool {
 
 /// Why there is no secret. It names nothing: what was taken for a name may be the secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotAtHand {
+pub(crate) enum SecretUnavailable {
     Unset,
-    Odd(&'static str),
+    Invalid(&'static str),
 }
 
-impl NotAtHand {
+impl SecretUnavailable {
     /// What a reference such as this one lacks.
-    pub(crate) fn why(self, reference: &str) -> &'static str {
+    pub(crate) fn reason(self, reference: &str) -> &'static str {
         match self {
-            NotAtHand::Unset if reference.starts_with("env:") => "the server has no such variable",
-            NotAtHand::Unset => "the server knows no credential with such an alias",
-            NotAtHand::Odd(why) => why,
+            SecretUnavailable::Unset if reference.starts_with("env:") => "the server has no such variable",
+            SecretUnavailable::Unset => "the server knows no credential with such an alias",
+            SecretUnavailable::Invalid(why) => why,
         }
     }
 }
 
 /// The secret behind a reference, at this moment.
-pub(crate) fn secret(reference: &str) -> Result<String, NotAtHand> {
-    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(NotAtHand::Unset);
+pub(crate) fn resolve_secret(reference: &str) -> Result<String, SecretUnavailable> {
+    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(SecretUnavailable::Unset);
     if let Some(name) = reference.strip_prefix("env:") {
         return set(name);
     }
@@ -253,8 +253,8 @@ pub(crate) fn secret(reference: &str) -> Result<String, NotAtHand> {
         return Ok(text);
     }
     let facts: serde_json::Value =
-        serde_json::from_str(&text).map_err(|_| NotAtHand::Odd("the credential with this alias is no JSON"))?;
+        serde_json::from_str(&text).map_err(|_| SecretUnavailable::Invalid("the credential with this alias is no JSON"))?;
     let names = ["secret", "signing_secret", "token", "password"];
     let found = names.iter().find_map(|name| facts.get(name)?.as_str());
-    found.map(str::to_owned).ok_or(NotAtHand::Odd("the credential with this alias has no `secret`"))
+    found.map(str::to_owned).ok_or(SecretUnavailable::Invalid("the credential with this alias has no `secret`"))
 }

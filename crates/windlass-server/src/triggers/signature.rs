@@ -16,13 +16,13 @@ const MAX_SIGNATURES: usize = 8;
 
 /// A delivery that somebody has signed who knows the secret.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Proof {
+pub(crate) struct VerifiedDelivery {
     /// What names the delivery; the same one again starts nothing twice.
     pub delivery: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unproven {
+pub(crate) enum SignatureError {
     /// There is no signature at all.
     Unsigned,
     Wrong(&'static str),
@@ -33,7 +33,7 @@ pub(crate) enum Unproven {
 /// How the deliveries to a trigger are signed. Each trigger has one: what is signed in one way must mean nothing in another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Scheme {
+pub(crate) enum SignatureScheme {
     /// Standard Webhooks: the name, the time and the body are signed.
     #[default]
     Standard,
@@ -43,88 +43,88 @@ pub(crate) enum Scheme {
     Windlass,
 }
 
-impl Scheme {
+impl SignatureScheme {
     pub(crate) fn header(self) -> &'static str {
         match self {
-            Scheme::Standard => "webhook-signature",
-            Scheme::Github => "x-hub-signature-256",
-            Scheme::Windlass => "x-windlass-signature",
+            SignatureScheme::Standard => "webhook-signature",
+            SignatureScheme::Github => "x-hub-signature-256",
+            SignatureScheme::Windlass => "x-windlass-signature",
         }
     }
 }
 
 /// Checks the signature of one kind; any other is not looked at. Each header has one way to be written, and is there once.
-pub(crate) fn check(
-    scheme: Scheme,
+pub(crate) fn verify(
+    scheme: SignatureScheme,
     headers: &HeaderMap,
     body: &[u8],
     secret: &str,
     now: Timestamp,
     max_age: Duration,
-) -> Result<Proof, Unproven> {
+) -> Result<VerifiedDelivery, SignatureError> {
     if !headers.contains_key(scheme.header()) {
-        return Err(Unproven::Unsigned);
+        return Err(SignatureError::Unsigned);
     }
-    let signature = only(headers, scheme.header());
-    let signature = signature.ok_or(Unproven::Wrong("the header of the signature is there twice, or is no text"))?;
+    let signature = single_header(headers, scheme.header());
+    let signature = signature.ok_or(SignatureError::Wrong("the header of the signature is there twice, or is no text"))?;
     match scheme {
-        Scheme::Standard => {
-            let (Some(id), Some(time)) = (only(headers, "webhook-id"), only(headers, "webhook-timestamp")) else {
-                return Err(Unproven::Wrong(
+        SignatureScheme::Standard => {
+            let (Some(id), Some(time)) = (single_header(headers, "webhook-id"), single_header(headers, "webhook-timestamp")) else {
+                return Err(SignatureError::Wrong(
                     "`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it",
                 ));
             };
             // With a dot in the name it would not be plain where the name ends and the time begins.
             if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('.') {
-                return Err(Unproven::Wrong("`webhook-id` is empty, too long, or has a dot"));
+                return Err(SignatureError::Wrong("`webhook-id` is empty, too long, or has a dot"));
             }
-            is_recent(time, now, max_age)?;
+            check_age(time, now, max_age)?;
             let key = standard_key(secret);
             let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
-            let given = signatures_of(signature);
-            match given.iter().any(|given| fits(&key, &signed, given)) {
-                true => Ok(Proof { delivery: format!("standard:{id}") }),
-                false => Err(Unproven::Wrong("`webhook-signature` does not fit the body and the secret")),
+            let given = parse_signatures(signature);
+            match given.iter().any(|given| verify_mac(&key, &signed, given)) {
+                true => Ok(VerifiedDelivery { delivery: format!("standard:{id}") }),
+                false => Err(SignatureError::Wrong("`webhook-signature` does not fit the body and the secret")),
             }
         }
-        Scheme::Windlass => {
+        SignatureScheme::Windlass => {
             let parts = signature.strip_prefix("t=").and_then(|rest| rest.split_once(",v1="));
-            let Some((time, given, mac)) = parts.and_then(|(time, hex)| Some((time, hex, from_hex(hex)?))) else {
-                return Err(Unproven::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
+            let Some((time, given, mac)) = parts.and_then(|(time, hex)| Some((time, hex, parse_mac(hex)?))) else {
+                return Err(SignatureError::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
             };
-            is_recent(time, now, max_age)?;
-            if !fits(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
-                return Err(Unproven::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
+            check_age(time, now, max_age)?;
+            if !verify_mac(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
+                return Err(SignatureError::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
             }
             // Nothing else that comes with it is signed: the same bytes at the same time are the same delivery.
-            Ok(Proof { delivery: format!("windlass:{given}") })
+            Ok(VerifiedDelivery { delivery: format!("windlass:{given}") })
         }
-        Scheme::Github => {
-            let parts = signature.strip_prefix("sha256=").and_then(|hex| Some((hex, from_hex(hex)?)));
+        SignatureScheme::Github => {
+            let parts = signature.strip_prefix("sha256=").and_then(|hex| Some((hex, parse_mac(hex)?)));
             let Some((given, mac)) = parts else {
-                return Err(Unproven::Wrong("`X-Hub-Signature-256` is not `sha256=HEX`"));
+                return Err(SignatureError::Wrong("`X-Hub-Signature-256` is not `sha256=HEX`"));
             };
-            if !fits(secret.as_bytes(), &[body], &mac) {
-                return Err(Unproven::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
+            if !verify_mac(secret.as_bytes(), &[body], &mac) {
+                return Err(SignatureError::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
             }
             // The name is not signed, but equal bodies are not the same delivery: there is nothing better to go by.
-            Ok(match only(headers, "x-github-delivery") {
-                Some(id) => Proof { delivery: format!("github:{id}") },
-                None => Proof { delivery: format!("github-mac:{given}") },
+            Ok(match single_header(headers, "x-github-delivery") {
+                Some(id) => VerifiedDelivery { delivery: format!("github:{id}") },
+                None => VerifiedDelivery { delivery: format!("github-mac:{given}") },
             })
         }
     }
 }
 
 /// The header, if it is there once.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.to_str().ok()?;
     all.next().is_none().then_some(first)
 }
 
 /// While a secret is changed there are several.
-fn signatures_of(text: &str) -> Vec<Vec<u8>> {
+fn parse_signatures(text: &str) -> Vec<Vec<u8>> {
     let given = text.split(' ').filter_map(|one| one.strip_prefix("v1,"));
     given.filter_map(|text| STANDARD.decode(text).ok()).take(MAX_SIGNATURES).collect()
 }
@@ -133,10 +133,10 @@ fn signatures_of(text: &str) -> Vec<Vec<u8>> {
 pub(crate) fn unsigned_delivery_id(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
     // Apart from those that are proven: nobody takes the name of one of them.
-    names.iter().find_map(|name| only(headers, name)).map(|name| format!("unsigned:{name}"))
+    names.iter().find_map(|name| single_header(headers, name)).map(|name| format!("unsigned:{name}"))
 }
 
-fn fits(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
+fn verify_mac(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
     // A key of any length is one.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return false };
     parts.iter().for_each(|part| mac.update(part));
@@ -149,19 +149,19 @@ fn standard_key(secret: &str) -> Vec<u8> {
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-fn is_recent(seconds: &str, now: Timestamp, max_age: Duration) -> Result<(), Unproven> {
+fn check_age(seconds: &str, now: Timestamp, max_age: Duration) -> Result<(), SignatureError> {
     let digits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.starts_with('0');
     let Some(at) = seconds.parse::<i64>().ok().filter(|_| digits) else {
-        return Err(Unproven::Wrong("the time of the signature is no number of seconds"));
+        return Err(SignatureError::Wrong("the time of the signature is no number of seconds"));
     };
     match (now.0 / 1_000_000).saturating_sub(at).unsigned_abs() <= max_age.to_std().as_secs() {
         true => Ok(()),
-        false => Err(Unproven::Stale),
+        false => Err(SignatureError::Stale),
     }
 }
 
 /// 32 bytes in small letters: there is one way to write them.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
+fn parse_mac(text: &str) -> Option<Vec<u8>> {
     let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if text.len() != 64 || !text.bytes().all(small) {
         return None;
@@ -198,88 +198,88 @@ mod tests {
 
     /// The limit says how far the clocks may be apart.
     #[test]
-    fn a_signature_has_an_age() {
+    fn the_maximum_signature_age_is_a_limit() {
         let time = (NOW.0 / 1_000_000 - 20).to_string();
         let signature = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
         let given = headers(&[("x-windlass-signature", &signature)]);
-        let within = |seconds| check(Scheme::Windlass, &given, BODY, "key", NOW, Duration::from_secs(seconds));
-        assert!(within(20).is_ok() && matches!(within(19), Err(Unproven::Stale)));
+        let within = |seconds| verify(SignatureScheme::Windlass, &given, BODY, "key", NOW, Duration::from_secs(seconds));
+        assert!(within(20).is_ok() && matches!(within(19), Err(SignatureError::Stale)));
     }
 
-    fn delivery(scheme: Scheme, given: &[(&'static str, &str)]) -> Result<String, Unproven> {
-        check(scheme, &headers(given), BODY, "key", NOW, AGE).map(|proof| proof.delivery)
+    fn delivery(scheme: SignatureScheme, given: &[(&'static str, &str)]) -> Result<String, SignatureError> {
+        verify(scheme, &headers(given), BODY, "key", NOW, AGE).map(|proof| proof.delivery)
     }
 
     #[test]
-    fn each_way_of_signing_is_known() {
+    fn each_signature_scheme_is_verified() {
         let time = "1700000100";
         let standard = STANDARD.encode(mac(b"key", &[b"msg_1", b".", time.as_bytes(), b".", BODY]));
         let whsec = format!("whsec_{}", STANDARD.encode(b"key"));
         let other = format!("v1,AAAA v1,{standard}");
         let given = headers(&[("webhook-id", "msg_1"), ("webhook-timestamp", time), ("webhook-signature", &other)]);
         for secret in ["key", whsec.as_str()] {
-            let proof = check(Scheme::Standard, &given, BODY, secret, NOW, AGE);
-            assert_eq!(proof, Ok(Proof { delivery: "standard:msg_1".to_owned() }));
+            let proof = verify(SignatureScheme::Standard, &given, BODY, secret, NOW, AGE);
+            assert_eq!(proof, Ok(VerifiedDelivery { delivery: "standard:msg_1".to_owned() }));
         }
-        assert!(matches!(check(Scheme::Standard, &given, b"other", "key", NOW, AGE), Err(Unproven::Wrong(_))));
-        assert!(matches!(check(Scheme::Standard, &given, BODY, "kez", NOW, AGE), Err(Unproven::Wrong(_))));
+        assert!(matches!(verify(SignatureScheme::Standard, &given, b"other", "key", NOW, AGE), Err(SignatureError::Wrong(_))));
+        assert!(matches!(verify(SignatureScheme::Standard, &given, BODY, "kez", NOW, AGE), Err(SignatureError::Wrong(_))));
 
         let github = format!("sha256={}", hex(&mac(b"key", &[BODY])));
         let given = [("x-hub-signature-256", github.as_str()), ("x-github-delivery", "d-1")];
-        assert_eq!(delivery(Scheme::Github, &given), Ok("github:d-1".to_owned()));
-        assert!(check(Scheme::Github, &headers(&given), BODY, "", NOW, AGE).is_err());
+        assert_eq!(delivery(SignatureScheme::Github, &given), Ok("github:d-1".to_owned()));
+        assert!(verify(SignatureScheme::Github, &headers(&given), BODY, "", NOW, AGE).is_err());
 
         let small = hex(&mac(b"key", &[time.as_bytes(), b".", BODY]));
         let own = format!("t={time},v1={small}");
         let given = [("x-windlass-signature", own.as_str()), ("x-windlass-delivery", "any")];
-        assert_eq!(delivery(Scheme::Windlass, &given), Ok(format!("windlass:{small}")));
-        for scheme in [Scheme::Standard, Scheme::Github] {
-            assert_eq!(delivery(scheme, &given), Err(Unproven::Unsigned), "{scheme:?}");
+        assert_eq!(delivery(SignatureScheme::Windlass, &given), Ok(format!("windlass:{small}")));
+        for scheme in [SignatureScheme::Standard, SignatureScheme::Github] {
+            assert_eq!(delivery(scheme, &given), Err(SignatureError::Unsigned), "{scheme:?}");
         }
     }
 
     /// Five minutes to either side, and not a second more.
     #[test]
-    fn the_window_has_edges() {
+    fn the_time_window_is_exact() {
         for (seconds, fits) in [(-301, false), (-300, true), (0, true), (300, true), (301, false)] {
             let time = (NOW.0 / 1_000_000 + seconds).to_string();
             let own = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
-            let checked = delivery(Scheme::Windlass, &[("x-windlass-signature", &own)]);
+            let checked = delivery(SignatureScheme::Windlass, &[("x-windlass-signature", &own)]);
             assert_eq!(checked.is_ok(), fits, "{seconds}: {checked:?}");
         }
     }
 
     #[test]
-    fn what_is_old_or_odd_is_refused() {
+    fn old_or_malformed_signatures_are_rejected() {
         for time in ["1700000301", "1699999699", "soon", "-9223372036854775808", "+1700000000", "01700000000"] {
             let own = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
-            let refused = delivery(Scheme::Windlass, &[("x-windlass-signature", &own)]);
-            assert!(matches!(refused, Err(Unproven::Wrong(_) | Unproven::Stale)), "{time}: {refused:?}");
+            let refused = delivery(SignatureScheme::Windlass, &[("x-windlass-signature", &own)]);
+            assert!(matches!(refused, Err(SignatureError::Wrong(_) | SignatureError::Stale)), "{time}: {refused:?}");
         }
         let time = "1700000000";
         let fitting = hex(&mac(b"key", &[time.as_bytes(), b".", BODY]));
         let dotted = STANDARD.encode(mac(b"key", &[b"a.b", b".", time.as_bytes(), b".", BODY]));
         let dotted =
             [("webhook-id", "a.b"), ("webhook-timestamp", time), ("webhook-signature", &format!("v1,{dotted}"))];
-        assert!(matches!(delivery(Scheme::Standard, &dotted), Err(Unproven::Wrong(why)) if why.contains("dot")));
+        assert!(matches!(delivery(SignatureScheme::Standard, &dotted), Err(SignatureError::Wrong(why)) if why.contains("dot")));
         for (scheme, value) in [
-            (Scheme::Windlass, "v1=00".to_owned()),
-            (Scheme::Windlass, format!("t={time},v1=zz")),
-            (Scheme::Windlass, format!("t={time},v1=")),
-            (Scheme::Windlass, format!("t={time}, v1={fitting}")),
-            (Scheme::Windlass, format!("t={time},v1={}", fitting.to_uppercase())),
-            (Scheme::Windlass, format!("t={time},v1={fitting},zz=1")),
-            (Scheme::Windlass, format!("v1={fitting},t={time}")),
-            (Scheme::Github, "sha1=00".to_owned()),
-            (Scheme::Github, "sha256=".to_owned()),
-            (Scheme::Github, "sha256=0".to_owned()),
-            (Scheme::Standard, "v1,AAAA".to_owned()),
+            (SignatureScheme::Windlass, "v1=00".to_owned()),
+            (SignatureScheme::Windlass, format!("t={time},v1=zz")),
+            (SignatureScheme::Windlass, format!("t={time},v1=")),
+            (SignatureScheme::Windlass, format!("t={time}, v1={fitting}")),
+            (SignatureScheme::Windlass, format!("t={time},v1={}", fitting.to_uppercase())),
+            (SignatureScheme::Windlass, format!("t={time},v1={fitting},zz=1")),
+            (SignatureScheme::Windlass, format!("v1={fitting},t={time}")),
+            (SignatureScheme::Github, "sha1=00".to_owned()),
+            (SignatureScheme::Github, "sha256=".to_owned()),
+            (SignatureScheme::Github, "sha256=0".to_owned()),
+            (SignatureScheme::Standard, "v1,AAAA".to_owned()),
         ] {
             let refused = delivery(scheme, &[(scheme.header(), &value)]);
-            assert!(matches!(refused, Err(Unproven::Wrong(_))), "{scheme:?}: {value}");
+            assert!(matches!(refused, Err(SignatureError::Wrong(_))), "{scheme:?}: {value}");
         }
         let own = format!("t={time},v1={fitting}");
         let twice = [("x-windlass-signature", own.as_str()), ("x-windlass-signature", own.as_str())];
-        assert!(matches!(delivery(Scheme::Windlass, &twice), Err(Unproven::Wrong(_))));
+        assert!(matches!(delivery(SignatureScheme::Windlass, &twice), Err(SignatureError::Wrong(_))));
     }
 }

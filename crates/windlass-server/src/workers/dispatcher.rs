@@ -11,8 +11,8 @@ use windlass_runtime::{RemoteLease, EventPublisher, ToolCall, real_now};
 use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
-use super::queue::{JobId, Kind, QueuePosition, Queues};
-use super::registry::{Registry, Worker, WorkerKey};
+use super::queue::{JobId, QueueKey, QueuePosition, JobQueues};
+use super::registry::{WorkerRegistry, WorkerRecord, WorkerKey};
 use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, WorkerList};
 
 /// A worker with jobs says this often within a lease that it is alive.
@@ -31,7 +31,7 @@ pub(crate) enum ReportRejection {
 }
 
 pub struct Dispatcher {
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<DispatcherState>,
     pub(super) lease: Duration,
     /// Until then workers from before the server's start may say what they have.
     pub(super) rejoin_until: Instant,
@@ -40,27 +40,27 @@ pub struct Dispatcher {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct DispatcherState {
     /// Leases that were lost, by tool.
     pub expired: BTreeMap<Arc<str>, u64>,
-    pub jobs: HashMap<JobId, Entry>,
-    pub queues: Queues,
-    pub workers: Registry,
+    pub jobs: HashMap<JobId, JobEntry>,
+    pub queues: JobQueues,
+    pub workers: WorkerRegistry,
     /// Jobs whose report is becoming durable: what comes next is for the same worker, if it can do it.
     pub reported: HashMap<JobId, PendingReport>,
     /// Workers that wait for a job, in the order they came.
-    pub polls: BTreeMap<u64, LeasePoll>,
-    pub polls_made: u64,
+    pub poll_requests: BTreeMap<u64, LeasePoll>,
+    pub polls_started: u64,
     pub closing: bool,
     /// Jobs that have been here, as long as there may be some from before the server's start.
-    pub brought_back: HashSet<JobId>,
+    pub seen_since_start: HashSet<JobId>,
 }
 
 /// A task that has not been reported.
-pub(super) struct Entry {
+pub(super) struct JobEntry {
     pub job: Arc<LeasedJob>,
-    pub kind: Kind,
-    pub stage: Stage,
+    pub kind: QueueKey,
+    pub stage: JobStage,
     pub queued_at: Timestamp,
     pub cancelled: bool,
     pub publish: EventPublisher,
@@ -70,7 +70,7 @@ pub(super) struct Entry {
     pub changed: Arc<Notify>,
 }
 
-pub(super) enum Stage {
+pub(super) enum JobStage {
     /// Somebody may have it from before the server's start.
     AwaitingRejoin(Instant),
     Queued(QueuePosition),
@@ -127,7 +127,7 @@ impl Dispatcher {
         (self.lease / HEARTBEATS_PER_LEASE).as_millis() as u64
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DispatcherState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +135,7 @@ impl Dispatcher {
     pub fn close(&self) {
         let mut state = self.state();
         state.closing = true;
-        state.polls.values().for_each(|poll| poll.wake.notify_one());
+        state.poll_requests.values().for_each(|poll| poll.wake.notify_one());
         state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_waiters());
     }
 
@@ -145,11 +145,11 @@ impl Dispatcher {
     }
 
     /// Whether somebody may have the job from before the server's start: since then it has not been here.
-    fn is_from_before(&self, state: &mut State, id: &JobId) -> bool {
+    fn may_be_held_from_before(&self, state: &mut DispatcherState, id: &JobId) -> bool {
         match self.may_rejoin() {
-            true => state.brought_back.insert(id.clone()),
+            true => state.seen_since_start.insert(id.clone()),
             false => {
-                state.brought_back = HashSet::new();
+                state.seen_since_start = HashSet::new();
                 false
             }
         }
@@ -163,8 +163,8 @@ impl Dispatcher {
     }
 
     /// What of a run waits for a worker.
-    pub(crate) fn waits_of(&self, run: &str) -> Vec<QueueInfo> {
-        self.state().queues.of_run(run)
+    pub(crate) fn queued_jobs_of(&self, run: &str) -> Vec<QueueInfo> {
+        self.state().queues.jobs_of_run(run)
     }
 
     /// How many leases were lost since the server began, by tool.
@@ -172,11 +172,11 @@ impl Dispatcher {
         self.state().expired.clone()
     }
 
-    fn info(&self, state: &State, key: &WorkerKey, worker: &Worker) -> WorkerInfo {
+    fn info(&self, state: &DispatcherState, key: &WorkerKey, worker: &WorkerRecord) -> WorkerInfo {
         let now = Instant::now();
         let held = worker.leased_jobs.iter().filter_map(|id| {
             let entry = state.jobs.get(id)?;
-            let Stage::Leased(held) = &entry.stage else { return None };
+            let JobStage::Leased(held) = &entry.stage else { return None };
             let left = held.expires_at.saturating_duration_since(now).as_micros() as u64;
             Some(LeaseInfo {
                 run: id.run.clone(),
@@ -209,10 +209,10 @@ impl Dispatcher {
             state.workers.iter().filter(|(key, _)| &*key.worker == worker).map(|(key, _)| key.clone()).collect();
         for key in &keys {
             if let Some(worker) = state.workers.get_mut(key) {
-                worker.drain = true;
+                worker.drain_requested = true;
                 worker.heartbeat_wake.notify_waiters();
             }
-            state.wake_polls_of(key);
+            state.wake_worker_polls(key);
         }
         !keys.is_empty()
     }
@@ -221,12 +221,12 @@ impl Dispatcher {
 /// The engine's end.
 impl Dispatcher {
     /// A job comes in.
-    pub(super) fn offer(&self, call: ToolCall) -> Offer {
-        let (result, given) = oneshot::channel();
+    pub(super) fn offer(&self, call: ToolCall) -> JobOffer {
+        let (result, received) = oneshot::channel();
         let changed = Arc::new(Notify::new());
         let id = JobId { run: call.run.clone(), job: call.job };
-        let offer = Offer { id: id.clone(), lease_epoch: call.lease_epoch, result: given, changed: changed.clone() };
-        let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
+        let offer = JobOffer { id: id.clone(), lease_epoch: call.lease_epoch, result: received, changed: changed.clone() };
+        let kind = QueueKey { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = LeasedJob {
             run_tree: (call.run_tree != call.run).then_some(call.run_tree),
             sealed_by: call.sealed_by,
@@ -241,35 +241,35 @@ impl Dispatcher {
             timeout_ms: call.timeout.map(|timeout| timeout.0 / 1_000),
             definition: call.definition.name.clone(),
             labels: call.definition.labels.clone(),
-            goes_on: call.goes_on,
+            is_continuation: call.is_continuation,
             at: call.at,
             resumed: call.resumed,
-            tried: call.tried,
+            previous_attempts: call.tried,
         };
         let mut guard = self.state();
         let state = &mut *guard;
         // Whoever had it under an older epoch has it no longer.
         state.drop_entry(&id);
-        let from_before = self.is_from_before(state, &id);
+        let from_before_start = self.may_be_held_from_before(state, &id);
         let queued_at = real_now();
-        let stage = match state.goes_on_with(&id, &kind) {
+        let stage = match state.continuing_worker(&id, &kind) {
             Some(worker) => {
                 if let Some(reported) = state.reported.get_mut(&id) {
                     reported.next_epoch = Some(job.lease_epoch);
                 }
-                Stage::Leased(state.lease_to(&id, &job, worker, self.lease))
+                JobStage::Leased(state.lease_to(&id, &job, worker, self.lease))
             }
-            None if job.lease_epoch > 0 && from_before => Stage::AwaitingRejoin(self.rejoin_until),
-            None => Stage::Queued(state.queues.push(&kind, &id, queued_at)),
+            None if job.lease_epoch > 0 && from_before_start => JobStage::AwaitingRejoin(self.rejoin_until),
+            None => JobStage::Queued(state.queues.push(&kind, &id, queued_at)),
         };
         match stage {
-            Stage::Queued(_) => state.wake_one(&kind),
+            JobStage::Queued(_) => state.wake_one(&kind),
             // Whoever has it may be listening.
-            Stage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one()),
-            Stage::Leased(_) => {}
+            JobStage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one()),
+            JobStage::Leased(_) => {}
         }
         let (publish, away) = (call.publish, call.remote_lease);
-        let entry = Entry {
+        let entry = JobEntry {
             job: Arc::new(job),
             kind,
             stage,
@@ -285,34 +285,34 @@ impl Dispatcher {
     }
 
     /// What is to be done about a job by now.
-    pub(super) fn look(&self, id: &JobId, lease_epoch: u32) -> Look {
+    pub(super) fn check_job(&self, id: &JobId, lease_epoch: u32) -> JobCheck {
         let now = Instant::now();
         let mut guard = self.state();
         let state = &mut *guard;
-        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return Look::Gone };
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return JobCheck::Gone };
         match &entry.stage {
-            Stage::Queued(_) => Look::Waits,
-            Stage::AwaitingRejoin(until) if *until > now => Look::Until(*until),
-            Stage::AwaitingRejoin(_) => {
-                entry.stage = Stage::Queued(state.queues.push(&entry.kind, id, entry.queued_at));
+            JobStage::Queued(_) => JobCheck::Queued,
+            JobStage::AwaitingRejoin(until) if *until > now => JobCheck::Until(*until),
+            JobStage::AwaitingRejoin(_) => {
+                entry.stage = JobStage::Queued(state.queues.push(&entry.kind, id, entry.queued_at));
                 let kind = entry.kind.clone();
                 state.wake_one(&kind);
-                Look::Waits
+                JobCheck::Queued
             }
-            Stage::Leased(held) if held.deadline.is_some_and(|deadline| deadline <= now) => {
+            JobStage::Leased(held) if held.deadline.is_some_and(|deadline| deadline <= now) => {
                 state.drop_entry(id);
-                Look::TimedOut
+                JobCheck::TimedOut
             }
-            Stage::Leased(held) if held.expires_at <= now => {
+            JobStage::Leased(held) if held.expires_at <= now => {
                 let silent_worker = held.worker.clone();
-                state.polls.values_mut().filter(|poll| poll.worker == silent_worker).for_each(|poll| poll.is_abandoned = true);
+                state.poll_requests.values_mut().filter(|poll| poll.worker == silent_worker).for_each(|poll| poll.is_abandoned = true);
                 *state.expired.entry(entry.job.tool.clone()).or_default() += 1;
                 match state.drop_entry(id).and_then(|entry| entry.away) {
-                    Some(away) => Look::LeaseExpired(away),
-                    None => Look::Gone,
+                    Some(away) => JobCheck::LeaseExpired(away),
+                    None => JobCheck::Gone,
                 }
             }
-            Stage::Leased(held) => Look::Until(held.deadline.map_or(held.expires_at, |deadline| deadline.min(held.expires_at))),
+            JobStage::Leased(held) => JobCheck::Until(held.deadline.map_or(held.expires_at, |deadline| deadline.min(held.expires_at))),
         }
     }
 
@@ -321,7 +321,7 @@ impl Dispatcher {
         let mut state = self.state();
         let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return false };
         entry.cancelled = true;
-        let Stage::Leased(held) = &entry.stage else {
+        let JobStage::Leased(held) = &entry.stage else {
             state.drop_entry(id);
             return true;
         };
@@ -342,16 +342,16 @@ impl Dispatcher {
 }
 
 /// A job that was put in, seen from the engine.
-pub(super) struct Offer {
+pub(super) struct JobOffer {
     pub id: JobId,
     pub lease_epoch: u32,
     pub result: oneshot::Receiver<TaskOutcome>,
     pub changed: Arc<Notify>,
 }
 
-pub(super) enum Look {
+pub(super) enum JobCheck {
     /// For a worker, as long as it takes.
-    Waits,
+    Queued,
     Until(Instant),
     TimedOut,
     LeaseExpired(RemoteLease),
@@ -359,16 +359,16 @@ pub(super) enum Look {
     Gone,
 }
 
-impl State {
+impl DispatcherState {
     /// Takes a job out. A worker that had it hears of it.
-    pub(crate) fn drop_entry(&mut self, id: &JobId) -> Option<Entry> {
+    pub(crate) fn drop_entry(&mut self, id: &JobId) -> Option<JobEntry> {
         let entry = self.jobs.remove(id)?;
         match &entry.stage {
-            Stage::AwaitingRejoin(_) => {}
-            Stage::Queued(place) => self.queues.remove(&entry.kind, id, *place),
-            Stage::Leased(held) => {
+            JobStage::AwaitingRejoin(_) => {}
+            JobStage::Queued(place) => self.queues.remove(&entry.kind, id, *place),
+            JobStage::Leased(held) => {
                 let worker = held.worker.clone();
-                self.let_go(id, &worker);
+                self.free_slot(id, &worker);
                 if let Some(worker) = self.workers.get(&worker) {
                     worker.heartbeat_wake.notify_waiters();
                 }
@@ -378,18 +378,18 @@ impl State {
     }
 
     /// The worker has a slot more.
-    pub(crate) fn let_go(&mut self, id: &JobId, worker: &WorkerKey) {
+    pub(crate) fn free_slot(&mut self, id: &JobId, worker: &WorkerKey) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.leased_jobs.remove(id);
-            self.wake_polls_of(worker);
+            self.wake_worker_polls(worker);
         }
     }
 
     /// Who goes on with the job, because he has just reported of it and can do this too.
-    fn goes_on_with(&self, id: &JobId, kind: &Kind) -> Option<WorkerKey> {
+    fn continuing_worker(&self, id: &JobId, kind: &QueueKey) -> Option<WorkerKey> {
         let reported = self.reported.get(id).filter(|_| !self.closing)?;
         let worker = self.workers.get(&reported.worker)?;
-        (worker.takes_more() && worker.fits(kind)).then(|| reported.worker.clone())
+        (worker.accepts_jobs() && worker.can_run(kind)).then(|| reported.worker.clone())
     }
 
     pub(crate) fn lease_to(&mut self, id: &JobId, job: &LeasedJob, worker: WorkerKey, lease: Duration) -> JobLease {
@@ -402,28 +402,28 @@ impl State {
     }
 
     /// A job waits: one of those who can do it looks.
-    pub(crate) fn wake_one(&mut self, kind: &Kind) {
+    pub(crate) fn wake_one(&mut self, kind: &QueueKey) {
         let workers = &self.workers;
         let can = |poll: &&mut LeasePoll| {
             !poll.woken
                 && !poll.is_abandoned
-                && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))
+                && workers.get(&poll.worker).is_some_and(|worker| worker.free_slots() > 0 && worker.can_run(kind))
         };
-        if let Some(poll) = self.polls.values_mut().find(can) {
+        if let Some(poll) = self.poll_requests.values_mut().find(can) {
             poll.woken = true;
             poll.wake.notify_one();
         }
     }
 
     /// Somebody who was woken is gone without having looked.
-    pub(crate) fn wake_for_all(&mut self) {
+    pub(crate) fn wake_for_all_queues(&mut self) {
         for kind in self.queues.kinds().cloned().collect::<Vec<_>>() {
             self.wake_one(&kind);
         }
     }
 
-    pub(crate) fn wake_polls_of(&mut self, worker: &WorkerKey) {
-        for poll in self.polls.values_mut().filter(|poll| poll.worker == *worker) {
+    pub(crate) fn wake_worker_polls(&mut self, worker: &WorkerKey) {
+        for poll in self.poll_requests.values_mut().filter(|poll| poll.worker == *worker) {
             poll.woken = true;
             poll.wake.notify_one();
         }

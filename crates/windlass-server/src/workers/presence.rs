@@ -9,17 +9,17 @@ use tracing::{info, warn};
 use super::{Dispatcher, WorkerState};
 
 /// Nobody needs to know it sooner.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs workers that join, leave or fall silent, until the dispatcher is gone. A worker is lost when it has said nothing
 /// for a lease: that is no call of anybody, so it is looked for.
-pub(crate) async fn watch(dispatcher: Weak<Dispatcher>) {
+pub(crate) async fn watch_workers(dispatcher: Weak<Dispatcher>) {
     let mut known: BTreeMap<Arc<str>, (String, bool)> = BTreeMap::new();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Some(there) = dispatcher.upgrade().map(|dispatcher| dispatcher.list().items) else { return };
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let Some(workers) = dispatcher.upgrade().map(|dispatcher| dispatcher.list().items) else { return };
         let now: BTreeMap<Arc<str>, (String, bool)> =
-            there.into_iter().map(|one| (one.worker, (one.name, one.state != WorkerState::Lost))).collect();
+            workers.into_iter().map(|one| (one.worker, (one.name, one.state != WorkerState::Lost))).collect();
         for (worker, (name, alive)) in &now {
             let before = known.get(worker).is_some_and(|(_, alive)| *alive);
             match (before, alive) {

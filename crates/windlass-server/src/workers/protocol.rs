@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{SuspendedOn, EventKind, TaskOutcome};
 use windlass_runtime::RemoteLease;
 
-use super::dispatcher::{Dispatcher, LeasePoll, ReportRejection, PendingReport, Stage, State};
+use super::dispatcher::{Dispatcher, LeasePoll, ReportRejection, PendingReport, JobStage, DispatcherState};
 use super::queue::JobId;
-use super::registry::{Done, WorkerKey};
+use super::registry::{FinishedReport, WorkerKey};
 use super::wire::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin};
 
 /// The longest that a request for jobs is kept waiting.
@@ -18,20 +18,20 @@ const MAX_POLL_TIME: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
-    pub(crate) async fn lease(&self, who: &WorkerKey, token_name: &str, request: &LeaseRequest) -> LeaseResponse {
+    pub(crate) async fn lease(&self, worker_key: &WorkerKey, token_name: &str, request: &LeaseRequest) -> LeaseResponse {
         let deadline = Instant::now() + Duration::from_millis(request.wait_ms).min(MAX_POLL_TIME);
         {
             let mut state = self.state();
-            if state.workers.has_left(who, self.lease) {
+            if state.workers.has_left(worker_key, self.lease) {
                 let (lease_ms, heartbeat_ms) = (self.lease_ms(), self.heartbeat_ms());
                 return LeaseResponse { jobs: Vec::new(), lease_ms, heartbeat_ms, drain: true };
             }
-            state.workers.introduce(who, token_name, request, self.lease);
+            state.workers.register(worker_key, token_name, request, self.lease);
         }
-        let poll = PollGuard::begin(self, who);
+        let poll = PollGuard::begin(self, worker_key);
         let (jobs, drain) = loop {
-            let LeaseBatch { jobs, drain, stops } = self.take(who, request.free, poll.number);
-            if !jobs.is_empty() || stops || Instant::now() >= deadline {
+            let LeaseBatch { jobs, drain, stops: is_final } = self.take_jobs(worker_key, request.free, poll.number);
+            if !jobs.is_empty() || is_final || Instant::now() >= deadline {
                 break (jobs, drain);
             }
             tokio::select! {
@@ -42,49 +42,49 @@ impl Dispatcher {
         LeaseResponse { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
     }
 
-    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> LeaseBatch {
+    fn take_jobs(&self, worker_key: &WorkerKey, requested: Option<u32>, poll: u64) -> LeaseBatch {
         let mut guard = self.state();
         let state = &mut *guard;
-        if let Some(poll) = state.polls.get_mut(&poll) {
+        if let Some(poll) = state.poll_requests.get_mut(&poll) {
             poll.woken = false;
             if poll.is_abandoned {
                 return LeaseBatch { jobs: Vec::new(), drain: false, stops: true };
             }
         }
-        if state.workers.has_left(who, self.lease) {
+        if state.workers.has_left(worker_key, self.lease) {
             return LeaseBatch { jobs: Vec::new(), drain: true, stops: true };
         }
-        let worker = state.workers.seen(who, self.lease);
-        let (drain, closing) = (worker.drain, state.closing);
-        let stops = closing || !worker.takes_more();
-        let max_jobs = worker.free().min(wanted.map_or(usize::MAX, |wanted| wanted as usize));
+        let worker = state.workers.touch(worker_key, self.lease);
+        let (drain, closing) = (worker.drain_requested, state.closing);
+        let is_final = closing || !worker.accepts_jobs();
+        let max_jobs = worker.free_slots().min(requested.map_or(usize::MAX, |wanted| wanted as usize));
         let mut jobs = Vec::new();
         while jobs.len() < max_jobs && !closing {
             let workers = &state.workers;
-            let fits = |kind: &_| workers.get(who).is_some_and(|worker| worker.fits(kind));
+            let fits = |kind: &_| workers.get(worker_key).is_some_and(|worker| worker.can_run(kind));
             let Some(id) = state.queues.pop(fits) else { break };
-            jobs.extend(state.assign(&id, who, self.lease));
+            jobs.extend(state.assign(&id, worker_key, self.lease));
         }
-        LeaseBatch { jobs, drain, stops }
+        LeaseBatch { jobs, drain, stops: is_final }
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
-    pub(crate) async fn heartbeat(&self, who: &WorkerKey, beat: &HeartbeatRequest) -> HeartbeatResponse {
+    pub(crate) async fn heartbeat(&self, worker_key: &WorkerKey, beat: &HeartbeatRequest) -> HeartbeatResponse {
         let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
         let wake = {
             let mut state = self.state();
-            if state.workers.has_left(who, self.lease) {
+            if state.workers.has_left(worker_key, self.lease) {
                 // What it had is for others.
                 return HeartbeatResponse { lost: beat.jobs.clone(), drain: true, ..HeartbeatResponse::default() };
             }
-            state.workers.seen(who, self.lease).heartbeat_wake.clone()
+            state.workers.touch(worker_key, self.lease).heartbeat_wake.clone()
         };
-        let _waiting = PresenceGuard::begin(self, who);
+        let _waiting = PresenceGuard::begin(self, worker_key);
         loop {
             let mut notified = std::pin::pin!(wake.notified());
             // From here on nothing is missed.
             notified.as_mut().enable();
-            let (response, closing) = self.process_heartbeat(who, beat);
+            let (response, closing) = self.process_heartbeat(worker_key, beat);
             if !response.is_empty() || closing || Instant::now() >= deadline {
                 return response;
             }
@@ -95,27 +95,27 @@ impl Dispatcher {
         }
     }
 
-    fn process_heartbeat(&self, who: &WorkerKey, beat: &HeartbeatRequest) -> (HeartbeatResponse, bool) {
+    fn process_heartbeat(&self, worker_key: &WorkerKey, beat: &HeartbeatRequest) -> (HeartbeatResponse, bool) {
         let may_rejoin = self.may_rejoin();
         let mut guard = self.state();
         let state = &mut *guard;
-        if state.workers.has_left(who, self.lease) {
+        if state.workers.has_left(worker_key, self.lease) {
             return (HeartbeatResponse { lost: beat.jobs.clone(), drain: true, ..HeartbeatResponse::default() }, true);
         }
-        let worker = state.workers.seen(who, self.lease);
-        let stops = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
-        let mut response = HeartbeatResponse { drain: worker.drain, ..HeartbeatResponse::default() };
-        if stops {
+        let worker = state.workers.touch(worker_key, self.lease);
+        let starts_draining = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
+        let mut response = HeartbeatResponse { drain: worker.drain_requested, ..HeartbeatResponse::default() };
+        if starts_draining {
             // Nobody who takes no more is kept waiting.
-            state.wake_polls_of(who);
+            state.wake_worker_polls(worker_key);
         }
         for lease in &beat.jobs {
             let id = JobId { run: lease.run.clone(), job: lease.job };
-            match state.lease_status(&id, lease, who) {
+            match state.lease_status(&id, lease, worker_key) {
                 LeaseStatus::Owned => {
                     let now = Instant::now();
                     let Some(entry) = state.jobs.get_mut(&id) else { continue };
-                    if let Stage::Leased(held) = &mut entry.stage {
+                    if let JobStage::Leased(held) = &mut entry.stage {
                         held.expires_at = now + self.lease;
                     }
                     if entry.job.lease_epoch != lease.lease_epoch {
@@ -127,7 +127,7 @@ impl Dispatcher {
                     }
                 }
                 LeaseStatus::Reclaimable(lease_epoch) if !state.closing => {
-                    state.reclaim(&id, who, self.lease);
+                    state.reclaim(&id, worker_key, self.lease);
                     response.renewed.push(LeaseRef { lease_epoch: epoch: lease_epoch, ..lease.clone() });
                 }
                 // Its run may not have been brought back yet, or is being let go of with all others.
@@ -140,18 +140,18 @@ impl Dispatcher {
     }
 
     /// Something to be seen outside. It counts as life.
-    pub(crate) fn progress(&self, who: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
+    pub(crate) fn progress(&self, worker_key: &WorkerKey, progress: &ProgressReport) -> Result<(), ReportRejection> {
         let data = self.redaction.redact_value(&progress.data);
         let mut guard = self.state();
         let state = &mut *guard;
-        if state.workers.has_left(who, self.lease) {
+        if state.workers.has_left(worker_key, self.lease) {
             return Err(ReportRejection::Stale);
         }
-        state.workers.seen(who, self.lease);
+        state.workers.touch(worker_key, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
         let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(ReportRejection::Stale)?;
-        let Stage::Leased(held) = &mut entry.stage else { return Err(ReportRejection::Stale) };
-        if held.worker != *who {
+        let JobStage::Leased(held) = &mut entry.stage else { return Err(ReportRejection::Stale) };
+        if held.worker != *worker_key {
             return Err(ReportRejection::Stale);
         }
         held.expires_at = Instant::now() + self.lease;
@@ -165,43 +165,43 @@ impl Dispatcher {
     /// The end of a task. Returns when it is durable, with what comes next under the same lease.
     pub(crate) async fn report(
         &self,
-        who: &WorkerKey,
+        worker_key: &WorkerKey,
         report: &ReportOrigin,
         outcome: TaskOutcome,
     ) -> Result<Option<LeasedJob>, ReportRejection> {
         let id = JobId { run: report.run.clone(), job: report.job };
-        let away = match self.accept_report(who, &id, report.lease_epoch, outcome)? {
+        let away = match self.accept_report(worker_key, &id, report.lease_epoch, outcome)? {
             AcceptedReport::Repeated(next) => return Ok(next.map(|job| (*job).clone())),
             AcceptedReport::Now(away) => away,
         };
         let mut handover = ReportHandover { dispatcher: self, id, lease_epoch: report.lease_epoch, is_delivered: false };
         match away.wait_accepted().await {
-            Some(true) => Ok(handover.next(who)),
+            Some(true) => Ok(handover.next_job(worker_key)),
             Some(false) => Err(ReportRejection::Stale),
             None => Err(ReportRejection::ShuttingDown),
         }
     }
 
-    fn accept_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<AcceptedReport, ReportRejection> {
+    fn accept_report(&self, worker_key: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<AcceptedReport, ReportRejection> {
         let outcome = self.redact_outcome(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
-        if state.workers.has_left(who, self.lease) {
+        if state.workers.has_left(worker_key, self.lease) {
             return Err(ReportRejection::Stale);
         }
-        state.workers.seen(who, self.lease);
-        let its = state.jobs.get(id).is_some_and(|entry| {
-            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
+        state.workers.touch(worker_key, self.lease);
+        let is_owner = state.jobs.get(id).is_some_and(|entry| {
+            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
         });
-        if !its {
+        if !is_owner {
             // While all runs are let go of, a job that is not there is nobody else's either.
             let rejection = if state.closing { ReportRejection::ShuttingDown } else { ReportRejection::Stale };
-            return state.find_repeated_report(who, id, lease_epoch).ok_or(rejection);
+            return state.find_repeated_report(worker_key, id, lease_epoch).ok_or(rejection);
         }
         let entry = state.jobs.remove(id).ok_or(ReportRejection::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(ReportRejection::Stale) };
         // It keeps its slot until it knows whether it goes on.
-        state.reported.insert(id.clone(), PendingReport { worker: who.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
+        state.reported.insert(id.clone(), PendingReport { worker: worker_key.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
         // A run that has just left this process says so through `away`.
         let _ = result.send(outcome);
         Ok(AcceptedReport::Now(away))
@@ -228,11 +228,11 @@ impl Dispatcher {
     }
 
     /// The worker goes: all that it has is for others, now.
-    pub(crate) fn leave(&self, who: &WorkerKey) {
+    pub(crate) fn leave(&self, worker_key: &WorkerKey) {
         let mut state = self.state();
-        let held = state.workers.get(who).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
+        let held = state.workers.get(worker_key).map(|worker| worker.leased_jobs.clone()).unwrap_or_default();
         let lost: Vec<RemoteLease> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
-        state.workers.leave(who);
+        state.workers.leave(worker_key);
         drop(state);
         lost.iter().for_each(RemoteLease::revoke);
     }
@@ -263,54 +263,54 @@ enum LeaseStatus {
     Unknown,
 }
 
-impl State {
-    fn lease_status(&self, id: &JobId, lease: &LeaseRef, who: &WorkerKey) -> LeaseStatus {
+impl DispatcherState {
+    fn lease_status(&self, id: &JobId, lease: &LeaseRef, worker_key: &WorkerKey) -> LeaseStatus {
         let Some(entry) = self.jobs.get(id) else {
-            return match self.reported.get(id).is_some_and(|reported| reported.worker == *who) {
+            return match self.reported.get(id).is_some_and(|reported| reported.worker == *worker_key) {
                 true => LeaseStatus::Reporting,
                 false => LeaseStatus::Unknown,
             };
         };
         let job = &entry.job;
-        let same = || {
+        let is_same_work = || {
             lease.lease_epoch < job.lease_epoch
                 && lease.idempotency_key.as_deref() == Some(&*job.idempotency_key)
                 && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
         };
         match &entry.stage {
-            Stage::Leased(held) if held.worker == *who && (lease.lease_epoch == job.lease_epoch || same()) => LeaseStatus::Owned,
-            Stage::Leased(held) if held.worker == *who && self.reported.contains_key(id) => LeaseStatus::Reporting,
-            Stage::Leased(_) => LeaseStatus::OwnedByOther,
-            Stage::Queued(_) | Stage::AwaitingRejoin(_) if same() => LeaseStatus::Reclaimable(job.lease_epoch),
-            Stage::Queued(_) | Stage::AwaitingRejoin(_) => LeaseStatus::OwnedByOther,
+            JobStage::Leased(held) if held.worker == *worker_key && (lease.lease_epoch == job.lease_epoch || is_same_work()) => LeaseStatus::Owned,
+            JobStage::Leased(held) if held.worker == *worker_key && self.reported.contains_key(id) => LeaseStatus::Reporting,
+            JobStage::Leased(_) => LeaseStatus::OwnedByOther,
+            JobStage::Queued(_) | JobStage::AwaitingRejoin(_) if is_same_work() => LeaseStatus::Reclaimable(job.lease_epoch),
+            JobStage::Queued(_) | JobStage::AwaitingRejoin(_) => LeaseStatus::OwnedByOther,
         }
     }
 
     /// The worker has been at it all the time, and goes on under the new epoch.
-    fn reclaim(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) {
+    fn reclaim(&mut self, id: &JobId, worker_key: &WorkerKey, lease: Duration) {
         let Some(entry) = self.jobs.get(id) else { return };
-        if let Stage::Queued(place) = entry.stage {
+        if let JobStage::Queued(position) = entry.stage {
             let kind = entry.kind.clone();
-            self.queues.remove(&kind, id, place);
+            self.queues.remove(&kind, id, position);
         }
-        self.assign(id, who, lease);
+        self.assign(id, worker_key, lease);
     }
 
     /// The worker has it from now on.
-    fn assign(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
+    fn assign(&mut self, id: &JobId, worker_key: &WorkerKey, lease: Duration) -> Option<LeasedJob> {
         let job = self.jobs.get(id)?.job.clone();
-        let held = self.lease_to(id, &job, who.clone(), lease);
+        let held = self.lease_to(id, &job, worker_key.clone(), lease);
         let entry = self.jobs.get_mut(id)?;
-        entry.stage = Stage::Leased(held);
+        entry.stage = JobStage::Leased(held);
         entry.changed.notify_one();
         Some((*job).clone())
     }
 
-    fn find_repeated_report(&self, who: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<AcceptedReport> {
-        let done = &self.workers.get(who)?.done;
-        let done = done.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
+    fn find_repeated_report(&self, worker_key: &WorkerKey, id: &JobId, lease_epoch: u32) -> Option<AcceptedReport> {
+        let reports = &self.workers.get(worker_key)?.finished_reports;
+        let done = reports.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
-            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, Stage::Leased(held) if held.worker == *who)
+            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
         });
         Some(AcceptedReport::Repeated(next.map(|entry| entry.job.clone())))
     }
@@ -325,15 +325,15 @@ struct ReportHandover<'a> {
 }
 
 impl ReportHandover<'_> {
-    fn next(&mut self, who: &WorkerKey) -> Option<LeasedJob> {
+    fn next_job(&mut self, worker_key: &WorkerKey) -> Option<LeasedJob> {
         self.is_delivered = true;
         let mut state = self.dispatcher.state();
         let next_epoch = state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
         let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.lease_epoch) == next_epoch);
-        let job = entry.filter(|entry| matches!(&entry.stage, Stage::Leased(held) if held.worker == *who));
+        let job = entry.filter(|entry| matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key));
         let job = job.map(|entry| (*entry.job).clone());
-        let done = Done { id: self.id.clone(), lease_epoch: self.lease_epoch, next_epoch: job.as_ref().map(|job| job.lease_epoch) };
-        state.workers.get_mut(who)?.note(done);
+        let report = FinishedReport { id: self.id.clone(), lease_epoch: self.lease_epoch, next_epoch: job.as_ref().map(|job| job.lease_epoch) };
+        state.workers.get_mut(worker_key)?.remember_report(report);
         job
     }
 }
@@ -346,18 +346,18 @@ impl Drop for ReportHandover<'_> {
             return;
         }
         let Some(reported) = state.reported.remove(&self.id) else { return };
-        let goes_on = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
-        match goes_on {
+        let next_entry = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
+        match next_entry {
             Some(_) if self.is_delivered => {}
             Some(entry) => {
                 // Nobody has heard of it: it keeps its epoch.
-                entry.stage = Stage::Queued(state.queues.push_front(&entry.kind, &self.id, entry.queued_at));
+                entry.stage = JobStage::Queued(state.queues.push_front(&entry.kind, &self.id, entry.queued_at));
                 entry.changed.notify_one();
                 let kind = entry.kind.clone();
-                state.let_go(&self.id, &reported.worker);
+                state.free_slot(&self.id, &reported.worker);
                 state.wake_one(&kind);
             }
-            None => state.let_go(&self.id, &reported.worker),
+            None => state.free_slot(&self.id, &reported.worker),
         }
     }
 }
@@ -371,24 +371,24 @@ struct PollGuard<'a> {
 }
 
 impl<'a> PollGuard<'a> {
-    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> PollGuard<'a> {
+    fn begin(dispatcher: &'a Dispatcher, worker_key: &WorkerKey) -> PollGuard<'a> {
         let wake = Arc::new(Notify::new());
         let number = {
             let mut state = dispatcher.state();
-            state.polls_made += 1;
-            let number = state.polls_made;
-            state.polls.insert(number, LeasePoll { worker: who.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
+            state.polls_started += 1;
+            let number = state.polls_started;
+            state.poll_requests.insert(number, LeasePoll { worker: worker_key.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
             number
         };
-        PollGuard { dispatcher, number, wake, _presence: PresenceGuard::begin(dispatcher, who) }
+        PollGuard { dispatcher, number, wake, _presence: PresenceGuard::begin(dispatcher, worker_key) }
     }
 }
 
 impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.dispatcher.state();
-        if state.polls.remove(&self.number).is_some_and(|poll| poll.woken) {
-            state.wake_for_all();
+        if state.poll_requests.remove(&self.number).is_some_and(|poll| poll.woken) {
+            state.wake_for_all_queues();
         }
     }
 }
@@ -396,24 +396,24 @@ impl Drop for PollGuard<'_> {
 /// A worker whose request waits is there.
 struct PresenceGuard<'a> {
     dispatcher: &'a Dispatcher,
-    who: WorkerKey,
+    worker_key: WorkerKey,
 }
 
 impl<'a> PresenceGuard<'a> {
-    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> PresenceGuard<'a> {
+    fn begin(dispatcher: &'a Dispatcher, worker_key: &WorkerKey) -> PresenceGuard<'a> {
         // It may have left just now.
-        if let Some(worker) = dispatcher.state().workers.get_mut(who) {
-            worker.waiting += 1;
+        if let Some(worker) = dispatcher.state().workers.get_mut(worker_key) {
+            worker.waiting_requests += 1;
         }
-        PresenceGuard { dispatcher, who: who.clone() }
+        PresenceGuard { dispatcher, worker_key: worker_key.clone() }
     }
 }
 
 impl Drop for PresenceGuard<'_> {
     fn drop(&mut self) {
-        if let Some(worker) = self.dispatcher.state().workers.get_mut(&self.who) {
-            worker.waiting = worker.waiting.saturating_sub(1);
-            worker.seen = Instant::now();
+        if let Some(worker) = self.dispatcher.state().workers.get_mut(&self.worker_key) {
+            worker.waiting_requests = worker.waiting_requests.saturating_sub(1);
+            worker.last_seen = Instant::now();
         }
     }
 }
@@ -434,7 +434,7 @@ const MAX_TYPE_BYTES: usize = 64;
 
 impl ProgressReport {
     /// What is wrong with it, if something is. `task.progress` may be said as such.
-    pub(crate) fn problem(&mut self) -> Option<String> {
+    pub(crate) fn check(&mut self) -> Option<String> {
         if self.r#type.as_deref() == Some(EventKind::TASK_PROGRESS) {
             self.r#type = None;
         }
@@ -443,7 +443,7 @@ impl ProgressReport {
         if kind.is_empty() || kind.len() > MAX_TYPE_BYTES || !kind.bytes().all(plain) {
             return Some(format!("`type` must be 1 to {MAX_TYPE_BYTES} of a-z, 0-9, `.`, `_`, `-`"));
         }
-        let family = kind.split('.').next().unwrap_or_default();
-        is_engine_event(kind).then(|| format!("types that begin with `{family}` are the engine's own"))
+        let prefix = kind.split('.').next().unwrap_or_default();
+        is_engine_event(kind).then(|| format!("types that begin with `{prefix}` are the engine's own"))
     }
 }

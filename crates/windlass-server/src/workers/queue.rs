@@ -16,7 +16,7 @@ pub(super) struct JobId {
 
 /// What a worker must have to take the jobs of a queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Kind {
+pub(super) struct QueueKey {
     pub tool: Arc<str>,
     pub labels: Labels,
 }
@@ -26,42 +26,42 @@ pub(super) struct Kind {
 pub(super) struct QueuePosition(i64);
 
 #[derive(Default)]
-pub(super) struct Queues {
-    queues: BTreeMap<Kind, Queue>,
+pub(super) struct JobQueues {
+    queues: BTreeMap<QueueKey, JobQueue>,
     /// Places go up at the end and down at the front.
     last: i64,
     first: i64,
     /// Queues too take turns.
-    served: u64,
+    pops: u64,
 }
 
 #[derive(Default)]
-struct Queue {
+struct JobQueue {
     /// Whose turn it is. A run that has nothing left is passed over once.
     run_order: VecDeque<Arc<str>>,
-    runs: HashMap<Arc<str>, BTreeMap<i64, Waiting>>,
+    runs: HashMap<Arc<str>, BTreeMap<i64, QueuedJob>>,
     length: usize,
-    served: u64,
+    last_pop: u64,
 }
 
-struct Waiting {
+struct QueuedJob {
     job: u64,
     since: Timestamp,
 }
 
-impl Queues {
-    pub(crate) fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> QueuePosition {
+impl JobQueues {
+    pub(crate) fn push(&mut self, kind: &QueueKey, id: &JobId, since: Timestamp) -> QueuePosition {
         self.last += 1;
-        self.put(kind, id, since, self.last)
+        self.insert(kind, id, since, self.last)
     }
 
     /// Before all others of its run: it was given out and never arrived.
-    pub(crate) fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> QueuePosition {
+    pub(crate) fn push_front(&mut self, kind: &QueueKey, id: &JobId, since: Timestamp) -> QueuePosition {
         self.first -= 1;
-        self.put(kind, id, since, self.first)
+        self.insert(kind, id, since, self.first)
     }
 
-    fn put(&mut self, kind: &Kind, id: &JobId, since: Timestamp, place: i64) -> QueuePosition {
+    fn insert(&mut self, kind: &QueueKey, id: &JobId, since: Timestamp, position: i64) -> QueuePosition {
         let queue = match self.queues.get_mut(kind) {
             Some(queue) => queue,
             None => self.queues.entry(kind.clone()).or_default(),
@@ -70,15 +70,15 @@ impl Queues {
             queue.run_order.push_back(id.run.clone());
             BTreeMap::new()
         });
-        run.insert(place, Waiting { job: id.job, since });
+        run.insert(position, QueuedJob { job: id.job, since });
         queue.length += 1;
-        QueuePosition(place)
+        QueuePosition(position)
     }
 
-    pub(crate) fn remove(&mut self, kind: &Kind, id: &JobId, place: QueuePosition) {
+    pub(crate) fn remove(&mut self, kind: &QueueKey, id: &JobId, position: QueuePosition) {
         let Some(queue) = self.queues.get_mut(kind) else { return };
         if let Some(run) = queue.runs.get_mut(&id.run)
-            && run.remove(&place.0).is_some()
+            && run.remove(&position.0).is_some()
         {
             queue.length -= 1;
             if queue.length == 0 {
@@ -88,12 +88,12 @@ impl Queues {
     }
 
     /// The next job for a worker that can do such kinds; of all queues the one that was served longest ago.
-    pub(crate) fn pop(&mut self, fits: impl Fn(&Kind) -> bool) -> Option<JobId> {
+    pub(crate) fn pop(&mut self, fits: impl Fn(&QueueKey) -> bool) -> Option<JobId> {
         let fitting = self.queues.iter().filter(|(kind, _)| fits(kind));
-        let kind = fitting.min_by_key(|(_, queue)| queue.served).map(|(kind, _)| kind.clone())?;
-        self.served += 1;
+        let kind = fitting.min_by_key(|(_, queue)| queue.last_pop).map(|(kind, _)| kind.clone())?;
+        self.pops += 1;
         let queue = self.queues.get_mut(&kind)?;
-        queue.served = self.served;
+        queue.last_pop = self.pops;
         let id = queue.pop();
         if queue.length == 0 {
             self.queues.remove(&kind);
@@ -101,12 +101,12 @@ impl Queues {
         id
     }
 
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Kind> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &QueueKey> {
         self.queues.keys()
     }
 
     pub(crate) fn list(&self) -> Vec<QueueInfo> {
-        let info = |(kind, queue): (&Kind, &Queue)| {
+        let info = |(kind, queue): (&QueueKey, &JobQueue)| {
             let oldest = queue.runs.values().filter_map(oldest).min();
             kind.info(queue.length, oldest)
         };
@@ -114,21 +114,21 @@ impl Queues {
     }
 
     /// What waits of one run. However much there is, it takes as long as there are kinds.
-    pub(crate) fn of_run(&self, run: &str) -> Vec<QueueInfo> {
-        let waits = |(kind, queue): (&Kind, &Queue)| {
+    pub(crate) fn jobs_of_run(&self, run: &str) -> Vec<QueueInfo> {
+        let queued = |(kind, queue): (&QueueKey, &JobQueue)| {
             let jobs = queue.runs.get(run).filter(|jobs| !jobs.is_empty())?;
             Some(kind.info(jobs.len(), oldest(jobs)))
         };
-        self.queues.iter().filter_map(waits).collect()
+        self.queues.iter().filter_map(queued).collect()
     }
 }
 
 /// Since when the first of them waits.
-fn oldest(jobs: &BTreeMap<i64, Waiting>) -> Option<Timestamp> {
+fn oldest(jobs: &BTreeMap<i64, QueuedJob>) -> Option<Timestamp> {
     jobs.values().next().map(|waiting| waiting.since)
 }
 
-impl Kind {
+impl QueueKey {
     fn info(&self, jobs: usize, oldest: Option<Timestamp>) -> QueueInfo {
         QueueInfo {
             tool: self.tool.clone(),
@@ -139,7 +139,7 @@ impl Kind {
     }
 }
 
-impl Queue {
+impl JobQueue {
     fn pop(&mut self) -> Option<JobId> {
         while let Some(run) = self.run_order.pop_front() {
             let Some(waiting) = self.runs.get_mut(&run) else { continue };
@@ -166,21 +166,21 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn kind(tool: &str) -> Kind {
-        Kind { tool: tool.into(), labels: Labels::new() }
+    fn kind(tool: &str) -> QueueKey {
+        QueueKey { tool: tool.into(), labels: Labels::new() }
     }
 
     fn id(run: &str, job: u64) -> JobId {
         JobId { run: run.into(), job }
     }
 
-    fn all(queues: &mut Queues, fits: impl Fn(&Kind) -> bool) -> Vec<String> {
+    fn all(queues: &mut JobQueues, fits: impl Fn(&QueueKey) -> bool) -> Vec<String> {
         std::iter::from_fn(|| queues.pop(&fits)).map(|id| format!("{}{}", id.run, id.job)).collect()
     }
 
     #[test]
-    fn runs_take_turns() {
-        let mut queues = Queues::default();
+    fn runs_are_served_round_robin() {
+        let mut queues = JobQueues::default();
         let jobs = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)];
         for (run, job) in jobs {
             queues.push(&kind("x"), &id(run, job), Timestamp(0));
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn kinds_take_turns_and_those_that_do_not_fit_stay() {
-        let mut queues = Queues::default();
+    fn queues_are_served_round_robin_and_unsuitable_ones_stay() {
+        let mut queues = JobQueues::default();
         for (tool, job) in [("x", 1), ("x", 2), ("y", 3), ("z", 4)] {
             queues.push(&kind(tool), &id("r", job), Timestamp(0));
         }
@@ -200,17 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_is_gone_and_what_comes_back_is_first() {
-        let mut queues = Queues::default();
+    fn removed_jobs_are_gone_and_returned_jobs_are_first() {
+        let mut queues = JobQueues::default();
         queues.push(&kind("x"), &id("r", 1), Timestamp(0));
-        let place = queues.push(&kind("x"), &id("r", 2), Timestamp(0));
+        let position = queues.push(&kind("x"), &id("r", 2), Timestamp(0));
         queues.push(&kind("x"), &id("r", 3), Timestamp(0));
-        queues.remove(&kind("x"), &id("r", 2), place);
-        queues.remove(&kind("x"), &id("r", 2), place);
+        queues.remove(&kind("x"), &id("r", 2), position);
+        queues.remove(&kind("x"), &id("r", 2), position);
         queues.push_front(&kind("x"), &id("r", 9), Timestamp(0));
-        let waits: Vec<usize> = queues.of_run("r").iter().map(|kind| kind.jobs).collect();
-        assert_eq!((waits, queues.of_run("s").len()), (vec![3], 0));
+        let queued: Vec<usize> = queues.jobs_of_run("r").iter().map(|kind| kind.jobs).collect();
+        assert_eq!((queued, queues.jobs_of_run("s").len()), (vec![3], 0));
         assert_eq!(all(&mut queues, |_| true), ["r9", "r1", "r3"]);
-        assert!(queues.of_run("r").is_empty());
+        assert!(queues.jobs_of_run("r").is_empty());
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
-use super::queue::{JobId, Kind};
+use super::queue::{JobId, QueueKey};
 use super::wire::{LeaseRequest, Labels, WorkerState};
 
 /// Reports that a worker may repeat because their answer was lost.
@@ -28,7 +28,7 @@ pub(crate) struct WorkerKey {
     pub worker: Arc<str>,
 }
 
-pub(super) struct Worker {
+pub(super) struct WorkerRecord {
     pub name: String,
     /// What its token is called.
     pub token_name: String,
@@ -39,28 +39,28 @@ pub(super) struct Worker {
     /// It has said that it takes no more.
     pub draining: bool,
     /// Somebody wants it to stop.
-    pub drain: bool,
+    pub drain_requested: bool,
     pub leased_jobs: BTreeSet<JobId>,
     /// Of its newest reports, what came of them.
-    pub done: VecDeque<Done>,
+    pub finished_reports: VecDeque<FinishedReport>,
     /// Requests of it that wait for something.
-    pub waiting: usize,
-    pub seen: Instant,
+    pub waiting_requests: usize,
+    pub last_seen: Instant,
     pub seen_at: Timestamp,
     /// Wakes its heartbeats.
     pub heartbeat_wake: Arc<Notify>,
 }
 
-pub(super) struct Done {
+pub(super) struct FinishedReport {
     pub id: JobId,
     pub lease_epoch: u32,
     /// It went on with this.
     pub next_epoch: Option<u32>,
 }
 
-impl Worker {
-    fn new() -> Worker {
-        Worker {
+impl WorkerRecord {
+    fn new() -> WorkerRecord {
+        WorkerRecord {
             name: String::new(),
             token_name: String::new(),
             tools: BTreeSet::new(),
@@ -68,64 +68,64 @@ impl Worker {
             only_labelled: false,
             slots: 0,
             draining: false,
-            drain: false,
+            drain_requested: false,
             leased_jobs: BTreeSet::new(),
-            done: VecDeque::new(),
-            waiting: 0,
-            seen: Instant::now(),
+            finished_reports: VecDeque::new(),
+            waiting_requests: 0,
+            last_seen: Instant::now(),
             seen_at: real_now(),
             heartbeat_wake: Arc::default(),
         }
     }
 
     /// Whether it can do such jobs.
-    pub(crate) fn fits(&self, kind: &Kind) -> bool {
+    pub(crate) fn can_run(&self, kind: &QueueKey) -> bool {
         let labelled = !kind.labels.is_empty() || !self.only_labelled;
         let has = |(name, value): (&Arc<str>, &Arc<str>)| self.labels.get(name) == Some(value);
         labelled && self.tools.contains(&kind.tool) && kind.labels.iter().all(has)
     }
 
-    pub(crate) fn takes_more(&self) -> bool {
-        !self.draining && !self.drain
+    pub(crate) fn accepts_jobs(&self) -> bool {
+        !self.draining && !self.drain_requested
     }
 
-    pub(crate) fn free(&self) -> usize {
-        if self.takes_more() { self.slots.saturating_sub(self.leased_jobs.len()) } else { 0 }
+    pub(crate) fn free_slots(&self) -> usize {
+        if self.accepts_jobs() { self.slots.saturating_sub(self.leased_jobs.len()) } else { 0 }
     }
 
     pub(crate) fn state(&self, lease: Duration) -> WorkerState {
         match () {
-            () if self.waiting == 0 && self.seen.elapsed() >= lease => WorkerState::Lost,
-            () if !self.takes_more() => WorkerState::Draining,
+            () if self.waiting_requests == 0 && self.last_seen.elapsed() >= lease => WorkerState::Lost,
+            () if !self.accepts_jobs() => WorkerState::Draining,
             () => WorkerState::Active,
         }
     }
 
-    pub(crate) fn note(&mut self, done: Done) {
-        if self.done.len() >= MAX_FINISHED_REPORTS {
-            self.done.pop_front();
+    pub(crate) fn remember_report(&mut self, report: FinishedReport) {
+        if self.finished_reports.len() >= MAX_FINISHED_REPORTS {
+            self.finished_reports.pop_front();
         }
-        self.done.push_back(done);
+        self.finished_reports.push_back(report);
     }
 }
 
 /// Those that are here, and those that have left, the newest last.
 #[derive(Default)]
-pub(super) struct Registry(BTreeMap<WorkerKey, Worker>, VecDeque<(WorkerKey, Instant)>);
+pub(super) struct WorkerRegistry(BTreeMap<WorkerKey, WorkerRecord>, VecDeque<(WorkerKey, Instant)>);
 
 /// What a worker said before it left may still be on its way, for a lease at most: so many are known to have gone.
 const MAX_DEPARTED_WORKERS: usize = 256;
 
-impl Registry {
-    pub(crate) fn get(&self, key: &WorkerKey) -> Option<&Worker> {
+impl WorkerRegistry {
+    pub(crate) fn get(&self, key: &WorkerKey) -> Option<&WorkerRecord> {
         self.0.get(key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &WorkerKey) -> Option<&mut Worker> {
+    pub(crate) fn get_mut(&mut self, key: &WorkerKey) -> Option<&mut WorkerRecord> {
         self.0.get_mut(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkerKey, &Worker)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkerKey, &WorkerRecord)> {
         self.0.iter()
     }
 
@@ -143,31 +143,31 @@ impl Registry {
     }
 
     /// The worker has said something. One that was not known is from now on: it may have outlived the server.
-    pub(crate) fn seen(&mut self, key: &WorkerKey, lease: Duration) -> &mut Worker {
+    pub(crate) fn touch(&mut self, key: &WorkerKey, lease: Duration) -> &mut WorkerRecord {
         if !self.0.contains_key(key) {
             self.forget_silent(lease);
         }
-        let worker = self.0.entry(key.clone()).or_insert_with(Worker::new);
-        (worker.seen, worker.seen_at) = (Instant::now(), real_now());
+        let worker = self.0.entry(key.clone()).or_insert_with(WorkerRecord::new);
+        (worker.last_seen, worker.seen_at) = (Instant::now(), real_now());
         worker
     }
 
-    pub(crate) fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &LeaseRequest, lease: Duration) -> &mut Worker {
-        let worker = self.seen(key, lease);
-        worker.name.clone_from(&ask.name);
+    pub(crate) fn register(&mut self, key: &WorkerKey, token_name: &str, request: &LeaseRequest, lease: Duration) -> &mut WorkerRecord {
+        let worker = self.touch(key, lease);
+        worker.name.clone_from(&request.name);
         token_name.clone_into(&mut worker.token_name);
-        worker.tools = ask.tools.iter().map(|tool| tool.as_str().into()).collect();
-        worker.labels.clone_from(&ask.labels);
-        worker.only_labelled = ask.only_labelled;
-        worker.slots = ask.slots as usize;
+        worker.tools = request.tools.iter().map(|tool| tool.as_str().into()).collect();
+        worker.labels.clone_from(&request.labels);
+        worker.only_labelled = request.only_labelled;
+        worker.slots = request.slots as usize;
         worker
     }
 
     fn forget_silent(&mut self, lease: Duration) {
-        let idle = |worker: &Worker| worker.leased_jobs.is_empty() && worker.waiting == 0;
-        self.0.retain(|_, worker| !idle(worker) || worker.seen.elapsed() < lease * FORGET_AFTER_LEASES);
+        let idle = |worker: &WorkerRecord| worker.leased_jobs.is_empty() && worker.waiting_requests == 0;
+        self.0.retain(|_, worker| !idle(worker) || worker.last_seen.elapsed() < lease * FORGET_AFTER_LEASES);
         while self.0.len() >= MAX_WORKERS {
-            let oldest = self.0.iter().filter(|(_, worker)| idle(worker)).min_by_key(|(_, worker)| worker.seen);
+            let oldest = self.0.iter().filter(|(_, worker)| idle(worker)).min_by_key(|(_, worker)| worker.last_seen);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
             self.0.remove(&oldest);
         }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{CancelToken, Tool, ToolCall, ToolFuture, Tools};
 
-use super::dispatcher::{Dispatcher, Look, Offer};
+use super::dispatcher::{Dispatcher, JobCheck, JobOffer};
 
 /// A tool that runs here, elsewhere, or both.
 pub(crate) struct WorkerTool {
@@ -19,7 +19,7 @@ pub fn with_remote_workers(local_tools: &Tools, dispatcher: &Arc<Dispatcher>) ->
     let route = |local_tool: Option<Arc<dyn Tool>>| Arc::new(WorkerTool { local_tool: here: local_tool, dispatcher: dispatcher.clone() });
     let names: Vec<&str> = local_tools.names().collect();
     let tools = names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(local_tools.get(name).cloned())));
-    tools.with_others(route(None))
+    tools.with_fallback(route(None))
 }
 
 impl WorkerTool {
@@ -36,7 +36,7 @@ impl Tool for WorkerTool {
         let cancelled = call.cancelled.clone();
         // At once, not when it is looked at first: whoever has just reported gets the next task with the answer.
         let offer = self.dispatcher.offer(call);
-        Box::pin(Waiting { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
+        Box::pin(PendingCall { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
     }
 
     fn runs_remotely(&self, call: &ToolCall) -> bool {
@@ -45,29 +45,29 @@ impl Tool for WorkerTool {
 }
 
 /// A call that waits for its outcome. Dropped, it takes its job out.
-struct Waiting {
+struct PendingCall {
     dispatcher: Arc<Dispatcher>,
-    offer: Offer,
+    offer: JobOffer,
     cancelled: CancelToken,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         self.dispatcher.forget(&self.offer.id, self.offer.lease_epoch);
     }
 }
 
-impl Waiting {
+impl PendingCall {
     async fn outcome(mut self) -> TaskOutcome {
         let mut cancel_requested = false;
         loop {
-            let until = match self.dispatcher.look(&self.offer.id, self.offer.lease_epoch) {
-                Look::Waits | Look::Gone => None,
-                Look::Until(at) => Some(at),
-                Look::TimedOut => {
+            let until = match self.dispatcher.check_job(&self.offer.id, self.offer.lease_epoch) {
+                JobCheck::Queued | JobCheck::Gone => None,
+                JobCheck::Until(at) => Some(at),
+                JobCheck::TimedOut => {
                     return failure("timeout", "timeout", "the task took longer than its timeout allows");
                 }
-                Look::LeaseExpired(away) => {
+                JobCheck::LeaseExpired(away) => {
                     away.revoke();
                     return std::future::pending().await;
                 }
@@ -87,13 +87,13 @@ impl Waiting {
                     }
                 }
                 () = offer.changed.notified() => {}
-                () = at(until) => {}
+                () = sleep_until_some(until) => {}
             }
         }
     }
 }
 
-async fn at(until: Option<Instant>) {
+async fn sleep_until_some(until: Option<Instant>) {
     match until {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

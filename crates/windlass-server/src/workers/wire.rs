@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Again, Suspension, SideOutputs, ErrorInfo, ResumeData, TaskOutcome, TriedBefore};
+use windlass_core::{NextCall, Suspension, SideOutputs, ErrorInfo, ResumeData, TaskOutcome, PreviousAttempts};
 use windlass_value::{Timestamp, Value};
 
 /// Names and texts, sorted.
@@ -49,7 +49,7 @@ pub struct LeasedJob {
     pub sealed_by: Option<Arc<str>>,
     /// The input is one that the tool has given itself, as `again`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub goes_on: bool,
+    pub is_continuation: bool,
     /// When this attempt was first handed out, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
@@ -61,7 +61,7 @@ pub struct LeasedJob {
     /// How the attempt before has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub tried: Option<Arc<TriedBefore>>,
+    pub previous_attempts: Option<Arc<PreviousAttempts>>,
 }
 
 /// A worker wants something to do.
@@ -194,7 +194,7 @@ pub struct CompleteRequest {
     /// The operation is not finished: the tool wants to be called again, so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub again: Option<Again>,
+    pub next_call: Option<NextCall>,
     /// What the task does to its run besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -260,8 +260,8 @@ impl From<ErrorInfo> for WorkerFailure {
 
 impl CompleteRequest {
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
-        let CompleteRequest { worker, run, job, lease_epoch: epoch, output, meta, facts, again, side_outputs: beside, suspension: awaits } = self;
-        let outcome = TaskOutcome { output, error: None, meta, again, facts, side_outputs: beside, suspension: awaits, taken: None };
+        let CompleteRequest { worker, run, job, lease_epoch: epoch, output, meta, facts, next_call: again, side_outputs: beside, suspension: awaits } = self;
+        let outcome = TaskOutcome { output, error: None, meta, next_call: again, facts, side_outputs: beside, suspension: awaits, reused: None };
         (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }

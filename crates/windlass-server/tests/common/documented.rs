@@ -11,10 +11,10 @@ static DOCUMENT: LazyLock<Json> = LazyLock::new(|| {
     serde_json::from_str(&text).expect("JSON")
 });
 
-static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// What the document says against an answer, if it says something.
-pub(crate) fn complaint(method: &str, path: &str, status: u16, kind: &str, body: &[u8]) -> Option<String> {
+pub(crate) fn violation(method: &str, path: &str, status: u16, kind: &str, body: &[u8]) -> Option<String> {
     let method = method.to_lowercase();
     let (template, operation) = operation(&method, path)?;
     let listed = &operation["responses"][status.to_string()];
@@ -38,7 +38,7 @@ pub(crate) fn complaint(method: &str, path: &str, status: u16, kind: &str, body:
     }
     let body: Json = serde_json::from_slice(body).ok()?;
     let key = format!("{method} {template} {status}");
-    let validator = KNOWN.lock().expect("the lock").entry(key).or_insert_with(|| validator(schema)).clone();
+    let validator = VALIDATORS.lock().expect("the lock").entry(key).or_insert_with(|| validator(schema)).clone();
     let found: Vec<String> =
         validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path())).collect();
     (!found.is_empty()).then(|| format!("the document does not allow it: {}", found.join("; ")))

@@ -16,16 +16,18 @@ use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
 use windlass_core::{ErrorInfo, Limits, TaskOutcome};
-use windlass_dialect::Registry;
+use windlass_dialect::DialectRegistry;
 use windlass_expr::wdl;
-use windlass_loom::{Activity, Target};
-use windlass_runtime::{Engine, EngineOptions, Tools};
-use windlass_server::auth::Keys;
+use windlass_loom::{ActivityTarget, LoomActivity};
+use windlass_runtime::{EngineOptions, RuntimeEngine, Tools};
+use windlass_server::auth::TokenIndex;
 use windlass_server::catalog::Definitions;
-use windlass_server::views::Views;
-use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_server::views::ReaderViews;
+use windlass_server::{
+    App, AppParts, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, ServerOptions, router,
+};
 use windlass_store::{MemoryStore, Store};
-use windlass_syntax::{Diagnostic, Diagnostics, Report, Source};
+use windlass_syntax::{Diagnostic, DiagnosticReport, Diagnostics, SourceText};
 use windlass_value::{Value, parse_json};
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
@@ -68,21 +70,26 @@ pub(crate) fn counting(name: &str, iterations: u64) -> String {
 }
 
 /// Who reads definitions here: Loom, with what is registered around it.
-pub(crate) struct Loom;
+pub(crate) struct LoomCompiler;
 
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new().with(windlass_loom::Loom));
+static REGISTRY: LazyLock<DialectRegistry> = LazyLock::new(|| DialectRegistry::new().with(windlass_loom::Loom));
 
-impl Compiler for Loom {
-    fn dialects(&self) -> &Registry {
+impl DefinitionCompiler for LoomCompiler {
+    fn dialects(&self) -> &DialectRegistry {
         &REGISTRY
     }
 
-    fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
-        let source = Source::new(draft.name.clone().unwrap_or_else(|| "definition".to_owned()), draft.text.as_str());
-        let activity = |name: &str| Activity { name: name.to_owned(), target: Target::Tool };
-        let options = windlass_loom::Options {
+    fn compile(
+        &self,
+        draft: &DefinitionDraft,
+        catalog: &dyn DefinitionCatalog,
+    ) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
+        let source =
+            SourceText::new(draft.name.clone().unwrap_or_else(|| "definition".to_owned()), draft.text.as_str());
+        let activity = |name: &str| LoomActivity { name: name.to_owned(), target: ActivityTarget::Tool };
+        let options = windlass_loom::LoomOptions {
             limits: Limits::default(),
             name: draft.name.clone(),
             tools: TOOLS.map(str::to_owned).to_vec(),
@@ -102,7 +109,7 @@ impl Compiler for Loom {
         }
         match found.has_errors() {
             true => Err(found.reports(&source)),
-            false => Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings.reports(&source) }),
+            false => Ok(CompiledDraft { plan: compiled.plan, warnings: compiled.warnings.reports(&source) }),
         }
     }
 }
@@ -113,34 +120,34 @@ pub(crate) struct World {
     pub store: Arc<dyn Store>,
     router: Router,
     gates: watch::Sender<BTreeSet<String>>,
-    pub outside: Outside,
+    pub outside: ExternalServer,
 }
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Whoever the tool `http` reaches: gives the answers that it was told, in order, and none when there are none.
 #[derive(Clone, Default)]
-pub(crate) struct Outside {
+pub(crate) struct ExternalServer {
     answers: Arc<Mutex<VecDeque<Value>>>,
-    asked: Arc<Mutex<Vec<Value>>>,
+    requests: Arc<Mutex<Vec<Value>>>,
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 
-impl Outside {
-    pub(crate) fn answer(&self, reply: Json) {
+impl ExternalServer {
+    pub(crate) fn push_reply(&self, reply: Json) {
         let reply = parse_json(&reply.to_string()).expect("JSON");
         self.answers.lock().expect("unharmed").push_back(reply);
     }
 
     /// Happens before the next answer.
-    pub(crate) fn when_asked(&self, meanwhile: impl FnOnce() + Send + 'static) {
+    pub(crate) fn on_next_request(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock().expect("unharmed") = Some(Box::new(meanwhile));
     }
 
     /// What it was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Json> {
-        let asked = self.asked.lock().expect("unharmed");
-        asked.iter().map(|input| serde_json::to_value(input).expect("JSON")).collect()
+    pub(crate) fn requests(&self) -> Vec<Json> {
+        let requests = self.requests.lock().expect("unharmed");
+        requests.iter().map(|input| serde_json::to_value(input).expect("JSON")).collect()
     }
 }
 
@@ -159,20 +166,25 @@ impl World {
 
     /// One that goes on with what a server before it has left, as `windlass serve` does.
     pub(crate) fn adopting(store: Arc<dyn Store>) -> World {
-        World::made(store, ServerOptions::default(), Limits::default(), patient(), true)
+        World::build(store, ServerOptions::default(), Limits::default(), long_grace(), true)
     }
 
     pub(crate) fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
-        World::with_views(store, options, limits, patient())
+        World::with_views(store, options, limits, long_grace())
     }
 
-    pub(crate) fn with_views(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views) -> World {
-        World::made(store, options, limits, views, false)
+    pub(crate) fn with_views(
+        store: Arc<dyn Store>,
+        options: ServerOptions,
+        limits: Limits,
+        views: ReaderViews,
+    ) -> World {
+        World::build(store, options, limits, views, false)
     }
 
-    fn made(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views, adopt: bool) -> World {
+    fn build(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: ReaderViews, adopt: bool) -> World {
         windlass_testing::log::install();
-        let (gates, outside) = (watch::Sender::new(BTreeSet::new()), Outside::default());
+        let (gates, outside) = (watch::Sender::new(BTreeSet::new()), ExternalServer::default());
         let engine_options = EngineOptions {
             tools: tools(&gates, &outside),
             languages: wdl::languages(),
@@ -183,15 +195,15 @@ impl World {
             adopt,
             ..EngineOptions::default()
         };
-        let engine = Engine::new(store.clone(), engine_options).expect("an engine");
-        let app = App::new(Parts {
+        let engine = RuntimeEngine::new(store.clone(), engine_options).expect("an engine");
+        let app = App::new(AppParts {
             definitions: Definitions::load(&engine).expect("the catalog"),
             engine,
             store: store.clone(),
             limits,
             options,
-            compiler: Arc::new(Loom),
-            keys: Keys::with(Some(TOKEN.to_owned())),
+            compiler: Arc::new(LoomCompiler),
+            keys: TokenIndex::with_token(Some(TOKEN.to_owned())),
             audit: Default::default(),
             dispatcher: Default::default(),
             metrics: Default::default(),
@@ -208,7 +220,7 @@ impl World {
     }
 
     /// Asks with the token that may do everything.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
+    pub(crate) async fn request(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
         self.send(request(method, path, body)).await
     }
 
@@ -219,7 +231,7 @@ impl World {
         let body = in_time(body.collect()).await.expect("a body").to_bytes().to_vec();
         let what = format!("{method} {path}");
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if let Some(complaint) = documented::complaint(&method, &path, parts.status.as_u16(), kind, &body) {
+        if let Some(complaint) = documented::violation(&method, &path, parts.status.as_u16(), kind, &body) {
             panic!("{what}: {complaint}: {}", String::from_utf8_lossy(&body));
         }
         Reply { what, status: parts.status, headers: parts.headers, body }
@@ -233,11 +245,11 @@ impl World {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
-        self.ask(Method::GET, path, None).await
+        self.request(Method::GET, path, None).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: Json) -> Reply {
-        self.ask(Method::POST, path, Some(body)).await
+        self.request(Method::POST, path, Some(body)).await
     }
 
     pub(crate) async fn register(&self, source: &str) -> Json {
@@ -249,19 +261,19 @@ impl World {
     /// Starts a run and waits for its end.
     pub(crate) async fn run(&self, definition: &str, id: &str) -> Json {
         let body = json!({ "definition": definition, "id": id, "wait_ms": 60_000 });
-        self.post("/api/v1/runs", body).await.is(200)
+        self.post("/api/v1/runs", body).await.expect_status(200)
     }
 
     /// Starts a run.
     pub(crate) async fn start(&self, definition: &str, id: &str) -> Json {
-        self.post("/api/v1/runs", json!({ "definition": definition, "id": id })).await.is(202)
+        self.post("/api/v1/runs", json!({ "definition": definition, "id": id })).await.expect_status(202)
     }
 
     /// Asks for a run until it has this status.
     pub(crate) async fn until_status(&self, run: &str, status: &str) -> Json {
         let begun = Instant::now();
         loop {
-            let seen = self.get(&format!("/api/v1/runs/{run}")).await.is(200);
+            let seen = self.get(&format!("/api/v1/runs/{run}")).await.expect_status(200);
             if seen["status"] == status {
                 return seen;
             }
@@ -272,9 +284,9 @@ impl World {
 }
 
 /// Drawings are waited for, however busy the machine is.
-fn patient() -> Views {
-    let mut views = Views::default();
-    views.painters.patience = HANG;
+fn long_grace() -> ReaderViews {
+    let mut views = ReaderViews::default();
+    views.painters.read_timeout = HANG;
     views
 }
 
@@ -310,7 +322,7 @@ impl Reply {
 
     /// The body of an answer that must have this status.
     #[track_caller]
-    pub(crate) fn is(&self, status: u16) -> Json {
+    pub(crate) fn expect_status(&self, status: u16) -> Json {
         assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
         let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let expected = if status < 400 { "application/json" } else { "application/problem+json" };
@@ -319,12 +331,12 @@ impl Reply {
     }
 }
 
-fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &Outside) -> Tools {
+fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &ExternalServer) -> Tools {
     let (gates, outside) = (gates.clone(), outside.clone());
     Tools::new()
         .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
         .with_fn("http", move |call| {
-            outside.asked.lock().expect("unharmed").push(call.input);
+            outside.requests.lock().expect("unharmed").push(call.input);
             let answer = outside.answers.lock().expect("unharmed").pop_front();
             if let Some(meanwhile) = outside.meanwhile.lock().expect("unharmed").take() {
                 meanwhile();

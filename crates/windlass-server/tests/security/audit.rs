@@ -8,20 +8,20 @@ use std::task::Poll;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use windlass_runtime::real_now;
-use windlass_server::audit::{self, Audit, Line, verify};
-use windlass_server::auth::Scope;
+use windlass_server::audit::{self, AuditEntry, AuditLog, verify};
+use windlass_server::auth::TokenScope;
 
-use crate::world::{World, asking, from};
+use crate::world::{World, new_request, with_peer_address};
 
 fn lines(directory: &Path) -> Vec<Value> {
     let text = fs::read_to_string(directory.join("audit.log")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn line(status: u16) -> Line {
-    Line {
+fn entry(status: u16) -> AuditEntry {
+    AuditEntry {
         at: real_now(),
-        who: None,
+        actor: None,
         via: None,
         from: None,
         method: "POST".to_owned(),
@@ -33,19 +33,19 @@ fn line(status: u16) -> Line {
 }
 
 #[track_caller]
-fn is_whole(directory: &Path, lines: u64) {
+fn assert_intact(directory: &Path, lines: u64) {
     let checked = verify(directory).unwrap();
     assert_eq!((checked.lines, checked.findings), (lines, Vec::new()));
 }
 
 #[tokio::test]
-async fn a_changing_call_is_there_when_it_is_answered() {
+async fn a_changing_call_is_logged_before_its_response() {
     let world = World::new();
     let body = json!({ "name": "canary-name", "scopes": ["read"] });
-    let request = from(asking("POST", "/api/v1/tokens", Some(&world.first), Some(body)), "10.1.2.3");
-    let made = world.ask(request).await.json();
+    let request = with_peer_address(new_request("POST", "/api/v1/tokens", Some(&world.first), Some(body)), "10.1.2.3");
+    let made = world.send(request).await.json();
     let (id, secret) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
-    world.ask(asking("DELETE", &format!("/api/v1/tokens/{id}"), Some(&world.first), None)).await;
+    world.send(new_request("DELETE", &format!("/api/v1/tokens/{id}"), Some(&world.first), None)).await;
     let lines = lines(world.directory.path());
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert_eq!((&lines[0]["n"], &lines[0]["event"]), (&json!(1), &json!("start")));
@@ -60,25 +60,25 @@ async fn a_changing_call_is_there_when_it_is_answered() {
     // Neither what was sent nor what was given.
     let text = fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
     assert!(!text.contains(secret) && !text.contains(&world.first) && !text.contains("canary-name"));
-    is_whole(world.directory.path(), 3);
+    assert_intact(world.directory.path(), 3);
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_succeed_has_a_second_line() {
+async fn a_failed_call_has_a_second_entry() {
     let world = World::new();
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "", "scopes": [] })).await.status, 422);
     let lines = lines(world.directory.path());
     assert_eq!((&lines[1]["route"], &lines[1]["status"]), (&json!("/api/v1/tokens"), &Value::Null));
     assert_eq!((&lines[2]["of"], &lines[2]["status"]), (&lines[1]["n"], &json!(422)));
-    is_whole(world.directory.path(), 3);
+    assert_intact(world.directory.path(), 3);
 }
 
 /// Whoever hangs up right after having asked hears nothing; what was asked happens all the same, and is noted.
 #[tokio::test]
-async fn whoever_hangs_up_is_noted() {
+async fn a_call_of_a_disconnected_client_is_logged() {
     let world = World::new();
     for path in ["/api/v1/runs/gone", "/api/v1/definitions/gone"] {
-        let mut asked = Box::pin(world.ask(asking("DELETE", path, Some(&world.first), None)));
+        let mut request = Box::pin(world.send(new_request("DELETE", path, Some(&world.first), None)));
         let is_at_store = std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
         assert!(is_at_store, "{path}");
         // Nobody is there any more.
@@ -90,25 +90,28 @@ async fn whoever_hangs_up_is_noted() {
     let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
     assert_eq!(routes, ["/api/v1/runs/{run}", "/api/v1/definitions/{name}", "/api/v1/tokens"]);
     assert_eq!((&lines[1]["who"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
-    is_whole(world.directory.path(), 4);
+    assert_intact(world.directory.path(), 4);
 }
 
 #[tokio::test]
-async fn reading_is_not_noted_and_refusals_are_within_bounds() {
+async fn reads_are_not_logged_and_refusals_are_rate_limited() {
     let world = World::new();
     world.get("/api/v1/tokens").await;
-    let (_, reader) = world.token(&[Scope::Read]);
+    let (_, reader) = world.token(&[TokenScope::Read]);
     let body = || Some(json!({}));
     let begun = std::time::Instant::now();
-    assert_eq!(world.ask(asking("POST", "/api/v1/tokens", Some(&reader), body())).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(
+        world.send(new_request("POST", "/api/v1/tokens", Some(&reader), body())).await.status,
+        StatusCode::FORBIDDEN
+    );
     for _ in 0..500 {
-        let refused = world.ask(asking("POST", "/api/v1/tokens", Some("wl_nobody"), body())).await;
+        let refused = world.send(new_request("POST", "/api/v1/tokens", Some("wl_nobody"), body())).await;
         assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
     }
     // One that is waited for comes after those that are not.
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "" , "scopes": [] })).await.status, 422);
     // A delivery that proves nothing is nobody's.
-    assert_eq!(world.ask(asking("POST", "/hooks/nobody/new", None, body())).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(world.send(new_request("POST", "/hooks/nobody/new", None, body())).await.status, StatusCode::NOT_FOUND);
     let lines = lines(world.directory.path());
     let last = lines.last().unwrap();
     assert_eq!(
@@ -126,17 +129,17 @@ async fn reading_is_not_noted_and_refusals_are_within_bounds() {
 #[tokio::test]
 async fn pages_lead_through_all_files() {
     let directory = tempfile::tempdir().unwrap();
-    let log = Audit::open_with(directory.path(), 4_000).unwrap();
+    let log = AuditLog::open_with(directory.path(), 4_000).unwrap();
     for status in 0..100 {
-        assert!(log.note(&line(status)).await);
+        assert!(log.write(&entry(status)).await);
     }
     drop(log);
     let files = fs::read_dir(directory.path()).unwrap().count();
     assert!(files > 4, "{files} files: it is put aside as it grows");
-    is_whole(directory.path(), 101);
+    assert_intact(directory.path(), 101);
     let (mut after, mut seen) = (0, Vec::new());
     loop {
-        let page = audit::page(directory.path(), after, 7).unwrap();
+        let page = audit::read_page(directory.path(), after, 7).unwrap();
         assert!(page.items.len() <= 7 && page.last == 101, "{page:?}");
         seen.extend(page.items.iter().map(|line| line["n"].as_u64().unwrap()));
         match page.next {
@@ -155,18 +158,18 @@ async fn pages_lead_through_all_files() {
     let findings = verify(directory.path()).unwrap().findings;
     assert!(findings.len() == 1 && findings[0].contains("is missing"), "{findings:?}");
     // It goes on where it was.
-    drop(Audit::open(directory.path()).unwrap());
-    assert_eq!(audit::page(directory.path(), 101, 10).unwrap().items[0]["n"], 102);
+    drop(AuditLog::open(directory.path()).unwrap());
+    assert_eq!(audit::read_page(directory.path(), 101, 10).unwrap().items[0]["n"], 102);
 }
 
 #[tokio::test]
 async fn a_page_is_found_in_a_large_file() {
     let directory = tempfile::tempdir().unwrap();
-    let log = Arc::new(Audit::open(directory.path()).unwrap());
+    let log = Arc::new(AuditLog::open(directory.path()).unwrap());
     let notes: Vec<_> = (0..5_000)
         .map(|status| {
             let log = log.clone();
-            tokio::spawn(async move { log.note(&line(status % 600)).await })
+            tokio::spawn(async move { log.write(&entry(status % 600)).await })
         })
         .collect();
     for note in notes {
@@ -176,7 +179,7 @@ async fn a_page_is_found_in_a_large_file() {
     assert_eq!((figures.lines, figures.queued), (5_000, 0));
     assert!(figures.syncs < 1_000, "{} syncs: many calls share one", figures.syncs);
     for after in [0, 1, 17, 2_499, 4_990, 4_999, 5_000, 5_001, u64::MAX] {
-        let page = audit::page(directory.path(), after, 3).unwrap();
+        let page = audit::read_page(directory.path(), after, 3).unwrap();
         let numbers: Vec<u64> = page.items.iter().map(|line| line["n"].as_u64().unwrap()).collect();
         let expected: Vec<u64> = (after.saturating_add(1)..=5_001).take(3).collect();
         assert_eq!(numbers, expected, "after {after}");
@@ -197,11 +200,11 @@ async fn the_api_serves_pages_to_admin_tokens_only() {
 }
 
 #[tokio::test]
-async fn whatever_is_changed_breaks_the_chain() {
+async fn any_change_breaks_the_chain() {
     let directory = tempfile::tempdir().unwrap();
-    let log = Audit::open(directory.path()).unwrap();
+    let log = AuditLog::open(directory.path()).unwrap();
     for status in 0..8 {
-        log.note(&line(200 + status)).await;
+        log.write(&entry(200 + status)).await;
     }
     drop(log);
     let path = directory.path().join("audit.log");
@@ -227,25 +230,25 @@ async fn whatever_is_changed_breaks_the_chain() {
         assert!(findings.iter().any(|one| one.contains(&format!("at line {at} "))), "{what}: {findings:?}");
     }
     fs::write(&path, &whole).unwrap();
-    is_whole(directory.path(), 9);
+    assert_intact(directory.path(), 9);
 }
 
 /// A crash leaves a beginning of what was being written: wherever it ends, the log goes on.
 #[tokio::test]
-async fn it_goes_on_after_a_crash_at_any_byte() {
+async fn the_log_continues_after_a_crash_at_any_byte() {
     let directory = tempfile::tempdir().unwrap();
-    let log = Audit::open(directory.path()).unwrap();
-    log.note(&line(200)).await;
-    log.note(&line(201)).await;
+    let log = AuditLog::open(directory.path()).unwrap();
+    log.write(&entry(200)).await;
+    log.write(&entry(201)).await;
     drop(log);
     let path = directory.path().join("audit.log");
     let whole = fs::read(&path).unwrap();
     for cut in 0..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let complete = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
-        is_whole(directory.path(), complete);
-        drop(Audit::open(directory.path()).unwrap());
-        is_whole(directory.path(), complete + 1);
+        assert_intact(directory.path(), complete);
+        drop(AuditLog::open(directory.path()).unwrap());
+        assert_intact(directory.path(), complete + 1);
         let last = lines(directory.path()).pop().unwrap();
         let torn = cut - whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         assert_eq!(last["cut_bytes"].as_u64().unwrap_or(0), torn as u64, "what was cut is told");
@@ -253,11 +256,11 @@ async fn it_goes_on_after_a_crash_at_any_byte() {
 }
 
 #[test]
-fn only_one_server_writes() {
+fn only_one_server_writes_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let first = Audit::open(directory.path()).unwrap();
-    let Err(refused) = Audit::open(directory.path()) else { panic!("two of them write") };
+    let first = AuditLog::open(directory.path()).unwrap();
+    let Err(refused) = AuditLog::open(directory.path()) else { panic!("two of them write") };
     assert!(refused.to_string().contains("another server"), "{refused}");
     drop(first);
-    assert!(Audit::open(directory.path()).is_ok());
+    assert!(AuditLog::open(directory.path()).is_ok());
 }

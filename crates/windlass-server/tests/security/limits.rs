@@ -11,7 +11,7 @@ use windlass_core::ServerLimits;
 use windlass_server::{ServerOptions, serve};
 use windlass_value::Duration;
 
-use crate::world::{World, asking};
+use crate::world::{World, new_request};
 
 /// What a case changes.
 type Change = fn(&mut ServerLimits);
@@ -28,7 +28,7 @@ fn options(change: impl FnOnce(&mut ServerLimits)) -> ServerOptions {
 }
 
 #[tokio::test]
-async fn requests() {
+async fn request_limits_apply() {
     let lease = json!({"worker": "w", "name": "w", "tools": ["a", "b"], "labels": {}, "slots": 1, "wait_ms": 0});
     let beat = json!({"worker": "w", "jobs": [], "wait_ms": 0});
     let progress = json!({"worker": "w", "run": "r", "job": 1, "epoch": 1, "data": "abcdefghij"});
@@ -58,7 +58,7 @@ async fn requests() {
 }
 
 /// How long the server bears with a connection, and what it says. Time is virtual.
-async fn patience(options: ServerOptions, sent: &str) -> (u64, String) {
+async fn connection_lifetime(options: ServerOptions, sent: &str) -> (u64, String) {
     let world = World::with(options);
     let running = serve(world.app.clone()).await.unwrap();
     let began = tokio::time::Instant::now();
@@ -72,42 +72,43 @@ async fn patience(options: ServerOptions, sent: &str) -> (u64, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times() {
+async fn time_limits_apply() {
     let half = "POST /api/v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\n\
                 content-type: application/json\r\ncontent-length: 100\r\n\r\n{\"na";
-    let (late, said) = patience(options(|l| l.max_request_time = Duration::from_secs(3)), half).await;
+    let (late, response) = connection_lifetime(options(|l| l.max_request_time = Duration::from_secs(3)), half).await;
     assert!(
         said.starts_with("HTTP/1.1 408") && said.contains("`server.max_request_time`") && late < 30,
         "{late}: {said}"
     );
-    let (late, said) = patience(options(|l| l.max_response_time = Duration::from_secs(3)), half).await;
+    let (late, response) = connection_lifetime(options(|l| l.max_response_time = Duration::from_secs(3)), half).await;
     assert!(
         said.starts_with("HTTP/1.1 408") && said.contains("`server.max_answer_time`") && late < 30,
         "{late}: {said}"
     );
     let (late, _) =
-        patience(options(|l| l.max_head_time = Duration::from_secs(4)), "GET /healthz HTTP/1.1\r\nhost: l").await;
+        connection_lifetime(options(|l| l.max_head_time = Duration::from_secs(4)), "GET /healthz HTTP/1.1\r\nhost: l")
+            .await;
     assert!(late < 9, "{late}");
-    let (late, _) = patience(options(|l| l.max_head_time = Duration::from_secs(4)), "").await;
+    let (late, _) = connection_lifetime(options(|l| l.max_head_time = Duration::from_secs(4)), "").await;
     assert!(late < 4, "half of it for the first head: {late}");
 }
 
 #[tokio::test]
-async fn heads() {
+async fn head_limits_apply() {
     let ask = |headers: &str| format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     let many = ask("a: 1\r\nb: 1\r\nc: 1\r\n");
     let long = ask(&format!("a: {}\r\n", "x".repeat(9_000)));
     let table: [(Change, &str); 2] = [(|l| l.max_headers = 4, &many), (|l| l.max_head_bytes = 8_192, &long)];
     for (change, sent) in table {
-        let (_, now) = patience(options(change), sent).await;
-        let (_, before) = patience(options(|_| ()), sent).await;
+        let (_, now) = connection_lifetime(options(change), sent).await;
+        let (_, before) = connection_lifetime(options(|_| ()), sent).await;
         assert!(now.starts_with("HTTP/1.1 431") && before.starts_with("HTTP/1.1 200"), "{now} {before}");
     }
 }
 
 /// A client that asks again and again and reads nothing is let go of.
 #[tokio::test(start_paused = true)]
-async fn unread() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let world = World::with(options(|l| l.max_client_stall_time = Duration::from_secs(4)));
     let running = serve(world.app.clone()).await.unwrap();
     let mut stream = TcpStream::connect(running.address).await.unwrap();
@@ -131,9 +132,9 @@ async fn unread() {
 
 /// The whole body is asked for in vain before it is sent.
 #[tokio::test]
-async fn a_body_that_is_announced_too_large() {
+async fn a_body_announced_as_too_large_is_rejected() {
     let world = World::with(options(|l| l.max_body_bytes = 4));
-    let mut request = asking("POST", "/api/v1/tokens", Some(&world.first), Some(json!({})));
+    let mut request = new_request("POST", "/api/v1/tokens", Some(&world.first), Some(json!({})));
     *request.body_mut() = Body::from("[1, 2, 3]");
-    assert_eq!(world.ask(request).await.status.as_u16(), 413);
+    assert_eq!(world.send(request).await.status.as_u16(), 413);
 }

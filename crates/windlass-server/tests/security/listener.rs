@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use windlass_server::{Running, ServerOptions, StartError, serve};
+use windlass_server::{RunningServer, ServerOptions, StartError, serve};
 
 use crate::world::World;
 
-fn anywhere() -> ServerOptions {
+fn loopback_options() -> ServerOptions {
     ServerOptions { bind: ([127, 0, 0, 1], 0).into(), drain: Duration::from_secs(1), ..ServerOptions::default() }
 }
 
-async fn running(options: ServerOptions) -> (World, Running) {
+async fn running(options: ServerOptions) -> (World, RunningServer) {
     let world = World::with(options);
     let running = serve(world.app.clone()).await.unwrap();
     (world, running)
 }
 
 /// Sends all of it, and reads until the other end has closed.
-async fn exchange(running: &Running, sent: &str) -> String {
+async fn exchange(running: &RunningServer, sent: &str) -> String {
     exchange_at(running.address, sent).await
 }
 
@@ -34,8 +34,8 @@ async fn exchange_at(address: SocketAddr, sent: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_server_without_tokens_for_other_machines() {
-    let world = World::with(ServerOptions { bind: ([0, 0, 0, 0], 0).into(), open: true, ..anywhere() });
+async fn a_server_without_tokens_binds_only_to_loopback() {
+    let world = World::with(ServerOptions { bind: ([0, 0, 0, 0], 0).into(), no_auth: true, ..loopback_options() });
     let Err(error) = serve(world.app.clone()).await else { panic!("it listens to everybody") };
     assert!(matches!(error, StartError::Bind(_)));
     assert!(error.to_string().contains("nobody would be asked for a token"), "{error}");
@@ -44,7 +44,7 @@ async fn no_server_without_tokens_for_other_machines() {
 
 #[tokio::test]
 async fn requests_one_after_another_on_one_connection() {
-    let (world, running) = running(anywhere()).await;
+    let (world, running) = running(loopback_options()).await;
     let first = &world.first;
     let sent = format!(
         "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n\
@@ -60,8 +60,8 @@ async fn requests_one_after_another_on_one_connection() {
 }
 
 #[tokio::test]
-async fn heads_have_bounds() {
-    let (_world, running) = running(anywhere()).await;
+async fn request_heads_are_limited() {
+    let (_world, running) = running(loopback_options()).await;
     let many: String = (0..100).map(|number| format!("x-{number}: 1\r\n")).collect();
     let long = format!("x: {}\r\n", "a".repeat(40 * 1024));
     for headers in [many, long] {
@@ -72,8 +72,8 @@ async fn heads_have_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_sends_slowly_is_let_go() {
-    let (world, running) = running(anywhere()).await;
+async fn a_slow_sender_is_disconnected() {
+    let (world, running) = running(loopback_options()).await;
     let head = exchange(&running, "GET /healthz HTTP/1.1\r\nhost: local").await;
     assert!(head.is_empty() || head.starts_with("HTTP/1.1 408"), "{head}");
     let idle = exchange(&running, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
@@ -93,8 +93,8 @@ async fn whoever_sends_slowly_is_let_go() {
 
 /// Whoever says nothing costs a place for a while, and no place at all when others need it.
 #[tokio::test(start_paused = true)]
-async fn silence_keeps_nobody_out() {
-    let (world, running) = running(ServerOptions { max_connections: 8, ..anywhere() }).await;
+async fn silent_connections_block_no_client() {
+    let (world, running) = running(ServerOptions { max_connections: 8, ..loopback_options() }).await;
     let mut silent = Vec::new();
     for _ in 0..30 {
         silent.push(TcpStream::connect(running.address).await.unwrap());
@@ -116,8 +116,8 @@ async fn silence_keeps_nobody_out() {
 
 /// What is asked for again and again and never read is not kept here, and its reader is let go of.
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_read_is_let_go() {
-    let (world, running) = running(anywhere()).await;
+async fn a_client_that_does_not_read_is_disconnected() {
+    let (world, running) = running(loopback_options()).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let sent = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let writing = async { stream.write_all(sent.as_bytes()).await };
@@ -139,8 +139,8 @@ async fn whoever_does_not_read_is_let_go() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told() {
-    let (world, running) = running(ServerOptions { max_connections: 2, ..anywhere() }).await;
+async fn one_connection_too_many_is_rejected_with_a_response() {
+    let (world, running) = running(ServerOptions { max_connections: 2, ..loopback_options() }).await;
     let mut open = Vec::new();
     let token = &world.first;
     for _ in 0..2 {
@@ -154,7 +154,8 @@ async fn one_connection_too_many_is_told() {
         open.push(stream);
     }
     let refused = exchange(&running, "").await;
-    let is_told = refused.contains("retry-after: 5") && refused.contains("WND-3012") && refused.contains("\"hint\"");
+    let is_explained =
+        refused.contains("retry-after: 5") && refused.contains("WND-3012") && refused.contains("\"hint\"");
     assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && is_told, "{refused}");
     drop(open);
     running.stop().await.unwrap();
@@ -162,8 +163,8 @@ async fn one_connection_too_many_is_told() {
 
 /// Raw requests, and how each answer begins and what is in it. Nothing may be answered after what could be seen in two ways.
 #[tokio::test]
-async fn requests_of_every_odd_form() {
-    let (world, running) = running(anywhere()).await;
+async fn malformed_requests_are_rejected() {
+    let (world, running) = running(loopback_options()).await;
     let token = &world.first;
     let to = |line: &str| format!("{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n");
     let post = format!("{}content-type: application/json\r\n", to("POST /api/v1/tokens"));
@@ -315,7 +316,7 @@ async fn requests_of_every_odd_form() {
 
 #[tokio::test]
 async fn hostile_idempotency_keys_are_rejected() {
-    let (world, running) = running(anywhere()).await;
+    let (world, running) = running(loopback_options()).await;
     let body = r#"{"definition":"nothing"}"#;
     let long = "k".repeat(257);
     let table = [
@@ -336,8 +337,8 @@ async fn hostile_idempotency_keys_are_rejected() {
 }
 
 #[tokio::test]
-async fn who_asks_is_in_the_audit_log() {
-    let (world, running) = running(anywhere()).await;
+async fn the_client_address_is_in_the_audit_log() {
+    let (world, running) = running(loopback_options()).await;
     let body = r#"{"name":"x","scopes":["read"]}"#;
     let sent = format!(
         "POST /api/v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
@@ -353,8 +354,8 @@ async fn who_asks_is_in_the_audit_log() {
 }
 
 #[tokio::test]
-async fn while_it_stops_whoever_comes_is_told() {
-    let (world, running) = running(ServerOptions { drain: Duration::from_secs(30), ..anywhere() }).await;
+async fn new_requests_are_rejected_while_the_server_stops() {
+    let (world, running) = running(ServerOptions { drain: Duration::from_secs(30), ..loopback_options() }).await;
     let (address, body) = (running.address, r#"{"name":"x","scopes":["read"]}"#);
     let post = format!(
         "POST /api/v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nconnection: close\r\n\

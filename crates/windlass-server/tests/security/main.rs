@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod audit;
-mod edges;
 mod limits;
 mod listener;
+mod middleware;
 mod routes;
 mod tokens;
 mod world;

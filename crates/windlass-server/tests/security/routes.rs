@@ -5,18 +5,18 @@ use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use serde_json::{Value, json};
 use windlass_server::api::document;
-use windlass_server::auth::{Scope, guard};
-use windlass_server::layered;
+use windlass_server::auth::{TokenScope, guard};
+use windlass_server::with_layers;
 
-use crate::world::{Answer, World, asking};
+use crate::world::{TestResponse, World, new_request};
 
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WINDLASS"];
 
 /// Who may call an operation, as the document says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Needs {
+enum RequiredAccess {
     Nothing,
-    Scope(Scope),
+    Scope(TokenScope),
     Signature,
 }
 
@@ -26,13 +26,13 @@ struct Operation {
     /// With something in place of its parameters.
     path: String,
     template: String,
-    needs: Needs,
+    needs: RequiredAccess,
 }
 
 impl Operation {
-    fn ask(&self, token: Option<&str>) -> Request<Body> {
+    fn request(&self, token: Option<&str>) -> Request<Body> {
         let body = (!matches!(self.method.as_str(), "GET" | "HEAD")).then(|| json!({}));
-        asking(&self.method, &self.path, token, body)
+        new_request(&self.method, &self.path, token, body)
     }
 
     fn name(&self) -> String {
@@ -47,8 +47,13 @@ fn operations() -> Vec<Operation> {
         for (method, operation) in item.as_object().unwrap() {
             let method = method.to_uppercase();
             if METHODS.contains(&method.as_str()) {
-                let needs = needs(&format!("{method} {template}"), operation);
-                operations.push(Operation { method, path: filled(template), template: template.clone(), needs });
+                let needs = required_access(&format!("{method} {template}"), operation);
+                operations.push(Operation {
+                    method,
+                    path: fill_parameters(template),
+                    template: template.clone(),
+                    needs,
+                });
             }
         }
     }
@@ -56,34 +61,34 @@ fn operations() -> Vec<Operation> {
     operations
 }
 
-fn needs(name: &str, operation: &Value) -> Needs {
+fn required_access(name: &str, operation: &Value) -> RequiredAccess {
     let security = operation["security"].as_array().unwrap_or_else(|| panic!("{name} does not say who may call it"));
     assert_eq!(security.len(), 1, "{name} has one way in");
     let ways = security[0].as_object().unwrap();
     match ways.iter().next() {
-        None => Needs::Nothing,
+        None => RequiredAccess::Nothing,
         Some((scheme, scopes)) if scheme == guard::SCHEME => {
-            let scopes: Vec<Scope> = serde_json::from_value(scopes.clone()).unwrap();
+            let scopes: Vec<TokenScope> = serde_json::from_value(scopes.clone()).unwrap();
             assert_eq!(scopes.len(), 1, "{name} needs one scope");
-            Needs::Scope(scopes[0])
+            RequiredAccess::Scope(scopes[0])
         }
-        Some(_) => Needs::Signature,
+        Some(_) => RequiredAccess::Signature,
     }
 }
 
-fn filled(template: &str) -> String {
+fn fill_parameters(template: &str) -> String {
     let parts = template.split('/').map(|part| if part.starts_with('{') { "1" } else { part });
     parts.collect::<Vec<_>>().join("/")
 }
 
 #[track_caller]
-fn is_refused(operation: &Operation, answer: &Answer, status: StatusCode, why: &str) {
+fn assert_refused(operation: &Operation, answer: &TestResponse, status: StatusCode, why: &str) {
     assert_eq!(answer.status, status, "{} {why}: {}", operation.name(), answer.text());
     assert!(answer.is_problem(), "{} {why}: {}", operation.name(), answer.text());
 }
 
 #[tokio::test]
-async fn nobody_without_a_token() {
+async fn every_route_needs_a_token() {
     let world = World::new();
     let garbage = ["", "x", "wl_", "wl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "' or 1=1 --"];
     let mut wrong: Vec<(String, Option<String>)> = vec![("no token".to_owned(), None)];
@@ -96,23 +101,23 @@ async fn nobody_without_a_token() {
     wrong.push(("a token in other letters".to_owned(), Some(world.first.to_uppercase())));
     for operation in operations() {
         for (why, token) in &wrong {
-            let answer = world.ask(operation.ask(token.as_deref())).await;
+            let answer = world.send(operation.request(token.as_deref())).await;
             match operation.needs {
-                Needs::Nothing => {
+                RequiredAccess::Nothing => {
                     assert!(answer.status != StatusCode::UNAUTHORIZED, "{} is public ({why})", operation.name());
                 }
-                Needs::Scope(_) => {
-                    is_refused(&operation, &answer, StatusCode::UNAUTHORIZED, why);
+                RequiredAccess::Scope(_) => {
+                    assert_refused(&operation, &answer, StatusCode::UNAUTHORIZED, why);
                     assert_eq!(answer.header("www-authenticate"), "Bearer");
                 }
-                Needs::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
+                RequiredAccess::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_token_is_looked_for_in_one_place() {
+async fn a_token_is_read_from_one_header_only() {
     let world = World::new();
     let first = world.first.clone();
     let plain = |header: &str, value: String| {
@@ -127,36 +132,36 @@ async fn a_token_is_looked_for_in_one_place() {
         ("a cookie", plain("cookie", format!("token={first}"))),
         ("another header", plain("x-token", first.clone())),
         ("two of them", twice),
-        ("the query", asking("GET", &format!("/api/v1/tokens?token={first}&access_token={first}"), None, None)),
+        ("the query", new_request("GET", &format!("/api/v1/tokens?token={first}&access_token={first}"), None, None)),
     ];
     for (why, request) in wrong {
-        assert_eq!(world.ask(request).await.status, StatusCode::UNAUTHORIZED, "{why}");
+        assert_eq!(world.send(request).await.status, StatusCode::UNAUTHORIZED, "{why}");
     }
     for scheme in ["Bearer ", "bearer ", "BEARER  "] {
         let right = plain("authorization", format!("{scheme}{first}"));
-        assert_eq!(world.ask(right).await.status, StatusCode::OK, "{scheme}");
+        assert_eq!(world.send(right).await.status, StatusCode::OK, "{scheme}");
     }
 }
 
 #[tokio::test]
-async fn each_scope_opens_what_it_includes() {
+async fn each_scope_grants_what_it_includes() {
     let world = World::new();
-    for own in Scope::ALL {
+    for own in TokenScope::ALL {
         let (_, token) = world.token(&[own]);
         for operation in operations() {
-            let answer = world.ask(operation.ask(Some(&token))).await;
+            let answer = world.send(operation.request(Some(&token))).await;
             let why = format!("with `{}`", own.as_str());
             match operation.needs {
-                Needs::Scope(needed) if !own.includes(needed) => {
-                    is_refused(&operation, &answer, StatusCode::FORBIDDEN, &why);
+                RequiredAccess::Scope(needed) if !own.includes(needed) => {
+                    assert_refused(&operation, &answer, StatusCode::FORBIDDEN, &why);
                     assert!(answer.json()["detail"].as_str().unwrap().contains(needed.as_str()));
                 }
-                Needs::Scope(_) | Needs::Nothing => {
+                RequiredAccess::Scope(_) | RequiredAccess::Nothing => {
                     let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR];
                     assert!(!refused.contains(&answer.status), "{} {why}: {}", operation.name(), answer.text());
                 }
                 // A token is no signature.
-                Needs::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
+                RequiredAccess::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
             }
         }
     }
@@ -164,8 +169,8 @@ async fn each_scope_opens_what_it_includes() {
 
 /// Which scopes include which, written out: a change of the rule is a change of this table.
 #[test]
-fn what_scopes_include() {
-    use Scope::{Admin, Control, Read, Run, Work};
+fn scopes_include_the_listed_scopes() {
+    use TokenScope::{Admin, Control, Read, Run, Work};
     let table = [
         (Read, &[Read][..]),
         (Run, &[Read, Run]),
@@ -174,14 +179,14 @@ fn what_scopes_include() {
         (Admin, &[Read, Run, Control, Work, Admin]),
     ];
     for (own, included) in table {
-        for other in Scope::ALL {
+        for other in TokenScope::ALL {
             assert_eq!(own.includes(other), included.contains(&other), "{own:?} {other:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn no_method_but_those_declared() {
+async fn only_declared_methods_are_allowed() {
     let world = World::new();
     let operations = operations();
     for operation in &operations {
@@ -190,19 +195,19 @@ async fn no_method_but_those_declared() {
             if operations.iter().any(|other| same(&other)) {
                 continue;
             }
-            let answer = world.ask(asking(method, &operation.path, Some(&world.first), None)).await;
+            let answer = world.send(new_request(method, &operation.path, Some(&world.first), None)).await;
             // A route may be what another one has a parameter for.
             let elsewhere = operations.iter().any(|other| other.method == method && matches(other, &operation.path));
             let has_get = operations.iter().any(|other| other.template == operation.template && other.method == "GET");
             if method == "HEAD" && has_get {
                 assert!(answer.body.is_empty(), "HEAD {}", operation.template);
-                let anonymous = world.ask(asking(method, &operation.path, None, None)).await;
-                let public = operation.needs == Needs::Nothing || anonymous.status == StatusCode::UNAUTHORIZED;
+                let anonymous = world.send(new_request(method, &operation.path, None, None)).await;
+                let public = operation.needs == RequiredAccess::Nothing || anonymous.status == StatusCode::UNAUTHORIZED;
                 assert!(public, "HEAD {} asks as GET does", operation.template);
             } else if !elsewhere {
                 let not_so = [StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_FOUND];
                 let shown = format!("{method} {}: {} {}", operation.template, answer.status, answer.text());
-                let told = answer.is_problem() || method == "HEAD";
+                let is_explained = answer.is_problem() || method == "HEAD";
                 assert!(not_so.contains(&answer.status) && told, "{shown}");
             }
         }
@@ -215,7 +220,7 @@ fn matches(operation: &Operation, path: &str) -> bool {
 }
 
 /// What proxies, frameworks and careless prefixes have taken for another path.
-fn tricks(path: &str, public: &str) -> Vec<String> {
+fn path_tricks(path: &str, public: &str) -> Vec<String> {
     let last = path.rsplit('/').next().unwrap();
     let inner = path.trim_start_matches('/');
     vec![
@@ -256,23 +261,23 @@ fn tricks(path: &str, public: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_path_leads_around() {
+async fn no_path_bypasses_authorization() {
     let world = World::new();
     let operations = operations();
     let public: Vec<&str> =
-        operations.iter().filter(|one| one.needs == Needs::Nothing).map(|one| one.path.as_str()).collect();
-    for operation in operations.iter().filter(|one| one.needs != Needs::Nothing) {
+        operations.iter().filter(|one| one.needs == RequiredAccess::Nothing).map(|one| one.path.as_str()).collect();
+    for operation in operations.iter().filter(|one| one.needs != RequiredAccess::Nothing) {
         for public in &public {
-            for trick in tricks(&operation.path, public) {
+            for trick in path_tricks(&operation.path, public) {
                 let Ok(uri) = trick.parse::<axum::http::Uri>() else { continue };
                 if uri.path().is_empty() {
                     continue;
                 }
                 let body = (operation.method != "GET").then(|| json!({}));
-                let answer = world.ask(asking(&operation.method, &trick, None, body)).await;
+                let answer = world.send(new_request(&operation.method, &trick, None, body)).await;
                 let shown = format!("{} {trick}: {} {}", operation.method, answer.status, answer.text());
                 // An answer to HEAD has no body: its head alone tells.
-                let told = answer.header("content-type") == "application/problem+json";
+                let is_problem = answer.header("content-type") == "application/problem+json";
                 let problem = answer.is_problem() || operation.method == "HEAD" && told && answer.body.is_empty();
                 assert!(answer.status.is_client_error() && problem, "{shown}");
             }
@@ -282,17 +287,17 @@ async fn no_path_leads_around() {
 
 /// What a route does not take is refused there, after it is known who asks.
 #[tokio::test]
-async fn no_query_but_those_declared() {
+async fn only_declared_query_parameters_are_allowed() {
     let world = World::new();
     let operations = operations();
-    for operation in operations.iter().filter(|one| matches!(one.needs, Needs::Scope(_))) {
+    for operation in operations.iter().filter(|one| matches!(one.needs, RequiredAccess::Scope(_))) {
         for (query, part) in [("?zzzz=1", "there is no `zzzz` here"), ("?%00=%ff", "there is no `` here")] {
-            let asked = Operation { path: format!("{}{query}", operation.path), ..operation.clone() };
-            let answer = world.ask(asked.ask(Some(&world.first))).await;
-            is_refused(operation, &answer, StatusCode::BAD_REQUEST, query);
+            let with_query = Operation { path: format!("{}{query}", operation.path), ..operation.clone() };
+            let answer = world.send(asked.request(Some(&world.first))).await;
+            assert_refused(operation, &answer, StatusCode::BAD_REQUEST, query);
             assert!(answer.text().contains(part), "{}: {}", operation.name(), answer.text());
-            let anonymous = world.ask(asked.ask(None)).await;
-            is_refused(operation, &anonymous, StatusCode::UNAUTHORIZED, query);
+            let anonymous = world.send(asked.request(None)).await;
+            assert_refused(operation, &anonymous, StatusCode::UNAUTHORIZED, query);
         }
     }
     let table = [
@@ -319,13 +324,13 @@ async fn no_query_but_those_declared() {
 
 /// By whatever way a handler becomes a route: without an authorisation type it does not answer.
 #[tokio::test]
-async fn a_handler_that_asks_nobody_is_not_heard() {
+async fn a_handler_without_authorization_does_not_respond() {
     let world = World::new();
     let routes = axum::Router::new().route("/forgotten", get(|| async { "a secret" }));
-    let routes = layered(routes, world.app.clone());
+    let routes = with_layers(routes, world.app.clone());
     let world = World { routes, ..world };
     for token in [None, Some(world.first.clone())] {
-        let answer = world.ask(asking("GET", "/forgotten", token.as_deref(), None)).await;
+        let answer = world.send(new_request("GET", "/forgotten", token.as_deref(), None)).await;
         assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
         assert!(answer.is_problem() && !answer.text().contains("a secret"), "{}", answer.text());
     }
@@ -333,9 +338,9 @@ async fn a_handler_that_asks_nobody_is_not_heard() {
 
 /// Everybody gets the same document: it names each operation once.
 #[tokio::test]
-async fn the_document_is_the_routes() {
+async fn the_document_matches_the_routes() {
     let world = World::new();
-    let answer = world.ask(asking("GET", "/api/v1/openapi.json", None, None)).await;
+    let answer = world.send(new_request("GET", "/api/v1/openapi.json", None, None)).await;
     assert_eq!(answer.status, StatusCode::OK);
     let document = answer.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));

@@ -9,10 +9,10 @@ use serde_json::json;
 use tower::ServiceExt;
 use windlass_server::ServerOptions;
 use windlass_server::auth::tokens::{self, TokenError};
-use windlass_server::auth::{Scope, first_token};
+use windlass_server::auth::{TokenScope, first_token};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::world::{World, asking};
+use crate::world::{World, new_request};
 
 #[tokio::test]
 async fn the_first_start_leaves_a_token_that_later_starts_use() {
@@ -36,10 +36,10 @@ async fn the_first_start_leaves_a_token_that_later_starts_use() {
 }
 
 #[tokio::test]
-async fn a_first_token_that_was_revoked_does_not_come_back() {
+async fn a_revoked_first_token_is_not_recreated() {
     let world = World::new();
     let id = world.get("/api/v1/tokens").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
-    world.token(&[Scope::Admin]);
+    world.token(&[TokenScope::Admin]);
     tokens::revoke(&*world.store, &id).unwrap();
     assert!(first_token(&*world.store, world.directory.path()).unwrap().is_none());
     world.app.keys.refresh().unwrap();
@@ -64,25 +64,25 @@ fn a_file_of_another_store_is_replaced_and_a_link_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_token_is_made_shown_once_used_and_revoked() {
+async fn a_token_is_created_shown_once_used_and_revoked() {
     let world = World::new();
     let made = world.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["run", "read"] })).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
     let made = made.json();
     let (id, secret) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
     assert_eq!(made["scopes"], json!(["read", "run"]));
-    let with = |method: &'static str, path: &str| asking(method, path, Some(secret), None);
-    assert_eq!(world.ask(with("GET", "/metrics")).await.status, StatusCode::OK);
-    assert_eq!(world.ask(with("GET", "/api/v1/tokens")).await.status, StatusCode::FORBIDDEN);
+    let with = |method: &'static str, path: &str| new_request(method, path, Some(secret), None);
+    assert_eq!(world.send(with("GET", "/metrics")).await.status, StatusCode::OK);
+    assert_eq!(world.send(with("GET", "/api/v1/tokens")).await.status, StatusCode::FORBIDDEN);
     let listed = world.get("/api/v1/tokens").await;
     assert!(listed.text().contains(id) && !listed.text().contains(secret) && !listed.text().contains("hash"));
 
     let path = format!("/api/v1/tokens/{id}");
-    let delete = |token: &str| asking("DELETE", &path, Some(token), None);
-    assert_eq!(world.ask(delete(secret)).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(world.ask(delete(&world.first)).await.status, StatusCode::OK);
-    assert_eq!(world.ask(with("GET", "/metrics")).await.status, StatusCode::UNAUTHORIZED);
-    assert_eq!(world.ask(delete(&world.first)).await.status, StatusCode::NOT_FOUND);
+    let delete = |token: &str| new_request("DELETE", &path, Some(token), None);
+    assert_eq!(world.send(delete(secret)).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(world.send(delete(&world.first)).await.status, StatusCode::OK);
+    assert_eq!(world.send(with("GET", "/metrics")).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(world.send(delete(&world.first)).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -90,27 +90,31 @@ async fn the_last_admin_token_cannot_be_revoked() {
     let world = World::new();
     let id = world.get("/api/v1/tokens").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/tokens/{id}");
-    let refused = world.ask(asking("DELETE", &path, Some(&world.first), None)).await;
+    let refused = world.send(new_request("DELETE", &path, Some(&world.first), None)).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.json()["hint"].as_str().unwrap().contains("token create"));
     // One that has expired, or may do less, does not count.
     world.expired();
-    world.token(&[Scope::Read, Scope::Run, Scope::Control, Scope::Work]);
+    world.token(&[TokenScope::Read, TokenScope::Run, TokenScope::Control, TokenScope::Work]);
     assert!(matches!(tokens::revoke(&*world.store, &id), Err(TokenError::LastAdmin(_))));
-    let (other, _) = world.token(&[Scope::Admin]);
-    assert_eq!(world.ask(asking("DELETE", &path, Some(&world.first), None)).await.status, StatusCode::OK);
+    let (other, _) = world.token(&[TokenScope::Admin]);
+    assert_eq!(world.send(new_request("DELETE", &path, Some(&world.first), None)).await.status, StatusCode::OK);
     assert!(matches!(tokens::revoke(&*world.store, &other.id), Err(TokenError::LastAdmin(_))));
 }
 
 #[test]
-fn two_who_revoke_each_other_do_not_both_succeed() {
+fn two_tokens_cannot_revoke_each_other() {
     for _ in 0..20 {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
         let make = |name: &str| {
-            let wanted =
-                tokens::Wanted { name: name.to_owned(), scopes: vec![Scope::Admin], expires_at: None, by: None };
-            tokens::create(&store, wanted, usize::MAX).unwrap().0.id
+            let request = tokens::TokenRequest {
+                name: name.to_owned(),
+                scopes: vec![TokenScope::Admin],
+                expires_at: None,
+                by: None,
+            };
+            tokens::create(&store, request, usize::MAX).unwrap().0.id
         };
         let (one, other) = (make("one"), make("other"));
         std::thread::scope(|scope| {
@@ -122,7 +126,7 @@ fn two_who_revoke_each_other_do_not_both_succeed() {
 }
 
 #[tokio::test]
-async fn what_a_token_cannot_be() {
+async fn invalid_tokens_are_rejected() {
     let world = World::new();
     let wrong = [
         json!({ "name": "", "scopes": ["read"] }),
@@ -143,21 +147,22 @@ async fn what_a_token_cannot_be() {
     }
     let slip = world.post("/api/v1/tokens", json!({ "name": "x", "scopes": ["contrl"] })).await;
     assert!(slip.text().contains("did you mean `control`?"), "{}", slip.text());
-    assert_eq!(tokens::all(&*world.store).unwrap().len(), 1);
+    assert_eq!(tokens::list(&*world.store).unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn another_process_makes_and_revokes_beside_the_server() {
+async fn another_process_can_create_and_revoke_tokens() {
     let world = World::new();
-    let beside = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
-    let wanted = tokens::Wanted { name: "beside".to_owned(), scopes: vec![Scope::Read], expires_at: None, by: None };
+    let other_store = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
+    let request =
+        tokens::TokenRequest { name: "beside".to_owned(), scopes: vec![TokenScope::Read], expires_at: None, by: None };
     let (token, secret) = tokens::create(&beside, wanted, usize::MAX).unwrap();
-    let ask = || asking("GET", "/metrics", Some(secret.reveal()), None);
-    assert_eq!(world.ask(ask()).await.status, StatusCode::OK);
+    let ask = || new_request("GET", "/metrics", Some(secret.reveal()), None);
+    assert_eq!(world.send(ask()).await.status, StatusCode::OK);
     tokens::revoke(&beside, &token.id).unwrap();
     // The server looks a few times a second: until then an old answer is allowed, afterwards not.
     let gone = async {
-        while world.ask(ask()).await.status != StatusCode::UNAUTHORIZED {
+        while world.send(ask()).await.status != StatusCode::UNAUTHORIZED {
             tokio::task::yield_now().await;
         }
     };
@@ -165,12 +170,12 @@ async fn another_process_makes_and_revokes_beside_the_server() {
 }
 
 #[tokio::test]
-async fn when_it_was_used_last_is_known() {
+async fn the_last_use_of_a_token_is_recorded() {
     let world = World::new();
-    let (token, secret) = world.token(&[Scope::Read]);
-    assert_eq!(world.ask(asking("GET", "/metrics", Some(&secret), None)).await.status, StatusCode::OK);
+    let (token, secret) = world.token(&[TokenScope::Read]);
+    assert_eq!(world.send(new_request("GET", "/metrics", Some(&secret), None)).await.status, StatusCode::OK);
     let noted = async {
-        let used = || tokens::all(&*world.store).unwrap().into_iter().find(|(one, _)| one.id == token.id);
+        let used = || tokens::list(&*world.store).unwrap().into_iter().find(|(one, _)| one.id == token.id);
         while used().unwrap().0.last_used.is_none() {
             tokio::task::yield_now().await;
         }
@@ -179,21 +184,21 @@ async fn when_it_was_used_last_is_known() {
 }
 
 #[tokio::test]
-async fn without_authorisation_anybody_may() {
-    let world = World::with(ServerOptions { open: true, ..ServerOptions::default() });
-    assert_eq!(world.ask(asking("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
+async fn without_authorization_every_request_is_allowed() {
+    let world = World::with(ServerOptions { no_auth: true, ..ServerOptions::default() });
+    assert_eq!(world.send(new_request("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
 }
 
 /// Whoever had a token reads no further than it goes.
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_its_token() {
     let world = World::new();
-    let (token, secret) = world.token(&[Scope::Read]);
-    let asked = asking("GET", "/api/v1/runs/changes", Some(&secret), None);
+    let (token, secret) = world.token(&[TokenScope::Read]);
+    let request = new_request("GET", "/api/v1/runs/changes", Some(&secret), None);
     let mut stream = world.routes.clone().oneshot(asked).await.unwrap().into_body();
-    let revoked = asking("DELETE", &format!("/api/v1/tokens/{}", token.id), Some(&world.first), None);
-    assert_eq!(world.ask(revoked).await.status, StatusCode::OK);
-    let mut said = String::new();
+    let revoked = new_request("DELETE", &format!("/api/v1/tokens/{}", token.id), Some(&world.first), None);
+    assert_eq!(world.send(revoked).await.status, StatusCode::OK);
+    let mut received = String::new();
     let read = async {
         while let Some(frame) = stream.frame().await {
             said.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
@@ -205,9 +210,9 @@ async fn a_stream_ends_with_its_token() {
 
 /// Another process holds the store for a while: whoever changes a token waits for it, and nobody else does.
 #[tokio::test]
-async fn a_store_that_is_held_keeps_only_those_waiting_who_write() {
+async fn a_locked_store_delays_only_writers() {
     let world = World::new();
-    let (token, _) = world.token(&[Scope::Read]);
+    let (token, _) = world.token(&[TokenScope::Read]);
     let gone = format!("/api/v1/tokens/{}", token.id);
     let cases = [
         ("POST", "/api/v1/tokens", Some(json!({ "name": "a", "scopes": ["read"] })), 201),
@@ -216,7 +221,7 @@ async fn a_store_that_is_held_keeps_only_those_waiting_who_write() {
     for (method, path, body, status) in cases {
         let held = std::fs::File::options().write(true).open(world.directory.path().join("writer.lock")).unwrap();
         held.lock().unwrap();
-        let mut changed = std::pin::pin!(world.ask(asking(method, path, Some(&world.first), body)));
+        let mut changed = std::pin::pin!(world.send(new_request(method, path, Some(&world.first), body)));
         tokio::select! {
             biased;
             answer = &mut changed => panic!("{path}: {}", answer.text()),

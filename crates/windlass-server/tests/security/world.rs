@@ -10,21 +10,23 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 use windlass_core::Limits;
-use windlass_runtime::{Engine, EngineOptions, real_now};
-use windlass_server::audit::Audit;
-use windlass_server::auth::tokens::{self, Token, Wanted};
-use windlass_server::auth::{Keys, Peer, Scope, first_token};
-use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_runtime::{EngineOptions, RuntimeEngine, real_now};
+use windlass_server::audit::AuditLog;
+use windlass_server::auth::tokens::{self, ApiToken, TokenRequest};
+use windlass_server::auth::{Peer, TokenIndex, TokenScope, first_token};
+use windlass_server::{
+    App, AppParts, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, ServerOptions, router,
+};
 use windlass_store::{RecordChange, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_syntax::Report;
+use windlass_syntax::DiagnosticReport;
 use windlass_value::{Duration, Timestamp};
 
 /// Nothing is compiled in these tests.
 struct NoDialect;
 
-impl Compiler for NoDialect {
-    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+impl DefinitionCompiler for NoDialect {
+    fn compile(&self, _: &DefinitionDraft, _: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
         Err(Vec::new())
     }
 }
@@ -38,13 +40,13 @@ pub(crate) struct World {
     pub directory: TempDir,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -80,7 +82,7 @@ impl World {
         World { routes: router(app.clone()), app, store, first, directory }
     }
 
-    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn send(&self, request: Request<Body>) -> TestResponse {
         let answer = self.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).map_or("", |kind| kind.to_str().unwrap());
@@ -89,27 +91,27 @@ impl World {
             true => Vec::new(),
             false => axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec(),
         };
-        Answer { status: parts.status, headers: parts.headers, body }
+        TestResponse { status: parts.status, headers: parts.headers, body }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(asking("GET", path, Some(&self.first), None)).await
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
+        self.send(new_request("GET", path, Some(&self.first), None)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.ask(asking("POST", path, Some(&self.first), Some(body))).await
+    pub(crate) async fn post(&self, path: &str, body: Value) -> TestResponse {
+        self.send(new_request("POST", path, Some(&self.first), Some(body))).await
     }
 
-    pub(crate) fn token(&self, scopes: &[Scope]) -> (Token, String) {
-        let wanted = Wanted { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, by: None };
-        let (token, secret) = tokens::create(&*self.store, wanted, usize::MAX).unwrap();
+    pub(crate) fn token(&self, scopes: &[TokenScope]) -> (ApiToken, String) {
+        let request = TokenRequest { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, by: None };
+        let (token, secret) = tokens::create(&*self.store, request, usize::MAX).unwrap();
         (token, secret.reveal().to_owned())
     }
 
     /// One that was good until a second ago.
     pub(crate) fn expired(&self) -> String {
-        let (token, secret) = self.token(&[Scope::Admin]);
-        let token = Token { expires_at: Some(before(real_now())), ..token };
+        let (token, secret) = self.token(&[TokenScope::Admin]);
+        let token = ApiToken { expires_at: Some(one_second_before(real_now())), ..token };
         let body = serde_json::to_vec(&token).unwrap();
         let change = RecordChange::put(tokens::KIND, &token.id, body, real_now());
         assert!(self.store.change_records(vec![change]).unwrap());
@@ -117,33 +119,33 @@ impl World {
     }
 
     pub(crate) fn revoked(&self) -> String {
-        let (token, secret) = self.token(&[Scope::Admin]);
+        let (token, secret) = self.token(&[TokenScope::Admin]);
         tokens::revoke(&*self.store, &token.id).unwrap();
         secret
     }
 }
 
-fn before(at: Timestamp) -> Timestamp {
+fn one_second_before(at: Timestamp) -> Timestamp {
     at - Duration::from_secs(1)
 }
 
 pub(crate) fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerOptions) -> App {
-    App::new(Parts {
-        engine: Engine::new(store.clone(), EngineOptions::default()).unwrap(),
+    App::new(AppParts {
+        engine: RuntimeEngine::new(store.clone(), EngineOptions::default()).unwrap(),
         store: store.clone(),
         limits: Limits::default(),
         options,
         compiler: Arc::new(NoDialect),
         definitions: Default::default(),
-        keys: Keys::open(store.clone()).unwrap(),
-        audit: Audit::open(directory).unwrap(),
+        keys: TokenIndex::open(store.clone()).unwrap(),
+        audit: AuditLog::open(directory).unwrap(),
         dispatcher: Default::default(),
         metrics: Default::default(),
         views: Default::default(),
     })
 }
 
-pub(crate) fn asking(method: &str, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
+pub(crate) fn new_request(method: &str, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
     let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
     request = request.header(header::HOST, "localhost:7117");
     if let Some(token) = token {
@@ -157,7 +159,7 @@ pub(crate) fn asking(method: &str, path: &str, token: Option<&str>, body: Option
 }
 
 /// As if it had come from there.
-pub(crate) fn from(mut request: Request<Body>, address: &str) -> Request<Body> {
+pub(crate) fn with_peer_address(mut request: Request<Body>, address: &str) -> Request<Body> {
     request.extensions_mut().insert(Peer(SocketAddr::new(address.parse().unwrap(), 40_000)));
     request
 }

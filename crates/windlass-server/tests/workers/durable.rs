@@ -40,7 +40,7 @@ fn outcomes(server: &Server) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answered_report_outlives_the_server() {
+async fn an_acknowledged_report_survives_the_server() {
     let gate = Arc::new(Gate::default());
     let server = server_on(MemoryStore::new(), Some(gate.hook()));
     let _run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")]])).await;
@@ -70,7 +70,7 @@ async fn an_answered_report_outlives_the_server() {
         // It says again what it can do.
         assert_eq!(worker.lease(0).await, Vec::<Json>::new());
         let job = if known == 0 { &a } else { &b };
-        let renewed = worker.beat(&[job], 10_000).await["renewed"][0].clone();
+        let renewed = worker.heartbeat(&[job], 10_000).await["renewed"][0].clone();
         assert_eq!(renewed["key"], job["key"], "it goes on with exactly that task");
         let mut job = job.clone();
         job["epoch"] = renewed["epoch"].clone();

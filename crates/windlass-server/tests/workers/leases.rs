@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use windlass_core::{Event, Status};
-use windlass_runtime::Request;
+use windlass_runtime::RunRequest;
 use windlass_value::{Map, Value};
 
 use crate::support::{LEASE, ended, one, plan, server, server_with_lease, succeeded};
@@ -39,7 +39,7 @@ async fn a_pipeline_stays_with_its_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_lost_is_given_again() {
+async fn a_lost_response_is_repeated() {
     let server = server();
     let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")]])).await;
     let worker = server.worker("w");
@@ -50,31 +50,31 @@ async fn an_answer_that_was_lost_is_given_again() {
     assert_eq!(worker.complete(&b, "B").await, Json::Null);
     worker.complete(&a, "A").await;
     succeeded(&mut run).await;
-    let told = server.events("r").iter().filter(|event| event.type_name() == "task.processed").count();
+    let processed = server.events("r").iter().filter(|event| event.type_name() == "task.processed").count();
     assert_eq!(told, 2, "each counted once");
-    server.worker("x").is_refused(&b).await;
+    server.worker("x").assert_rejected(&b).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_speaks_for_a_job_that_is_not_his() {
+async fn a_report_for_a_job_of_another_worker_is_rejected() {
     let server = server();
     let mut run = server.start("r", one("p")).await;
     let (worker, thief) = (server.worker("w"), server.worker("t"));
     let job = worker.job().await;
-    thief.is_refused(&job).await;
+    thief.assert_rejected(&job).await;
     let mut other = job.clone();
     for lease_epoch in [1, 7] {
         other["epoch"] = epoch.into();
-        worker.is_refused(&other).await;
+        worker.assert_rejected(&other).await;
     }
-    assert_eq!(thief.beat(&[&job], 0).await["lost"][0]["job"], job["job"]);
-    assert_eq!(worker.beat(&[&job], 0).await, json!({"lost": [], "cancelled": [], "renewed": [], "drain": false}));
+    assert_eq!(thief.heartbeat(&[&job], 0).await["lost"][0]["job"], job["job"]);
+    assert_eq!(worker.heartbeat(&[&job], 0).await, json!({"lost": [], "cancelled": [], "renewed": [], "drain": false}));
     worker.complete(&job, "mine").await;
     succeeded(&mut run).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
+async fn a_silent_worker_loses_its_job_and_its_later_reports_are_rejected() {
     let server = server();
     let mut run = server.start("r", one("p")).await;
     let (zombie, heir) = (server.worker("z"), server.worker("h"));
@@ -82,7 +82,7 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
     // As long as he shows life it is his.
     for _ in 0..10 {
         tokio::time::advance(LEASE / 2).await;
-        assert_eq!(zombie.beat(&[&first], 0).await["lost"], json!([]));
+        assert_eq!(zombie.heartbeat(&[&first], 0).await["lost"], json!([]));
     }
     assert_eq!(heir.lease(0).await, Vec::<Json>::new());
     let begun = tokio::time::Instant::now();
@@ -95,12 +95,12 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
     assert!(waited >= LEASE && waited < SILENCE, "{waited:?}");
     assert_eq!((&second["key"], &second["attempt"]), (&first["key"], &first["attempt"]), "the same effect");
     assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)));
-    zombie.is_refused(&first).await;
-    assert_eq!(zombie.beat(&[&first], 0).await["lost"][0]["job"], first["job"], "it is told to stop");
-    let state = server.ask("GET", "/workers", crate::support::TOKEN, &Json::Null).await.1;
+    zombie.assert_rejected(&first).await;
+    assert_eq!(zombie.heartbeat(&[&first], 0).await["lost"][0]["job"], first["job"], "it is told to stop");
+    let state = server.request("GET", "/workers", crate::support::TOKEN, &Json::Null).await.1;
     assert_eq!(state["items"][0]["held"][0]["epoch"], json!(1), "{state}");
     assert_eq!(heir.complete(&second, "heir").await, Json::Null);
-    zombie.is_refused(&first).await;
+    zombie.assert_rejected(&first).await;
     succeeded(&mut run).await;
     let events = server.events("r");
     let results: Vec<Map> =
@@ -111,10 +111,10 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
 
 /// A request that waits for jobs may be of somebody who is gone: the connection does not tell.
 #[tokio::test(start_paused = true)]
-async fn what_the_silent_have_asked_for_is_given_to_others() {
+async fn jobs_requested_by_a_silent_worker_go_to_others() {
     let server = server_with_lease(LEASE / 10);
     let mut run = server.start("r", one("p")).await;
-    let (silent, heir) = (server.worker("s").with(json!({"slots": 2})), server.worker("h"));
+    let (silent, successor) = (server.worker("s").with(json!({"slots": 2})), server.worker("h"));
     let first = silent.job().await;
     let inherits = async {
         tokio::time::sleep(LEASE / 5).await;
@@ -142,10 +142,10 @@ async fn an_expired_lease_is_renewed_if_no_other_worker_has_the_job() {
     let job = worker.job().await;
     tokio::time::advance(SILENCE).await;
     // The network was away; the job waits again, and nobody has taken it.
-    let renewed = worker.beat(&[&job], 0).await["renewed"][0].clone();
+    let renewed = worker.heartbeat(&[&job], 0).await["renewed"][0].clone();
     assert_eq!((&renewed["job"], &renewed["epoch"]), (&job["job"], &json!(1)));
-    assert_eq!(worker.beat(&[&job], 0).await["renewed"][0], renewed, "also when the answer was lost");
-    worker.is_refused(&job).await;
+    assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0], renewed, "also when the answer was lost");
+    worker.assert_rejected(&job).await;
     assert_eq!(server.worker("v").lease(0).await, Vec::<Json>::new());
     let mut again = job.clone();
     again["epoch"] = renewed["epoch"].clone();
@@ -154,7 +154,7 @@ async fn an_expired_lease_is_renewed_if_no_other_worker_has_the_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_reaches_the_worker_at_once() {
+async fn a_cancellation_reaches_the_worker_immediately() {
     let server = server();
     let mut run = server.start("r", plan("p", &[&[("a", "far")], &[("b", "far")]])).await;
     let worker = server.worker("w");
@@ -162,16 +162,16 @@ async fn a_cancel_reaches_the_worker_at_once() {
     let begun = tokio::time::Instant::now();
     let cancel = async {
         tokio::task::yield_now().await;
-        server.app.engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+        server.app.engine.request("r", "c", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
     };
     let held = [&job];
-    let (heard, ()) = tokio::join!(worker.beat(&held, 10_000), cancel);
+    let (response, ()) = tokio::join!(worker.heartbeat(&held, 10_000), cancel);
     assert_eq!(heard["cancelled"][0]["job"], job["job"]);
     assert!(begun.elapsed().as_millis() < 1_000, "{:?}", begun.elapsed());
     let error = json!({"code": "Cancelled", "kind": "cancelled", "message": "stopped"});
-    server.post("/worker/fail", worker.about(&job, json!({"error": error}))).await;
+    server.post("/worker/fail", worker.job_report(&job, json!({"error": error}))).await;
     assert_eq!(ended(&mut run).await.status, Status::Cancelled);
-    let (_, state) = server.ask("GET", "/workers", crate::support::TOKEN, &Json::Null).await;
+    let (_, state) = server.request("GET", "/workers", crate::support::TOKEN, &Json::Null).await;
     assert_eq!(state["queued"], json!([]), "what waited is gone too");
     assert_eq!(state["items"][0]["held"], json!([]));
 }
@@ -189,7 +189,7 @@ async fn a_timeout_starts_when_a_worker_leases_the_job() {
     assert_eq!(job["timeout_ms"], json!(5_000));
     let report = ended(&mut run).await;
     assert_eq!(report.status, Status::Failed);
-    worker.is_refused(&job).await;
+    worker.assert_rejected(&job).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,13 +200,13 @@ async fn a_failure_fails_the_task_and_progress_is_published() {
     let job = worker.job().await;
     for body in [json!({"data": {"percent": 40}}), json!({"type": "photo.scaled", "data": {"width": 80}})] {
         tokio::time::advance(LEASE - std::time::Duration::from_secs(1)).await;
-        server.post("/worker/progress", worker.about(&job, body)).await;
+        server.post("/worker/progress", worker.job_report(&job, body)).await;
     }
     for wrong in [json!({"type": "step.done"}), json!({"type": "A b"}), json!({"data": "x".repeat(70_000)})] {
-        assert_eq!(server.refused("/worker/progress", worker.about(&job, wrong)).await.0, 400);
+        assert_eq!(server.post_rejected("/worker/progress", worker.job_report(&job, wrong)).await.0, 400);
     }
     let error = json!({"code": "NoPhoto", "message": "there is no photo", "hint": "send one"});
-    let body = worker.about(&job, json!({"error": error, "facts": {"photo": {"count": 0}}}));
+    let body = worker.job_report(&job, json!({"error": error, "facts": {"photo": {"count": 0}}}));
     assert_eq!(server.post("/worker/fail", body).await, json!({"next": null}));
     let report = ended(&mut run).await;
     let error = report.error.clone().expect("an error");
@@ -215,7 +215,7 @@ async fn a_failure_fails_the_task_and_progress_is_published() {
     let find_event =
         |kind: &str| events.iter().find(|event| event.type_name() == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(
-        told("task.progress").fields().get("progress").and_then(|told| told.get("percent")),
+        told("task.progress").fields().get("progress").and_then(|progress| told.get("percent")),
         Some(&Value::from(40u32))
     );
     assert_eq!(told("photo.scaled").fields().get("width"), Some(&Value::from(80u32)));

@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
-use windlass_server::auth::Scope;
+use windlass_server::auth::TokenScope;
 
-use crate::support::{TOKEN, labelled, one, plan, server, server_of_tokens, succeeded};
+use crate::support::{TOKEN, labelled, one, plan, server, server_with_stored_tokens, succeeded};
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_with_one_slot_has_one_of_a_thousand_jobs_at_a_time() {
+async fn a_worker_with_one_slot_holds_one_of_a_thousand_jobs() {
     let server = server();
     let mut runs = Vec::new();
     for run in 0..10 {
         let steps: Vec<&[(&str, &str)]> = vec![&[("a", "far")]; 100];
         runs.push(server.start(&format!("r{run}"), plan("p", &steps)).await);
     }
-    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    let (_, state) = server.request("GET", "/workers", TOKEN, &Json::Null).await;
     assert_eq!((&state["queued"][0]["jobs"], &state["queued"][0]["tool"]), (&json!(1_000), &json!("far")));
     let worker = server.worker("w");
     let (mut done, mut order) = (0, Vec::new());
@@ -27,7 +27,7 @@ async fn a_worker_with_one_slot_has_one_of_a_thousand_jobs_at_a_time() {
         assert_eq!(worker.complete(&job, done).await, Json::Null);
         done += 1;
     }
-    for turn in order.chunks(10) {
+    for round in order.chunks(10) {
         assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), 10, "each run has its turn: {turn:?}");
     }
     for run in &mut runs {
@@ -40,7 +40,7 @@ async fn a_worker_gets_as_many_as_it_has_slots() {
     let server = server();
     let steps: Vec<&[(&str, &str)]> = vec![&[("a", "far")]; 5];
     let _run = server.start("r", plan("p", &steps)).await;
-    let waits = || async { server.ask("GET", "/runs/r", TOKEN, &Json::Null).await.1["waits_for_worker"].clone() };
+    let waits = || async { server.request("GET", "/runs/r", TOKEN, &Json::Null).await.1["waits_for_worker"].clone() };
     let waiting = waits().await;
     assert_eq!(
         (&waiting[0]["tool"], &waiting[0]["jobs"], &waiting[0]["labels"]),
@@ -58,7 +58,7 @@ async fn a_worker_gets_as_many_as_it_has_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_woken_and_only_for_what_he_can_do() {
+async fn a_waiting_worker_is_woken_only_for_jobs_it_can_run() {
     let server = server();
     let (far, near) = (server.worker("f"), server.worker("n").with(json!({"tools": ["near"]})));
     let begun = tokio::time::Instant::now();
@@ -75,7 +75,7 @@ async fn who_waits_is_woken_and_only_for_what_he_can_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_say_where_a_definition_runs() {
+async fn labels_select_the_workers_of_a_definition() {
     let server = server();
     // (labels of the definition, tool) and who may have it
     let table: [(&str, &str, &[&str]); 5] = [
@@ -97,7 +97,7 @@ async fn labels_say_where_a_definition_runs() {
         let _run = server.start(&run, labelled(plan(&run, &[&[("a", tool)]]), labels)).await;
         let mut took = Vec::new();
         for worker in &workers {
-            let mut ask = worker.lease_request.clone();
+            let mut request = worker.lease_request.clone();
             ask["tools"] = json!(["far", "here"]);
             let answer = server.post("/worker/lease", ask).await;
             if let Some(job) = answer["jobs"].get(0) {
@@ -109,7 +109,7 @@ async fn labels_say_where_a_definition_runs() {
             }
         }
         assert_eq!(took, *may, "{labels} {tool}");
-        let cancel = windlass_runtime::Request::Cancel { reason: "seen".to_owned() };
+        let cancel = windlass_runtime::RunRequest::Cancel { reason: "seen".to_owned() };
         server.app.engine.request(&run, "c", cancel).expect("asked");
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     }
@@ -118,7 +118,7 @@ async fn labels_say_where_a_definition_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
+async fn a_draining_worker_gets_no_jobs_and_a_leaving_one_returns_its_jobs() {
     let server = server();
     let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")], &[("c", "far")]])).await;
     let (old, new) = (server.worker("old").with(json!({"slots": 2})), server.worker("new").with(json!({"slots": 9})));
@@ -126,7 +126,7 @@ async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
     assert_eq!(jobs.len(), 2);
     let body = json!({"worker": "old", "draining": true, "jobs": []});
     assert_eq!(server.post("/worker/heartbeat", body).await["drain"], json!(false));
-    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    let (_, state) = server.request("GET", "/workers", TOKEN, &Json::Null).await;
     assert_eq!(state["items"][0]["state"], json!("draining"));
     assert_eq!(old.complete(&jobs[0], "A").await, Json::Null, "the pipeline goes on with another");
     assert_eq!(old.lease(0).await, Vec::<Json>::new());
@@ -137,20 +137,20 @@ async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
     let c = new.job().await;
     assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
     assert_eq!((&c["key"], &c["epoch"]), (&jobs[1]["key"], &json!(1)));
-    old.is_refused(&jobs[1]).await;
+    old.assert_rejected(&jobs[1]).await;
     // What it said before it left, and what comes later, does not bring it back.
     let late = json!({"worker": "old", "tools": ["far"], "name": "old"});
     assert_eq!(server.post("/worker/lease", late).await["drain"], json!(true));
     server.post("/worker/heartbeat", json!({"worker": "old", "jobs": []})).await;
-    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    let (_, state) = server.request("GET", "/workers", TOKEN, &Json::Null).await;
     assert!(state["items"].as_array().is_some_and(|all| all.iter().all(|one| one["name"] != "old")), "{state}");
     new.complete(&b, "B").await;
     new.complete(&c, "C").await;
     succeeded(&mut run).await;
     // By somebody else's wish.
     server.post("/workers/new/drain", json!({})).await;
-    assert_eq!(new.beat(&[], 0).await["drain"], json!(true));
-    assert_eq!(server.refused("/workers/nobody/drain", json!({})).await.0, 404);
+    assert_eq!(new.heartbeat(&[], 0).await["drain"], json!(true));
+    assert_eq!(server.post_rejected("/workers/nobody/drain", json!({})).await.0, 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,18 +172,19 @@ async fn an_abandoned_lease_request_takes_no_job() {
 async fn a_worker_needs_a_token() {
     let server = server();
     for path in ["lease", "heartbeat", "progress", "complete", "fail", "leave"] {
-        let (status, _) = server.ask("POST", &format!("/worker/{path}"), "wl_unknown", &json!({"worker": "w"})).await;
+        let (status, _) =
+            server.request("POST", &format!("/worker/{path}"), "wl_unknown", &json!({"worker": "w"})).await;
         assert_eq!(status.as_u16(), 401, "{path}");
     }
     let long = "x".repeat(200);
     for worker in ["", "a b", &long] {
-        assert_eq!(server.refused("/worker/leave", json!({"worker": worker})).await.0, 400, "{worker}");
+        assert_eq!(server.post_rejected("/worker/leave", json!({"worker": worker})).await.0, 400, "{worker}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_for_something_else_does_no_work() {
-    let server = server_of_tokens();
+async fn a_token_without_the_worker_scope_gets_no_job() {
+    let server = server_with_stored_tokens();
     let _run = server.start("r", one("p")).await;
     let calls = [
         ("lease", json!({"worker": "w", "tools": ["far"], "slots": 1})),
@@ -193,32 +194,32 @@ async fn a_token_for_something_else_does_no_work() {
         ("fail", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0, "error": {"code": "X", "message": "x"}})),
         ("leave", json!({"worker": "w"})),
     ];
-    for scope in [Scope::Read, Scope::Run, Scope::Control] {
+    for scope in [TokenScope::Read, TokenScope::Run, TokenScope::Control] {
         let token = server.token(scope);
         for (path, body) in &calls {
-            let (status, answer) = server.ask("POST", &format!("/worker/{path}"), &token, body).await;
+            let (status, answer) = server.request("POST", &format!("/worker/{path}"), &token, body).await;
             assert_eq!((status.as_u16(), answer["code"].as_str()), (403, Some("WND-3002")), "{path} {scope:?}");
         }
     }
-    let token = server.token(Scope::Work);
+    let token = server.token(TokenScope::Work);
     assert_eq!(
-        server.ask("GET", "/workers", &token, &Json::Null).await.0.as_u16(),
+        server.request("GET", "/workers", &token, &Json::Null).await.0.as_u16(),
         403,
         "it works, and looks at nothing"
     );
-    assert_eq!(server.ask("POST", "/workers/w/drain", &token, &json!({})).await.0.as_u16(), 403);
-    let (_, leased) = server.ask("POST", "/worker/lease", &token, &calls[0].1).await;
+    assert_eq!(server.request("POST", "/workers/w/drain", &token, &json!({})).await.0.as_u16(), 403);
+    let (_, leased) = server.request("POST", "/worker/lease", &token, &calls[0].1).await;
     assert_eq!(leased["jobs"][0]["run"], json!("r"), "{leased}");
     // The same id under another token is another worker.
-    let other = server.token(Scope::Work);
-    let (status, answer) = server.ask("POST", "/worker/complete", &other, &calls[3].1).await;
+    let other = server.token(TokenScope::Work);
+    let (status, answer) = server.request("POST", "/worker/complete", &other, &calls[3].1).await;
     assert_eq!((status.as_u16(), answer["code"].as_str()), (409, Some("WND-3010")), "{answer}");
-    assert_eq!(server.ask("POST", "/worker/complete", &token, &calls[3].1).await.0.as_u16(), 200);
+    assert_eq!(server.request("POST", "/worker/complete", &token, &calls[3].1).await.0.as_u16(), 200);
 }
 
 /// What a worker says of itself is kept for as long as it is known: none is known by megabytes.
 #[tokio::test(start_paused = true)]
-async fn what_a_worker_says_of_itself_has_bounds() {
+async fn the_size_of_a_worker_registration_is_limited() {
     let server = server();
     let long = "x".repeat(257);
     for odd in [
@@ -230,6 +231,6 @@ async fn what_a_worker_says_of_itself_has_bounds() {
     ] {
         let mut body = json!({"worker": "w", "tools": ["far"]});
         body.as_object_mut().expect("an object").extend(odd.as_object().expect("an object").clone());
-        assert_eq!(server.refused("/worker/lease", body).await, (400, "WND-3000".to_owned()));
+        assert_eq!(server.post_rejected("/worker/lease", body).await, (400, "WND-3000".to_owned()));
     }
 }

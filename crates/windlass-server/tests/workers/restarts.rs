@@ -12,21 +12,21 @@ async fn a_worker_continues_its_job_under_a_new_lease_epoch() {
     let server = before.crash();
     let mut run = server.app.engine.resume("r").await.expect("it goes on");
     let (worker, other) = (server.worker("w"), server.worker("o"));
-    worker.is_refused(&job).await;
+    worker.assert_rejected(&job).await;
     assert_eq!(other.lease(5_000).await, Vec::<Json>::new(), "whoever has it is waited for");
-    let renewed = worker.beat(&[&job], 0).await["renewed"][0].clone();
+    let renewed = worker.heartbeat(&[&job], 0).await["renewed"][0].clone();
     assert_eq!((&renewed["run"], &renewed["job"], &renewed["epoch"]), (&job["run"], &job["job"], &json!(1)));
     assert_eq!(other.lease(30_000).await, Vec::<Json>::new(), "it is not done twice");
     let mut job = job;
-    other.is_refused(&job).await;
+    other.assert_rejected(&job).await;
     job["epoch"] = json!(1);
-    worker.beat(&[&job], 0).await;
+    worker.heartbeat(&[&job], 0).await;
     worker.complete(&job, "kept").await;
     succeeded(&mut run).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_he_is_gone_another_gets_it_with_the_same_key() {
+async fn if_the_worker_is_gone_another_gets_the_job_with_the_same_key() {
     let before = server();
     let _run = before.start("r", one("p")).await;
     let job = before.worker("w").job().await;
@@ -37,8 +37,8 @@ async fn if_he_is_gone_another_gets_it_with_the_same_key() {
     let again = other.job().await;
     assert!(begun.elapsed() < REJOINED, "{:?}", begun.elapsed());
     assert_eq!((&again["key"], &again["attempt"], &again["epoch"]), (&job["key"], &job["attempt"], &json!(1)));
-    late.is_refused(&job).await;
-    assert_eq!(late.beat(&[&job], 0).await["lost"][0]["job"], job["job"]);
+    late.assert_rejected(&job).await;
+    assert_eq!(late.heartbeat(&[&job], 0).await["lost"][0]["job"], job["job"]);
     other.complete(&again, "other").await;
     succeeded(&mut run).await;
 }
@@ -52,17 +52,17 @@ async fn no_worker_is_cancelled_before_the_runs_are_adopted() {
     let worker = server.worker("w");
     let nothing = json!({"lost": [], "cancelled": [], "renewed": [], "drain": false});
     // The engine adopts what nobody owns, in its own time; a run that it has not brought back yet is not lost.
-    assert_eq!(worker.beat(&[&job], 0).await, nothing);
+    assert_eq!(worker.heartbeat(&[&job], 0).await, nothing);
     let _run = server.app.engine.resume("r").await.expect("it goes on");
-    assert_eq!(worker.beat(&[&job], 0).await["renewed"][0]["epoch"], json!(1));
+    assert_eq!(worker.heartbeat(&[&job], 0).await["renewed"][0]["epoch"], json!(1));
     let unknown = json!({"run": "x", "job": 1, "epoch": 0, "key": "k", "attempt": 1});
-    assert_eq!(worker.beat(&[&unknown], 0).await, nothing);
+    assert_eq!(worker.heartbeat(&[&unknown], 0).await, nothing);
     tokio::time::advance(REJOINED).await;
-    assert_eq!(worker.beat(&[&unknown], 0).await["lost"][0]["run"], json!("x"));
+    assert_eq!(worker.heartbeat(&[&unknown], 0).await["lost"][0]["run"], json!("x"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_anew_after_a_restart_does_not_wait() {
+async fn new_jobs_after_a_restart_do_not_wait() {
     let server = server();
     let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "near")]])).await;
     let (far, near) = (server.worker("f"), server.worker("n").with(json!({"tools": ["near"]})));
@@ -85,7 +85,7 @@ async fn a_stopping_server_cancels_no_worker() {
     let (worker, waits) = (server.worker("w"), server.worker("v"));
     let job = worker.job().await;
     tokio::time::advance(REJOINED).await;
-    worker.beat(&[&job], 0).await;
+    worker.heartbeat(&[&job], 0).await;
     let begun = tokio::time::Instant::now();
     let stop = async {
         tokio::task::yield_now().await;
@@ -93,15 +93,15 @@ async fn a_stopping_server_cancels_no_worker() {
         server.app.engine.close().await;
     };
     let held = [&job];
-    let (jobs, heard, ()) = tokio::join!(waits.lease(30_000), worker.beat(&held, 10_000), stop);
+    let (jobs, response, ()) = tokio::join!(waits.lease(30_000), worker.heartbeat(&held, 10_000), stop);
     assert_eq!(jobs, Vec::<Json>::new());
     assert_eq!(heard["lost"], json!([]), "it will be asked for again");
-    assert_eq!(worker.beat(&[&job], 0).await["lost"], json!([]));
+    assert_eq!(worker.heartbeat(&[&job], 0).await["lost"], json!([]));
     assert!(begun.elapsed() < LEASE / 10, "nobody is kept waiting: {:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_waits_only_for_what_is_at_work_there() {
+async fn a_stopping_server_waits_only_for_local_tools() {
     let server = server();
     let _held = server.start("held", one("p")).await;
     let job = server.worker("w").job().await;
@@ -112,7 +112,7 @@ async fn a_server_that_stops_waits_only_for_what_is_at_work_there() {
     assert!(begun.elapsed() < LEASE / 10, "a job for a worker is no reason to stay: {:?}", begun.elapsed());
     // Whoever has it keeps its result for the next server.
     let report = json!({"worker": "w", "run": job["run"], "job": job["job"], "epoch": job["epoch"], "output": 1});
-    let (status, problem) = server.ask("POST", "/worker/complete", TOKEN, &report).await;
+    let (status, problem) = server.request("POST", "/worker/complete", TOKEN, &report).await;
     assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("WND-3012")), "{problem}");
-    assert_eq!(server.worker("w").beat(&[&job], 0).await["lost"], json!([]));
+    assert_eq!(server.worker("w").heartbeat(&[&job], 0).await["lost"], json!([]));
 }

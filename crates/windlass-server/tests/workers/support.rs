@@ -9,19 +9,21 @@ use axum::http::{Request, StatusCode, header};
 use serde_json::{Value as Json, json};
 use tower::ServiceExt;
 use windlass_core::plan::{
-    Action, After, Amount, Child, Effect, Ending, ExpressionSource, Graph, Node, NodeId, NodeKind, OnFailure, Pipeline,
-    Plan, SourceSpan, Task, Wait,
+    Action, Amount, Effect, ExpressionSource, Graph, GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule,
+    Node, NodeId, NodeKind, Pipeline, Plan, SourceSpan, Task, Wait,
 };
 use windlass_core::{Event, Limits, Status, TaskOutcome};
 use windlass_expr::wdl;
-use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, StartOptions, Tools, codec};
-use windlass_server::auth::tokens::{self, Wanted};
-use windlass_server::auth::{Keys, Scope};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RunStartOptions, RuntimeEngine, Tools, codec};
+use windlass_server::auth::tokens::{self, TokenRequest};
+use windlass_server::auth::{TokenIndex, TokenScope};
 use windlass_server::workers::{Dispatcher, with_remote_workers};
-use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_server::{
+    App, AppParts, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, ServerOptions, router,
+};
 use windlass_store::{CommitHook, MemoryStore, Store, StoreRead};
-use windlass_syntax::Report;
-use windlass_value::{Duration as Span, Mode, Value, parse_json};
+use windlass_syntax::DiagnosticReport;
+use windlass_value::{Duration as Span, ExpressionMode, Value, parse_json};
 
 pub(crate) const TOKEN: &str = "wl_first";
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -32,8 +34,8 @@ const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
 
-impl Compiler for NoCompiler {
-    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+impl DefinitionCompiler for NoCompiler {
+    fn compile(&self, _: &DefinitionDraft, _: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
         Err(Vec::new())
     }
 }
@@ -50,26 +52,26 @@ pub(crate) fn server() -> Server {
 }
 
 pub(crate) fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server {
-    made(store, commit_hook, LEASE)
+    build_server(store, commit_hook, LEASE)
 }
 
 /// For workers that are processes, in real time.
 pub(crate) fn server_with_lease(lease: Duration) -> Server {
-    made(MemoryStore::new(), Some(Box::new(|_| {})), lease)
+    build_server(MemoryStore::new(), Some(Box::new(|_| {})), lease)
 }
 
 /// One whose tokens are in its store.
-pub(crate) fn server_of_tokens() -> Server {
+pub(crate) fn server_with_stored_tokens() -> Server {
     let Server { store, .. } = server();
-    let keys = Keys::open(store.clone()).expect("readable");
+    let keys = TokenIndex::open(store.clone()).expect("readable");
     with_keys(store, None, LEASE, keys)
 }
 
-fn made(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) -> Server {
-    with_keys(Arc::new(store), commit_hook, lease, Keys::with(Some(TOKEN.to_owned())))
+fn build_server(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) -> Server {
+    with_keys(Arc::new(store), commit_hook, lease, TokenIndex::with_token(Some(TOKEN.to_owned())))
 }
 
-fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Duration, keys: Keys) -> Server {
+fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Duration, keys: TokenIndex) -> Server {
     let dispatcher = Arc::new(Dispatcher::new(lease));
     let here = Tools::new().with_fn("here", |_| async { TaskOutcome::success("here") });
     let options = EngineOptions {
@@ -83,8 +85,8 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
         ..EngineOptions::default()
     };
     let shared: Arc<dyn Store> = store.clone();
-    let engine = Engine::new(shared.clone(), options).expect("an engine");
-    let parts = Parts {
+    let engine = RuntimeEngine::new(shared.clone(), options).expect("an engine");
+    let parts = AppParts {
         engine,
         store: shared,
         limits: Limits::default(),
@@ -111,11 +113,11 @@ impl Server {
 
     pub(crate) async fn start(&self, run: &str, plan: Plan) -> RunHandle {
         let (hash, _) = self.app.engine.add_plan(plan).expect("a plan");
-        let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
+        let options = RunStartOptions { id: Some(run.to_owned()), ..RunStartOptions::default() };
         self.app.engine.start(hash, Value::Null, options).await.expect("started")
     }
 
-    pub(crate) async fn ask(&self, method: &str, path: &str, token: &str, body: &Json) -> (StatusCode, Json) {
+    pub(crate) async fn request(&self, method: &str, path: &str, token: &str, body: &Json) -> (StatusCode, Json) {
         let request = Request::builder()
             .method(method)
             .uri(format!("/api/v1{path}"))
@@ -132,22 +134,22 @@ impl Server {
     }
 
     /// A new token with one scope.
-    pub(crate) fn token(&self, scope: Scope) -> String {
-        let wanted = Wanted { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
-        let (_, secret) = tokens::create(&*self.store, wanted, usize::MAX).expect("made");
+    pub(crate) fn token(&self, scope: TokenScope) -> String {
+        let token_request = TokenRequest { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
+        let (_, secret) = tokens::create(&*self.store, token_request, usize::MAX).expect("made");
         secret.reveal().to_owned()
     }
 
     /// A good answer.
     pub(crate) async fn post(&self, path: &str, body: Json) -> Json {
-        let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
+        let (status, answer) = self.request("POST", path, TOKEN, &body).await;
         assert!(status.is_success(), "{path}: {status} {answer}");
         answer
     }
 
     /// The code of a refusal.
-    pub(crate) async fn refused(&self, path: &str, body: Json) -> (u16, String) {
-        let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
+    pub(crate) async fn post_rejected(&self, path: &str, body: Json) -> (u16, String) {
+        let (status, answer) = self.request("POST", path, TOKEN, &body).await;
         (status.as_u16(), answer["code"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -159,20 +161,20 @@ impl Server {
         entries.flat_map(|entry| entry.events).collect()
     }
 
-    pub(crate) fn worker(&self, id: &str) -> Hand<'_> {
+    pub(crate) fn worker(&self, id: &str) -> TestWorker<'_> {
         let ask = json!({"worker": id, "name": id, "tools": ["far"], "slots": 1, "wait_ms": 0});
-        Hand { server: self, id: id.to_owned(), lease_request: ask }
+        TestWorker { server: self, id: id.to_owned(), lease_request: ask }
     }
 }
 
 /// A worker, by hand.
-pub(crate) struct Hand<'a> {
+pub(crate) struct TestWorker<'a> {
     server: &'a Server,
     pub id: String,
     pub lease_request: Json,
 }
 
-impl Hand<'_> {
+impl TestWorker<'_> {
     /// With other words about itself.
     pub(crate) fn with(mut self, changes: Json) -> Self {
         for (name, value) in changes.as_object().expect("an object") {
@@ -182,9 +184,9 @@ impl Hand<'_> {
     }
 
     pub(crate) async fn lease(&self, wait_ms: u64) -> Vec<Json> {
-        let mut ask = self.lease_request.clone();
-        ask["wait_ms"] = wait_ms.into();
-        let answer = self.server.post("/worker/lease", ask).await;
+        let mut request = self.lease_request.clone();
+        request["wait_ms"] = wait_ms.into();
+        let answer = self.server.post("/worker/lease", request).await;
         answer["jobs"].as_array().expect("jobs").clone()
     }
 
@@ -195,7 +197,7 @@ impl Hand<'_> {
         jobs[0].clone()
     }
 
-    pub(crate) fn about(&self, job: &Json, more: Json) -> Json {
+    pub(crate) fn job_report(&self, job: &Json, more: Json) -> Json {
         let mut body = json!({"worker": self.id, "run": job["run"], "job": job["job"], "epoch": job["epoch"]});
         for (name, value) in more.as_object().into_iter().flatten() {
             body[name] = value.clone();
@@ -204,10 +206,11 @@ impl Hand<'_> {
     }
 
     pub(crate) async fn complete(&self, job: &Json, output: impl Into<Json>) -> Json {
-        self.server.post("/worker/complete", self.about(job, json!({"output": output.into()}))).await["next"].clone()
+        self.server.post("/worker/complete", self.job_report(job, json!({"output": output.into()}))).await["next"]
+            .clone()
     }
 
-    pub(crate) async fn beat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
+    pub(crate) async fn heartbeat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
         let lease = |job: &&Json| {
             json!({"run": job["run"], "job": job["job"], "epoch": job["epoch"], "key": job["key"],
                    "attempt": job["attempt"]})
@@ -217,7 +220,7 @@ impl Hand<'_> {
     }
 
     /// Everything a zombie could try is refused.
-    pub(crate) async fn is_refused(&self, job: &Json) {
+    pub(crate) async fn assert_rejected(&self, job: &Json) {
         let stale = (409, "WND-3010".to_owned());
         let error = json!({"code": "X", "message": "x"});
         for (path, more) in [
@@ -225,7 +228,12 @@ impl Hand<'_> {
             ("/worker/fail", json!({"error": error})),
             ("/worker/progress", json!({"data": {"zombie": true}})),
         ] {
-            assert_eq!(self.server.refused(path, self.about(job, more)).await, stale, "{path} of {}", self.id);
+            assert_eq!(
+                self.server.post_rejected(path, self.job_report(job, more)).await,
+                stale,
+                "{path} of {}",
+                self.id
+            );
         }
     }
 }
@@ -257,16 +265,16 @@ pub(crate) fn value(json: &str) -> Value {
 pub(crate) fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
     let task = |(label, tool): &(&str, &str)| ((*label).to_owned(), (*tool).to_owned(), Value::from(*label));
     let steps: Vec<Vec<_>> = steps.iter().map(|tasks| tasks.iter().map(task).collect()).collect();
-    plan_of(name, &steps)
+    plan_with_values(name, &steps)
 }
 
 /// A pipeline of tasks for the tool `count`.
 pub(crate) fn counts(to: &[u32]) -> Plan {
     let task = |to: &u32| (format!("to{to}"), "count".to_owned(), value(&format!(r#"{{"to": {to}}}"#)));
-    plan_of("counts", &[to.iter().map(task).collect()])
+    plan_with_values("counts", &[to.iter().map(task).collect()])
 }
 
-fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
+fn plan_with_values(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
     let mut plan = Plan::new(name, "test", "");
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Span::ZERO)));
     plan.add_node(Node { hidden: true, ..Node::new("root", "graph", None, placeholder) });
@@ -276,7 +284,7 @@ fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
             let source = ExpressionSource {
                 language: "wdl".into(),
                 source: input.clone(),
-                mode: Mode::Value,
+                mode: ExpressionMode::Value,
                 span: SourceSpan::default(),
             };
             let action = Action::Effect(Effect::new(tool.as_str(), plan.add_expression(source)));
@@ -285,16 +293,16 @@ fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
         let tasks = tasks.iter().map(task).collect();
         let kind = NodeKind::Pipeline(Pipeline { tasks });
         let node = plan.add_node(Node::new(format!("step{at}"), "test", Some(NodeId(0)), kind));
-        children.push(Child { node, after: Vec::<After>::new(), condition: None, group: None });
+        children.push(GraphChild { node, after: Vec::<GraphDependency>::new(), condition: None, group: None });
     }
     let graph = Graph {
         children,
         max_concurrency: None,
-        ending: Ending::Leaves,
-        on_failure: OnFailure::Continue,
+        ending: GraphStatusRule::Leaves,
+        on_failure: GraphFailurePolicy::Continue,
         unmet: Status::Skipped,
         pick: Default::default(),
-        spreads: false,
+        skips_transitively: false,
     };
     plan.nodes[0].kind = NodeKind::Graph(graph);
     plan

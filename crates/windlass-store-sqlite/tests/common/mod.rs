@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_store::Store;
-use windlass_store::conformance::Subject;
+use windlass_store::conformance::ConformanceSubject;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::BlobHash;
 
@@ -62,7 +62,7 @@ impl SqliteSubject {
     }
 }
 
-impl Subject for SqliteSubject {
+impl ConformanceSubject for SqliteSubject {
     fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }

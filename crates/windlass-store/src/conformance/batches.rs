@@ -2,7 +2,7 @@
 
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::{NewRun, Record, RunBatch};
+use crate::{NewRun, JournalRecord, RunBatch};
 
 /// Creates a run, and does nothing else.
 pub fn creation(run: &str) -> RunBatch {
@@ -21,6 +21,6 @@ pub fn creation(run: &str) -> RunBatch {
 
 /// Appends one tick that publishes one event.
 pub fn tick(run: &str, expected: u64, body: Vec<u8>) -> RunBatch {
-    let record = Record { ticks: 1, first_event: expected, events: 1, body };
-    RunBatch { run: run.into(), epoch: 1, expected, record: Some(record), ..RunBatch::default() }
+    let record = JournalRecord { ticks: 1, first_event: expected, events: 1, body };
+    RunBatch { run: run.into(), epoch: 1, expected_ticks: expected, record: Some(record), ..RunBatch::default() }
 }

@@ -1,9 +1,9 @@
 //! A number that is cheap to ask for differs after every write.
 
-use super::Subject;
-use super::make::{commit, creation, message, ticks};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, message, ticks};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let mut seen = store.change_mark().expect("a mark");
     let mut has_changed = || {

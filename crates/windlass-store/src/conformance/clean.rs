@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use super::Subject;
-use super::make::{commit, creation, empty, first_ticks, message, new_run, snapshot, status, ticks};
-use crate::{Claim, InboxVerdict, NewRun, RemovableTree, TreeRemoval, RunBatch, RunFilter, RunStatus, Store, Swept, IterationRow};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, first_ticks, message, new_run, snapshot, status, ticks};
+use crate::{ClaimResult, InboxVerdict, NewRun, RemovableTree, TreeRemoval, RunBatch, RunFilter, RunStatus, Store, SweepResult, IterationRow};
 
 fn hash(number: u8) -> BlobHash {
     BlobHash([number; 32])
@@ -32,8 +32,8 @@ fn removable(store: &Arc<dyn Store>, before: i64) -> BTreeMap<String, u64> {
     found.into_iter().map(|RemovableTree { run, runs, .. }| (run.to_string(), runs)).collect()
 }
 
-fn sweep(store: &Arc<dyn Store>) -> Swept {
-    let mut all = Swept::default();
+fn sweep(store: &Arc<dyn Store>) -> SweepResult {
+    let mut all = SweepResult::default();
     loop {
         let swept = store.sweep().expect("swept");
         (all.blobs, all.bytes) = (all.blobs + swept.blobs, all.bytes + swept.bytes);
@@ -43,14 +43,14 @@ fn sweep(store: &Arc<dyn Store>) -> Swept {
     }
 }
 
-fn there(store: &Arc<dyn Store>, blobs: impl IntoIterator<Item = u8>) -> Vec<u8> {
-    let there = |number: &u8| store.blob(&hash(*number)).expect("read").is_some();
-    blobs.into_iter().filter(there).collect()
+fn existing_blobs(store: &Arc<dyn Store>, blobs: impl IntoIterator<Item = u8>) -> Vec<u8> {
+    let exists = |number: &u8| store.blob(&hash(*number)).expect("read").is_some();
+    blobs.into_iter().filter(exists).collect()
 }
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
-    assert_eq!((removable(&store, 99), sweep(&store)), (BTreeMap::new(), Swept::default()), "an empty store");
+    assert_eq!((removable(&store, 99), sweep(&store)), (BTreeMap::new(), SweepResult::default()), "an empty store");
     make(&store, "old", None, &[1, 2]);
     make(&store, "child", Some("old"), &[2, 3]);
     make(&store, "grandchild", Some("child"), &[4]);
@@ -82,7 +82,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     };
     assert_eq!(left(&store), ["open", "young", "other"], "gone at once");
     assert!(first_ticks(&store, "old", 0, 9).is_empty() && store.snapshot("old", None).expect("read").is_none());
-    assert_eq!(store.claim("old", "me").expect("claim"), Claim::NoSuchRun);
+    assert_eq!(store.claim("old", "me").expect("claim"), ClaimResult::NoSuchRun);
     assert_eq!(store.inbox_put(&message("old", "signal")).expect("put"), InboxVerdict::NoSuchRun);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
@@ -92,17 +92,17 @@ pub(super) fn check(subject: &mut dyn Subject) {
     make(&store, "old", None, &[4]);
     assert_eq!(first_ticks(&store, "old", 0, 9), [0, 2]);
     let swept = sweep(&store);
-    assert_eq!(there(&store, 1..=7), [2, 4, 5, 6, 7], "what somebody else has written stays");
+    assert_eq!(existing_blobs(&store, 1..=7), [2, 4, 5, 6, 7], "what somebody else has written stays");
     assert_eq!(swept.blobs, 2);
     assert!(swept.bytes > 200_000, "{swept:?}");
-    assert_eq!(sweep(&store), Swept::default(), "nothing is left to do");
+    assert_eq!(sweep(&store), SweepResult::default(), "nothing is left to do");
     assert_eq!(first_ticks(&store, "old", 0, 9), [0, 2]);
     assert_eq!(store.iterations("old", "loop", 0, 9).expect("read").len(), 1);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 
     assert_eq!(store.remove("other", Timestamp(40)).expect("removed").runs, 1);
     sweep(&store);
-    assert_eq!(there(&store, 1..=7), [4, 6, 7], "the last that had written it is gone");
+    assert_eq!(existing_blobs(&store, 1..=7), [4, 6, 7], "the last that had written it is gone");
     let kept = store.blob(&hash(7)).expect("read").expect("there");
     assert_eq!(kept, vec![7; 100_000], "byte for byte");
     many_children(&store);

@@ -1,24 +1,24 @@
 //! A batch is committed only where the journal is as the writer believes.
 
-use super::Subject;
-use super::make::{commit, creation, empty, first_ticks, new_run, record, run_row, snapshot, ticks, verdict};
-use crate::{Record, RunBatch, Verdict};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, first_ticks, new_run, record, run_row, snapshot, ticks, verdict};
+use crate::{JournalRecord, RunBatch, BatchVerdict};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
-    assert_eq!(verdict(&store, ticks("r", 0, 1)), Verdict::Conflict, "a run that was never made has no journal");
+    assert_eq!(verdict(&store, ticks("r", 0, 1)), BatchVerdict::Conflict, "a run that was never made has no journal");
     assert!(store.run("r").expect("readable").is_none(), "a refused batch makes no run");
 
-    let late_creation = RunBatch { expected: 1, ..creation("r") };
-    assert_eq!(verdict(&store, late_creation), Verdict::Conflict, "a new run has no ticks");
+    let late_creation = RunBatch { expected_ticks: 1, ..creation("r") };
+    assert_eq!(verdict(&store, late_creation), BatchVerdict::Conflict, "a new run has no ticks");
     commit(&store, vec![RunBatch { record: Some(record(0, 3)), ..creation("r") }]);
-    assert_eq!(verdict(&store, creation("r")), Verdict::Conflict, "a run is made once");
+    assert_eq!(verdict(&store, creation("r")), BatchVerdict::Conflict, "a run is made once");
     let again = RunBatch { create: Some(new_run(None)), ..empty("r", 3) };
-    assert_eq!(verdict(&store, again), Verdict::Conflict, "a run is made once, wherever its journal is");
+    assert_eq!(verdict(&store, again), BatchVerdict::Conflict, "a run is made once, wherever its journal is");
 
     for wrong in [0, 2, 4] {
-        assert_eq!(verdict(&store, ticks("r", wrong, 1)), Verdict::Conflict, "the journal holds 3 ticks, not {wrong}");
-        assert_eq!(verdict(&store, empty("r", wrong)), Verdict::Conflict, "a batch without ticks compares as well");
+        assert_eq!(verdict(&store, ticks("r", wrong, 1)), BatchVerdict::Conflict, "the journal holds 3 ticks, not {wrong}");
+        assert_eq!(verdict(&store, empty("r", wrong)), BatchVerdict::Conflict, "a batch without ticks compares as well");
     }
     assert_eq!(first_ticks(&store, "r", 0, 10), [0], "refused batches leave no trace");
 
@@ -26,10 +26,10 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(run_row(&store, "r").ticks, 6);
     assert_eq!(first_ticks(&store, "r", 0, 10), [0, 3, 5]);
 
-    let hollow = Record { ticks: 0, ..record(6, 1) };
+    let hollow = JournalRecord { ticks: 0, ..record(6, 1) };
     let hollow = RunBatch { record: Some(hollow), ..empty("r", 6) };
-    assert_eq!(verdict(&store, hollow), Verdict::Conflict, "a row without ticks could never be read");
+    assert_eq!(verdict(&store, hollow), BatchVerdict::Conflict, "a row without ticks could never be read");
     let early = RunBatch { snapshot: Some(snapshot(8)), ..ticks("r", 6, 1) };
-    assert_eq!(verdict(&store, early), Verdict::Conflict, "a snapshot cannot be ahead of the journal");
+    assert_eq!(verdict(&store, early), BatchVerdict::Conflict, "a snapshot cannot be ahead of the journal");
     assert_eq!(run_row(&store, "r").ticks, 6);
 }

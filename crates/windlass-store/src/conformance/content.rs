@@ -2,11 +2,11 @@
 
 use windlass_value::BlobHash;
 
-use super::Subject;
-use super::make::{commit, creation, empty};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty};
 use crate::{PlanRow, RunBatch};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let hash = |number: u8| BlobHash([number; 32]);
     let plan = PlanRow { hash: hash(1), dialect: "noetl".to_owned(), body: b"a plan".to_vec() };

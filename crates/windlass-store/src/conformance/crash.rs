@@ -1,10 +1,10 @@
 //! After a crash everything acknowledged is there, its owners are dead, and work goes on where it stood.
 
-use super::Subject;
-use super::make::{commit, creation, first_ticks, message, new_run, run_row, ticks, unread, verdict};
-use crate::{Claim, InboxVerdict, RunBatch, Verdict};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, first_ticks, message, new_run, run_row, ticks, unconsumed, verdict};
+use crate::{ClaimResult, InboxVerdict, RunBatch, BatchVerdict};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let owner = store.open_owner().expect("an owner");
     commit(&store, vec![RunBatch { create: Some(new_run(Some(&owner.name))), ..creation("r") }]);
@@ -22,13 +22,13 @@ pub(super) fn check(subject: &mut dyn Subject) {
         assert!(!store.owner_alive(&owner.name).expect("alive"), "its process is gone");
         assert_eq!(run_row(&store, "r").ticks, 51 + life);
         assert_eq!(first_ticks(&store, "r", 0, 1_000), (0..51 + life).collect::<Vec<_>>());
-        assert_eq!(unread(&store, "r"), ["open"]);
+        assert_eq!(unconsumed(&store, "r"), ["open"]);
         assert_eq!(store.inbox_put(&message("r", "done")).expect("put"), InboxVerdict::Duplicate);
 
         let next = store.open_owner().expect("an owner");
         let owner_epoch = 2 + life;
-        assert_eq!(store.claim("r", &next.name).expect("claim"), Claim::Owned { owner_epoch }, "epochs go on");
-        assert_eq!(verdict(&store, RunBatch { epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }), Verdict::Fenced);
+        assert_eq!(store.claim("r", &next.name).expect("claim"), ClaimResult::Owned { owner_epoch }, "epochs go on");
+        assert_eq!(verdict(&store, RunBatch { epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }), BatchVerdict::Fenced);
         commit(&store, vec![RunBatch { owner_epoch, ..ticks("r", 51 + life, 1) }]);
     }
 }

@@ -2,11 +2,11 @@
 
 use windlass_value::BlobHash;
 
-use super::Subject;
-use super::make::{commit, creation, empty, record, ticks};
-use crate::{Record, RunBatch, StoreErrorKind};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, record, ticks};
+use crate::{JournalRecord, RunBatch, StoreErrorKind};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("well"), creation("ill"), creation("gap")]);
     for tick in 0..5 {
@@ -29,14 +29,14 @@ pub(super) fn check(subject: &mut dyn Subject) {
 
     damaged_blob(subject);
     let store = subject.store();
-    let jump = Record { first_event: 7, ..record(1, 1) };
+    let jump = JournalRecord { first_event: 7, ..record(1, 1) };
     commit(&store, vec![ticks("gap", 0, 1), RunBatch { record: Some(jump), ..empty("gap", 1) }]);
     let findings = store.verify().expect("verify");
     assert!(findings.iter().any(|line| line.contains("gap") && line.contains("events")), "{findings:?}");
 }
 
 /// A stored value is found to be damaged when it is read, by whoever reads it, and named.
-fn damaged_blob(subject: &mut dyn Subject) {
+fn damaged_blob(subject: &mut dyn ConformanceSubject) {
     let (well, ill) = (BlobHash([0x17; 32]), BlobHash([0x18; 32]));
     let blobs = vec![(well, b"well".to_vec()), (ill, b"ill".to_vec())];
     commit(&subject.store(), vec![RunBatch { blobs, ..empty("well", 6) }]);

@@ -2,11 +2,11 @@
 
 use windlass_value::BlobHash;
 
-use super::Subject;
-use super::make::{commit, creation, message, run_row, ticks, unread};
-use crate::{Claim, PlanRow};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, message, run_row, ticks, unconsumed};
+use crate::{ClaimResult, PlanRow};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let plan = PlanRow { hash: BlobHash([2; 32]), dialect: "loom".to_owned(), body: b"plan".to_vec() };
     step(subject, |subject| subject.store().put_plan(&plan).expect("put"));
     step(subject, |subject| {
@@ -15,13 +15,13 @@ pub(super) fn check(subject: &mut dyn Subject) {
     step(subject, |subject| drop(subject.store().inbox_put(&message("r", "one")).expect("put")));
     step(subject, |subject| {
         let claimed = subject.store().claim("r", "somebody").expect("claim");
-        assert_eq!(claimed, Claim::Owned { epoch: 2 });
+        assert_eq!(claimed, ClaimResult::Owned { epoch: 2 });
     });
 
     let store = subject.store();
     assert_eq!(store.plan(&plan.hash).expect("read"), Some(plan));
     assert_eq!(run_row(&store, "r").ticks, 2);
-    assert_eq!(unread(&store, "r"), ["one"]);
+    assert_eq!(unconsumed(&store, "r"), ["one"]);
     assert_eq!(run_row(&store, "r").owner.as_deref(), Some("somebody"));
 
     step(subject, |subject| subject.store().release("r", 2).expect("release"));
@@ -29,7 +29,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
 }
 
 /// One write call, counted, and then the process dies.
-fn step(subject: &mut dyn Subject, write: impl FnOnce(&mut dyn Subject)) {
+fn step(subject: &mut dyn ConformanceSubject, write: impl FnOnce(&mut dyn ConformanceSubject)) {
     let before = subject.syncs();
     write(subject);
     let spent = subject.syncs().zip(before).map(|(after, before)| after - before);

@@ -1,10 +1,10 @@
 //! The history of each loop is read page by page; trimming spares the first turns and those that failed.
 
-use super::Subject;
-use super::make::{body, commit, creation, empty};
+use super::ConformanceSubject;
+use super::fixtures::{body, commit, creation, empty};
 use crate::{RunBatch, IterationRow, IterationTrim};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.loops("r").expect("read").is_empty());

@@ -1,10 +1,10 @@
 //! The journal gives back what was put in, from any tick and from any event on, page by page.
 
-use super::Subject;
-use super::make::{body, commit, creation, empty, first_ticks, ticks};
-use crate::{JournalRow, Record, RunBatch};
+use super::ConformanceSubject;
+use super::fixtures::{body, commit, creation, empty, first_ticks, ticks};
+use crate::{JournalRow, JournalRecord, RunBatch};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other"), creation("silent"), ticks("silent", 0, 4)]);
     // Rows of 3 ticks; every second row publishes 2 events, the others none.
@@ -35,13 +35,13 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(by_event(u64::MAX, 9).is_empty());
     assert!(store.journal_by_event("missing", 0, 9).expect("read").is_empty());
 
-    let large = Record { ticks: 1, first_event: 20, events: 1, body: vec![0xA5; 3 << 20] };
+    let large = JournalRecord { ticks: 1, first_event: 20, events: 1, body: vec![0xA5; 3 << 20] };
     commit(&store, vec![RunBatch { record: Some(large.clone()), ..empty("r", 60) }]);
     assert_eq!(store.journal("r", 60, 1).expect("read")[0].body, large.body, "also if it is large");
 }
 
 fn row_of_three(row: u64) -> RunBatch {
     let events = if row.is_multiple_of(2) { 2 } else { 0 };
-    let record = Record { ticks: 3, first_event: if events == 0 { 0 } else { row }, events, body: body(row) };
+    let record = JournalRecord { ticks: 3, first_event: if events == 0 { 0 } else { row }, events, body: body(row) };
     RunBatch { record: Some(record), ..empty("r", row * 3) }
 }

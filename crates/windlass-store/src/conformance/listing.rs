@@ -2,11 +2,11 @@
 
 use windlass_value::{BlobHash, Timestamp};
 
-use super::Subject;
-use super::make::{commit, creation, empty, new_run, run_row, status};
-use crate::{NewRun, Parent, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, new_run, run_row, status};
+use crate::{NewRun, ParentFilter, RUN_FORMAT, RunBatch, RunFilter, RunRow, RunStatus};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     for number in 0..10 {
         let definition = if number % 2 == 0 { "even" } else { "odd" };
@@ -33,14 +33,14 @@ pub(super) fn check(subject: &mut dyn Subject) {
     let both = RunFilter { unfinished: true, status: Some(RunStatus::Succeeded), ..even };
     assert!(page(&both, None, 99).is_empty(), "every part of a filter counts");
 
-    whole_row(&run_row(&store, "r2"));
+    assert_full_row(&run_row(&store, "r2"));
     for every in RunStatus::ALL {
         commit(&store, vec![RunBatch { status: Some(status(every, 80)), ..empty("r9", 0) }]);
         assert_eq!(run_row(&store, "r9").status, every);
     }
 }
 
-fn whole_row(row: &RunRow) {
+fn assert_full_row(row: &RunRow) {
     let expected = RunRow {
         format: RUN_FORMAT,
         number: row.number,
@@ -67,7 +67,7 @@ fn names(rows: &[RunRow]) -> Vec<&str> {
 }
 
 /// Every part of a filter, alone and together with others: the pages of three are the same as all that fit.
-pub(super) fn check_filters(subject: &mut dyn Subject) {
+pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     for number in 0..24i64 {
         let create = NewRun {
@@ -112,10 +112,10 @@ pub(super) fn check_filters(subject: &mut dyn Subject) {
         ("nobody", search("no such thing"), Box::new(|_| false)),
         (
             "top",
-            RunFilter { parent: Some(Parent::Nobody), ..RunFilter::default() },
+            RunFilter { parent: Some(ParentFilter::TopLevel), ..RunFilter::default() },
             Box::new(|row| row.parent.is_none()),
         ),
-        ("children", RunFilter { parent: Some(Parent::Run("r-1".into())), ..RunFilter::default() }, {
+        ("children", RunFilter { parent: Some(ParentFilter::Run("r-1".into())), ..RunFilter::default() }, {
             Box::new(|row| row.parent.as_deref() == Some("r-1"))
         }),
         ("since", RunFilter { since: Some(Timestamp(1_100)), ..RunFilter::default() }, {
@@ -127,7 +127,7 @@ pub(super) fn check_filters(subject: &mut dyn Subject) {
     ];
     for (one_name, one, one_fits) in &parts {
         for (other_name, other, other_fits) in &parts {
-            let Some(filter) = both(one, other) else { continue };
+            let Some(filter) = merge_filters(one, other) else { continue };
             let fitting = all.iter().filter(|row| one_fits(row) && other_fits(row));
             let fitting: Vec<&str> = fitting.map(|row| &*row.run).collect();
             let mut found = Vec::new();
@@ -154,13 +154,13 @@ pub(super) fn check_filters(subject: &mut dyn Subject) {
     };
     let running = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
     assert_eq!(few(&running, 2), [(RunStatus::Running, 2, true)], "the newest alone are counted");
-    assert_eq!(few(&RunFilter { parent: Some(Parent::Nobody), ..running.clone() }, 2), [(RunStatus::Running, 1, true)]);
+    assert_eq!(few(&RunFilter { parent: Some(ParentFilter::TopLevel), ..running.clone() }, 2), [(RunStatus::Running, 1, true)]);
     let orders = RunFilter { definition: Some("Orders".into()), ..running };
     assert_eq!(few(&orders, 1), [], "Orders are pending, paused, waiting, …: none of them runs");
 }
 
 /// A filter with the parts of two, unless both say something of the same.
-fn both(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
+fn merge_filters(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
     fn either<T: Clone + PartialEq>(one: &Option<T>, other: &Option<T>) -> Option<Option<T>> {
         match (one, other) {
             (Some(one), Some(other)) if one != other => None,

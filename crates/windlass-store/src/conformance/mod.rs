@@ -15,7 +15,7 @@ mod fencing;
 mod inbox;
 mod journal;
 mod listing;
-mod make;
+mod fixtures;
 mod ownership;
 mod records;
 mod release;
@@ -33,7 +33,7 @@ use windlass_value::BlobHash;
 use crate::Store;
 
 /// A store under examination.
-pub trait Subject {
+pub trait ConformanceSubject {
     fn store(&self) -> Arc<dyn Store>;
 
     /// The process dies without a word, and another one opens what is on the disk. `store` gives that one from now on;
@@ -56,39 +56,39 @@ pub trait Subject {
 }
 
 /// A promise and its check.
-pub struct Promise {
+pub struct StoreGuarantee {
     pub name: &'static str,
-    pub check: fn(&mut dyn Subject),
+    pub check: fn(&mut dyn ConformanceSubject),
 }
 
 /// All promises, in the order in which they are checked.
-pub const PROMISES: &[Promise] = &[
-    Promise { name: "append compares before it appends", check: compare_and_append::check },
-    Promise { name: "a writer with an old epoch changes nothing", check: fencing::check },
-    Promise { name: "each batch has its own verdict", check: verdicts::check },
-    Promise { name: "what has returned is durable", check: durability::check },
-    Promise { name: "a run has one owner", check: ownership::check },
-    Promise { name: "a run can be given back", check: release::check },
-    Promise { name: "a message is kept once and consumed with its ticks", check: inbox::check },
-    Promise { name: "the journal can be read from any tick and any event", check: journal::check },
-    Promise { name: "snapshots are found by tick", check: snapshots::check },
-    Promise { name: "trimming never loses the way back", check: trims::check },
-    Promise { name: "the turns of a loop can be read page by page", check: iterations::check },
-    Promise { name: "timers come due in order", check: timers::check },
-    Promise { name: "blobs and plans are kept by their hash", check: content::check },
-    Promise { name: "runs are listed newest first", check: listing::check },
-    Promise { name: "listings give what fits, all of it, and nothing else", check: listing::check_filters },
-    Promise { name: "what runs wait for is known", check: waits::check },
-    Promise { name: "records change together, or not at all", check: records::check },
-    Promise { name: "others notice that something was written", check: change_mark::check },
-    Promise { name: "a crash takes nothing that was acknowledged", check: crash::check },
-    Promise { name: "damage is noticed", check: damage::check },
-    Promise { name: "what is removed goes, and nothing that is needed", check: clean::check },
+pub const STORE_GUARANTEES: &[StoreGuarantee] = &[
+    StoreGuarantee { name: "append compares before it appends", check: compare_and_append::check },
+    StoreGuarantee { name: "a writer with an old epoch changes nothing", check: fencing::check },
+    StoreGuarantee { name: "each batch has its own verdict", check: verdicts::check },
+    StoreGuarantee { name: "what has returned is durable", check: durability::check },
+    StoreGuarantee { name: "a run has one owner", check: ownership::check },
+    StoreGuarantee { name: "a run can be given back", check: release::check },
+    StoreGuarantee { name: "a message is kept once and consumed with its ticks", check: inbox::check },
+    StoreGuarantee { name: "the journal can be read from any tick and any event", check: journal::check },
+    StoreGuarantee { name: "snapshots are found by tick", check: snapshots::check },
+    StoreGuarantee { name: "trimming never loses the way back", check: trims::check },
+    StoreGuarantee { name: "the turns of a loop can be read page by page", check: iterations::check },
+    StoreGuarantee { name: "timers come due in order", check: timers::check },
+    StoreGuarantee { name: "blobs and plans are kept by their hash", check: content::check },
+    StoreGuarantee { name: "runs are listed newest first", check: listing::check },
+    StoreGuarantee { name: "listings give what fits, all of it, and nothing else", check: listing::check_filters },
+    StoreGuarantee { name: "what runs wait for is known", check: waits::check },
+    StoreGuarantee { name: "records change together, or not at all", check: records::check },
+    StoreGuarantee { name: "others notice that something was written", check: change_mark::check },
+    StoreGuarantee { name: "a crash takes nothing that was acknowledged", check: crash::check },
+    StoreGuarantee { name: "damage is noticed", check: damage::check },
+    StoreGuarantee { name: "what is removed goes, and nothing that is needed", check: clean::check },
 ];
 
 /// Runs every check, each on a fresh store.
-pub fn run_all(mut make: impl FnMut() -> Box<dyn Subject>) {
-    for promise in PROMISES {
+pub fn run_all(mut make: impl FnMut() -> Box<dyn ConformanceSubject>) {
+    for promise in STORE_GUARANTEES {
         let mut subject = make();
         (promise.check)(subject.as_mut());
     }

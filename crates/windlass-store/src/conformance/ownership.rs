@@ -2,17 +2,17 @@
 
 use std::sync::Barrier;
 
-use super::Subject;
-use super::make::{commit, creation, empty, new_run, run_row, status};
-use crate::{Claim, RunBatch, RunStatus};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, new_run, run_row, status};
+use crate::{ClaimResult, RunBatch, RunStatus};
 
-pub(super) fn check(subject: &mut dyn Subject) {
-    one_after_the_other(subject);
-    many_in_one_go(subject);
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
+    sequential_claims(subject);
+    batched_claims(subject);
     concurrent_claims(subject);
 }
 
-fn one_after_the_other(subject: &mut dyn Subject) {
+fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     assert_ne!(first.name, second.name, "names are never given twice");
@@ -20,25 +20,25 @@ fn one_after_the_other(subject: &mut dyn Subject) {
     assert!(!store.owner_alive("nobody").expect("alive"));
     assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
 
-    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::NoSuchRun);
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::NoSuchRun);
     commit(&store, vec![RunBatch { create: Some(new_run(Some(&first.name))), ..creation("r") }]);
     assert_eq!(run_row(&store, "r").owner.as_deref(), Some(&*first.name));
-    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::HeldBy(first.name.clone()));
+    assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::HeldBy(first.name.clone()));
     assert_eq!(run_row(&store, "r").owner_epoch, 1, "a refused claim changes nothing");
-    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::Owned { epoch: 2 }, "one may claim again");
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 2 }, "one may claim again");
 
     let dead = first.name.clone();
     drop(first);
     assert!(!store.owner_alive(&dead).expect("alive"), "dropping the sign of life is dying");
-    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::Owned { epoch: 3 });
+    assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { epoch: 3 });
 
     let end = RunBatch { epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
     commit(&store, vec![end]);
-    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::Ended);
+    assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Ended);
 }
 
 /// Each run is answered for by itself, as if it had been claimed alone.
-fn many_in_one_go(subject: &mut dyn Subject) {
+fn batched_claims(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (me, other) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     let ended = RunBatch { status: Some(status(RunStatus::Succeeded, 9)), ..creation("group-ended") };
@@ -46,13 +46,13 @@ fn many_in_one_go(subject: &mut dyn Subject) {
     commit(&store, vec![creation("group-free"), held, ended]);
     let runs = ["group-held", "group-none", "group-free", "group-ended"].map(std::sync::Arc::from);
     let claims = store.claim_all(&runs, &me.name).expect("claims");
-    let expected = [Claim::HeldBy(other.name.clone()), Claim::NoSuchRun, Claim::Owned { epoch: 2 }, Claim::Ended];
+    let expected = [ClaimResult::HeldBy(other.name.clone()), ClaimResult::NoSuchRun, ClaimResult::Owned { epoch: 2 }, ClaimResult::Ended];
     assert_eq!(claims, expected, "in the order they were asked for");
     assert_eq!(run_row(&store, "group-free").owner.as_deref(), Some(&*me.name));
     assert_eq!(run_row(&store, "group-held").owner_epoch, 1, "a refused claim changes nothing");
 }
 
-fn concurrent_claims(subject: &mut dyn Subject) {
+fn concurrent_claims(subject: &mut dyn ConformanceSubject) {
     const CLAIMERS: usize = 6;
     const ROUNDS: usize = 5;
     let store = subject.store();
@@ -65,12 +65,12 @@ fn concurrent_claims(subject: &mut dyn Subject) {
             start.wait();
             store.claim(&run, owner).expect("claim")
         };
-        let claims: Vec<Claim> = std::thread::scope(|scope| {
+        let claims: Vec<ClaimResult> = std::thread::scope(|scope| {
             let threads: Vec<_> = owners.iter().map(|owner| scope.spawn(|| claim(&owner.name))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
-        let won = claims.iter().filter(|claim| **claim == Claim::Owned { epoch: 2 }).count();
-        let refused = claims.iter().filter(|claim| matches!(claim, Claim::HeldBy(_))).count();
+        let won = claims.iter().filter(|claim| **claim == ClaimResult::Owned { epoch: 2 }).count();
+        let refused = claims.iter().filter(|claim| matches!(claim, ClaimResult::HeldBy(_))).count();
         assert_eq!((won, refused), (1, CLAIMERS - 1), "one wins, the others are told who: {claims:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::Timestamp;
 
-use super::Subject;
+use super::ConformanceSubject;
 use crate::{RecordChange, RecordRow, Store, StoreErrorKind};
 
 fn put(kind: &str, key: &str, body: &str) -> RecordChange {
@@ -19,12 +19,12 @@ fn keys(store: &Arc<dyn Store>, kind: &str, after: &str, limit: u32) -> Vec<Stri
     store.records(kind, after, limit).expect("read").into_iter().map(|row| row.key).collect()
 }
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let change = |changes| store.change_records(changes).expect("changed");
     assert_eq!((store.record("token", "a").expect("read"), keys(&store, "token", "", 9)), (None, vec![]));
 
-    assert!(change(vec![put("token", "b", "one").expecting(0), put("token", "a", "two"), put("plan", "a", "three")]));
+    assert!(change(vec![put("token", "b", "one").with_expected_revision(0), put("token", "a", "two"), put("plan", "a", "three")]));
     let first = read(&store, "token", "b");
     let expected =
         RecordRow { kind: "token".into(), key: "b".into(), body: b"one".to_vec(), at: Timestamp(7), ..first.clone() };
@@ -32,22 +32,22 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_ne!(first.revision, 0, "0 stands for a record that is not there");
 
     // The second of three is refused: none has happened.
-    let late = vec![put("token", "c", "new"), put("token", "b", "changed").expecting(0), put("token", "a", "changed")];
+    let late = vec![put("token", "c", "new"), put("token", "b", "changed").with_expected_revision(0), put("token", "a", "changed")];
     assert!(!change(late), "it is there");
-    assert!(!change(vec![RecordChange::remove("token", "a", Timestamp(8)), put("token", "x", "").expecting(5)]));
+    assert!(!change(vec![RecordChange::remove("token", "a", Timestamp(8)), put("token", "x", "").with_expected_revision(5)]));
     assert_eq!(keys(&store, "token", "", 9), ["a", "b"]);
     assert_eq!(read(&store, "token", "a").body, b"two");
     assert_eq!(read(&store, "token", "b"), first);
 
-    assert!(change(vec![put("token", "b", "changed").expecting(first.revision)]));
+    assert!(change(vec![put("token", "b", "changed").with_expected_revision(first.revision)]));
     let second = read(&store, "token", "b");
     assert_eq!(second.body, b"changed");
-    assert!(!change(vec![put("token", "b", "late").expecting(first.revision)]), "another one was faster");
+    assert!(!change(vec![put("token", "b", "late").with_expected_revision(first.revision)]), "another one was faster");
     // Later changes of a call see the earlier ones.
-    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)), put("token", "b", "anew").expecting(0)]));
+    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)), put("token", "b", "anew").with_expected_revision(0)]));
     let third = read(&store, "token", "b");
     assert!(![first.revision, second.revision].contains(&third.revision), "no revision comes again");
-    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)).expecting(third.revision)]));
+    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)).with_expected_revision(third.revision)]));
     assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8))]), "nothing to remove is no trouble");
     assert!(change(vec![put("token", "b", "again")]));
     let fourth = read(&store, "token", "b");

@@ -1,14 +1,14 @@
 //! A run that was given back is anybody's.
 
-use super::Subject;
-use super::make::{commit, creation, empty, run_row, ticks, verdict};
-use crate::{Claim, RunBatch, Verdict};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, run_row, ticks, verdict};
+use crate::{ClaimResult, RunBatch, BatchVerdict};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     commit(&store, vec![creation("r")]);
-    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::Owned { epoch: 2 });
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
 
     store.release("r", 2).expect("release");
     store.release("r", 2).expect("giving back twice is harmless");
@@ -16,7 +16,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(run_row(&store, "r").owner, None);
     assert_eq!(
         store.claim("r", &second.name).expect("claim"),
-        Claim::Owned { epoch: 3 },
+        ClaimResult::Owned { epoch: 3 },
         "its owner lives, but let go"
     );
     store.release("r", 2).expect("release");
@@ -26,8 +26,8 @@ pub(super) fn check(subject: &mut dyn Subject) {
     commit(&store, vec![last]);
     assert_eq!(run_row(&store, "r").owner, None, "given back in the transaction of the last ticks");
     assert_eq!(run_row(&store, "r").ticks, 1);
-    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::Owned { epoch: 4 });
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 4 });
     let refused = RunBatch { epoch: 4, release: true, ..empty("r", 9) };
-    assert_eq!(verdict(&store, refused), Verdict::Conflict);
+    assert_eq!(verdict(&store, refused), BatchVerdict::Conflict);
     assert_eq!(run_row(&store, "r").owner, Some(first.name.clone()), "a refused batch gives nothing back");
 }

@@ -1,10 +1,10 @@
 //! The newest snapshot at or before a tick is found; the same tick twice is one snapshot.
 
-use super::Subject;
-use super::make::{body, commit, creation, empty, snapshot, ticks};
+use super::ConformanceSubject;
+use super::fixtures::{body, commit, creation, empty, snapshot, ticks};
 use crate::{NewSnapshot, RunBatch, SnapshotRow};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.snapshot("r", None).expect("read").is_none());

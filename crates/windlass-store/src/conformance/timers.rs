@@ -2,11 +2,11 @@
 
 use windlass_value::Timestamp;
 
-use super::Subject;
-use super::make::{commit, creation, empty, run_row, status};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, run_row, status};
 use crate::{RunBatch, RunStatus};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     assert_eq!(store.next_due().expect("read"), None);
     let timer = |at: Option<i64>| Some(at.map(Timestamp));

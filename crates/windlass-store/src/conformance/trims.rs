@@ -1,10 +1,10 @@
 //! Trimming takes what a snapshot has replaced, and never the knowledge of where the journal stands.
 
-use super::Subject;
-use super::make::{commit, creation, empty, first_ticks, run_row, snapshot, ticks, verdict};
-use crate::{RunBatch, Verdict};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, first_ticks, run_row, snapshot, ticks, verdict};
+use crate::{RunBatch, BatchVerdict};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other"), ticks("other", 0, 2)]);
     for row in 0..6 {
@@ -27,7 +27,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     commit(&store, vec![RunBatch { snapshot: Some(snapshot(12)), ..trim(12, 12) }]);
     assert_eq!(first_ticks(&store, "r", 0, 10), [10], "the newest row stays");
     assert_eq!(run_row(&store, "r").ticks, 12, "so that the count of ticks does");
-    assert_eq!(verdict(&store, ticks("r", 2, 1)), Verdict::Conflict);
+    assert_eq!(verdict(&store, ticks("r", 2, 1)), BatchVerdict::Conflict);
     commit(&store, vec![ticks("r", 12, 1)]);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new(), "a trimmed journal is a sound journal");
 

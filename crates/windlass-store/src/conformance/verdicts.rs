@@ -2,15 +2,15 @@
 
 use windlass_value::{BlobHash, Timestamp};
 
-use super::Subject;
-use super::make::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unread, verdict};
-use crate::{Claim, InboxVerdict, RunBatch, IterationRow, Verdict};
+use super::ConformanceSubject;
+use super::fixtures::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unconsumed, verdict};
+use crate::{ClaimResult, InboxVerdict, RunBatch, IterationRow, BatchVerdict};
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("a"), creation("b"), creation("c"), creation("target")]);
     let owner = store.open_owner().expect("an owner");
-    assert_eq!(store.claim("b", &owner.name).expect("claim"), Claim::Owned { epoch: 2 });
+    assert_eq!(store.claim("b", &owner.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
     store.inbox_put(&message("c", "pending")).expect("put");
 
     let heavy = RunBatch {
@@ -24,7 +24,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     };
     let batches = vec![ticks("a", 0, 1), ticks("b", 0, 1), heavy, ticks("missing", 0, 1), ticks("a", 1, 1)];
     let verdicts = store.append(batches).expect("append");
-    use Verdict::{Committed, Conflict, Fenced};
+    use BatchVerdict::{Committed, Conflict, Fenced};
     assert_eq!(verdicts, [Committed, Fenced, Conflict, Conflict, Committed], "one verdict each, in order");
     assert_eq!(first_ticks(&store, "a", 0, 10), [0, 1], "the good ones are kept");
 
@@ -33,8 +33,8 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(store.snapshot("c", None).expect("read").is_none());
     assert!(store.loops("c").expect("read").is_empty());
     assert!(store.blob(&BlobHash([1; 32])).expect("read").is_none());
-    assert_eq!(unread(&store, "c"), ["pending"]);
-    assert!(unread(&store, "target").is_empty());
+    assert_eq!(unconsumed(&store, "c"), ["pending"]);
+    assert!(unconsumed(&store, "target").is_empty());
     assert_eq!(store.inbox_put(&message("c", "pending")).expect("put"), InboxVerdict::Duplicate);
     assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run goes on as if nothing had been");
     assert_eq!(store.append(Vec::new()).expect("append"), [], "nothing to do is nothing wrong");

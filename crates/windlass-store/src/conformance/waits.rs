@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use windlass_value::Timestamp;
 
-use super::Subject;
-use super::make::{body, commit, creation, empty, status, verdict};
-use crate::{RunBatch, RunStatus, Store, Verdict, WaitRow};
+use super::ConformanceSubject;
+use super::fixtures::{body, commit, creation, empty, status, verdict};
+use crate::{RunBatch, RunStatus, Store, BatchVerdict, WaitRow};
 
 fn wait(path: &str, since: i64) -> WaitRow {
     let deadline = (since % 2 == 0).then_some(Timestamp(since + 60));
@@ -24,7 +24,7 @@ fn open(store: &Arc<dyn Store>, run: Option<&str>) -> Vec<String> {
     waits.iter().map(|open| format!("{}:{}", open.run, open.wait.path)).collect()
 }
 
-pub(super) fn check(subject: &mut dyn Subject) {
+pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("s")]);
     let waits = |run: &str, waits: &[WaitRow]| RunBatch { waits: Some(waits.to_vec()), ..empty(run, 0) };
@@ -43,7 +43,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     commit(&store, vec![waits("r", &[wait("c", 4), wait("b", 9)]), empty("s", 0)]);
     assert_eq!(open(&store, None), ["r:b", "s:a", "r:c"]);
     assert_eq!(store.waits(Some("r"), 0, 1).expect("read")[0].wait, wait("b", 9));
-    assert_eq!(verdict(&store, RunBatch { epoch: 9, ..waits("s", &[]) }), Verdict::Fenced);
+    assert_eq!(verdict(&store, RunBatch { epoch: 9, ..waits("s", &[]) }), BatchVerdict::Fenced);
     subject.crash();
     let store = subject.store();
     assert_eq!(open(&store, None), ["r:b", "s:a", "r:c"]);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use windlass_value::Timestamp;
 
 use super::MemoryStore;
-use super::image::{Image, Run};
+use super::image::{DiskImage, StoredRunImage};
 use crate::backend::MAX_REMOVED_PER_CALL;
-use crate::{RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, Swept};
+use crate::{RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, SweepResult};
 
 impl StoreClean for MemoryStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let roots = image.runs.range(after + 1..).filter(|(_, run)| image.is_root(run));
             let trees = roots.filter_map(|(number, _)| Some((*number, image.tree(*number, before)?)));
             let found = trees.take(limit as usize);
@@ -40,30 +40,30 @@ impl StoreClean for MemoryStore {
         })
     }
 
-    fn sweep(&self) -> Result<Swept, StoreError> {
+    fn sweep(&self) -> Result<SweepResult, StoreError> {
         self.write(|image| {
-            let mut swept = Swept::default();
-            if let Some((number, run)) = image.leaving.pop_first() {
-                swept.row(run.bytes());
+            let mut swept = SweepResult::default();
+            if let Some((number, run)) = image.removed_runs.pop_first() {
+                swept.add_row(run.bytes());
                 image.free_blobs(number, &mut swept);
             }
-            swept.more = !image.leaving.is_empty();
+            swept.more = !image.removed_runs.is_empty();
             swept
         })
     }
 }
 
-impl Image {
+impl DiskImage {
     /// At most so many of a tree.
     fn remove(&mut self, run: &str, before: Timestamp, max_runs: usize) -> TreeRemoval {
         let root = self.run(run).filter(|run| self.is_root(run)).map(|run| run.row.number);
         let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return TreeRemoval::default() };
-        let leaving = tree.iter().rev().take(max_runs);
-        leaving.clone().for_each(|number| self.leave(*number));
-        TreeRemoval { runs: leaving.len() as u64, more: tree.len() > max_runs }
+        let removed = tree.iter().rev().take(max_runs);
+        removed.clone().for_each(|number| self.detach_run(*number));
+        TreeRemoval { runs: removed.len() as u64, more: tree.len() > max_runs }
     }
 
-    fn is_root(&self, run: &Run) -> bool {
+    fn is_root(&self, run: &StoredRunImage) -> bool {
         run.row.parent.as_ref().is_none_or(|parent| self.run(parent).is_none())
     }
 
@@ -88,7 +88,7 @@ impl Image {
     }
 
     fn describe(&self, number: i64, tree: &[i64]) -> RemovableTree {
-        let rows: u64 = tree.iter().filter_map(|number| self.runs.get(number)).map(Run::bytes).sum();
+        let rows: u64 = tree.iter().filter_map(|number| self.runs.get(number)).map(StoredRunImage::bytes).sum();
         let only_theirs = |hash| self.blob_runs.get(hash).is_some_and(|runs| runs.iter().all(|run| tree.contains(run)));
         let blobs: u64 =
             self.blobs.values().filter(|blob| only_theirs(&blob.row.hash)).map(|blob| blob.row.body.len() as u64).sum();
@@ -96,29 +96,29 @@ impl Image {
         RemovableTree { number, run, runs: tree.len() as u64, bytes: rows + blobs }
     }
 
-    fn leave(&mut self, number: i64) {
+    fn detach_run(&mut self, number: i64) {
         let Some(run) = self.runs.remove(&number) else { return };
         self.numbers.remove(&run.row.run);
         self.set_waits(number, Vec::new());
         self.requests.remove(&run.row.run);
-        for position in self.unread_of.remove(&run.row.run).unwrap_or_default() {
-            self.unread.remove(&position);
+        for position in self.unconsumed_by_run.remove(&run.row.run).unwrap_or_default() {
+            self.unconsumed.remove(&position);
         }
-        self.leaving.insert(number, run);
+        self.removed_runs.insert(number, run);
     }
 
-    fn free_blobs(&mut self, number: i64, swept: &mut Swept) {
+    fn free_blobs(&mut self, number: i64, swept: &mut SweepResult) {
         self.blob_runs.retain(|hash, runs| {
             if runs.remove(&number) && runs.is_empty() {
                 let bytes = self.blobs.remove(hash).map_or(0, |blob| blob.row.body.len() as u64);
-                swept.blob(bytes);
+                swept.add_blob(bytes);
             }
             !runs.is_empty()
         });
     }
 }
 
-impl Run {
+impl StoredRunImage {
     fn bytes(&self) -> u64 {
         let journal = self.journal.values().map(|row| row.row.body.len());
         let snapshots = self.snapshots.values().map(|row| row.row.body.len());

@@ -5,82 +5,82 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use super::sealed::{Blob, Sealed};
+use super::checksummed::{BlobRow, Checksummed};
 use crate::RUN_FORMAT;
 use crate::{
-    InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
-    StatusChange, IterationRow, IterationTrim, Verdict, WaitRow,
+    InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, JournalRecord, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
+    StatusChange, IterationRow, IterationTrim, BatchVerdict, WaitRow,
 };
 
 #[derive(Clone, Default)]
-pub(super) struct Image {
-    pub runs: BTreeMap<i64, Run>,
+pub(super) struct DiskImage {
+    pub runs: BTreeMap<i64, StoredRunImage>,
     pub numbers: HashMap<Arc<str>, i64>,
     pub plans: HashMap<BlobHash, PlanRow>,
-    pub blobs: HashMap<BlobHash, Sealed<Blob>>,
+    pub blobs: HashMap<BlobHash, Checksummed<BlobRow>>,
     /// The runs that have written each blob.
     pub blob_runs: HashMap<BlobHash, BTreeSet<i64>>,
     /// Runs that were removed, with what they have left.
-    pub leaving: BTreeMap<i64, Run>,
+    pub removed_runs: BTreeMap<i64, StoredRunImage>,
     /// Every request id a run was ever sent, and where its message is if nobody has consumed it.
     pub requests: HashMap<Arc<str>, HashMap<Arc<str>, Option<u64>>>,
     /// Messages nobody has consumed, by position, which is the order of arrival.
-    pub unread: BTreeMap<u64, InboxRow>,
+    pub unconsumed: BTreeMap<u64, InboxRow>,
     /// The positions in `unread` of each run.
-    pub unread_of: HashMap<Arc<str>, BTreeSet<u64>>,
+    pub unconsumed_by_run: HashMap<Arc<str>, BTreeSet<u64>>,
     pub timers: BTreeSet<(Timestamp, i64)>,
     /// What runs wait for, by position, with the run's number.
     pub waits: BTreeMap<i64, (i64, WaitRow)>,
     /// By kind and key.
-    pub records: BTreeMap<(String, String), Sealed<RecordRow>>,
+    pub records: BTreeMap<(String, String), Checksummed<RecordRow>>,
     pub last_revision: u64,
     next_position: u64,
 }
 
 #[derive(Clone)]
-pub(super) struct Run {
+pub(super) struct StoredRunImage {
     pub row: RunRow,
-    pub journal: BTreeMap<u64, Sealed<JournalRow>>,
-    pub snapshots: BTreeMap<u64, Sealed<SnapshotRow>>,
+    pub journal: BTreeMap<u64, Checksummed<JournalRow>>,
+    pub snapshots: BTreeMap<u64, Checksummed<SnapshotRow>>,
     pub iterations: BTreeMap<Arc<str>, BTreeMap<u64, IterationRow>>,
 }
 
-impl Image {
-    pub(crate) fn run(&self, run: &str) -> Option<&Run> {
+impl DiskImage {
+    pub(crate) fn run(&self, run: &str) -> Option<&StoredRunImage> {
         self.runs.get(self.numbers.get(run)?)
     }
 
-    pub(crate) fn run_mut(&mut self, run: &str) -> Option<&mut Run> {
+    pub(crate) fn run_mut(&mut self, run: &str) -> Option<&mut StoredRunImage> {
         self.runs.get_mut(self.numbers.get(run)?)
     }
 
-    pub(crate) fn apply(&mut self, batch: RunBatch) -> Verdict {
-        let verdict = self.judge(&batch);
-        if verdict == Verdict::Committed {
+    pub(crate) fn apply(&mut self, batch: RunBatch) -> BatchVerdict {
+        let verdict = self.verdict_for(&batch);
+        if verdict == BatchVerdict::Committed {
             self.write(batch);
         }
         verdict
     }
 
     /// Everything that can refuse a batch is looked at before anything is written.
-    fn judge(&self, batch: &RunBatch) -> Verdict {
+    fn verdict_for(&self, batch: &RunBatch) -> BatchVerdict {
         if !batch.is_sound() {
-            return Verdict::Conflict;
+            return BatchVerdict::Conflict;
         }
         let head = match (self.run(&batch.run), &batch.create) {
-            (Some(_), Some(_)) | (None, None) => return Verdict::Conflict,
-            (None, Some(new)) if self.was_cancelled(&batch.run, new) => return Verdict::Conflict,
+            (Some(_), Some(_)) | (None, None) => return BatchVerdict::Conflict,
+            (None, Some(new)) if self.was_cancelled(&batch.run, new) => return BatchVerdict::Conflict,
             (None, Some(_)) => 0,
-            (Some(run), None) if run.row.owner_epoch != batch.epoch => return Verdict::Fenced,
+            (Some(run), None) if run.row.owner_epoch != batch.epoch => return BatchVerdict::Fenced,
             (Some(run), None) => run.row.ticks,
         };
         let requests = self.requests.get(&batch.run);
         let consumed_before =
             |id: &Arc<str>| requests.and_then(|known| known.get(id)).is_some_and(|unread| unread.is_none());
-        if head != batch.expected || batch.consumed.iter().any(consumed_before) {
-            return Verdict::Conflict;
+        if head != batch.expected_ticks || batch.consumed.iter().any(consumed_before) {
+            return BatchVerdict::Conflict;
         }
-        Verdict::Committed
+        BatchVerdict::Committed
     }
 
     fn write(&mut self, batch: RunBatch) {
@@ -93,7 +93,7 @@ impl Image {
             run.append(record);
         }
         if let Some(snapshot) = batch.snapshot {
-            run.snapshots.insert(snapshot.tick, Sealed::new(snapshot_row(snapshot)));
+            run.snapshots.insert(snapshot.tick, Checksummed::new(snapshot_row(snapshot)));
         }
         run.store_iterations(batch.iterations, &batch.iteration_trims);
         if let Some(before) = batch.trim_before {
@@ -107,7 +107,7 @@ impl Image {
             self.set_waits(number, waits);
         }
         for (hash, body) in batch.blobs {
-            self.blobs.entry(hash).or_insert_with(|| Sealed::new(Blob { hash, body }));
+            self.blobs.entry(hash).or_insert_with(|| Checksummed::new(BlobRow { hash, body }));
             self.blob_runs.entry(hash).or_default().insert(number);
         }
         for request_id in &batch.consumed {
@@ -133,7 +133,7 @@ impl Image {
     }
 
     fn create(&mut self, run: &Arc<str>, owner_epoch: u64, new: NewRun) {
-        let newest = [self.runs.last_key_value(), self.leaving.last_key_value()];
+        let newest = [self.runs.last_key_value(), self.removed_runs.last_key_value()];
         let number = newest.into_iter().flatten().map(|(last, _)| last + 1).max().unwrap_or(1);
         let row = RunRow {
             format: RUN_FORMAT,
@@ -155,7 +155,7 @@ impl Image {
         };
         self.numbers.insert(run.clone(), number);
         let journal = BTreeMap::new();
-        let run = Run { row, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
+        let run = StoredRunImage { row, journal, snapshots: BTreeMap::new(), iterations: BTreeMap::new() };
         self.runs.insert(number, run);
     }
 
@@ -198,8 +198,8 @@ impl Image {
     }
 
     fn close_inbox(&mut self, run: &Arc<str>) {
-        for position in self.unread_of.remove(run).unwrap_or_default() {
-            if let Some(message) = self.unread.remove(&position) {
+        for position in self.unconsumed_by_run.remove(run).unwrap_or_default() {
+            if let Some(message) = self.unconsumed.remove(&position) {
                 self.requests.entry(run.clone()).or_default().insert(message.request_id, None);
             }
         }
@@ -209,8 +209,8 @@ impl Image {
     pub(crate) fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
         let before = self.requests.entry(run.clone()).or_default().insert(request_id.clone(), None);
         if let Some(Some(position)) = before {
-            self.unread.remove(&position);
-            if let Some(positions) = self.unread_of.get_mut(run) {
+            self.unconsumed.remove(&position);
+            if let Some(positions) = self.unconsumed_by_run.get_mut(run) {
                 positions.remove(&position);
             }
         }
@@ -220,7 +220,7 @@ impl Image {
     fn send(&mut self, message: InboxRow) {
         let ended = self.run(&message.run).is_some_and(|run| run.row.status.is_final());
         if !ended && !self.is_known_request(&message.run, &message.request_id) {
-            self.keep_message(message);
+            self.enqueue_message(message);
         }
     }
 
@@ -236,20 +236,20 @@ impl Image {
         self.requests.get(run).is_some_and(|known| known.contains_key(request_id))
     }
 
-    pub(crate) fn keep_message(&mut self, message: InboxRow) {
+    pub(crate) fn enqueue_message(&mut self, message: InboxRow) {
         self.next_position += 1;
         let position = self.next_position;
         self.requests.entry(message.run.clone()).or_default().insert(message.request_id.clone(), Some(position));
-        self.unread_of.entry(message.run.clone()).or_default().insert(position);
-        self.unread.insert(position, message);
+        self.unconsumed_by_run.entry(message.run.clone()).or_default().insert(position);
+        self.unconsumed.insert(position, message);
     }
 }
 
-impl Run {
-    fn append(&mut self, record: Record) {
-        let Record { ticks, first_event, events, body } = record;
+impl StoredRunImage {
+    fn append(&mut self, record: JournalRecord) {
+        let JournalRecord { ticks, first_event, events, body } = record;
         let first_tick = self.row.ticks;
-        self.journal.insert(first_tick, Sealed::new(JournalRow { first_tick, ticks, first_event, events, body }));
+        self.journal.insert(first_tick, Checksummed::new(JournalRow { first_tick, ticks, first_event, events, body }));
         self.row.ticks += u64::from(ticks);
     }
 

@@ -7,7 +7,7 @@ mod clean;
 mod image;
 mod read;
 mod records;
-mod sealed;
+mod checksummed;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_value::BlobHash;
 
 use crate::{
-    Claim, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners, StoreWrite,
-    Verdict,
+    ClaimResult, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners, StoreWrite,
+    BatchVerdict,
 };
-use image::Image;
+use image::DiskImage;
 
 /// What the next write meets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,11 +49,11 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Disk {
-    image: Image,
+    image: DiskImage,
     syncs: u64,
     faults: VecDeque<Fault>,
     /// How many write calls until the fault.
-    later: Option<(u64, Fault)>,
+    scheduled_fault: Option<(u64, Fault)>,
     /// How many write calls until the crash, and where in that call.
     crash: Option<(u64, CrashPoint)>,
     stopped: Option<StoreError>,
@@ -82,7 +82,7 @@ impl MemoryStore {
 
     /// The n-th write call from now (1 is the next) meets this fault.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
-        self.disk().later = Some((n, fault));
+        self.disk().scheduled_fault = Some((n, fault));
     }
 
     /// The n-th write call from now (1 is the next) is written but not synced: lost, and the store stops.
@@ -118,21 +118,21 @@ impl MemoryStore {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Image) -> T) -> Result<T, StoreError> {
+    fn write<T>(&self, change: impl FnOnce(&mut DiskImage) -> T) -> Result<T, StoreError> {
         self.disk().write(change)
     }
 
-    fn claim_in(&self, image: &mut Image, run: &str, owner: &str) -> Claim {
-        let Some(run) = image.run_mut(run) else { return Claim::NoSuchRun };
+    fn claim_in(&self, image: &mut DiskImage, run: &str, owner: &str) -> ClaimResult {
+        let Some(run) = image.run_mut(run) else { return ClaimResult::NoSuchRun };
         if run.row.status.is_final() {
-            return Claim::Ended;
+            return ClaimResult::Ended;
         }
         match &run.row.owner {
-            Some(holder) if holder != owner && self.is_alive(holder) => Claim::HeldBy(holder.clone()),
+            Some(holder) if holder != owner && self.is_alive(holder) => ClaimResult::HeldBy(holder.clone()),
             _ => {
                 run.row.owner = Some(owner.to_owned());
                 run.row.owner_epoch += 1;
-                Claim::Owned { epoch: run.row.owner_epoch }
+                ClaimResult::Owned { epoch: run.row.owner_epoch }
             }
         }
     }
@@ -154,11 +154,11 @@ impl Disk {
         self.stopped.get_or_insert(error).clone()
     }
 
-    fn write<T>(&mut self, change: impl FnOnce(&mut Image) -> T) -> Result<T, StoreError> {
+    fn write<T>(&mut self, change: impl FnOnce(&mut DiskImage) -> T) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let crash = self.next_crash();
         if let Some(fault) = self.next_fault() {
-            return Err(self.meet(fault));
+            return Err(self.apply_fault(fault));
         }
         if crash == Some(CrashPoint::BeforeSync) {
             let message = "The store was stopped between a write and its sync.";
@@ -174,10 +174,10 @@ impl Disk {
     }
 
     fn next_fault(&mut self) -> Option<Fault> {
-        if let Some((calls, fault)) = self.later.take() {
+        if let Some((calls, fault)) = self.scheduled_fault.take() {
             match calls.saturating_sub(1) {
                 0 => return Some(fault),
-                left => self.later = Some((left, fault)),
+                left => self.scheduled_fault = Some((left, fault)),
             }
         }
         self.faults.pop_front()
@@ -189,10 +189,10 @@ impl Disk {
         (*calls == 0).then_some(*point)
     }
 
-    fn meet(&mut self, fault: Fault) -> StoreError {
+    fn apply_fault(&mut self, fault: Fault) -> StoreError {
         let error = |kind, message: &str| StoreError::new(kind, message);
         match fault {
-            Fault::Full => error(StoreErrorKind::Full, "The disk is full.").hint("Free some space, then resume."),
+            Fault::Full => error(StoreErrorKind::Full, "The disk is full.").with_hint("Free some space, then resume."),
             Fault::Busy => error(StoreErrorKind::Busy, "Another process holds the write lock."),
             Fault::WriteFailed => self.stop(error(StoreErrorKind::Io, "A write failed.")),
             Fault::SyncFailed => self.stop(error(StoreErrorKind::Io, "A sync failed.")),
@@ -201,7 +201,7 @@ impl Disk {
 }
 
 impl StoreWrite for MemoryStore {
-    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<BatchVerdict>, StoreError> {
         self.write(|image| batches.into_iter().map(|batch| image.apply(batch)).collect())
     }
 
@@ -211,11 +211,11 @@ impl StoreWrite for MemoryStore {
         })
     }
 
-    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+    fn claim(&self, run: &str, owner: &str) -> Result<ClaimResult, StoreError> {
         self.write(|image| self.claim_in(image, run, owner))
     }
 
-    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<ClaimResult>, StoreError> {
         self.write(|image| runs.iter().map(|run| self.claim_in(image, run, owner)).collect())
     }
 
@@ -237,7 +237,7 @@ impl StoreWrite for MemoryStore {
                 return InboxVerdict::Ended;
             }
             let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
-            image.keep_message(message.clone());
+            image.enqueue_message(message.clone());
             InboxVerdict::Accepted { owner }
         })
     }
@@ -252,12 +252,12 @@ impl StoreWrite for MemoryStore {
 }
 
 /// The sign of life of an owner in this process.
-struct Alive {
+struct OwnerGuard {
     name: String,
     owners: Arc<Mutex<HashSet<String>>>,
 }
 
-impl Drop for Alive {
+impl Drop for OwnerGuard {
     fn drop(&mut self) {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
     }
@@ -270,7 +270,7 @@ impl StoreOwners for MemoryStore {
         self.disk().refuse_if_stopped()?;
         let name = format!("memory-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
-        Ok(Owner::new(name.clone(), Alive { name, owners: self.owners.clone() }))
+        Ok(Owner::new(name.clone(), OwnerGuard { name, owners: self.owners.clone() }))
     }
 
     fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {

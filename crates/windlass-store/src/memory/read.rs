@@ -6,32 +6,32 @@ use std::sync::Arc;
 use windlass_value::{BlobHash, Timestamp};
 
 use super::MemoryStore;
-use super::image::{Image, Run};
-use crate::backend::COUNTED_OF_ONE;
+use super::image::{DiskImage, StoredRunImage};
+use crate::backend::NARROW_COUNT_FACTOR;
 use crate::verify::JournalCheck;
 use crate::{
-    InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,
+    InboxRow, JournalRow, OpenWait, ParentFilter, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,
     StoreError, StoreRead, StoreScan, IterationHeader, IterationRow,
 };
 
 impl MemoryStore {
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Image) -> T) -> Result<T, StoreError> {
+    pub(super) fn read_image<T>(&self, read: impl FnOnce(&DiskImage) -> T) -> Result<T, StoreError> {
         let disk = self.disk();
         disk.refuse_if_stopped()?;
-        Ok(look(&disk.image))
+        Ok(read(&disk.image))
     }
 
     /// Looks at one run; a run that does not exist has nothing.
-    fn read_run<T: Default>(&self, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, StoreError> {
-        self.look(|image| image.run(run).map(look).unwrap_or_default())
+    fn read_run<T: Default>(&self, run: &str, read: impl FnOnce(&StoredRunImage) -> T) -> Result<T, StoreError> {
+        self.read_image(|image| image.run(run).map(read).unwrap_or_default())
     }
 
     fn try_read_run<T: Default>(
         &self,
         run: &str,
-        look: impl FnOnce(&Run) -> Result<T, StoreError>,
+        read: impl FnOnce(&StoredRunImage) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.look(|image| image.run(run).map_or_else(|| Ok(T::default()), look))?
+        self.read_image(|image| image.run(run).map_or_else(|| Ok(T::default()), read))?
     }
 }
 
@@ -41,17 +41,17 @@ impl StoreRead for MemoryStore {
     }
 
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
-        self.look(|image| image.plans.get(hash).cloned())
+        self.read_image(|image| image.plans.get(hash).cloned())
     }
 
     fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
-        let blob = self.look(|image| image.blobs.get(hash).map(|blob| blob.read()))?;
+        let blob = self.read_image(|image| image.blobs.get(hash).map(|blob| blob.read()))?;
         Ok(blob.transpose()?.map(|blob| blob.body))
     }
 
     fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
         let number = self.read_run(run, |run| Some(run.row.number))?;
-        let wrote = self.look(|image| {
+        let wrote = self.read_image(|image| {
             let runs = image.blob_runs.get(hash);
             number.is_some_and(|number| runs.is_some_and(|runs| runs.contains(&number)))
         })?;
@@ -91,14 +91,14 @@ impl StoreRead for MemoryStore {
     }
 
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
-        self.look(|image| {
-            let positions = image.unread_of.get(run).into_iter().flatten().take(limit as usize);
-            positions.filter_map(|position| image.unread.get(position).cloned()).collect()
+        self.read_image(|image| {
+            let positions = image.unconsumed_by_run.get(run).into_iter().flatten().take(limit as usize);
+            positions.filter_map(|position| image.unconsumed.get(position).cloned()).collect()
         })
     }
 
     fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
-        self.look(|image| image.is_known_request(run, request_id))
+        self.read_image(|image| image.is_known_request(run, request_id))
     }
 
     fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<IterationRow>, StoreError> {
@@ -120,9 +120,9 @@ impl StoreRead for MemoryStore {
     ) -> Result<Vec<IterationHeader>, StoreError> {
         self.read_run(run, |run| {
             let rows = run.iterations.get(loop_path).into_iter().flat_map(|rows| rows.values());
-            let wanted = rows.filter(|row| row.last >= from && (row.failed || !only_failed));
+            let matching = rows.filter(|row| row.last >= from && (row.failed || !only_failed));
             let head = |row: &IterationRow| IterationHeader { first: row.first, last: row.last, failed: row.failed };
-            wanted.take(limit as usize).map(head).collect()
+            matching.take(limit as usize).map(head).collect()
         })
     }
 
@@ -133,26 +133,26 @@ impl StoreRead for MemoryStore {
 
 impl StoreScan for MemoryStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let older = image.runs.range(..before.unwrap_or(i64::MAX)).rev().map(|(_, run)| &run.row);
-            older.filter(|row| fits(filter, row)).take(limit as usize).cloned().collect()
+            older.filter(|row| matches_filter(filter, row)).take(limit as usize).cloned().collect()
         })
     }
 
     fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Result<Vec<StatusCount>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let newest = || image.runs.values().rev().map(|run| &run.row);
             let narrow = RunFilter { definition: filter.definition.clone(), ..RunFilter::default() };
             let narrow = match &filter.parent {
-                Some(Parent::Run(_)) => RunFilter { parent: filter.parent.clone(), ..RunFilter::default() },
+                Some(ParentFilter::Run(_)) => RunFilter { parent: filter.parent.clone(), ..RunFilter::default() },
                 _ => narrow,
             };
-            let looked: Vec<&RunRow> = newest().filter(|row| fits(&narrow, row)).take(counted(max_per_status)).collect();
+            let looked: Vec<&RunRow> = newest().filter(|row| matches_filter(&narrow, row)).take(narrow_count_limit(max_per_status)).collect();
             let count = |status: RunStatus| {
                 let (looked, full): (Vec<&RunRow>, bool) = match filter.is_narrow() {
                     true => (
                         looked.iter().copied().filter(|row| row.status == status).collect(),
-                        looked.len() == counted(max_per_status),
+                        looked.len() == narrow_count_limit(max_per_status),
                     ),
                     false => {
                         let of_status: Vec<&RunRow> =
@@ -161,7 +161,7 @@ impl StoreScan for MemoryStore {
                         (of_status, full)
                     }
                 };
-                let runs = looked.into_iter().filter(|row| fits(filter, row)).count() as u64;
+                let runs = looked.into_iter().filter(|row| matches_filter(filter, row)).count() as u64;
                 StatusCount { status, runs, more: full }
             };
             RunStatus::ALL.into_iter().map(count).filter(|count| count.runs > 0).collect()
@@ -169,26 +169,26 @@ impl StoreScan for MemoryStore {
     }
 
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let due = image.timers.iter().take_while(|(timer, _)| *timer <= now).take(limit as usize);
             due.filter_map(|(_, number)| image.runs.get(number)).map(|run| run.row.clone()).collect()
         })
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.look(|image| image.timers.first().map(|(timer, _)| *timer))
+        self.read_image(|image| image.timers.first().map(|(timer, _)| *timer))
     }
 
     fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let mut seen: HashSet<&Arc<str>> = HashSet::new();
-            let runs = image.unread.values().map(|message| &message.run).filter(|run| seen.insert(run));
+            let runs = image.unconsumed.values().map(|message| &message.run).filter(|run| seen.insert(run));
             runs.take(limit as usize).map(|run| run.to_string()).collect()
         })
     }
 
     fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<OpenWait>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let later = image.waits.range(after.saturating_add(1)..);
             let open = later.filter_map(|(position, (number, wait))| {
                 let row = &image.runs.get(number)?.row;
@@ -206,19 +206,19 @@ impl StoreScan for MemoryStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let damaged = image.blobs.values().filter_map(|blob| blob.read().err()).map(|error| error.message);
             let records = image.records.values().filter_map(|record| record.read().err()).map(|error| error.message);
-            image.runs.values().flat_map(findings).chain(damaged).chain(records).collect()
+            image.runs.values().flat_map(verify_run).chain(damaged).chain(records).collect()
         })
     }
 }
 
-fn counted(max_per_status: u32) -> usize {
-    max_per_status.saturating_mul(COUNTED_OF_ONE) as usize
+fn narrow_count_limit(max_per_status: u32) -> usize {
+    max_per_status.saturating_mul(NARROW_COUNT_FACTOR) as usize
 }
 
-fn fits(filter: &RunFilter, row: &RunRow) -> bool {
+fn matches_filter(filter: &RunFilter, row: &RunRow) -> bool {
     let has = |text: &str, part: &str| text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
     filter.status.is_none_or(|status| row.status == status)
         && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
@@ -230,16 +230,16 @@ fn fits(filter: &RunFilter, row: &RunRow) -> bool {
         && filter.until.is_none_or(|until| row.created_at < until)
         && match &filter.parent {
             None => true,
-            Some(Parent::Nobody) => row.parent.is_none(),
-            Some(Parent::Run(parent)) => row.parent.as_ref() == Some(parent),
+            Some(ParentFilter::TopLevel) => row.parent.is_none(),
+            Some(ParentFilter::Run(parent)) => row.parent.as_ref() == Some(parent),
         }
 }
 
-fn findings(run: &Run) -> Vec<String> {
+fn verify_run(run: &StoredRunImage) -> Vec<String> {
     let newest_snapshot = run.snapshots.last_key_value().map(|(tick, _)| *tick);
     let mut check = JournalCheck::new(&run.row.run, newest_snapshot);
     for sealed in run.journal.values() {
-        check.row(&sealed.row);
+        check.check_row(&sealed.row);
         check.findings.extend(sealed.read().err().map(|error| format!("Run {}: {error}", run.row.run)));
     }
     for snapshot in run.snapshots.values() {

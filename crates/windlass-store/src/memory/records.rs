@@ -1,18 +1,18 @@
 //! Records of the memory store.
 
 use super::MemoryStore;
-use super::image::Image;
-use super::sealed::Sealed;
+use super::image::DiskImage;
+use super::checksummed::Checksummed;
 use crate::{RecordChange, RecordRow, StoreError, StoreRecords};
 
 impl StoreRecords for MemoryStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
-        let found = self.look(|image| image.records.get(&(kind.to_owned(), key.to_owned())).map(Sealed::read))?;
+        let found = self.read_image(|image| image.records.get(&(kind.to_owned(), key.to_owned())).map(Checksummed::read))?;
         found.transpose()
     }
 
     fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError> {
-        self.look(|image| {
+        self.read_image(|image| {
             let rows = image.records.range((kind.to_owned(), after_key.to_owned())..);
             let rows = rows.take_while(|((of, _), _)| of == kind).filter(|((_, key), _)| *key != after_key);
             rows.take(limit as usize).map(|(_, record)| record.read()).collect()
@@ -31,20 +31,20 @@ impl StoreRecords for MemoryStore {
     }
 }
 
-impl Image {
+impl DiskImage {
     fn change_record(&mut self, change: RecordChange) -> bool {
-        let RecordChange { kind, key, expected, body, at } = change;
-        let place = (kind.clone(), key.clone());
-        let revision = self.records.get(&place).map_or(0, |record| record.row.revision);
+        let RecordChange { kind, key, expected_revision: expected, body, at } = change;
+        let record_key = (kind.clone(), key.clone());
+        let revision = self.records.get(&record_key).map_or(0, |record| record.row.revision);
         if expected.is_some_and(|expected| expected != revision) {
             return false;
         }
         match body {
-            None => drop(self.records.remove(&place)),
+            None => drop(self.records.remove(&record_key)),
             Some(body) => {
                 self.last_revision += 1;
                 let row = RecordRow { kind, key, revision: self.last_revision, body, at };
-                self.records.insert(place, Sealed::new(row));
+                self.records.insert(record_key, Checksummed::new(row));
             }
         }
         true

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    BatchRemoval, Claim, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow, MemoryStore, OpenWait,
-    Owner, PlanRow, RecordChange, RecordRow, RemovableTree, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount,
-    StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TreeRemoval, Verdict,
+    BatchRemoval, BatchVerdict, ClaimResult, InboxRow, InboxVerdict, IterationHeader, IterationRow, JournalRow,
+    MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow, RemovableTree, RunBatch, RunFilter, RunRow,
+    SnapshotRow, StatusCount, StoreClean, StoreError, StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite,
+    SweepResult, TreeRemoval,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -43,7 +44,7 @@ pub(crate) enum Flaw {
     LosesOtherBlobs,
 }
 
-type Outcome<T> = Result<T, StoreError>;
+type StoreResult<T> = Result<T, StoreError>;
 
 pub(crate) struct FlawedStore {
     flaw: Flaw,
@@ -67,7 +68,7 @@ impl FlawedStore {
     fn spoil(&self, batch: &mut RunBatch) {
         let run = self.inner.run(&batch.run).ok().flatten();
         match (self.flaw, run) {
-            (Flaw::AppendsAnywhere, Some(run)) => batch.expected = run.ticks,
+            (Flaw::AppendsAnywhere, Some(run)) => batch.expected_ticks = run.ticks,
             (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.owner_epoch,
             (Flaw::NeverConsumes, _) => batch.consumed.clear(),
             (Flaw::NeverTrims, _) => batch.trim_before = None,
@@ -79,23 +80,23 @@ impl FlawedStore {
 }
 
 impl StoreWrite for FlawedStore {
-    fn append(&self, mut batches: Vec<RunBatch>) -> Outcome<Vec<Verdict>> {
+    fn append(&self, mut batches: Vec<RunBatch>) -> StoreResult<Vec<BatchVerdict>> {
         self.remember();
         batches.iter_mut().for_each(|batch| self.spoil(batch));
         let verdicts = self.inner.append(batches)?;
-        let all_well = verdicts.iter().all(|verdict| *verdict == Verdict::Committed);
+        let all_well = verdicts.iter().all(|verdict| *verdict == BatchVerdict::Committed);
         match self.flaw == Flaw::OneForAll && !all_well {
-            true => Ok(vec![Verdict::Conflict; verdicts.len()]),
+            true => Ok(vec![BatchVerdict::Conflict; verdicts.len()]),
             false => Ok(verdicts),
         }
     }
 
-    fn put_plan(&self, plan: &PlanRow) -> Outcome<()> {
+    fn put_plan(&self, plan: &PlanRow) -> StoreResult<()> {
         self.remember();
         self.inner.put_plan(plan)
     }
 
-    fn claim(&self, run: &str, owner: &str) -> Outcome<Claim> {
+    fn claim(&self, run: &str, owner: &str) -> StoreResult<ClaimResult> {
         self.remember();
         if let (Flaw::StealsRuns, Some(row)) = (self.flaw, self.inner.run(run)?) {
             self.inner.release(run, row.owner_epoch)?;
@@ -103,11 +104,11 @@ impl StoreWrite for FlawedStore {
         self.inner.claim(run, owner)
     }
 
-    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Outcome<Vec<Claim>> {
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> StoreResult<Vec<ClaimResult>> {
         runs.iter().map(|run| self.claim(run, owner)).collect()
     }
 
-    fn release(&self, run: &str, owner_epoch: u64) -> Outcome<()> {
+    fn release(&self, run: &str, owner_epoch: u64) -> StoreResult<()> {
         self.remember();
         match self.flaw {
             Flaw::KeepsRuns => Ok(()),
@@ -115,7 +116,7 @@ impl StoreWrite for FlawedStore {
         }
     }
 
-    fn inbox_put(&self, message: &InboxRow) -> Outcome<InboxVerdict> {
+    fn inbox_put(&self, message: &InboxRow) -> StoreResult<InboxVerdict> {
         self.remember();
         match self.inner.inbox_put(message)? {
             InboxVerdict::Duplicate if self.flaw == Flaw::AcceptsRepeats => Ok(InboxVerdict::Accepted { owner: None }),
@@ -123,7 +124,7 @@ impl StoreWrite for FlawedStore {
         }
     }
 
-    fn note_request(&self, run: &str, request_id: &str) -> Outcome<()> {
+    fn note_request(&self, run: &str, request_id: &str) -> StoreResult<()> {
         self.remember();
         match self.flaw {
             Flaw::ForgetsRequests => Ok(()),
@@ -133,50 +134,50 @@ impl StoreWrite for FlawedStore {
 }
 
 impl StoreRead for FlawedStore {
-    fn run(&self, run: &str) -> Outcome<Option<RunRow>> {
+    fn run(&self, run: &str) -> StoreResult<Option<RunRow>> {
         self.inner.run(run)
     }
 
-    fn plan(&self, hash: &BlobHash) -> Outcome<Option<PlanRow>> {
+    fn plan(&self, hash: &BlobHash) -> StoreResult<Option<PlanRow>> {
         self.inner.plan(hash)
     }
 
-    fn blob(&self, hash: &BlobHash) -> Outcome<Option<Vec<u8>>> {
+    fn blob(&self, hash: &BlobHash) -> StoreResult<Option<Vec<u8>>> {
         let blob = self.inner.blob(hash)?.filter(|_| !self.lost_all.load(Ordering::SeqCst));
         Ok(blob.filter(|body| self.flaw != Flaw::LosesEmptyBlobs || !body.is_empty()))
     }
 
-    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Outcome<Option<Vec<u8>>> {
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> StoreResult<Option<Vec<u8>>> {
         self.inner.blob_of_run(run, hash)
     }
 
-    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> Outcome<Option<SnapshotRow>> {
+    fn snapshot(&self, run: &str, max_tick: Option<u64>) -> StoreResult<Option<SnapshotRow>> {
         self.inner.snapshot(run, max_tick.filter(|_| self.flaw != Flaw::IgnoresSnapshotTick))
     }
 
-    fn oldest_snapshot(&self, run: &str) -> Outcome<Option<SnapshotRow>> {
+    fn oldest_snapshot(&self, run: &str) -> StoreResult<Option<SnapshotRow>> {
         self.inner.oldest_snapshot(run)
     }
 
-    fn journal(&self, run: &str, from: u64, limit: u32) -> Outcome<Vec<JournalRow>> {
+    fn journal(&self, run: &str, from: u64, limit: u32) -> StoreResult<Vec<JournalRow>> {
         let mut rows = self.inner.journal(run, from, limit)?;
         rows.retain(|row| self.flaw != Flaw::SkipsPartialRows || row.first_tick >= from);
         Ok(rows)
     }
 
-    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Outcome<Vec<JournalRow>> {
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> StoreResult<Vec<JournalRow>> {
         self.inner.journal_by_event(run, from, limit)
     }
 
-    fn inbox(&self, run: &str, limit: u32) -> Outcome<Vec<InboxRow>> {
+    fn inbox(&self, run: &str, limit: u32) -> StoreResult<Vec<InboxRow>> {
         self.inner.inbox(run, limit)
     }
 
-    fn knows_request(&self, run: &str, request_id: &str) -> Outcome<bool> {
+    fn knows_request(&self, run: &str, request_id: &str) -> StoreResult<bool> {
         self.inner.knows_request(run, request_id)
     }
 
-    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<IterationRow>> {
+    fn iterations(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> StoreResult<Vec<IterationRow>> {
         self.inner.iterations(run, loop_path, from, limit)
     }
 
@@ -187,17 +188,17 @@ impl StoreRead for FlawedStore {
         from: u64,
         only_failed: bool,
         limit: u32,
-    ) -> Outcome<Vec<IterationHeader>> {
+    ) -> StoreResult<Vec<IterationHeader>> {
         self.inner.iteration_headers(run, loop_path, from, only_failed, limit)
     }
 
-    fn loops(&self, run: &str) -> Outcome<Vec<String>> {
+    fn loops(&self, run: &str) -> StoreResult<Vec<String>> {
         self.inner.loops(run)
     }
 }
 
 impl StoreScan for FlawedStore {
-    fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Outcome<Vec<RunRow>> {
+    fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> StoreResult<Vec<RunRow>> {
         let search = filter.search.clone().filter(|_| self.flaw != Flaw::IgnoresSearch);
         let mut rows = self.inner.runs(&RunFilter { search, ..filter.clone() }, before, limit)?;
         if self.flaw == Flaw::OldestRunFirst {
@@ -206,12 +207,12 @@ impl StoreScan for FlawedStore {
         Ok(rows)
     }
 
-    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> Outcome<Vec<StatusCount>> {
+    fn counts(&self, filter: &RunFilter, max_per_status: u32) -> StoreResult<Vec<StatusCount>> {
         let max_per_status = if self.flaw == Flaw::CountsAll { u32::MAX / 16 } else { max_per_status };
         self.inner.counts(filter, max_per_status)
     }
 
-    fn due(&self, now: Timestamp, limit: u32) -> Outcome<Vec<RunRow>> {
+    fn due(&self, now: Timestamp, limit: u32) -> StoreResult<Vec<RunRow>> {
         let mut rows = self.inner.due(now, limit)?;
         if self.flaw == Flaw::LatestTimerFirst {
             rows.reverse();
@@ -219,33 +220,33 @@ impl StoreScan for FlawedStore {
         Ok(rows)
     }
 
-    fn next_due(&self) -> Outcome<Option<Timestamp>> {
+    fn next_due(&self) -> StoreResult<Option<Timestamp>> {
         self.inner.next_due()
     }
 
-    fn with_inbox(&self, limit: u32) -> Outcome<Vec<String>> {
+    fn with_inbox(&self, limit: u32) -> StoreResult<Vec<String>> {
         self.inner.with_inbox(limit)
     }
 
-    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Outcome<Vec<OpenWait>> {
+    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> StoreResult<Vec<OpenWait>> {
         self.inner.waits(run, after, limit)
     }
 
-    fn change_mark(&self) -> Outcome<u64> {
+    fn change_mark(&self) -> StoreResult<u64> {
         Ok(if self.flaw == Flaw::ConstantMark { 7 } else { self.inner.change_mark()? })
     }
 
-    fn verify(&self) -> Outcome<Vec<String>> {
+    fn verify(&self) -> StoreResult<Vec<String>> {
         Ok(if self.flaw == Flaw::FindsNothing { Vec::new() } else { self.inner.verify()? })
     }
 }
 
 impl StoreClean for FlawedStore {
-    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<RemovableTree>> {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> StoreResult<Vec<RemovableTree>> {
         self.inner.removable(before, after, limit)
     }
 
-    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Outcome<BatchRemoval> {
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> StoreResult<BatchRemoval> {
         let Some(run) = runs.first() else { return Ok(BatchRemoval::default()) };
         match self.flaw {
             Flaw::RemovesOneByOne => {
@@ -256,14 +257,14 @@ impl StoreClean for FlawedStore {
         }
     }
 
-    fn remove(&self, run: &str, before: Timestamp) -> Outcome<TreeRemoval> {
+    fn remove(&self, run: &str, before: Timestamp) -> StoreResult<TreeRemoval> {
         let before = if self.flaw == Flaw::RemovesAnything { Timestamp(i64::MAX) } else { before };
         self.inner.remove(run, before)
     }
 
-    fn sweep(&self) -> Outcome<Swept> {
+    fn sweep(&self) -> StoreResult<SweepResult> {
         match self.flaw {
-            Flaw::NeverSweeps => Ok(Swept::default()),
+            Flaw::NeverSweeps => Ok(SweepResult::default()),
             Flaw::LosesOtherBlobs => {
                 let swept = self.inner.sweep()?;
                 self.lost_all.fetch_or(swept.blobs > 0, Ordering::SeqCst);
@@ -275,23 +276,23 @@ impl StoreClean for FlawedStore {
 }
 
 impl StoreRecords for FlawedStore {
-    fn record(&self, kind: &str, key: &str) -> Outcome<Option<RecordRow>> {
+    fn record(&self, kind: &str, key: &str) -> StoreResult<Option<RecordRow>> {
         self.inner.record(kind, key)
     }
 
-    fn records(&self, kind: &str, after_key: &str, limit: u32) -> Outcome<Vec<RecordRow>> {
+    fn records(&self, kind: &str, after_key: &str, limit: u32) -> StoreResult<Vec<RecordRow>> {
         self.inner.records(kind, after_key, limit)
     }
 
-    fn change_records(&self, mut changes: Vec<RecordChange>) -> Outcome<bool> {
+    fn change_records(&self, mut changes: Vec<RecordChange>) -> StoreResult<bool> {
         self.remember();
         match self.flaw {
             Flaw::ChangesWhatItCan => {
                 let changed = changes.into_iter().map(|change| self.inner.change_records(vec![change]));
-                Ok(changed.collect::<Outcome<Vec<bool>>>()?.into_iter().all(|changed| changed))
+                Ok(changed.collect::<StoreResult<Vec<bool>>>()?.into_iter().all(|changed| changed))
             }
             Flaw::ForgetsRevisions => {
-                changes.iter_mut().for_each(|change| change.expected = None);
+                changes.iter_mut().for_each(|change| change.expected_revision = None);
                 self.inner.change_records(changes)
             }
             _ => self.inner.change_records(changes),
@@ -300,11 +301,11 @@ impl StoreRecords for FlawedStore {
 }
 
 impl StoreOwners for FlawedStore {
-    fn open_owner(&self) -> Outcome<Owner> {
+    fn open_owner(&self) -> StoreResult<Owner> {
         self.inner.open_owner()
     }
 
-    fn owner_alive(&self, owner: &str) -> Outcome<bool> {
+    fn owner_alive(&self, owner: &str) -> StoreResult<bool> {
         self.inner.owner_alive(owner)
     }
 }

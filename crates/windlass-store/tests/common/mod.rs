@@ -5,7 +5,7 @@ pub(crate) mod flawed;
 
 use std::sync::Arc;
 
-use windlass_store::conformance::Subject;
+use windlass_store::conformance::ConformanceSubject;
 use windlass_store::{MemoryStore, Store};
 use windlass_value::BlobHash;
 
@@ -17,7 +17,7 @@ impl MemorySubject {
     }
 }
 
-impl Subject for MemorySubject {
+impl ConformanceSubject for MemorySubject {
     fn store(&self) -> Arc<dyn Store> {
         self.0.clone()
     }

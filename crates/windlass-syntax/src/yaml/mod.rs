@@ -4,9 +4,9 @@
 //! `scalar` says what a plain scalar means · `place` finds a text's characters in the file · `references` anchors,
 //! aliases and merge keys, for dialects that have them.
 
-mod place;
 mod references;
 mod scalar;
+mod text_positions;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,51 +14,53 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
 
 use crate::json::{DEPTH_CEILING, DUPLICATE_KEY, EMPTY, MALFORMED, TOO_DEEP, too_large};
-use crate::{Diagnostic, Diagnostics, Key, Kind, Node, ParseLimits, Source, Span, Text};
+use crate::{
+    Diagnostic, Diagnostics, ParseLimits, SourceText, Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind,
+};
 use references::References;
 
-pub use scalar::Scalars;
-use scalar::{Meaning, resolve, tagged};
+pub use scalar::ScalarRules;
+use scalar::{ScalarValue, resolve, tagged};
 
 const NOT_SUPPORTED: &str = "WND-1006";
 const UNQUOTED_TEMPLATE: &str = "WND-1007";
 
 /// How much of YAML a dialect has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Yaml {
-    pub scalars: Scalars,
+pub struct YamlRules {
+    pub scalars: ScalarRules,
     /// Anchors, aliases and merge keys mean something; else they are refused.
     pub references: bool,
     /// Documents after the first are left unread, with a warning; else they are refused.
-    pub first_only: bool,
+    pub first_document_only: bool,
 }
 
-impl Yaml {
+impl YamlRules {
     /// As most programs in Go read a file.
-    pub const GO: Yaml = Yaml { scalars: Scalars::Go, references: true, first_only: true };
+    pub const GO: YamlRules = YamlRules { scalars: ScalarRules::Go, references: true, first_document_only: true };
 }
 
-impl From<Scalars> for Yaml {
-    fn from(scalars: Scalars) -> Yaml {
-        Yaml { scalars, references: false, first_only: false }
+impl From<ScalarRules> for YamlRules {
+    fn from(scalars: ScalarRules) -> YamlRules {
+        YamlRules { scalars, references: false, first_document_only: false }
     }
 }
 
 /// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
 pub fn parse_yaml(
-    source: &Source,
+    source: &SourceText,
     limits: ParseLimits,
-    rules: impl Into<Yaml>,
+    rules: impl Into<YamlRules>,
     diagnostics: &mut Diagnostics,
-) -> Option<Node> {
+) -> Option<SyntaxNode> {
     if let Some(problem) = too_large(source, limits) {
         diagnostics.push(problem);
         return None;
     }
     let text = &*source.text;
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         text,
-        places: Places::new(text),
+        offsets: ByteOffsets::new(text),
         events: Parser::new_from_str(text),
         rules: rules.into(),
         references: References::new(limits.bytes),
@@ -74,22 +76,22 @@ pub fn parse_yaml(
     }
 }
 
-type Parsed<T> = Result<T, Box<Diagnostic>>;
+type YamlParseResult<T> = Result<T, Box<Diagnostic>>;
 
 /// Characters, which the parser counts, to bytes.
-struct Places {
+struct ByteOffsets {
     /// Where each character begins, and the end; nothing for a text of one byte each.
     bytes: Vec<usize>,
     end: usize,
 }
 
-impl Places {
-    fn new(text: &str) -> Places {
+impl ByteOffsets {
+    fn new(text: &str) -> ByteOffsets {
         let bytes = match text.is_ascii() {
             true => Vec::new(),
             false => text.char_indices().map(|(at, _)| at).chain([text.len()]).collect(),
         };
-        Places { bytes, end: text.len() }
+        ByteOffsets { bytes, end: text.len() }
     }
 
     fn byte(&self, character: usize) -> usize {
@@ -100,30 +102,30 @@ impl Places {
     }
 }
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     text: &'a str,
-    places: Places,
+    offsets: ByteOffsets,
     events: Parser<'a, StrInput<'a>>,
-    rules: Yaml,
+    rules: YamlRules,
     references: References,
     max_depth: usize,
     diagnostics: &'a mut Diagnostics,
 }
 
 /// What every node may carry in front of it.
-type Tagged<'a> = Option<Cow<'a, Tag>>;
+type NodeTag<'a> = Option<Cow<'a, Tag>>;
 
-impl<'a> Reader<'a> {
-    fn stream(&mut self) -> Parsed<Node> {
+impl<'a> YamlReader<'a> {
+    fn stream(&mut self) -> YamlParseResult<SyntaxNode> {
         let mut root = None;
         loop {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamEnd => break,
-                Event::DocumentStart(_) if root.is_some() && self.rules.first_only => {
+                Event::DocumentStart(_) if root.is_some() && self.rules.first_document_only => {
                     let message = "a second document begins here; only the first is read";
                     let hint = "one file holds one definition: remove what follows";
-                    self.diagnostics.push(Diagnostic::warning(NOT_SUPPORTED, span, message).hint(hint));
+                    self.diagnostics.push(Diagnostic::warning(NOT_SUPPORTED, span, message).with_hint(hint));
                     break;
                 }
                 Event::DocumentStart(_) if root.is_some() => {
@@ -134,16 +136,16 @@ impl<'a> Reader<'a> {
             }
         }
         match root {
-            Some(Node { kind: Kind::Null, span }) if span.start == span.end => Err(empty(span)),
+            Some(SyntaxNode { kind: SyntaxNodeKind::Null, span }) if span.start == span.end => Err(empty(span)),
             Some(node) => Ok(node),
             None => Err(empty(Span::at(self.text.len()))),
         }
     }
 
-    fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
+    fn next(&mut self) -> YamlParseResult<(Event<'a>, Span)> {
         match self.events.next_event() {
             Some(Ok((event, span))) => {
-                let (start, end) = (self.places.byte(span.start.index()), self.places.byte(span.end.index()));
+                let (start, end) = (self.offsets.byte(span.start.index()), self.offsets.byte(span.end.index()));
                 Ok((event, Span::new(start, end.max(start))))
             }
             Some(Err(error)) => Err(self.malformed(&error)),
@@ -151,12 +153,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node> {
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> YamlParseResult<SyntaxNode> {
         if depth > self.max_depth {
             let message = format!("the file nests deeper than {}", self.max_depth);
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
             return Err(Box::new(
-                problem.hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
+                problem.with_hint("raise `limits.definition_depth_max` in windlass.toml if this is meant"),
             ));
         }
         let anchor = match &event {
@@ -168,7 +170,7 @@ impl<'a> Reader<'a> {
         self.allow_anchor(anchor, span)?;
         // An anchor stands in front of its value, as a tag does; a caret belongs under the value.
         let end = if matches!(event, Event::Scalar(..)) { span.end } else { self.text.len() };
-        let span = if anchor == 0 { span } else { place::without_properties(self.text, span, end) };
+        let span = if anchor == 0 { span } else { text_positions::without_properties(self.text, span, end) };
         let node = match event {
             Event::Scalar(text, style, _, tag) => self.scalar(&text, style, span, tag)?,
             Event::SequenceStart(_, tag) => {
@@ -188,31 +190,31 @@ impl<'a> Reader<'a> {
                 return Err(Box::new(problem));
             }
         };
-        self.references.keep(anchor, &node)?;
+        self.references.store(anchor, &node)?;
         Ok(node)
     }
 
-    fn list(&mut self, opening: Span, depth: usize) -> Parsed<Node> {
-        let mut items: Vec<Node> = Vec::new();
+    fn list(&mut self, opening: Span, depth: usize) -> YamlParseResult<SyntaxNode> {
+        let mut items: Vec<SyntaxNode> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             match event {
                 Event::SequenceEnd => {
                     let span = self.extent(opening, span, items.last().map(|item| item.span));
-                    return Ok(Node::new(span, Kind::List(items)));
+                    return Ok(SyntaxNode::new(span, SyntaxNodeKind::List(items)));
                 }
                 event => items.push(self.node(event, span, depth + 1)?),
             }
         }
     }
 
-    fn map(&mut self, opening: Span, depth: usize) -> Parsed<Node> {
+    fn map(&mut self, opening: Span, depth: usize) -> YamlParseResult<SyntaxNode> {
         if self.text[opening.start..].starts_with("{{") || self.text[opening.start..].starts_with("{%") {
             return Err(self.unquoted(opening.start));
         }
-        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         let mut seen: HashMap<String, Span> = HashMap::new();
-        let mut merged: Vec<(Key, Node)> = Vec::new();
+        let mut merged: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         let mut last = None;
         loop {
             let (event, span) = self.next()?;
@@ -221,7 +223,7 @@ impl<'a> Reader<'a> {
                 // What the object says itself wins, wherever it says it.
                 merged.retain(|(key, _)| seen.insert(key.text.clone(), key.span).is_none());
                 entries.extend(merged);
-                return Ok(Node::new(span, Kind::Map(entries)));
+                return Ok(SyntaxNode::new(span, SyntaxNodeKind::Map(entries)));
             }
             let merges = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<")
                 && self.rules.references;
@@ -230,19 +232,19 @@ impl<'a> Reader<'a> {
             let node = self.node(event, span, depth + 1)?;
             last = Some(node.span);
             match merges {
-                true => merged.extend(references::merged(node)?),
+                true => merged.extend(references::merge_entries(node)?),
                 false => entries.push((key, node)),
             }
         }
     }
 
     /// Keys are texts, as they are written: `on` is the key "on".
-    fn key(&mut self, event: Event<'a>, span: Span, seen: &mut HashMap<String, Span>) -> Parsed<Key> {
+    fn key(&mut self, event: Event<'a>, span: Span, seen: &mut HashMap<String, Span>) -> YamlParseResult<SpannedKey> {
         let text = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.allow_anchor(anchor, span)?;
                 self.plain_properties(tag, span)?;
-                self.references.keep(anchor, &Node::text(text.clone(), span))?;
+                self.references.store(anchor, &SyntaxNode::text(text.clone(), span))?;
                 if text == "<<" && style == ScalarStyle::Plain && !self.rules.references {
                     let hint = "write the keys out; what several steps share goes into `workload`";
                     return Err(not_supported(span, "merge keys are not supported", hint));
@@ -251,7 +253,7 @@ impl<'a> Reader<'a> {
             }
             Event::Alias(anchor) if self.rules.references => {
                 match self.references.get(anchor, span, usize::MAX)?.kind {
-                    Kind::Str(text) => Cow::Owned(text.text),
+                    SyntaxNodeKind::Str(text) => Cow::Owned(text.text),
                     _ => return Err(not_supported(span, "a key must be a text", "write `key: value`")),
                 }
             }
@@ -264,61 +266,62 @@ impl<'a> Reader<'a> {
         match seen.get(&*text) {
             Some(first) => {
                 let problem = Diagnostic::error(DUPLICATE_KEY, span, format!("the key {text:?} is given twice"));
-                self.diagnostics.push(problem.label(*first, "first here").hint("rename or remove one of them"));
+                self.diagnostics
+                    .push(problem.with_label(*first, "first here").with_hint("rename or remove one of them"));
             }
             None => {
                 seen.insert(text.clone().into_owned(), span);
             }
         }
-        Ok(Key { text: text.into_owned(), span })
+        Ok(SpannedKey { text: text.into_owned(), span })
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span, tag: Tagged<'_>) -> Parsed<Node> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span, tag: NodeTag<'_>) -> YamlParseResult<SyntaxNode> {
         let meaning = match tag.as_deref() {
             None if style == ScalarStyle::Plain => resolve(text, self.rules.scalars),
-            None => Meaning::Text,
+            None => ScalarValue::Text,
             Some(tag) if tag.is_yaml_core_schema() => match tagged(&tag.suffix, text, self.rules.scalars) {
                 Some(meaning) => meaning,
                 None => return Err(bad_tag(tag, span)),
             },
             Some(tag) => return Err(bad_tag(tag, span)),
         };
-        let span = if tag.is_some() { place::without_properties(self.text, span, span.end) } else { span };
+        let span = if tag.is_some() { text_positions::without_properties(self.text, span, span.end) } else { span };
         // A block ends with its last line, not where the next key begins.
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let end = if block { span.start + self.text[span.start..span.end].trim_end().len() } else { span.end };
         let span = Span::new(span.start, end);
         let kind = match meaning {
-            Meaning::Text => {
-                let anchors = place::anchors(&self.text[span.start..span.end], span.start, text, style);
-                Kind::Str(Text::anchored(text.to_owned(), anchors))
+            ScalarValue::Text => {
+                let anchors = text_positions::anchors(&self.text[span.start..span.end], span.start, text, style);
+                SyntaxNodeKind::Str(SpannedText::anchored(text.to_owned(), anchors))
             }
-            Meaning::Null => Kind::Null,
-            Meaning::Bool(flag) => Kind::Bool(flag),
-            Meaning::Number(number) => Kind::Number(number),
-            Meaning::NoSuchNumber => {
+            ScalarValue::Null => SyntaxNodeKind::Null,
+            ScalarValue::Bool(flag) => SyntaxNodeKind::Bool(flag),
+            ScalarValue::Number(number) => SyntaxNodeKind::Number(number),
+            ScalarValue::NoSuchNumber => {
                 let problem = Diagnostic::error(MALFORMED, span, format!("there is no number `{text}`"));
-                return Err(Box::new(problem.hint(format!("write \"{text}\" if the text is meant"))));
+                return Err(Box::new(problem.with_hint(format!("write \"{text}\" if the text is meant"))));
             }
         };
-        Ok(Node::new(span, kind))
+        Ok(SyntaxNode::new(span, kind))
     }
 
-    fn collection(&self, tag: Tagged<'_>, name: &str, span: Span) -> Parsed<()> {
+    fn collection(&self, tag: NodeTag<'_>, name: &str, span: Span) -> YamlParseResult<()> {
         match tag.as_deref() {
             Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == name) => Err(bad_tag(tag, span)),
             _ => Ok(()),
         }
     }
 
-    fn plain_properties(&self, tag: Tagged<'_>, span: Span) -> Parsed<()> {
+    fn plain_properties(&self, tag: NodeTag<'_>, span: Span) -> YamlParseResult<()> {
         match tag.as_deref() {
             Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == "str") => Err(bad_tag(tag, span)),
             _ => Ok(()),
         }
     }
 
-    fn allow_anchor(&self, anchor: usize, span: Span) -> Parsed<()> {
+    fn allow_anchor(&self, anchor: usize, span: Span) -> YamlParseResult<()> {
         match anchor == 0 || self.rules.references {
             true => Ok(()),
             false => {
@@ -340,13 +343,13 @@ impl<'a> Reader<'a> {
     }
 
     fn malformed(&self, error: &ScanError) -> Box<Diagnostic> {
-        let at = self.places.byte(error.marker().index());
+        let at = self.offsets.byte(error.marker().index());
         if let Some(template) = unquoted_template(self.text, at) {
             return self.unquoted(template);
         }
         let end = at + self.text[at..].chars().next().map_or(0, char::len_utf8);
         let message = format!("this is not valid YAML: {}", error.info());
-        Box::new(Diagnostic::error(MALFORMED, Span::new(at, end), message).hint(self.hint_for(error.info())))
+        Box::new(Diagnostic::error(MALFORMED, Span::new(at, end), message).with_hint(self.hint_for(error.info())))
     }
 
     fn hint_for(&self, info: &str) -> &'static str {
@@ -368,16 +371,16 @@ impl<'a> Reader<'a> {
         };
         let span = Span::new(start, start + line.len());
         let problem = Diagnostic::error(UNQUOTED_TEMPLATE, span, "quote the template: `{` begins an object in YAML");
-        Box::new(problem.hint(format!("write {shown}")))
+        Box::new(problem.with_hint(format!("write {shown}")))
     }
 }
 
 fn empty(span: Span) -> Box<Diagnostic> {
-    Box::new(Diagnostic::error(EMPTY, span, "the file is empty").hint("a definition is an object: `key: value`"))
+    Box::new(Diagnostic::error(EMPTY, span, "the file is empty").with_hint("a definition is an object: `key: value`"))
 }
 
 fn not_supported(span: Span, message: &str, hint: &str) -> Box<Diagnostic> {
-    Box::new(Diagnostic::error(NOT_SUPPORTED, span, message).hint(hint))
+    Box::new(Diagnostic::error(NOT_SUPPORTED, span, message).with_hint(hint))
 }
 
 fn no_alias(span: Span) -> Box<Diagnostic> {

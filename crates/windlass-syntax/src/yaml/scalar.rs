@@ -17,7 +17,7 @@ const MAX_RADIX_DIGITS: usize = 256;
 
 /// By which rules plain scalars get their kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scalars {
+pub enum ScalarRules {
     /// YAML 1.1 as PyYAML reads it.
     Yaml11,
     /// The core schema of YAML 1.2.
@@ -27,7 +27,7 @@ pub enum Scalars {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Meaning {
+pub(super) enum ScalarValue {
     Text,
     Null,
     Bool(bool),
@@ -36,29 +36,29 @@ pub(super) enum Meaning {
     NoSuchNumber,
 }
 
-pub(super) fn resolve(text: &str, scalars: Scalars) -> Meaning {
+pub(super) fn resolve(text: &str, scalars: ScalarRules) -> ScalarValue {
     if matches!(text, "" | "~" | "null" | "Null" | "NULL") {
-        return Meaning::Null;
+        return ScalarValue::Null;
     }
     if let Some(flag) = boolean(text, scalars) {
-        return Meaning::Bool(flag);
+        return ScalarValue::Bool(flag);
     }
     // Nearly all scalars are words.
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
-        return Meaning::Text;
+        return ScalarValue::Text;
     }
     number(text, scalars)
 }
 
 /// What a value is that carries a tag of the core schema; None if the two do not fit.
-pub(super) fn tagged(tag: &str, text: &str, scalars: Scalars) -> Option<Meaning> {
+pub(super) fn tagged(tag: &str, text: &str, scalars: ScalarRules) -> Option<ScalarValue> {
     let plain = resolve(text, scalars);
     match (tag, plain) {
-        ("str", _) => Some(Meaning::Text),
-        ("null", Meaning::Null) => Some(Meaning::Null),
-        ("bool", Meaning::Bool(flag)) => Some(Meaning::Bool(flag)),
-        ("int", Meaning::Number(number)) if !matches!(number, Value::Float(_)) => Some(Meaning::Number(number)),
-        ("float", Meaning::Number(number)) => Some(Meaning::Number(match number {
+        ("str", _) => Some(ScalarValue::Text),
+        ("null", ScalarValue::Null) => Some(ScalarValue::Null),
+        ("bool", ScalarValue::Bool(flag)) => Some(ScalarValue::Bool(flag)),
+        ("int", ScalarValue::Number(number)) if !matches!(number, Value::Float(_)) => Some(ScalarValue::Number(number)),
+        ("float", ScalarValue::Number(number)) => Some(ScalarValue::Number(match number {
             Value::Int(whole) => Value::float(whole as f64)?,
             other => other,
         })),
@@ -66,7 +66,7 @@ pub(super) fn tagged(tag: &str, text: &str, scalars: Scalars) -> Option<Meaning>
     }
 }
 
-fn boolean(text: &str, scalars: Scalars) -> Option<bool> {
+fn boolean(text: &str, scalars: ScalarRules) -> Option<bool> {
     if text.len() > "false".len() {
         return None;
     }
@@ -76,67 +76,67 @@ fn boolean(text: &str, scalars: Scalars) -> Option<bool> {
         return None;
     }
     match (lower.as_str(), scalars) {
-        ("true", _) | ("yes" | "on", Scalars::Yaml11) => Some(true),
-        ("false", _) | ("no" | "off", Scalars::Yaml11) => Some(false),
+        ("true", _) | ("yes" | "on", ScalarRules::Yaml11) => Some(true),
+        ("false", _) | ("no" | "off", ScalarRules::Yaml11) => Some(false),
         _ => None,
     }
 }
 
-fn number(text: &str, scalars: Scalars) -> Meaning {
+fn number(text: &str, scalars: ScalarRules) -> ScalarValue {
     let (sign, unsigned) = match text.as_bytes()[0] {
         b'-' => ("-", &text[1..]),
         b'+' => ("", &text[1..]),
         _ => ("", text),
     };
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Meaning::NoSuchNumber;
+        return ScalarValue::NoSuchNumber;
     }
     let found = match scalars {
-        Scalars::Yaml11 => yaml11(unsigned),
-        Scalars::Core => core(unsigned),
-        Scalars::Go => go(unsigned),
+        ScalarRules::Yaml11 => yaml11(unsigned),
+        ScalarRules::Core => core(unsigned),
+        ScalarRules::Go => go(unsigned),
     };
     match found {
         // Whoever writes more than that does not mean a number.
-        Some(Written::Radix(digits, _)) if digits.len() > MAX_RADIX_DIGITS => Meaning::Text,
-        Some(Written::Radix(digits, radix)) => Meaning::Number(with_radix(sign, &digits, radix)),
-        Some(Written::Decimal(digits)) => Meaning::Number(decimal(sign, &digits)),
-        None => Meaning::Text,
+        Some(NumberNotation::Radix(digits, _)) if digits.len() > MAX_RADIX_DIGITS => ScalarValue::Text,
+        Some(NumberNotation::Radix(digits, radix)) => ScalarValue::Number(with_radix(sign, &digits, radix)),
+        Some(NumberNotation::Decimal(digits)) => ScalarValue::Number(decimal(sign, &digits)),
+        None => ScalarValue::Text,
     }
 }
 
 /// How a number is written, without its sign and its underscores.
-enum Written {
+enum NumberNotation {
     Radix(String, u32),
     Decimal(String),
 }
 
-fn yaml11(text: &str) -> Option<Written> {
+fn yaml11(text: &str) -> Option<NumberNotation> {
     let digits = |text: &str, radix: u32| {
         let plain: String = text.chars().filter(|c| *c != '_').collect();
         (!plain.is_empty() && plain.chars().all(|c| c.is_digit(radix))).then_some(plain)
     };
     if let Some(rest) = text.strip_prefix("0b") {
-        return digits(rest, 2).map(|digits| Written::Radix(digits, 2));
+        return digits(rest, 2).map(|digits| NumberNotation::Radix(digits, 2));
     }
     if let Some(rest) = text.strip_prefix("0x") {
-        return digits(rest, 16).map(|digits| Written::Radix(digits, 16));
+        return digits(rest, 16).map(|digits| NumberNotation::Radix(digits, 16));
     }
     if let Some(rest) = text.strip_prefix("0o") {
-        return digits(rest, 8).map(|digits| Written::Radix(digits, 8));
+        return digits(rest, 8).map(|digits| NumberNotation::Radix(digits, 8));
     }
     if text == "0" {
-        return Some(Written::Decimal("0".to_owned()));
+        return Some(NumberNotation::Decimal("0".to_owned()));
     }
     if let Some(rest) = text.strip_prefix('0')
         && !text.contains('.')
     {
-        return digits(rest, 8).map(|digits| Written::Radix(digits, 8));
+        return digits(rest, 8).map(|digits| NumberNotation::Radix(digits, 8));
     }
     if text.starts_with('_') {
         return None;
     }
-    let Some((whole, rest)) = text.split_once('.') else { return digits(text, 10).map(Written::Decimal) };
+    let Some((whole, rest)) = text.split_once('.') else { return digits(text, 10).map(NumberNotation::Decimal) };
     let (fraction, exponent) = match rest.find(['e', 'E']) {
         Some(at) => (&rest[..at], Some(&rest[at + 1..])),
         None => (rest, None),
@@ -150,16 +150,16 @@ fn yaml11(text: &str) -> Option<Written> {
         && all_digits(fraction)
         && (!whole.is_empty() || fraction.starts_with(|c: char| c.is_ascii_digit()))
         && exponent.is_none_or(signed);
-    good.then(|| Written::Decimal(text.chars().filter(|c| *c != '_').collect()))
+    good.then(|| NumberNotation::Decimal(text.chars().filter(|c| *c != '_').collect()))
 }
 
-fn core(text: &str) -> Option<Written> {
+fn core(text: &str) -> Option<NumberNotation> {
     let all = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
     if let Some(rest) = text.strip_prefix("0o") {
-        return all(rest, 8).then(|| Written::Radix(rest.to_owned(), 8));
+        return all(rest, 8).then(|| NumberNotation::Radix(rest.to_owned(), 8));
     }
     if let Some(rest) = text.strip_prefix("0x") {
-        return all(rest, 16).then(|| Written::Radix(rest.to_owned(), 16));
+        return all(rest, 16).then(|| NumberNotation::Radix(rest.to_owned(), 16));
     }
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -171,21 +171,21 @@ fn core(text: &str) -> Option<Written> {
         && fraction.is_none_or(digits_or_none)
         && (!whole.is_empty() || fraction.is_some_and(|fraction| !fraction.is_empty()))
         && exponent.is_none_or(|exponent| all(exponent.strip_prefix(['+', '-']).unwrap_or(exponent), 10));
-    good.then(|| Written::Decimal(text.to_owned()))
+    good.then(|| NumberNotation::Decimal(text.to_owned()))
 }
 
-fn go(text: &str) -> Option<Written> {
+fn go(text: &str) -> Option<NumberNotation> {
     let plain: String = text.chars().filter(|c| *c != '_').collect();
     let all = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
     for (letter, radix) in [('x', 16), ('o', 8), ('b', 2)] {
         if let Some(rest) = plain.strip_prefix('0')
             && let Some(rest) = rest.strip_prefix([letter, letter.to_ascii_uppercase()])
         {
-            return all(rest, radix).then(|| Written::Radix(rest.to_owned(), radix));
+            return all(rest, radix).then(|| NumberNotation::Radix(rest.to_owned(), radix));
         }
     }
     match plain.strip_prefix('0') {
-        Some(rest) if all(rest, 8) => Some(Written::Radix(rest.to_owned(), 8)),
+        Some(rest) if all(rest, 8) => Some(NumberNotation::Radix(rest.to_owned(), 8)),
         _ => core(&plain),
     }
 }
@@ -223,6 +223,6 @@ fn decimal(sign: &str, text: &str) -> Value {
     let whole = if whole.is_empty() { "0" } else { whole };
     let fraction = fraction.map(|digits| format!(".{}", if digits.is_empty() { "0" } else { digits }));
     let number = to_number(&format!("{sign}{whole}{}{exponent}", fraction.unwrap_or_default()));
-    debug_assert!(Digits::of(&number).is_some(), "{text} is a number");
+    debug_assert!(Digits::from_value(&number).is_some(), "{text} is a number");
     number
 }

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::crash::worker::Worker;
+use crate::crash::worker::WorkerProcess;
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
-const HANG: Duration = Duration::from_secs(300);
+const HANG_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Between two looks at something outside.
-const LOOKS_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A server that listens. It is killed when it is dropped.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     address: String,
     token: String,
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -32,26 +32,26 @@ impl Drop for Server {
 
 /// Where a server listens, and for how long its workers may be silent.
 #[derive(Clone, Copy, Default)]
-pub struct Serving {
+pub struct ServerProcessOptions {
     /// None of its own: any that is free.
     pub port: u16,
     pub lease_seconds: Option<u64>,
 }
 
-impl Server {
+impl ServerProcess {
     /// On a store of its own, or on one that another has left. It may call services of this machine.
-    pub fn start(folder: &Path, extra: &[&str]) -> Server {
-        Server::start_as(folder, Serving::default(), extra)
+    pub fn start(folder: &Path, extra: &[&str]) -> ServerProcess {
+        ServerProcess::start_with(folder, ServerProcessOptions::default(), extra)
     }
 
-    pub fn start_as(folder: &Path, how: Serving, extra: &[&str]) -> Server {
+    pub fn start_with(folder: &Path, options: ServerProcessOptions, extra: &[&str]) -> ServerProcess {
         let settings = folder.join("windlass.toml");
-        let lease = how.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
+        let lease = options.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
         let rules = format!("[server]\nrate = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
         std::fs::write(&settings, rules).expect("settings can be written");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("a log");
         let mut command = Command::new(crate::crash::program());
-        let bind = format!("127.0.0.1:{}", how.port);
+        let bind = format!("127.0.0.1:{}", options.port);
         command.args(["serve", "--json", "--log", "json", "--bind", &bind]).args(extra);
         command.arg("--store").arg(folder.join("store")).arg("--config").arg(settings);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
@@ -59,11 +59,11 @@ impl Server {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("its output is ours");
         BufReader::new(stdout).read_line(&mut line).expect("it says where it is");
-        let told: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|_| panic!("it does not start: {line}{}", log_of(folder).join("\n")));
-        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let startup: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("it does not start: {line}{}", read_log(folder).join("\n")));
+        let text = |name: &str| startup[name].as_str().unwrap_or_default().to_owned();
         let token = std::fs::read_to_string(text("token_file")).unwrap_or_default().trim().to_owned();
-        Server { child, address: text("address").trim_start_matches("http://").to_owned(), token }
+        ServerProcess { child, address: text("address").trim_start_matches("http://").to_owned(), token }
     }
 
     /// As the system does it: no goodbye.
@@ -75,14 +75,14 @@ impl Server {
     /// Asks it to stop.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
-        assert!(told.success());
+        let status = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+        assert!(status.success());
     }
 
     /// Waits until it has ended by itself.
-    pub fn ends(mut self) -> ExitStatus {
+    pub fn wait_for_exit(mut self) -> ExitStatus {
         let mut status = None;
-        until(|| {
+        wait_until(|| {
             status = self.child.try_wait().expect("it can be waited for");
             status.is_some()
         });
@@ -103,71 +103,71 @@ impl Server {
     }
 
     /// A worker that has nothing but the address and the token: a process in a folder of its own.
-    pub fn worker(&self, folder: &Path, name: &str, words: &[&str]) -> Worker {
-        Worker::start(folder, name, &self.url(), &self.token, words)
+    pub fn worker(&self, folder: &Path, name: &str, args: &[&str]) -> WorkerProcess {
+        WorkerProcess::start(folder, name, &self.url(), &self.token, args)
     }
 
-    pub fn client(&self) -> Client {
-        Client { address: self.address.clone(), token: self.token.clone(), stream: None }
+    pub fn client(&self) -> TestClient {
+        TestClient { address: self.address.clone(), token: self.token.clone(), stream: None }
     }
 
-    pub fn until_ready(&self) -> Duration {
+    pub fn wait_until_ready(&self) -> Duration {
         let (begun, mut client) = (Instant::now(), self.client());
-        until(|| client.ask("GET", "/readyz", None).is_ok_and(|(status, _)| status == 200));
+        wait_until(|| client.request("GET", "/readyz", None).is_ok_and(|(status, _)| status == 200));
         begun.elapsed()
     }
 }
 
 /// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
 /// by chance while the server is away.
-pub fn own_port() -> u16 {
+pub fn fixed_port() -> u16 {
     let from = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (from..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.expect("a free port")
 }
 
 /// What servers in this folder have said.
-pub fn log_of(folder: &Path) -> Vec<String> {
+pub fn read_log(folder: &Path) -> Vec<String> {
     let path: PathBuf = folder.join("log");
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 /// Waits for something outside to become true.
-pub fn until(mut condition: impl FnMut() -> bool) {
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < HANG, "it never came true");
+        assert!(begun.elapsed() < HANG_TIMEOUT, "it never came true");
         // Those who are waited for need the processor more.
-        std::thread::sleep(LOOKS_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// One connection, kept as long as it lasts.
-pub struct Client {
+pub struct TestClient {
     address: String,
     token: String,
     stream: Option<BufReader<TcpStream>>,
 }
 
-impl Client {
+impl TestClient {
     /// The status and the body. An error means that nobody knows what became of it.
-    pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
+    pub fn request(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
         let (status, body) = self.exchange(method, path, body)?;
         Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
     fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
         let kept = self.stream.is_some();
-        let mut asked = self.exchange_once(method, path, body);
+        let mut result = self.exchange_once(method, path, body);
         // One that was silent for long may have been closed meanwhile.
-        if asked.is_err() && kept && method == "GET" {
+        if result.is_err() && kept && method == "GET" {
             self.stream = None;
-            asked = self.exchange_once(method, path, body);
+            result = self.exchange_once(method, path, body);
         }
-        if asked.is_err() {
+        if result.is_err() {
             self.stream = None;
         }
-        asked
+        result
     }
 
     fn exchange_once(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
@@ -176,7 +176,7 @@ impl Client {
             None => {
                 let stream = TcpStream::connect(&self.address)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(HANG))?;
+                stream.set_read_timeout(Some(HANG_TIMEOUT))?;
                 BufReader::new(stream)
             }
         };
@@ -223,7 +223,7 @@ impl Client {
 
     /// For what must succeed.
     pub fn get(&mut self, path: &str) -> Value {
-        let (status, body) = self.ask("GET", path, None).expect("an answer");
+        let (status, body) = self.request("GET", path, None).expect("an answer");
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
@@ -235,13 +235,13 @@ impl Client {
     /// For workers with these labels.
     pub fn register_for(&mut self, name: &str, source: &str, labels: &Value) {
         let body = serde_json::json!({ "name": name, "source": source, "labels": labels });
-        let (status, answer) = self.ask("POST", "/api/v1/definitions", Some(&body)).expect("an answer");
+        let (status, answer) = self.request("POST", "/api/v1/definitions", Some(&body)).expect("an answer");
         assert!(status < 300, "{name}: {answer:#}");
     }
 
     pub fn start(&mut self, definition: &str, id: &str, input: &Value) -> std::io::Result<(u16, Value)> {
         let body = serde_json::json!({ "definition": definition, "id": id, "input": input });
-        self.ask("POST", "/api/v1/runs", Some(&body))
+        self.request("POST", "/api/v1/runs", Some(&body))
     }
 
     /// All runs that nobody else has called, by id, with their statuses.

@@ -3,39 +3,39 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::crash::server::until;
+use crate::crash::server::wait_until;
 
 /// A worker at work. It is killed when it is dropped.
-pub struct Worker {
+pub struct WorkerProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     /// It has been answered by the server when this returns.
-    pub fn start(folder: &Path, name: &str, url: &str, token: &str, words: &[&str]) -> Worker {
+    pub fn start(folder: &Path, name: &str, url: &str, token: &str, args: &[&str]) -> WorkerProcess {
         let home = folder.join(format!("worker-{name}"));
         std::fs::create_dir_all(&home).expect("a folder");
         let log = home.join("log");
         let file = std::fs::File::create(&log).expect("a log");
         let mut command = Command::new(crate::crash::program());
-        command.args(["worker", "--server", url, "--name", name]).args(words);
+        command.args(["worker", "--server", url, "--name", name]).args(args);
         command.current_dir(&home).env("WINDLASS_TOKEN", token);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        let worker = Worker { child: command.spawn().expect("the program can be started"), log };
-        until(|| worker.said("connected"));
+        let worker = WorkerProcess { child: command.spawn().expect("the program can be started"), log };
+        wait_until(|| worker.has_logged("connected"));
         worker
     }
 
     /// Whether it has said so of itself.
-    pub(crate) fn said(&self, part: &str) -> bool {
+    pub(crate) fn has_logged(&self, part: &str) -> bool {
         self.log().contains(part)
     }
 
@@ -46,8 +46,8 @@ impl Worker {
     /// TERM, STOP, CONT.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill is there");
-        assert!(told.success(), "kill -{name}");
+        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill is there");
+        assert!(status.success(), "kill -{name}");
     }
 
     /// As the system does it: no goodbye.
@@ -57,9 +57,9 @@ impl Worker {
     }
 
     /// Waits until it has ended by itself.
-    pub fn ends(mut self) -> (ExitStatus, String) {
+    pub fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let mut status = None;
-        until(|| {
+        wait_until(|| {
             status = self.child.try_wait().expect("it can be waited for");
             status.is_some()
         });

@@ -16,7 +16,7 @@ pub(crate) struct ChunkedBody {
 }
 
 impl ChunkedBody {
-    pub(super) fn whole(bytes: Bytes) -> ChunkedBody {
+    pub(super) fn from_bytes(bytes: Bytes) -> ChunkedBody {
         ChunkedBody { announced: Some(bytes.len() as u64), pieces: VecDeque::from([bytes]), breaks: false }
     }
 
@@ -25,7 +25,7 @@ impl ChunkedBody {
     }
 
     /// The connection is closed after these.
-    pub(super) fn broken(self) -> ChunkedBody {
+    pub(super) fn then_abort(self) -> ChunkedBody {
         ChunkedBody { announced: None, breaks: true, ..self }
     }
 }

@@ -18,23 +18,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 /// Dropping it closes its connections and its port.
-pub(crate) struct Listener {
+pub(crate) struct HttpListener {
     addr: SocketAddr,
-    counts: Arc<Counts>,
+    counts: Arc<ListenerCounts>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct ListenerCounts {
     requests: AtomicU64,
     connections: AtomicU64,
 }
 
-impl Listener {
+impl HttpListener {
     /// Has a thread and a runtime of its own, so it serves callers with and without one, and programs that they start. A
     /// port of 0 is a free one.
-    pub(crate) fn start<H, F, B>(name: &str, port: u16, handler: H) -> io::Result<Listener>
+    pub(crate) fn start<H, F, B>(name: &str, port: u16, handler: H) -> io::Result<HttpListener>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = io::Result<Response<B>>> + Send + 'static,
@@ -45,7 +45,7 @@ impl Listener {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(ListenerCounts::default());
         let (stop, stopped) = oneshot::channel();
         let counted = counts.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -56,7 +56,7 @@ impl Listener {
                 }
             });
         })?;
-        Ok(Listener { addr, counts, stop: Some(stop), thread: Some(thread) })
+        Ok(HttpListener { addr, counts, stop: Some(stop), thread: Some(thread) })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -73,7 +73,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for HttpListener {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -84,7 +84,7 @@ impl Drop for Listener {
     }
 }
 
-async fn accept<H, F, B>(listener: std::net::TcpListener, counts: Arc<Counts>, handler: H) -> io::Result<()>
+async fn accept<H, F, B>(listener: std::net::TcpListener, counts: Arc<ListenerCounts>, handler: H) -> io::Result<()>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = io::Result<Response<B>>> + Send + 'static,
@@ -103,7 +103,7 @@ where
     }
 }
 
-async fn connection<H, F, B>(stream: TcpStream, counts: Arc<Counts>, handler: H)
+async fn connection<H, F, B>(stream: TcpStream, counts: Arc<ListenerCounts>, handler: H)
 where
     H: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
     F: Future<Output = io::Result<Response<B>>> + Send + 'static,

@@ -9,27 +9,27 @@ use std::sync::{Mutex, PoisonError};
 use windlass_value::{Value, to_json};
 
 use super::ModelRequest;
-use super::model::Question;
+use super::model::ModelQuery;
 
-pub(super) struct Log {
-    state: Mutex<State>,
+pub(super) struct ModelLog {
+    state: Mutex<ModelLogState>,
 }
 
-struct State {
+struct ModelLogState {
     file: Option<File>,
     requests: u64,
     times: BTreeMap<ModelRequest, u64>,
 }
 
-impl Log {
+impl ModelLog {
     /// Lines are added to a file that is there already.
-    pub(super) fn open(path: Option<&Path>) -> io::Result<Log> {
+    pub(super) fn open(path: Option<&Path>) -> io::Result<ModelLog> {
         let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
-        Ok(Log { state: Mutex::new(State { file, requests: 0, times: BTreeMap::new() }) })
+        Ok(ModelLog { state: Mutex::new(ModelLogState { file, requests: 0, times: BTreeMap::new() }) })
     }
 
     /// One line, written before the request is answered.
-    pub(super) fn note(&self, question: &Question, status: u16, by: &str) {
+    pub(super) fn append(&self, question: &ModelQuery, status: u16, by: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.requests += 1;
         let number = state.requests;
@@ -57,7 +57,7 @@ impl Log {
         let _ = file.write_all(format!("{}\n", to_json(&line)).as_bytes()).and_then(|()| file.flush());
     }
 
-    pub(super) fn times(&self) -> BTreeMap<ModelRequest, u64> {
+    pub(super) fn request_counts(&self) -> BTreeMap<ModelRequest, u64> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).times.clone()
     }
 }

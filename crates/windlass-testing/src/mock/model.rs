@@ -7,8 +7,8 @@ use hyper::{Method, StatusCode};
 use windlass_value::{Value, parse_json, to_json};
 
 use super::ModelRequest;
-use super::asked::{Asked, unescape};
-use super::rules::{Replies, Reply, Rule, When};
+use super::received::{ReceivedRequest, unescape};
+use super::rules::{RuleReplies, ScriptedModelReply, ModelRule, RuleCondition};
 use super::wire::MockModelProtocol;
 
 /// The code of a reply when no rule fits.
@@ -19,15 +19,15 @@ const EXCERPT_CHARS: usize = 200;
 
 /// What a script remembers of the requests so far.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct ScriptMemory {
     /// How often each condition of the rules was met, for clients that do not say which turn it is.
-    met: BTreeMap<When, u64>,
+    match_counts: BTreeMap<RuleCondition, u64>,
     /// The keys by which each turn was asked for. A step that is run again asks with another key.
     keys: BTreeMap<ModelRequest, Vec<String>>,
 }
 
 /// A question as the rules see it.
-pub(super) struct Question {
+pub(super) struct ModelQuery {
     pub(super) wire: MockModelProtocol,
     pub(super) body: Value,
     pub(super) run: String,
@@ -36,47 +36,47 @@ pub(super) struct Question {
     pub(super) turn: Option<u64>,
     pub(super) attempt: Option<u64>,
     pub(super) key: String,
-    all: String,
-    last: String,
+    all_text: String,
+    last_text: String,
     pub(super) tools: Vec<String>,
 }
 
 /// What it gets.
-pub(super) enum Said<'a> {
-    Reply { reply: &'a Reply, turn: u64, by: String },
+pub(super) enum ModelAnswer<'a> {
+    Reply { reply: &'a ScriptedModelReply, turn: u64, by: String },
     Refused { status: StatusCode, message: String, code: &'static str, by: String },
 }
 
-impl Question {
+impl ModelQuery {
     /// None if the request is none to a model. One that is not JSON has a null body.
-    pub(super) fn of(asked: &Asked) -> Option<Question> {
-        let wire = MockModelProtocol::of(&asked.path).filter(|_| asked.method == Method::POST)?;
-        let body = parse_json(&String::from_utf8_lossy(&asked.body)).unwrap_or_default();
+    pub(super) fn from_request(request: &ReceivedRequest) -> Option<ModelQuery> {
+        let wire = MockModelProtocol::from_path(&request.path).filter(|_| request.method == Method::POST)?;
+        let body = parse_json(&String::from_utf8_lossy(&request.body)).unwrap_or_default();
         let messages = body.get("messages").and_then(Value::as_list).unwrap_or_default();
-        let system = body.get("system").map(text_of);
+        let system = body.get("system").map(content_text);
         let texts: Vec<String> = system
             .into_iter()
-            .chain(messages.iter().filter_map(|message| message.get("content")).map(text_of))
+            .chain(messages.iter().filter_map(|message| message.get("content")).map(content_text))
             .collect();
         let role_of = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
         let since = messages.iter().rposition(|message| role_of(message).as_deref() == Some("assistant"));
         let last = messages.iter().skip(since.map_or(0, |at| at + 1));
         let last = last.filter(|message| role_of(message).as_deref() != Some("system"));
-        let last: Vec<String> = last.filter_map(|message| message.get("content")).map(text_of).collect();
+        let last: Vec<String> = last.filter_map(|message| message.get("content")).map(content_text).collect();
         let tools = body.get("tools").and_then(Value::as_list).unwrap_or_default();
         let name =
             |tool: &Value| tool.get("function").unwrap_or(tool).get("name").and_then(Value::as_str).map(str::to_owned);
-        let number = |name: &str| header(&asked.headers, name).and_then(|text| text.parse().ok());
-        Some(Question {
+        let number = |name: &str| header(&request.headers, name).and_then(|text| text.parse().ok());
+        Some(ModelQuery {
             wire,
-            run: header(&asked.headers, "x-windlass-run").unwrap_or_default(),
-            step: header(&asked.headers, "x-windlass-step"),
-            role: header(&asked.headers, "x-windlass-role"),
+            run: header(&request.headers, "x-windlass-run").unwrap_or_default(),
+            step: header(&request.headers, "x-windlass-step"),
+            role: header(&request.headers, "x-windlass-role"),
             turn: number("x-windlass-turn"),
             attempt: number("x-windlass-attempt"),
-            key: header(&asked.headers, "idempotency-key").unwrap_or_default(),
-            all: texts.join("\n"),
-            last: last.join("\n"),
+            key: header(&request.headers, "idempotency-key").unwrap_or_default(),
+            all_text: texts.join("\n"),
+            last_text: last.join("\n"),
             tools: tools.iter().filter_map(name).collect(),
             body,
         })
@@ -86,39 +86,39 @@ impl Question {
         self.body.get("model").and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn fits(&self, when: &When) -> bool {
+    fn matches_condition(&self, when: &RuleCondition) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_ref().is_none_or(|wanted| found.is_some_and(|found| matches(wanted, found)))
+            wanted.as_ref().is_none_or(|wanted| found.is_some_and(|found| matches_pattern(wanted, found)))
         };
         let has =
             |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| text.contains(wanted.as_str()));
         is(&when.step, self.step.as_deref())
             && when.role.as_ref().is_none_or(|role| self.role.as_ref() == Some(role))
             && is(&when.model, Some(self.model()))
-            && has(&when.contains, &self.all)
-            && has(&when.last_contains, &self.last)
+            && has(&when.contains, &self.all_text)
+            && has(&when.last_contains, &self.last_text)
             && when.tool.as_ref().is_none_or(|tool| self.tools.contains(tool))
     }
 
-    pub(super) fn answer<'a>(&self, rules: &'a [Rule], memory: &mut Memory) -> Said<'a> {
+    pub(super) fn answer<'a>(&self, rules: &'a [ModelRule], memory: &mut ScriptMemory) -> ModelAnswer<'a> {
         if self.body.is_null() {
             let message = "the request is not JSON".to_owned();
             let by = "no rule: the request is not JSON".to_owned();
-            return Said::Refused { status: StatusCode::BAD_REQUEST, message, code: "mock", by };
+            return ModelAnswer::Refused { status: StatusCode::BAD_REQUEST, message, code: "mock", by };
         }
         self.count(rules, memory);
         let pass = self.pass(memory);
         let attempt = self.attempt.unwrap_or(1);
-        for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| self.fits(&rule.when)) {
-            let turn = self.turn.or_else(|| memory.met.get(&rule.when).copied()).unwrap_or(1);
-            let is_due = rule.turn.is_none_or(|wanted| wanted == turn);
+        for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| self.matches_condition(&rule.when)) {
+            let turn = self.turn.or_else(|| memory.match_counts.get(&rule.when).copied()).unwrap_or(1);
+            let is_due = rule.turn.is_none_or(|expected| expected == turn);
             let other = |wanted: Option<u64>, found: u64| wanted.is_some_and(|wanted| wanted != found);
             if !is_due || other(rule.attempt, attempt) || other(rule.pass, pass) {
                 continue;
             }
             let (attempts, by) = match &rule.replies {
-                Replies::Always(attempts) => (attempts, format!("model rule {}", index + 1)),
-                Replies::Turns(turns) => {
+                RuleReplies::Always(attempts) => (attempts, format!("model rule {}", index + 1)),
+                RuleReplies::Turns(turns) => {
                     let due = usize::try_from(turn.saturating_sub(1)).ok().and_then(|due| turns.get(due));
                     let Some(attempts) = due else { continue };
                     (attempts, format!("model rule {}, reply {turn}", index + 1))
@@ -127,12 +127,12 @@ impl Question {
             let last = attempts.len().saturating_sub(1);
             let due = usize::try_from(attempt.saturating_sub(1)).unwrap_or(last).min(last);
             if let Some(reply) = attempts.get(due) {
-                return Said::Reply { reply, turn, by };
+                return ModelAnswer::Reply { reply, turn, by };
             }
         }
         let message = self.unmatched(memory);
         let by = "no model rule fits".to_owned();
-        Said::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, message, code: SCRIPT_UNMATCHED, by }
+        ModelAnswer::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, message, code: SCRIPT_UNMATCHED, by }
     }
 
     pub(super) fn request(&self) -> ModelRequest {
@@ -145,7 +145,7 @@ impl Question {
     }
 
     /// Which time the step is run that asks for this turn, from 1. A request that is sent again is the same time.
-    fn pass(&self, memory: &mut Memory) -> u64 {
+    fn pass(&self, memory: &mut ScriptMemory) -> u64 {
         let keys = memory.keys.entry(self.request()).or_default();
         let known = keys.iter().position(|key| *key == self.key);
         let at = known.unwrap_or_else(|| {
@@ -156,20 +156,20 @@ impl Question {
     }
 
     /// Every condition that this request meets.
-    fn count(&self, rules: &[Rule], memory: &mut Memory) {
-        *memory.met.entry(When::default()).or_default() += 1;
-        let mut conditions: Vec<&When> = rules.iter().map(|rule| &rule.when).filter(|when| self.fits(when)).collect();
+    fn count(&self, rules: &[ModelRule], memory: &mut ScriptMemory) {
+        *memory.match_counts.entry(RuleCondition::default()).or_default() += 1;
+        let mut conditions: Vec<&RuleCondition> = rules.iter().map(|rule| &rule.when).filter(|when| self.matches_condition(when)).collect();
         conditions.sort_unstable();
         conditions.dedup();
-        for when in conditions.into_iter().filter(|when| **when != When::default()) {
-            *memory.met.entry(when.clone()).or_default() += 1;
+        for when in conditions.into_iter().filter(|when| **when != RuleCondition::default()) {
+            *memory.match_counts.entry(when.clone()).or_default() += 1;
         }
     }
 
-    fn unmatched(&self, memory: &Memory) -> String {
-        let end = last_chars(&self.all, EXCERPT_CHARS);
+    fn unmatched(&self, memory: &ScriptMemory) -> String {
+        let end = last_chars(&self.all_text, EXCERPT_CHARS);
         let Some(step) = &self.step else {
-            let turn = memory.met.get(&When::default()).copied().unwrap_or(0);
+            let turn = memory.match_counts.get(&RuleCondition::default()).copied().unwrap_or(0);
             return format!("no rule of the script fits request {turn} to the model, which ends: {end}");
         };
         let role = self.role.as_deref().unwrap_or("step");
@@ -189,7 +189,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 /// A text, or the texts of its parts.
-fn text_of(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     match content {
         Value::Str(text) => text.to_string(),
         Value::List(parts) => {
@@ -197,7 +197,7 @@ fn text_of(content: &Value) -> String {
                 .iter()
                 .map(|part| match (part.get("text"), part.get("content")) {
                     (Some(Value::Str(text)), _) | (None, Some(Value::Str(text))) => text.to_string(),
-                    (None, Some(inner @ Value::List(_))) => text_of(inner),
+                    (None, Some(inner @ Value::List(_))) => content_text(inner),
                     _ => to_json(part),
                 })
                 .collect();
@@ -208,7 +208,7 @@ fn text_of(content: &Value) -> String {
 }
 
 /// `*` stands for any text, also for none.
-fn matches(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let parts: Vec<&str> = parts.collect();
@@ -243,7 +243,7 @@ mod tests {
             ("a*b*c", "acb", false),
             ("**", "x", true),
         ] {
-            assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern, text), fits, "{pattern} {text}");
         }
     }
 }

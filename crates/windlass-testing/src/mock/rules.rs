@@ -1,24 +1,24 @@
 //! The rules of a scripted model: from a script's text.
 
 use hyper::StatusCode;
-use windlass_syntax::{Diagnostic, Diagnostics, Node, Object, Text, did_you_mean, expect_text, list_of, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, ObjectReader, SpannedText, did_you_mean, expect_text, format_names, to_value};
 use windlass_value::{Map, Value, to_json};
 
-use super::script::{BAD_VALUE, MAX_AFTER_MS, MISSING_KEY, UNKNOWN_KEY, each, status, whole};
+use super::script::{MAX_AFTER_MS, BAD_VALUE, MISSING_KEY, UNKNOWN_KEY, parse_list, parse_status, parse_integer};
 
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
-    pub(super) when: When,
+pub(super) struct ModelRule {
+    pub(super) when: RuleCondition,
     pub(super) turn: Option<u64>,
     pub(super) attempt: Option<u64>,
     /// Which time the whole step is run.
     pub(super) pass: Option<u64>,
-    pub(super) replies: Replies,
+    pub(super) replies: RuleReplies,
 }
 
 /// What a request must be like. In texts of `step` and `model`, `*` stands for anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct When {
+pub(super) struct RuleCondition {
     pub(super) step: Option<String>,
     pub(super) role: Option<String>,
     pub(super) model: Option<String>,
@@ -31,33 +31,33 @@ pub(super) struct When {
 
 /// Each is a list with one reply for each attempt, of which the last one stays.
 #[derive(Clone, Debug)]
-pub(super) enum Replies {
-    Always(Vec<Reply>),
+pub(super) enum RuleReplies {
+    Always(Vec<ScriptedModelReply>),
     /// One for each turn, and then no more.
-    Turns(Vec<Vec<Reply>>),
+    Turns(Vec<Vec<ScriptedModelReply>>),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reply {
+pub(super) struct ScriptedModelReply {
     pub(super) text: Option<String>,
-    pub(super) calls: Vec<Call>,
-    pub(super) usage: Option<Usage>,
-    pub(super) stop: Option<Stop>,
+    pub(super) calls: Vec<ScriptedCall>,
+    pub(super) usage: Option<ScriptedUsage>,
+    pub(super) stop: Option<ScriptedStop>,
     pub(super) after_ms: u64,
     pub(super) status: Option<StatusCode>,
     pub(super) retry_after: Option<u64>,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<ScriptedFault>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct ScriptedCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct ScriptedUsage {
     pub(super) input: u64,
     pub(super) output: u64,
     pub(super) total: Option<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Usage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ScriptedStop {
     End,
     Tools,
     Length,
@@ -75,7 +75,7 @@ pub(super) enum Stop {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ScriptedFault {
     /// The connection breaks in the middle of the answer.
     Truncated,
     /// The arguments of the calls are no JSON.
@@ -84,100 +84,100 @@ pub(super) enum Fault {
     Hang,
 }
 
-const STOPS: [(&str, Stop); 4] =
-    [("end", Stop::End), ("tools", Stop::Tools), ("length", Stop::Length), ("refused", Stop::Refused)];
-const FAULTS: [(&str, Fault); 3] =
-    [("truncated", Fault::Truncated), ("malformed", Fault::Malformed), ("hang", Fault::Hang)];
+const STOPS: [(&str, ScriptedStop); 4] =
+    [("end", ScriptedStop::End), ("tools", ScriptedStop::Tools), ("length", ScriptedStop::Length), ("refused", ScriptedStop::Refused)];
+const FAULTS: [(&str, ScriptedFault); 3] =
+    [("truncated", ScriptedFault::Truncated), ("malformed", ScriptedFault::Malformed), ("hang", ScriptedFault::Hang)];
 
-pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
-    let mut object = Object::read(node, "a model rule", out)?;
-    let (when, [turn, attempt, pass]) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
+pub(super) fn parse_rule(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ModelRule> {
+    let mut object = ObjectReader::read(node, "a model rule", out)?;
+    let (when, [turn, attempt, pass]) = object.take("when").map(|node| parse_condition(node, out)).unwrap_or_default();
     let replies = object.take_entry("replies");
-    let reply = reply(&mut object, out);
+    let reply = take_reply(&mut object, out);
     let span = object.span();
     object.finish(UNKNOWN_KEY, "a model rule", out);
     let replies = match (replies, reply) {
-        (None, Some(reply)) => Replies::Always(vec![reply]),
+        (None, Some(reply)) => RuleReplies::Always(vec![reply]),
         (None, None) => {
             let problem = Diagnostic::error(MISSING_KEY, span, "a model rule needs `reply`");
-            out.push(problem.hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message; `calls`, `fault` or `replies` do as well"));
+            out.push(problem.with_hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message; `calls`, `fault` or `replies` do as well"));
             return None;
         }
         (Some((key, _)), Some(_)) => {
             let problem = Diagnostic::error(BAD_VALUE, key.span, "a rule has `replies`, or one reply of its own");
-            out.push(problem.hint("put the other one among the `replies`"));
+            out.push(problem.with_hint("put the other one among the `replies`"));
             return None;
         }
         (Some((key, _)), None) if turn.is_some() => {
             let problem =
                 Diagnostic::error(BAD_VALUE, key.span, "`replies` are one for each turn: `turn` has no meaning");
-            out.push(problem.hint("remove `turn` from `when`, or give one `reply`"));
+            out.push(problem.with_hint("remove `turn` from `when`, or give one `reply`"));
             return None;
         }
-        (Some((_, node)), None) => Replies::Turns(turns(node, out)),
+        (Some((_, node)), None) => RuleReplies::Turns(parse_turns(node, out)),
     };
-    Some(Rule { when, turn, attempt, pass, replies })
+    Some(ModelRule { when, turn, attempt, pass, replies })
 }
 
-fn turns(node: &Node, out: &mut Diagnostics) -> Vec<Vec<Reply>> {
-    if node.as_list().is_some_and(<[Node]>::is_empty) {
+fn parse_turns(node: &SyntaxNode, out: &mut Diagnostics) -> Vec<Vec<ScriptedModelReply>> {
+    if node.as_list().is_some_and(<[SyntaxNode]>::is_empty) {
         let problem = Diagnostic::error(BAD_VALUE, node.span, "`replies` is empty");
-        out.push(problem.hint("give one reply for each turn of the conversation"));
+        out.push(problem.with_hint("give one reply for each turn of the conversation"));
     }
-    each(node, "`replies`", out, |node, out| match node.as_list() {
+    parse_list(node, "`replies`", out, |node, out| match node.as_list() {
         Some([]) => {
             let problem = Diagnostic::error(BAD_VALUE, node.span, "a turn needs at least one reply");
-            out.push(problem.hint("a list has one for each attempt, and the last one stays"));
+            out.push(problem.with_hint("a list has one for each attempt, and the last one stays"));
             None
         }
-        Some(_) => Some(each(node, "a turn", out, one_reply)),
-        None => one_reply(node, out).map(|reply| vec![reply]),
+        Some(_) => Some(parse_list(node, "a turn", out, parse_reply)),
+        None => parse_reply(node, out).map(|reply| vec![reply]),
     })
 }
 
 /// A text, or an object with what a rule has beside `when`.
-fn one_reply(node: &Node, out: &mut Diagnostics) -> Option<Reply> {
+fn parse_reply(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedModelReply> {
     if node.as_map().is_none() {
         let text = expect_text(node, "a reply", out)?;
-        return Some(Reply { text: Some(text.text.clone()), ..Reply::default() });
+        return Some(ScriptedModelReply { text: Some(text.text.clone()), ..ScriptedModelReply::default() });
     }
-    let mut object = Object::read(node, "a reply", out)?;
-    let reply = reply(&mut object, out);
+    let mut object = ObjectReader::read(node, "a reply", out)?;
+    let reply = take_reply(&mut object, out);
     let span = object.span();
-    let is_whole = object.rest().next().is_none();
+    let has_only_known_keys = object.unread_entries().next().is_none();
     object.finish(UNKNOWN_KEY, "a reply", out);
-    if reply.is_none() && is_whole {
+    if reply.is_none() && has_only_known_keys {
         let problem = Diagnostic::error(MISSING_KEY, span, "a reply needs `text`, `calls`, `status` or `fault`");
-        out.push(problem.hint("such as {\"text\": \"yes\"}"));
+        out.push(problem.with_hint("such as {\"text\": \"yes\"}"));
     }
     reply
 }
 
 /// None if nothing of a reply is there.
-fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
+fn take_reply(object: &mut ObjectReader<'_>, out: &mut Diagnostics) -> Option<ScriptedModelReply> {
     // What is no text is sent as the text of its JSON.
     let data = object.take("reply").map(|node| match to_value(node) {
         Value::Str(text) => text.to_string(),
         other => to_json(&other),
     });
     // One that cannot be read is there all the same, and says enough by itself.
-    let is_there = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
+    let has_reply = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
     let text = object.take("text").and_then(|node| expect_text(node, "`text`", out)).map(|text| text.text.clone());
-    let calls = object.take("calls").map(|node| each(node, "`calls`", out, call));
-    let usage = object.take("usage").and_then(|node| usage(node, out));
-    let stop = object.take("stop").and_then(|node| word(node, "`stop`", &STOPS, out));
-    let fault = object.take("fault").and_then(|node| word(node, "`fault`", &FAULTS, out));
-    let code = object.take("status").and_then(|node| status(node, out));
+    let calls = object.take("calls").map(|node| parse_list(node, "`calls`", out, parse_call));
+    let usage = object.take("usage").and_then(|node| parse_usage(node, out));
+    let stop = object.take("stop").and_then(|node| parse_keyword(node, "`stop`", &STOPS, out));
+    let fault = object.take("fault").and_then(|node| parse_keyword(node, "`fault`", &FAULTS, out));
+    let code = object.take("status").and_then(|node| parse_status(node, out));
     let after_ms = object.take("afterMs").or_else(|| object.take("after_ms"));
-    let after_ms = after_ms.and_then(|node| whole(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
+    let after_ms = after_ms.and_then(|node| parse_integer(node, "`afterMs`", 0..=MAX_AFTER_MS, out));
     let retry_after = object.take("retryAfter").or_else(|| object.take("retry_after"));
-    let retry_after = retry_after.and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
+    let retry_after = retry_after.and_then(|node| parse_integer(node, "`retryAfter`", 0..=86_400, out));
     let text = text.or(data);
     let is_refusal = code.is_some_and(|code| !code.is_success());
-    if !is_there && !is_refusal {
+    if !has_reply && !is_refusal {
         return None;
     }
-    Some(Reply {
+    Some(ScriptedModelReply {
         text,
         calls: calls.unwrap_or_default(),
         usage,
@@ -189,8 +189,8 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
     })
 }
 
-fn call(node: &Node, out: &mut Diagnostics) -> Option<Call> {
-    let mut object = Object::read(node, "a call", out)?;
+fn parse_call(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedCall> {
+    let mut object = ObjectReader::read(node, "a call", out)?;
     let name = object.take("name");
     let arguments = object.take("arguments");
     let id = object.take("id").and_then(|node| expect_text(node, "`id`", out));
@@ -198,22 +198,22 @@ fn call(node: &Node, out: &mut Diagnostics) -> Option<Call> {
     object.finish(UNKNOWN_KEY, "a call", out);
     let Some(name) = name else {
         let problem = Diagnostic::error(MISSING_KEY, span, "a call needs `name`");
-        out.push(problem.hint("such as {\"name\": \"submit_result\", \"arguments\": {\"done\": true}}"));
+        out.push(problem.with_hint("such as {\"name\": \"submit_result\", \"arguments\": {\"done\": true}}"));
         return None;
     };
     let name = expect_text(name, "`name`", out)?.text.clone();
     // Whatever it is, it is sent: models err, too.
     let arguments = arguments.map_or_else(|| Value::map(Map::new()), to_value);
-    Some(Call { id: id.map(|id| id.text.clone()), name, arguments })
+    Some(ScriptedCall { id: id.map(|id| id.text.clone()), name, arguments })
 }
 
-fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut Diagnostics) -> Option<T> {
+fn parse_keyword<T: Copy>(node: &SyntaxNode, what: &str, words: &[(&'static str, T)], out: &mut Diagnostics) -> Option<T> {
     let text = &expect_text(node, what, out)?.text;
     let found = words.iter().find(|(word, _)| word == text).map(|(_, meaning)| *meaning);
     if found.is_none() {
         let names = words.iter().map(|(word, _)| *word);
-        let hint = did_you_mean(text, names.clone()).unwrap_or_else(|| format!("known here: {}", list_of(names)));
-        out.push(Diagnostic::error(BAD_VALUE, node.span, format!("{what} cannot be `{text}`")).hint(hint));
+        let hint = did_you_mean(text, names.clone()).unwrap_or_else(|| format!("known here: {}", format_names(names)));
+        out.push(Diagnostic::error(BAD_VALUE, node.span, format!("{what} cannot be `{text}`")).with_hint(hint));
     }
     found
 }
@@ -221,13 +221,13 @@ fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut
 /// Who asks, as the header says it.
 const ROLES: [(&str, &str); 3] = [("step", "step"), ("judge", "judge"), ("coordinator", "coordinator")];
 
-fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
-    let Some(mut object) = Object::read(node, "`when`", out) else { return Default::default() };
+fn parse_condition(node: &SyntaxNode, out: &mut Diagnostics) -> (RuleCondition, [Option<u64>; 3]) {
+    let Some(mut object) = ObjectReader::read(node, "`when`", out) else { return Default::default() };
     let mut text = |name: &'static str| {
         let node = object.take(name)?;
-        expect_text(node, &format!("`{name}`"), out).map(|Text { text, .. }| text.clone())
+        expect_text(node, &format!("`{name}`"), out).map(|SpannedText { text, .. }| text.clone())
     };
-    let mut when = When {
+    let mut when = RuleCondition {
         step: text("step"),
         role: None,
         model: text("model"),
@@ -235,24 +235,24 @@ fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
         last_contains: text("lastContains"),
         tool: text("tool"),
     };
-    let role = object.take("role").and_then(|node| word(node, "`role`", &ROLES, out));
+    let role = object.take("role").and_then(|node| parse_keyword(node, "`role`", &ROLES, out));
     when.role = role.map(str::to_owned);
     let mut count = |name: &'static str| {
         let node = object.take(name)?;
-        whole(node, &format!("`{name}`"), 1..=i64::MAX, out)
+        parse_integer(node, &format!("`{name}`"), 1..=i64::MAX, out)
     };
     let counts = ["turn", "attempt", "pass"].map(&mut count);
     object.finish(UNKNOWN_KEY, "`when`", out);
     (when, counts)
 }
 
-fn usage(node: &Node, out: &mut Diagnostics) -> Option<Usage> {
-    let mut object = Object::read(node, "`usage`", out)?;
+fn parse_usage(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedUsage> {
+    let mut object = ObjectReader::read(node, "`usage`", out)?;
     let mut count = |names: &[&'static str]| {
         let found = names.iter().find_map(|name| object.take(name).map(|node| (name, node)));
-        found.and_then(|(name, node)| whole(node, &format!("`{name}`"), 0..=i64::MAX, out))
+        found.and_then(|(name, node)| parse_integer(node, &format!("`{name}`"), 0..=i64::MAX, out))
     };
-    let usage = Usage {
+    let usage = ScriptedUsage {
         input: count(&["inputTokens", "promptTokens"]).unwrap_or(0),
         output: count(&["outputTokens", "completionTokens"]).unwrap_or(0),
         total: count(&["totalTokens"]),
@@ -260,7 +260,7 @@ fn usage(node: &Node, out: &mut Diagnostics) -> Option<Usage> {
         cache_read: count(&["cacheReadTokens"]).unwrap_or(0),
         cache_write: count(&["cacheWriteTokens"]).unwrap_or(0),
     };
-    object.also_known(&["promptTokens", "completionTokens"]);
+    object.add_known(&["promptTokens", "completionTokens"]);
     object.finish(UNKNOWN_KEY, "`usage`", out);
     Some(usage)
 }

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use windlass_value::{Map, Value, to_json};
 
-use super::rules::{Fault, Reply, Stop, Usage};
+use super::rules::{ScriptedFault, ScriptedModelReply, ScriptedStop, ScriptedUsage};
 
 /// How much of a text or of arguments one event of a stream holds: little, so that clients must put it together.
 const TEXT_CHARS: usize = 12;
@@ -19,9 +19,9 @@ pub(super) enum MockModelProtocol {
 
 /// A reply with what the question adds to it.
 pub(super) struct ModelResponse<'a> {
-    pub(super) wire: MockModelProtocol,
+    pub(super) protocol: MockModelProtocol,
     pub(super) model: Value,
-    pub(super) reply: &'a Reply,
+    pub(super) reply: &'a ScriptedModelReply,
     pub(super) turn: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ModelStream {
 }
 
 impl MockModelProtocol {
-    pub(super) fn of(path: &str) -> Option<MockModelProtocol> {
+    pub(super) fn from_path(path: &str) -> Option<MockModelProtocol> {
         match path {
             path if path.ends_with("/chat/completions") => Some(MockModelProtocol::OpenAi),
             path if path.ends_with("/v1/messages") => Some(MockModelProtocol::Anthropic),
@@ -74,7 +74,7 @@ impl ModelResponse<'_> {
         let calls = self.reply.calls.iter().enumerate().map(|(index, call)| {
             let id = call.id.clone().unwrap_or_else(|| format!("call_{}_{}", self.turn, index + 1));
             let mut arguments = to_json(&call.arguments);
-            if self.reply.fault == Some(Fault::Malformed) {
+            if self.reply.fault == Some(ScriptedFault::Malformed) {
                 arguments.pop();
             }
             (id, call.name.as_str(), arguments)
@@ -82,19 +82,19 @@ impl ModelResponse<'_> {
         calls.collect()
     }
 
-    fn stop(&self) -> Stop {
-        self.reply.stop.unwrap_or(if self.reply.calls.is_empty() { Stop::End } else { Stop::Tools })
+    fn stop(&self) -> ScriptedStop {
+        self.reply.stop.unwrap_or(if self.reply.calls.is_empty() { ScriptedStop::End } else { ScriptedStop::Tools })
     }
 
-    pub(super) fn whole(&self) -> Value {
-        match self.wire {
+    pub(super) fn to_value(&self) -> Value {
+        match self.protocol {
             MockModelProtocol::OpenAi => self.completion(),
             MockModelProtocol::Anthropic => self.message(),
         }
     }
 
     pub(super) fn stream(&self, with_usage: bool) -> ModelStream {
-        match self.wire {
+        match self.protocol {
             MockModelProtocol::OpenAi => self.chunks(with_usage),
             MockModelProtocol::Anthropic => self.events(),
         }
@@ -140,7 +140,7 @@ impl ModelResponse<'_> {
             data(&Value::map(body))
         };
         let mut events = vec![chunk(Value::object([("role", "assistant"), ("content", "")]), None)];
-        events.extend(pieces(self.text(), TEXT_CHARS).map(|text| chunk(Value::object([("content", text)]), None)));
+        events.extend(split_text(self.text(), TEXT_CHARS).map(|text| chunk(Value::object([("content", text)]), None)));
         for (index, (id, name, arguments)) in self.calls().into_iter().enumerate() {
             let piece = |mut entries: Vec<(&str, Value)>| {
                 entries.insert(0, ("index", Value::Int(i64::try_from(index).unwrap_or_default())));
@@ -150,7 +150,7 @@ impl ModelResponse<'_> {
             let function = Value::object([("name", name), ("arguments", "")]);
             events.push(piece(vec![("id", id.into()), ("type", "function".into()), ("function", function)]));
             events.extend(
-                pieces(&arguments, ARGUMENT_CHARS)
+                split_text(&arguments, ARGUMENT_CHARS)
                     .map(|text| piece(vec![("function", Value::object([("arguments", text)]))])),
             );
         }
@@ -167,16 +167,16 @@ impl ModelResponse<'_> {
     }
 
     fn message(&self) -> Value {
-        let said = self.reply.text.as_ref().map(|text| Value::object([("type", "text"), ("text", text)]));
+        let text_block = self.reply.text.as_ref().map(|text| Value::object([("type", "text"), ("text", text)]));
         let calls = self.reply.calls.iter().zip(self.calls()).map(|(call, (id, name, _))| {
             // There are no malformed arguments in one piece here: they are of another kind then.
             let input = match self.reply.fault {
-                Some(Fault::Malformed) => Value::from(to_json(&call.arguments)),
+                Some(ScriptedFault::Malformed) => Value::from(to_json(&call.arguments)),
                 _ => call.arguments.clone(),
             };
             Value::object([("type", "tool_use".into()), ("id", id.into()), ("name", name.into()), ("input", input)])
         });
-        let mut body = self.message_head(said.into_iter().chain(calls).collect());
+        let mut body = self.message_head(text_block.into_iter().chain(calls).collect());
         body.insert("stop_reason", stop_reason(self.stop()));
         if let Some(usage) = &self.reply.usage {
             body.insert("usage", anthropic_usage(usage));
@@ -199,14 +199,14 @@ impl ModelResponse<'_> {
         let mut start = self.message_head(Vec::new());
         start.insert("stop_reason", Value::Null);
         if let Some(usage) = &self.reply.usage {
-            let begun = Usage { output: 1, ..*usage };
+            let begun = ScriptedUsage { output: 1, ..*usage };
             start.insert("usage", anthropic_usage(&begun));
         }
-        let mut events = vec![named("message_start", vec![("message", Value::map(start))]), named("ping", Vec::new())];
+        let mut events = vec![named_event("message_start", vec![("message", Value::map(start))]), named_event("ping", Vec::new())];
         let mut index = 0;
         if self.reply.text.is_some() {
             let deltas =
-                pieces(self.text(), TEXT_CHARS).map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
+                split_text(self.text(), TEXT_CHARS).map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
             events.extend(block(index, Value::object([("type", "text"), ("text", "")]), deltas));
             index += 1;
         }
@@ -218,7 +218,7 @@ impl ModelResponse<'_> {
                 ("name", name.into()),
                 ("input", empty),
             ]);
-            let deltas = pieces(&arguments, ARGUMENT_CHARS)
+            let deltas = split_text(&arguments, ARGUMENT_CHARS)
                 .map(|text| Value::object([("type", "input_json_delta"), ("partial_json", &text)]));
             events.extend(block(index, start, deltas));
             index += 1;
@@ -227,17 +227,17 @@ impl ModelResponse<'_> {
         let delta = Value::object([("stop_reason", stop_reason(self.stop()))]);
         let mut ending = vec![("delta", delta)];
         if let Some(usage) = &self.reply.usage {
-            ending.push(("usage", Value::object([("output_tokens", whole(usage.output))])));
+            ending.push(("usage", Value::object([("output_tokens", to_i64(usage.output))])));
         }
-        events.push(named("message_delta", ending));
-        events.push(named("message_stop", Vec::new()));
+        events.push(named_event("message_delta", ending));
+        events.push(named_event("message_stop", Vec::new()));
         ModelStream { tail: events.len() - before, events }
     }
 }
 
 fn block(index: i64, start: Value, deltas: impl Iterator<Item = Value>) -> Vec<String> {
     let at = |kind: &str, field: Option<(&'static str, Value)>| {
-        named(kind, [("index", Value::Int(index))].into_iter().chain(field).collect())
+        named_event(kind, [("index", Value::Int(index))].into_iter().chain(field).collect())
     };
     let mut events = vec![at("content_block_start", Some(("content_block", start)))];
     events.extend(deltas.map(|delta| at("content_block_delta", Some(("delta", delta)))));
@@ -245,7 +245,7 @@ fn block(index: i64, start: Value, deltas: impl Iterator<Item = Value>) -> Vec<S
     events
 }
 
-fn named(kind: &str, fields: Vec<(&'static str, Value)>) -> String {
+fn named_event(kind: &str, fields: Vec<(&'static str, Value)>) -> String {
     let body: Map = [("type", Value::from(kind))].into_iter().chain(fields).collect();
     format!("event: {kind}\n{}", data(&Value::map(body)))
 }
@@ -254,7 +254,7 @@ fn data(body: &Value) -> String {
     format!("data: {}\n\n", to_json(body))
 }
 
-fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
+fn split_text(text: &str, chars: usize) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
     // A long text comes in longer pieces: what stands around each must not make it many times as long.
     let chars = chars.max(all.len() / MAX_PIECES);
@@ -262,53 +262,53 @@ fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
     pieces.into_iter()
 }
 
-fn finish_reason(stop: Stop) -> &'static str {
+fn finish_reason(stop: ScriptedStop) -> &'static str {
     match stop {
-        Stop::End => "stop",
-        Stop::Tools => "tool_calls",
-        Stop::Length => "length",
-        Stop::Refused => "content_filter",
+        ScriptedStop::End => "stop",
+        ScriptedStop::Tools => "tool_calls",
+        ScriptedStop::Length => "length",
+        ScriptedStop::Refused => "content_filter",
     }
 }
 
-fn stop_reason(stop: Stop) -> &'static str {
+fn stop_reason(stop: ScriptedStop) -> &'static str {
     match stop {
-        Stop::End => "end_turn",
-        Stop::Tools => "tool_use",
-        Stop::Length => "max_tokens",
-        Stop::Refused => "refusal",
+        ScriptedStop::End => "end_turn",
+        ScriptedStop::Tools => "tool_use",
+        ScriptedStop::Length => "max_tokens",
+        ScriptedStop::Refused => "refusal",
     }
 }
 
-fn whole(count: u64) -> i64 {
+fn to_i64(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn openai_usage(usage: &Usage) -> Value {
+fn openai_usage(usage: &ScriptedUsage) -> Value {
     let sum = usage.input.saturating_add(usage.output);
     let mut map = Map::new();
-    map.insert("prompt_tokens", whole(usage.input));
-    map.insert("completion_tokens", whole(usage.output));
-    map.insert("total_tokens", whole(usage.total.unwrap_or(sum)));
+    map.insert("prompt_tokens", to_i64(usage.input));
+    map.insert("completion_tokens", to_i64(usage.output));
+    map.insert("total_tokens", to_i64(usage.total.unwrap_or(sum)));
     if usage.cache_read > 0 || usage.cache_write > 0 {
-        let cached = [("cached_tokens", whole(usage.cache_read)), ("cache_write_tokens", whole(usage.cache_write))];
+        let cached = [("cached_tokens", to_i64(usage.cache_read)), ("cache_write_tokens", to_i64(usage.cache_write))];
         map.insert("prompt_tokens_details", Value::object(cached));
     }
     if usage.reasoning > 0 {
-        let reasoning = [("reasoning_tokens", whole(usage.reasoning))];
+        let reasoning = [("reasoning_tokens", to_i64(usage.reasoning))];
         map.insert("completion_tokens_details", Value::object(reasoning));
     }
     Value::map(map)
 }
 
 /// The cache counts beside the input here.
-fn anthropic_usage(usage: &Usage) -> Value {
+fn anthropic_usage(usage: &ScriptedUsage) -> Value {
     let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
     Value::object([
-        ("input_tokens", whole(plain)),
-        ("output_tokens", whole(usage.output)),
-        ("cache_read_input_tokens", whole(usage.cache_read)),
-        ("cache_creation_input_tokens", whole(usage.cache_write)),
+        ("input_tokens", to_i64(plain)),
+        ("output_tokens", to_i64(usage.output)),
+        ("cache_read_input_tokens", to_i64(usage.cache_read)),
+        ("cache_creation_input_tokens", to_i64(usage.cache_write)),
     ])
 }
 
@@ -317,10 +317,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_comes_in_long_pieces() {
-        assert_eq!(pieces("abcdefghi", 7).collect::<Vec<_>>(), ["abcdefg", "hi"]);
+    fn long_texts_are_split_into_long_pieces() {
+        assert_eq!(split_text("abcdefghi", 7).collect::<Vec<_>>(), ["abcdefg", "hi"]);
         let long = "ü".repeat(1 << 20);
-        let all: Vec<String> = pieces(&long, 7).collect();
+        let all: Vec<String> = split_text(&long, 7).collect();
         assert!(all.len() <= MAX_PIECES + 1 && all.concat() == long);
     }
 }

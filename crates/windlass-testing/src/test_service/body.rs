@@ -13,32 +13,32 @@ use flate2::write::GzEncoder;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
 
-pub(super) type Reply = Either<Full<Bytes>, Repeated>;
+pub(super) type ServiceBody = Either<Full<Bytes>, RepeatedBody>;
 
-pub(super) fn whole(bytes: impl Into<Bytes>) -> Reply {
+pub(super) fn full_body(bytes: impl Into<Bytes>) -> ServiceBody {
     Either::Left(Full::new(bytes.into()))
 }
 
 /// The same piece again and again.
-pub(super) struct Repeated {
+pub(super) struct RepeatedBody {
     piece: Bytes,
     left: u64,
     announced: bool,
     sent: Arc<AtomicU64>,
 }
 
-impl Repeated {
-    pub(super) fn text(mib: u64, announced: bool, sent: Arc<AtomicU64>) -> Repeated {
-        Repeated { piece: Bytes::from(vec![b'x'; 64 << 10]), left: mib * 16, announced, sent }
+impl RepeatedBody {
+    pub(super) fn text(mib: u64, announced: bool, sent: Arc<AtomicU64>) -> RepeatedBody {
+        RepeatedBody { piece: Bytes::from(vec![b'x'; 64 << 10]), left: mib * 16, announced, sent }
     }
 
     /// A gzip file may have many members; each of these unpacks to one MiB.
-    pub(super) fn packed(mib: u64, sent: Arc<AtomicU64>) -> Repeated {
-        Repeated { piece: gzip(&vec![b'x'; 1 << 20]), left: mib, announced: false, sent }
+    pub(super) fn gzipped(mib: u64, sent: Arc<AtomicU64>) -> RepeatedBody {
+        RepeatedBody { piece: gzip(&vec![b'x'; 1 << 20]), left: mib, announced: false, sent }
     }
 }
 
-impl Body for Repeated {
+impl Body for RepeatedBody {
     type Data = Bytes;
     type Error = Infallible;
 

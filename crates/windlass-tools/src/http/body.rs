@@ -11,7 +11,7 @@ use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, to_json};
 
 use super::failure::bad_request;
-use super::request::{header_name, header_value, text_of};
+use super::request::{header_name, header_value, scalar_text};
 use super::uri::{escape, is_unreserved};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -19,16 +19,16 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
 /// The bytes of a body. A content type that the definition names stays; of parts, the boundary is added to it.
-pub(super) fn add(value: &Value, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
+pub(super) fn encode_body(value: &Value, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
     if let Some(parts) = value.get("$multipart") {
         return multipart(parts, value, headers);
     }
-    let (bytes, content_type) = plain(value)?;
+    let (bytes, content_type) = encode_plain(value)?;
     headers.entry(header::CONTENT_TYPE).or_insert(content_type);
     Ok(bytes)
 }
 
-fn plain(value: &Value) -> Result<(Bytes, HeaderValue), ErrorInfo> {
+fn encode_plain(value: &Value) -> Result<(Bytes, HeaderValue), ErrorInfo> {
     if let Value::Str(text) = value {
         return Ok((Bytes::copy_from_slice(text.as_bytes()), TEXT));
     }
@@ -72,7 +72,7 @@ fn form(fields: &Value) -> Result<String, ErrorInfo> {
     let encoded = fields.iter().map(|field| {
         let key = field.get("key").and_then(Value::as_str).ok_or_else(problem)?;
         let value = field.get("value").unwrap_or(&Value::Null);
-        let value = text_of(value).unwrap_or_else(|| to_json(value));
+        let value = scalar_text(value).unwrap_or_else(|| to_json(value));
         Ok(format!("{}={}", form_text(key), form_text(&value)))
     });
     Ok(encoded.collect::<Result<Vec<_>, ErrorInfo>>()?.join("&"))
@@ -92,11 +92,11 @@ fn multipart(parts: &Value, value: &Value, headers: &mut HeaderMap) -> Result<By
     };
     let parts = parts.as_list().ok_or_else(problem)?;
     let parts: Vec<(HeaderMap, Bytes)> =
-        parts.iter().map(|part| part.as_map().ok_or_else(problem).and_then(one_part)).collect::<Result<_, _>>()?;
+        parts.iter().map(|part| part.as_map().ok_or_else(problem).and_then(parse_part)).collect::<Result<_, _>>()?;
     let content_type = multipart_type(headers, value)?;
     let boundary = match parameter(&content_type, "boundary") {
         Some(boundary) => boundary,
-        None => free_boundary(&parts),
+        None => unused_boundary(&parts),
     };
     let mut bytes = Vec::new();
     for (headers, body) in &parts {
@@ -136,7 +136,7 @@ fn multipart_type(headers: &HeaderMap, value: &Value) -> Result<String, ErrorInf
     }
 }
 
-fn one_part(part: &Map) -> Result<(HeaderMap, Bytes), ErrorInfo> {
+fn parse_part(part: &Map) -> Result<(HeaderMap, Bytes), ErrorInfo> {
     let mut headers = HeaderMap::new();
     let given = part.get("headers").and_then(Value::as_map);
     for (name, value) in given.into_iter().flat_map(Map::iter) {
@@ -147,13 +147,13 @@ fn one_part(part: &Map) -> Result<(HeaderMap, Bytes), ErrorInfo> {
         Value::Null => Bytes::new(),
         // A field of a form is text without saying so.
         Value::Str(text) => Bytes::copy_from_slice(text.as_bytes()),
-        body => add(body, &mut headers)?,
+        body => encode_body(body, &mut headers)?,
     };
     Ok((headers, bytes))
 }
 
 /// One look at each byte, whatever the parts hold.
-fn free_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
+fn unused_boundary(parts: &[(HeaderMap, Bytes)]) -> String {
     let (prefix, digits) = (&b"windlass-part-"[..], 8);
     let found = parts.iter().flat_map(|(_, body)| body.windows(prefix.len() + digits));
     let found = found.filter(|window| window.starts_with(prefix));
@@ -180,7 +180,7 @@ mod tests {
         if !content_type.is_empty() {
             headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
         }
-        let bytes = add(&parse_json(body).unwrap(), &mut headers).unwrap();
+        let bytes = encode_body(&parse_json(body).unwrap(), &mut headers).unwrap();
         let content_type = headers[header::CONTENT_TYPE].to_str().unwrap().to_owned();
         (String::from_utf8(bytes.to_vec()).unwrap(), content_type)
     }

@@ -11,18 +11,18 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value, to_json};
 
 use super::HttpTool;
-use super::client::Manner;
-use super::request::{Request, basic, header_name, header_value};
+use super::client::ConnectionMode;
+use super::request::{HttpRequest, basic, header_name, header_value};
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, bad, span, with_facts};
-use crate::registry::Registration;
+use crate::input::{ToolInput, bad_input, parse_duration, with_facts};
+use crate::registry::ToolRegistration;
 use crate::sealed::SEALED_HEADERS;
 use crate::secret::Redactor;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http_call",
-    what: "Sends one HTTP request and gives the reply, under the names that playbooks use.",
+    description: "Sends one HTTP request and gives the reply, under the names that playbooks use.",
     inputs: &[
         required("url", "text", "the address; `endpoint` and `uri` are the same"),
         field("method", "text", "GET if not given, POST if there is a body"),
@@ -50,7 +50,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: Registration = Registration {
+pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
     build: |setup| setup.with_sealed_inputs(HttpCallTool::new(setup.http.clone(), setup.credentials.clone())),
 };
@@ -79,54 +79,54 @@ impl HttpCallTool {
     async fn run(&self, mut call: ToolCall) -> TaskOutcome {
         let (request, secrets) = match self.request(&mut call) {
             Ok(made) => made,
-            Err(error) => return outcome(TaskOutcome::failure(error)),
+            Err(error) => return playbook_outcome(TaskOutcome::failure(error)),
         };
         let mut cancelled = call.cancelled.clone();
         let reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
-        secrets.iter().fold(outcome(reply), |reply, secrets| secrets.redact_outcome(reply))
+        secrets.iter().fold(playbook_outcome(reply), |reply, secrets| secrets.redact_outcome(reply))
     }
 
-    fn request(&self, call: &mut ToolCall) -> Result<(Request, Vec<Redactor>), ErrorInfo> {
-        let whole = call.input.clone();
-        let input = Input::of("http_call", &whole)?;
-        let facts = input.given("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
-        let login = facts.as_ref().map(Login::of).transpose()?;
-        let (manner, total) = times(&input, self.http.0.options.connect_timeout)?;
-        let mut wanted = translated(&input)?;
+    fn request(&self, call: &mut ToolCall) -> Result<(HttpRequest, Vec<Redactor>), ErrorInfo> {
+        let original = call.input.clone();
+        let input = ToolInput::parse("http_call", &original)?;
+        let facts = input.get("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
+        let login = facts.as_ref().map(RequestAuth::from_credential).transpose()?;
+        let (manner, total) = timeouts(&input, self.http.0.options.connect_timeout)?;
+        let mut http_input = to_http_input(&input)?;
         if let Some(total) = total {
-            wanted.insert("timeout", total.as_secs_f64().to_string());
+            http_input.insert("timeout", total.as_secs_f64().to_string());
         }
-        if let Some(Login::Query(name, value)) = &login {
+        if let Some(RequestAuth::Query(name, value)) = &login {
             let mut queries = input.object("params")?.cloned().unwrap_or_default();
             queries.insert(name.as_str(), value.as_str());
-            wanted.insert("queries", Value::map(queries));
+            http_input.insert("queries", Value::map(queries));
         }
-        call.input = Value::map(wanted);
-        let mut request = Request::from_call(call, &self.http.0.usual)?;
+        call.input = Value::map(http_input);
+        let mut request = HttpRequest::from_call(call, &self.http.0.defaults)?;
         // As they are in the credential, and as they travel.
         let mut secrets: Vec<Redactor> = facts.iter().map(Credential::redaction).collect();
-        if let Some(Login::Header(name, value)) = login {
+        if let Some(RequestAuth::Header(name, value)) = login {
             secrets.insert(0, Redactor::from_header_values(std::iter::once(value.as_str())));
             request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
-            request.configured.push(name);
+            request.configured_headers.push(name);
         }
         // Whatever they are called, they do not follow a redirect to another server.
         for name in input.list(SEALED_HEADERS)?.unwrap_or_default().iter().filter_map(Value::as_str) {
-            request.configured.push(header_name(name)?);
+            request.configured_headers.push(header_name(name)?);
         }
-        request.manner = manner;
+        request.mode = manner;
         Ok((request, secrets))
     }
 }
 
 /// How a credential travels.
-enum Login {
+enum RequestAuth {
     Header(HeaderName, String),
     Query(String, String),
 }
 
-impl Login {
-    fn of(facts: &Credential) -> Result<Login, ErrorInfo> {
+impl RequestAuth {
+    fn from_credential(facts: &Credential) -> Result<RequestAuth, ErrorInfo> {
         let missing = |what: &str| {
             ErrorInfo::new("BadCredential", "auth", format!("the credential for an HTTP call has no {what}"))
                 .hint("{\"type\": \"bearer\", \"token\"}, {\"type\": \"basic\", \"username\", \"password\"} or {\"type\": \"api_key\", \"header\" or \"query\", \"value\"}")
@@ -142,21 +142,21 @@ impl Login {
         match kind {
             "bearer" | "oauth2" | "token" => {
                 let token = token().ok_or_else(|| missing("`token`"))?;
-                Ok(Login::Header(header::AUTHORIZATION, format!("Bearer {token}")))
+                Ok(RequestAuth::Header(header::AUTHORIZATION, format!("Bearer {token}")))
             }
             "basic" => {
                 let user = facts.field(&["username", "user"]).ok_or_else(|| missing("`username`"))?;
                 let password = facts.field(&["password"]).ok_or_else(|| missing("`password`"))?;
-                Ok(Login::Header(header::AUTHORIZATION, basic(user, password)))
+                Ok(RequestAuth::Header(header::AUTHORIZATION, basic(user, password)))
             }
             "api_key" | "apikey" | "header" | "query" => {
                 let value = key().ok_or_else(|| missing("`value`"))?.to_owned();
                 let in_query = facts.field(&["in", "location"]) == Some("query");
                 match facts.field(&["query"]).or_else(|| facts.field(&["name"]).filter(|_| in_query)) {
-                    Some(name) => Ok(Login::Query(name.to_owned(), value)),
+                    Some(name) => Ok(RequestAuth::Query(name.to_owned(), value)),
                     None => {
                         let name = facts.field(&["header", "name"]).unwrap_or("x-api-key");
-                        Ok(Login::Header(header_name(name)?, value))
+                        Ok(RequestAuth::Header(header_name(name)?, value))
                     }
                 }
             }
@@ -166,43 +166,43 @@ impl Login {
 }
 
 /// The same call in the words of `http`.
-fn translated(input: &Input<'_>) -> Result<Map, ErrorInfo> {
-    let mut wanted = Map::new();
+fn to_http_input(input: &ToolInput<'_>) -> Result<Map, ErrorInfo> {
+    let mut http_input = Map::new();
     let hint = "give the whole address as `url`, for example `https://host/path`";
     let (_, url) =
-        input.first(&["url", "endpoint", "uri"]).ok_or_else(|| bad("`http_call` has no `url`").hint(hint))?;
-    wanted.insert("uri", url.clone());
-    wanted.insert("async", false);
+        input.first_of(&["url", "endpoint", "uri"]).ok_or_else(|| bad_input("`http_call` has no `url`").hint(hint))?;
+    http_input.insert("uri", url.clone());
+    http_input.insert("async", false);
     for (theirs, ours) in [("params", "queries"), ("headers", "headers"), ("cookie", "cookie")] {
-        if let Some(value) = input.given(theirs) {
-            wanted.insert(ours, value.clone());
+        if let Some(value) = input.get(theirs) {
+            http_input.insert(ours, value.clone());
         }
     }
-    if let Some(follow) = input.given("follow_redirects") {
-        wanted.insert("redirect", follow.clone());
+    if let Some(follow) = input.get("follow_redirects") {
+        http_input.insert("redirect", follow.clone());
     }
-    let body = body(input, &mut wanted)?;
+    let body = body(input, &mut http_input)?;
     let method = if body.is_some() { "POST" } else { "GET" };
-    wanted.insert("method", input.given("method").cloned().unwrap_or_else(|| method.into()));
+    http_input.insert("method", input.get("method").cloned().unwrap_or_else(|| method.into()));
     if let Some(body) = body {
-        wanted.insert("body", body);
+        http_input.insert("body", body);
     }
-    Ok(wanted)
+    Ok(http_input)
 }
 
-fn body(input: &Input<'_>, wanted: &mut Map) -> Result<Option<Value>, ErrorInfo> {
-    let Some((name, value)) = input.first(&["json", "form", "body", "data", "payload"]) else { return Ok(None) };
+fn body(input: &ToolInput<'_>, http_input: &mut Map) -> Result<Option<Value>, ErrorInfo> {
+    let Some((name, value)) = input.first_of(&["json", "form", "body", "data", "payload"]) else { return Ok(None) };
     let mut headers = input.object("headers")?.cloned().unwrap_or_default();
     let declared = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let declared = declared.and_then(|(_, value)| value.as_str()).map(str::to_ascii_lowercase);
     let is_form = name == "form" || declared.as_deref().is_some_and(|kind| kind.contains("x-www-form-urlencoded"));
     match value {
         Value::Map(fields) if is_form => Ok(Some(form(fields))),
-        _ if name == "form" => Err(bad(format!("`form` is {}, not an object", value.kind()))),
+        _ if name == "form" => Err(bad_input(format!("`form` is {}, not an object", value.kind()))),
         Value::Str(_) if name == "json" => {
             if declared.is_none() {
                 headers.insert("content-type", "application/json");
-                wanted.insert("headers", Value::map(headers));
+                http_input.insert("headers", Value::map(headers));
             }
             Ok(Some(to_json(value).into()))
         }
@@ -223,22 +223,22 @@ fn form(fields: &Map) -> Value {
 }
 
 /// How the connection is made, and how long all may take.
-fn times(input: &Input<'_>, usual: Duration) -> Result<(Manner, Option<Duration>), ErrorInfo> {
-    let verified = match input.given("verify_ssl") {
+fn timeouts(input: &ToolInput<'_>, default_connect: Duration) -> Result<(ConnectionMode, Option<Duration>), ErrorInfo> {
+    let verified = match input.get("verify_ssl") {
         None => true,
-        Some(value) => value.as_bool().ok_or_else(|| bad("`verify_ssl` is neither true nor false"))?,
+        Some(value) => value.as_bool().ok_or_else(|| bad_input("`verify_ssl` is neither true nor false"))?,
     };
-    let manner = Manner { verified, ..Manner::default() };
-    let Some((_, value)) = input.first(&["timeout", "timeout_seconds"]) else { return Ok((manner, None)) };
-    let Value::Map(parts) = value else { return Ok((manner, Some(span(value)?))) };
-    let part = |name: &str| parts.get(name).filter(|value| !value.is_null()).map(span).transpose();
+    let manner = ConnectionMode { verify_certificate: verified, ..ConnectionMode::default() };
+    let Some((_, value)) = input.first_of(&["timeout", "timeout_seconds"]) else { return Ok((manner, None)) };
+    let Value::Map(parts) = value else { return Ok((manner, Some(parse_duration(value)?))) };
+    let part = |name: &str| parts.get(name).filter(|value| !value.is_null()).map(parse_duration).transpose();
     let (connect, read) = (part("connect")?, part("read")?);
-    let total = read.map(|read| read.saturating_add(connect.unwrap_or(usual)));
-    Ok((Manner { connect: connect.map(Duration::to_std), ..manner }, total))
+    let total = read.map(|read| read.saturating_add(connect.unwrap_or(default_connect)));
+    Ok((ConnectionMode { connect_timeout: connect.map(Duration::to_std), ..manner }, total))
 }
 
 /// The reply in the words of playbooks. The facts are there also without a reply.
-fn outcome(http: TaskOutcome) -> TaskOutcome {
+fn playbook_outcome(http: TaskOutcome) -> TaskOutcome {
     let part = |name: &str| http.output.get(name).cloned().unwrap_or_default();
     let (status, headers, data) = (part("statusCode"), part("headers"), part("body"));
     let known = if headers.is_null() { Value::map(Map::new()) } else { headers.clone() };

@@ -16,87 +16,87 @@ use windlass_core::ErrorInfo;
 
 use super::connect::Connector;
 use super::failure;
-use super::request::Request;
+use super::request::HttpRequest;
 use crate::outbound::Outbound;
 use crate::tls;
 
 /// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom meets a connection
 /// which its server is just closing.
-const IDLE: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Definitions name few; more would be computed ones.
 const MAX_CONNECTION_MODES: usize = 32;
 
 type Body = Full<Bytes>;
 
-pub(super) struct Client {
+pub(super) struct HttpClient {
     outbound: Outbound,
-    connect: Duration,
-    usual: Pools,
+    connect_timeout: Duration,
+    default_pools: ClientPools,
     /// For calls that want a connection made in another way.
-    others: Mutex<BTreeMap<Manner, Arc<Pools>>>,
+    other_pools: Mutex<BTreeMap<ConnectionMode, Arc<ClientPools>>>,
 }
 
 /// How a call wants its connection made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Manner {
+pub(super) struct ConnectionMode {
     /// None: the client's own time.
-    pub(super) connect: Option<Duration>,
+    pub(super) connect_timeout: Option<Duration>,
     /// The server must show a certificate that this machine trusts.
-    pub(super) verified: bool,
+    pub(super) verify_certificate: bool,
 }
 
-impl Default for Manner {
-    fn default() -> Manner {
-        Manner { connect: None, verified: true }
+impl Default for ConnectionMode {
+    fn default() -> ConnectionMode {
+        ConnectionMode { connect_timeout: None, verify_certificate: true }
     }
 }
 
-struct Pools {
-    manner: Manner,
-    connect: Duration,
+struct ClientPools {
+    mode: ConnectionMode,
+    connect_timeout: Duration,
     plain: Pool<Connector, Body>,
     /// Made when the first `https` address is called: reading the machine's root certificates takes milliseconds that a
     /// short run on plain HTTP need not spend.
     secure: OnceLock<Result<Pool<HttpsConnector<Connector>, Body>, rustls::Error>>,
 }
 
-impl Client {
-    pub(super) fn new(outbound: Outbound, connect: windlass_value::Duration) -> Client {
+impl HttpClient {
+    pub(super) fn new(outbound: Outbound, connect: windlass_value::Duration) -> HttpClient {
         let connect = connect.to_std();
-        let usual = Pools::new(&outbound, Manner::default(), connect);
-        Client { outbound, connect, usual, others: Mutex::default() }
+        let usual = ClientPools::new(&outbound, ConnectionMode::default(), connect);
+        HttpClient { outbound, connect_timeout: connect, default_pools: usual, other_pools: Mutex::default() }
     }
 
-    pub(super) async fn send(&self, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
-        if request.manner == self.usual.manner {
-            return self.usual.send(&self.outbound, request).await;
+    pub(super) async fn send(&self, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
+        if request.mode == self.default_pools.mode {
+            return self.default_pools.send(&self.outbound, request).await;
         }
-        let pools = self.other(request.manner);
+        let pools = self.pools_for(request.mode);
         pools.send(&self.outbound, request).await
     }
 
-    fn other(&self, manner: Manner) -> Arc<Pools> {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        if others.len() >= MAX_CONNECTION_MODES && !others.contains_key(&manner) {
+    fn pools_for(&self, mode: ConnectionMode) -> Arc<ClientPools> {
+        let mut others = self.other_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() >= MAX_CONNECTION_MODES && !others.contains_key(&mode) {
             others.clear();
         }
-        others.entry(manner).or_insert_with(|| Arc::new(Pools::new(&self.outbound, manner, self.connect))).clone()
+        others.entry(mode).or_insert_with(|| Arc::new(ClientPools::new(&self.outbound, mode, self.connect_timeout))).clone()
     }
 }
 
-impl Pools {
-    fn new(outbound: &Outbound, manner: Manner, usual: Duration) -> Pools {
-        let connect = manner.connect.unwrap_or(usual);
-        Pools { manner, connect, plain: pool(Connector::new(outbound, connect)), secure: OnceLock::new() }
+impl ClientPools {
+    fn new(outbound: &Outbound, mode: ConnectionMode, default_timeout: Duration) -> ClientPools {
+        let connect = mode.connect_timeout.unwrap_or(default_timeout);
+        ClientPools { mode: manner: mode, connect_timeout: connect, plain: pool(Connector::new(outbound, connect)), secure: OnceLock::new() }
     }
 
-    async fn send(&self, outbound: &Outbound, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
+    async fn send(&self, outbound: &Outbound, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
         let (method, uri) = (&request.method, &request.uri);
-        let message = request.message();
+        let message = request.to_hyper();
         let pending = if uri.scheme_str() == Some("https") {
             let secure = self.secure.get_or_init(|| {
-                let config = if self.manner.verified { tls::trusting(tls::machine_roots()) } else { tls::unchecked() };
-                config.map(|config| pool(over_tls(Connector::new(outbound, self.connect), config)))
+                let config = if self.mode.verify_certificate { tls::verified_config(tls::root_certificates()) } else { tls::unverified_config() };
+                config.map(|config| pool(over_tls(Connector::new(outbound, self.connect_timeout), config)))
             });
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)
         } else {
@@ -114,7 +114,7 @@ fn pool<C>(connector: C) -> Pool<C, Body>
 where
     C: hyper_util::client::legacy::connect::Connect + Clone,
 {
-    Pool::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).build(connector)
+    Pool::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_TIMEOUT).pool_timer(TokioTimer::new()).build(connector)
 }
 
 #[cfg(test)]

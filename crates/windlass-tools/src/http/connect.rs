@@ -28,14 +28,14 @@ impl Connector {
     }
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<TcpStream>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Error = BoxedError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxedError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxedError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -45,14 +45,14 @@ impl Service<Uri> for Connector {
             let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
             let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(usual));
             let addresses = outbound.addresses(host, port).await?;
-            Ok(tcp(Found(addresses), limit).call(uri).await?)
+            Ok(tcp_connector(ResolvedAddresses(addresses), limit).call(uri).await?)
         })
     }
 }
 
 /// Tries the addresses of both families side by side.
-fn tcp(found: Found, limit: Duration) -> HttpConnector<Found> {
-    let mut tcp = HttpConnector::new_with_resolver(found);
+fn tcp_connector(addresses: ResolvedAddresses, limit: Duration) -> HttpConnector<ResolvedAddresses> {
+    let mut tcp = HttpConnector::new_with_resolver(addresses);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(limit));
@@ -62,9 +62,9 @@ fn tcp(found: Found, limit: Duration) -> HttpConnector<Found> {
 
 /// What has been resolved and checked already: nothing is asked again.
 #[derive(Clone)]
-struct Found(Vec<SocketAddr>);
+struct ResolvedAddresses(Vec<SocketAddr>);
 
-impl Service<Name> for Found {
+impl Service<Name> for ResolvedAddresses {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = io::Error;
     type Future = Ready<io::Result<Self::Response>>;

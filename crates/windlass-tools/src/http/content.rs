@@ -8,7 +8,7 @@ use super::body::parameter;
 use super::uri::unescape;
 
 /// A body that its server calls JSON, and what is wrong with it.
-pub(super) struct NotJson {
+pub(super) struct InvalidJson {
     pub(super) problem: String,
     pub(super) body: Value,
     /// The beginning, as text.
@@ -18,7 +18,7 @@ pub(super) struct NotJson {
 /// Enough that a secret across the edge of the shown part is still seen whole.
 const START_BYTES: usize = 4096;
 
-pub(super) fn body_value(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, NotJson> {
+pub(super) fn parse_body(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -75,25 +75,25 @@ fn utf16(bytes: Vec<u8>, unit: fn([u8; 2]) -> u16) -> Result<String, Vec<u8>> {
     text.map(|text| text.trim_start_matches('\u{feff}').to_owned()).map_err(|_| bytes)
 }
 
-fn json(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, NotJson> {
+fn json(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
     match text(content_type, bytes) {
         Ok(text) => parse_json(text.trim_start_matches('\u{feff}')).map_err(|error| {
             let start = text.as_bytes();
-            not_json(error.to_string(), Value::from(text.as_str()), start)
+            invalid_json(error.to_string(), Value::from(text.as_str()), start)
         }),
         Err(bytes) => {
             let problem = match std::str::from_utf8(&bytes) {
                 Err(error) => format!("it is not UTF-8 at byte {}", error.valid_up_to()),
                 Ok(_) => "it is not in the charset that it names, or that charset is not known".to_owned(),
             };
-            Err(not_json(problem, binary(content_type, &bytes), &bytes))
+            Err(invalid_json(problem, binary(content_type, &bytes), &bytes))
         }
     }
 }
 
-fn not_json(problem: String, body: Value, bytes: &[u8]) -> NotJson {
+fn invalid_json(problem: String, body: Value, bytes: &[u8]) -> InvalidJson {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(START_BYTES)]).into_owned();
-    NotJson { problem, body, start }
+    InvalidJson { problem, body, start }
 }
 
 fn binary(content_type: Option<&str>, bytes: &[u8]) -> Value {
@@ -125,11 +125,11 @@ mod tests {
     use super::*;
 
     fn value(content_type: &str, bytes: &[u8]) -> Value {
-        body_value(Some(content_type).filter(|name| !name.is_empty()), bytes.to_vec()).ok().unwrap()
+        parse_body(Some(content_type).filter(|name| !name.is_empty()), bytes.to_vec()).ok().unwrap()
     }
 
     #[test]
-    fn goes_by_the_content_type() {
+    fn bodies_are_parsed_by_content_type() {
         for (content_type, bytes, expected) in [
             ("application/problem+json; charset=utf-8", &b"{\"a\":1}"[..], r#"{"a":1}"#),
             ("Application/JSON", b"\xef\xbb\xbf[]", "[]"),
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn says_where_json_ends_being_json() {
-        let bad = body_value(Some("application/json"), b"{\"a\": nope}".to_vec()).err().unwrap();
+    fn an_invalid_json_error_says_where() {
+        let bad = parse_body(Some("application/json"), b"{\"a\": nope}".to_vec()).err().unwrap();
         assert_eq!(bad.problem, "not valid JSON at line 1, column 8: expected ident");
-        let bad = body_value(Some("application/json"), b"[\"\xff\"]".to_vec()).err().unwrap();
+        let bad = parse_body(Some("application/json"), b"[\"\xff\"]".to_vec()).err().unwrap();
         assert_eq!(bad.problem, "it is not UTF-8 at byte 2");
     }
 }

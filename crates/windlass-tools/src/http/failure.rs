@@ -8,8 +8,8 @@ use std::time::Duration;
 use hyper::{Method, StatusCode, Uri};
 use windlass_core::ErrorInfo;
 
-use super::request::Request;
-use super::uri::shown;
+use super::request::HttpRequest;
+use super::uri::display_uri;
 use crate::outbound::OutboundRefusal;
 
 /// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
@@ -18,11 +18,11 @@ pub(super) fn bad_request(what: &str, message: impl Display, hint: impl Into<Arc
 }
 
 pub(super) fn cancelled(method: &Method, uri: &Uri) -> ErrorInfo {
-    ErrorInfo::new("Cancelled", "cancelled", format!("{method} {} was cancelled", shown(uri)))
+    ErrorInfo::new("Cancelled", "cancelled", format!("{method} {} was cancelled", display_uri(uri)))
 }
 
 pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration, by_default: bool) -> ErrorInfo {
-    let message = format!("{method} {} gave no complete reply within {limit:?}", shown(uri));
+    let message = format!("{method} {} gave no complete reply within {limit:?}", display_uri(uri));
     let error = ErrorInfo::new("timeout", "timeout", message);
     match by_default {
         true => error.hint("give a `timeout`, or raise `limits.default_http_time` in windlass.toml"),
@@ -31,61 +31,61 @@ pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration, by_default: b
 }
 
 /// `body` is what may be shown of it.
-pub(super) fn status(request: &Request, status: StatusCode, body: &str) -> ErrorInfo {
+pub(super) fn status(request: &HttpRequest, status: StatusCode, body: &str) -> ErrorInfo {
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let body = if body.is_empty() { String::new() } else { format!(": {body}") };
-    let message = format!("{} {} answered {}{reason}{body}", request.method, shown(&request.uri), status.as_str());
+    let message = format!("{} {} answered {}{reason}{body}", request.method, display_uri(&request.uri), status.as_str());
     ErrorInfo::new(status.as_str(), "http", message).replied()
 }
 
-pub(super) fn bad_json(request: &Request, problem: &str, excerpt: &str) -> ErrorInfo {
-    let place = shown(&request.uri);
+pub(super) fn bad_json(request: &HttpRequest, problem: &str, excerpt: &str) -> ErrorInfo {
+    let address = display_uri(&request.uri);
     let message =
-        format!("{} {place} answered with a JSON content type, but {problem}; it begins: {excerpt}", request.method);
+        format!("{} {address} answered with a JSON content type, but {problem}; it begins: {excerpt}", request.method);
     ErrorInfo::new("BadJson", "http", message)
         .hint("the server should send JSON, or another content-type: then the body is given as text")
         .replied()
 }
 
-pub(super) fn too_large(request: &Request, max: usize) -> ErrorInfo {
-    let message = format!("{} {} sent a body of more than {max} bytes", request.method, shown(&request.uri));
+pub(super) fn too_large(request: &HttpRequest, max: usize) -> ErrorInfo {
+    let message = format!("{} {} sent a body of more than {max} bytes", request.method, display_uri(&request.uri));
     ErrorInfo::new("ReplyTooLarge", "limit", message)
         .hint("ask for less at a time (a page, a filter), or raise `limits.tool_reply_bytes_max` in windlass.toml")
         .replied()
 }
 
-pub(super) fn bad_encoding(request: &Request, problem: &str) -> ErrorInfo {
-    let message = format!("{} {} sent a body that cannot be decoded: {problem}", request.method, shown(&request.uri));
+pub(super) fn bad_encoding(request: &HttpRequest, problem: &str) -> ErrorInfo {
+    let message = format!("{} {} sent a body that cannot be decoded: {problem}", request.method, display_uri(&request.uri));
     ErrorInfo::new("BadEncoding", "http", message).hint("gzip, deflate and identity are understood").replied()
 }
 
-pub(super) fn too_many_redirects(request: &Request, max: usize) -> ErrorInfo {
-    let message = format!("{} {} redirects again after {max} redirects", request.method, shown(&request.uri));
+pub(super) fn too_many_redirects(request: &HttpRequest, max: usize) -> ErrorInfo {
+    let message = format!("{} {} redirects again after {max} redirects", request.method, display_uri(&request.uri));
     ErrorInfo::new("TooManyRedirects", "http", message)
         .hint("`redirect: manual` gives the redirect itself as the reply; `limits.max_http_redirects` in windlass.toml")
         .replied()
 }
 
-pub(super) fn foreign_redirect(request: &Request, target: &Uri) -> ErrorInfo {
+pub(super) fn foreign_redirect(request: &HttpRequest, target: &Uri) -> ErrorInfo {
     let message = format!(
         "{} {} redirects to another server, {}: what was asked is not sent there",
         request.method,
-        shown(&request.uri),
-        shown(target)
+        display_uri(&request.uri),
+        display_uri(target)
     );
     ErrorInfo::new("ForeignRedirect", "http", message)
         .hint("if it has moved, give its new address as `base_url` in windlass.toml")
         .replied()
 }
 
-pub(super) fn bad_redirect(request: &Request, problem: &str) -> ErrorInfo {
-    let message = format!("{} {} redirects to an unusable address: {problem}", request.method, shown(&request.uri));
+pub(super) fn bad_redirect(request: &HttpRequest, problem: &str) -> ErrorInfo {
+    let message = format!("{} {} redirects to an unusable address: {problem}", request.method, display_uri(&request.uri));
     ErrorInfo::new("BadRedirect", "http", message).replied()
 }
 
 pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
     let message =
-        format!("{} answered 202, but where it says that the result will be is unusable: {problem}", shown(by));
+        format!("{} answered 202, but where it says that the result will be is unusable: {problem}", display_uri(by));
     ErrorInfo::new("BadLocation", "http", message)
         .hint("`operationOptions: DisableAsyncPattern` takes the 202 itself as the answer")
         .replied()
@@ -93,7 +93,7 @@ pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
 
 pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
     let message =
-        format!("{} answered 202, but where it says that the result will be holds a secret of the settings", shown(by));
+        format!("{} answered 202, but where it says that the result will be holds a secret of the settings", display_uri(by));
     ErrorInfo::new("BadLocation", "http", message)
         .hint("the address is written down until it is asked, and secrets are not: let the service give another one")
         .replied()
@@ -102,11 +102,11 @@ pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
 /// No usable reply: refused, unknown host, broken off, bad certificate.
 pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'static)) -> ErrorInfo {
     let chain = chain(error);
-    if let Some(refused) = OutboundRefusal::among(&chain) {
-        return refused.error(&format!("{method} {}", shown(uri)));
+    if let Some(refused) = OutboundRefusal::find_in(&chain) {
+        return refused.error(&format!("{method} {}", display_uri(uri)));
     }
     let reason = chain.last().map(ToString::to_string).unwrap_or_default();
-    let info = ErrorInfo::new("connection", "connection", format!("{method} {}: {reason}", shown(uri)));
+    let info = ErrorInfo::new("connection", "connection", format!("{method} {}: {reason}", display_uri(uri)));
     match hint_for(&reason) {
         Some(hint) => info.hint(hint),
         None => info,

@@ -6,11 +6,11 @@ use hyper::{Method, Response, StatusCode, Uri};
 use windlass_core::ErrorInfo;
 
 use super::failure;
-use super::request::Request;
+use super::request::HttpRequest;
 use super::uri;
 
 /// The target of a redirect; none if the reply is not one.
-pub(super) fn location(response: &Response<Incoming>) -> Option<String> {
+pub(super) fn redirect_target(response: &Response<Incoming>) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
@@ -19,11 +19,11 @@ pub(super) fn location(response: &Response<Incoming>) -> Option<String> {
 }
 
 /// The request that follows a redirect.
-pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> Result<Request, ErrorInfo> {
+pub(super) fn follow(mut request: HttpRequest, status: StatusCode, location: &str) -> Result<HttpRequest, ErrorInfo> {
     let address = join(&request.uri, location);
     let target = uri::parse(&address, None)
-        .map_err(|_| failure::bad_redirect(&request, &uri::problem(&request.redaction.redact_text(&address))))?;
-    if request.own_origin && origin(&request.uri) != origin(&target.uri) {
+        .map_err(|_| failure::bad_redirect(&request, &uri::describe_problem(&request.redaction.redact_text(&address))))?;
+    if request.same_origin_only && origin(&request.uri) != origin(&target.uri) {
         return Err(failure::foreign_redirect(&request, &target.uri));
     }
     if changes_to_get(&request.method, status) {

@@ -13,10 +13,10 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Timestamp, Value, to_json};
 
 use super::HttpOptions;
-use super::content::{NotJson, body_value};
+use super::content::{InvalidJson, parse_body};
 use super::failure;
-use super::poll::Pending;
-use super::request::Request;
+use super::poll::AcceptedRequest;
+use super::request::HttpRequest;
 
 /// Bodies beyond this are parsed off the async threads: other calls should not wait for them.
 const PARSE_INLINE_BYTES: usize = 256 << 10;
@@ -27,31 +27,31 @@ const MAX_SHOWN_BODY_CHARS: usize = 200;
 const MAX_EXAMINED_BODY: usize = 16 << 10;
 
 /// What came of a request.
-pub(crate) struct Reply {
+pub(crate) struct HttpToolReply {
     /// With the output `{statusCode, headers, body}` if there was a reply at all.
     pub(crate) outcome: TaskOutcome,
     /// The server has accepted the request and says where its result will be.
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<AcceptedRequest>,
 }
 
-pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, options: &HttpOptions) -> Reply {
-    let pending = Pending::of(request, &response, options);
+pub(super) async fn read_reply(request: &HttpRequest, response: Response<Incoming>, options: &HttpOptions) -> HttpToolReply {
+    let pending = AcceptedRequest::from_response(request, &response, options);
     let outcome = outcome(request, response, options.max_reply_bytes).await;
     // A reply that broke off in the middle is none.
     let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
-    Reply { pending: pending.filter(|_| !broken), outcome }
+    HttpToolReply { pending: pending.filter(|_| !broken), outcome }
 }
 
-impl Reply {
-    pub(super) fn none(error: ErrorInfo) -> Reply {
-        Reply { outcome: TaskOutcome::failure(error), pending: None }
+impl HttpToolReply {
+    pub(super) fn from_error(error: ErrorInfo) -> HttpToolReply {
+        HttpToolReply { outcome: TaskOutcome::failure(error), pending: None }
     }
 }
 
-async fn outcome(request: &Request, response: Response<Incoming>, max_bytes: usize) -> TaskOutcome {
+async fn outcome(request: &HttpRequest, response: Response<Incoming>, max_bytes: usize) -> TaskOutcome {
     let (head, body) = response.into_parts();
-    let content_type = text(&head.headers, header::CONTENT_TYPE);
-    let (body, problem) = match read(request, &head.headers, body, max_bytes).await {
+    let content_type = header_text(&head.headers, header::CONTENT_TYPE);
+    let (body, problem) = match read_body(request, &head.headers, body, max_bytes).await {
         Ok(bytes) => match parse(content_type, bytes).await {
             Ok(body) => (body, None),
             Err(bad) => {
@@ -64,8 +64,8 @@ async fn outcome(request: &Request, response: Response<Incoming>, max_bytes: usi
         Err(error) if !error.replied => return TaskOutcome::failure(error),
         Err(error) => (Value::Null, Some(error)),
     };
-    let refused = || failure::status(request, head.status, &beginning(request, &body));
-    let error = problem.or_else(|| (!head.status.is_success()).then(refused));
+    let status_error = || failure::status(request, head.status, &body_excerpt(request, &body));
+    let error = problem.or_else(|| (!head.status.is_success()).then(status_error));
     let mut output = Map::with_capacity(3);
     output.insert("statusCode", i64::from(head.status.as_u16()));
     output.insert("headers", headers_value(&head.headers));
@@ -73,7 +73,7 @@ async fn outcome(request: &Request, response: Response<Incoming>, max_bytes: usi
     TaskOutcome { error, meta: meta(&head.headers), ..TaskOutcome::success(Value::map(output)) }
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
@@ -87,26 +87,26 @@ fn headers_value(headers: &HeaderMap) -> Value {
     Value::map(map)
 }
 
-async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, NotJson> {
+async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, InvalidJson> {
     if bytes.len() <= PARSE_INLINE_BYTES {
-        return body_value(content_type.as_deref(), bytes);
+        return parse_body(content_type.as_deref(), bytes);
     }
-    let parsing = tokio::task::spawn_blocking(move || body_value(content_type.as_deref(), bytes));
+    let parsing = tokio::task::spawn_blocking(move || parse_body(content_type.as_deref(), bytes));
     // Only a runtime that is shutting down drops such a task.
     parsing.await.unwrap_or(Ok(Value::Null))
 }
 
-fn excerpt(request: &Request, start: &str) -> String {
+fn excerpt(request: &HttpRequest, start: &str) -> String {
     one_line(request, start).take(EXCERPT_CHARS).collect()
 }
 
-fn one_line(request: &Request, text: &str) -> impl Iterator<Item = char> {
+fn one_line(request: &HttpRequest, text: &str) -> impl Iterator<Item = char> {
     let clean: Vec<char> = request.redaction.redact_text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean.into_iter()
 }
 
 /// What a server says with its refusal is most often why. Bytes, and what is very long, say nothing.
-fn beginning(request: &Request, body: &Value) -> String {
+fn body_excerpt(request: &HttpRequest, body: &Value) -> String {
     let whole = match body {
         Value::Str(text) => text.trim().to_owned(),
         Value::List(_) | Value::Map(_) if body.get("$content").is_none() && body.size_up_to(MAX_EXAMINED_BODY) <= MAX_EXAMINED_BODY => {
@@ -124,14 +124,14 @@ fn beginning(request: &Request, body: &Value) -> String {
     shown
 }
 
-pub(super) async fn read(
-    request: &Request,
+pub(super) async fn read_body(
+    request: &HttpRequest,
     headers: &HeaderMap,
     mut body: Incoming,
     max: usize,
 ) -> Result<Vec<u8>, ErrorInfo> {
-    let mut sink = Sink::new(text(headers, header::CONTENT_ENCODING).as_deref(), max);
-    if matches!(sink, Sink::Plain(_)) && body.size_hint().lower() > max as u64 {
+    let mut sink = BodySink::new(header_text(headers, header::CONTENT_ENCODING).as_deref(), max);
+    if matches!(sink, BodySink::Plain(_)) && body.size_hint().lower() > max as u64 {
         return Err(failure::too_large(request, max));
     }
     let refused = |error: io::Error| match error.kind() {
@@ -156,50 +156,50 @@ pub(super) async fn read(
 }
 
 /// Where the pieces of a body go.
-enum Sink {
-    Plain(Bounded),
-    Gzip(Box<MultiGzDecoder<Bounded>>),
-    Zlib(Box<ZlibDecoder<Bounded>>),
+enum BodySink {
+    Plain(BoundedBuffer),
+    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
+    Zlib(Box<ZlibDecoder<BoundedBuffer>>),
     Unknown(String),
 }
 
-impl Sink {
-    fn new(encoding: Option<&str>, max: usize) -> Sink {
-        let room = Bounded { bytes: Vec::new(), max };
+impl BodySink {
+    fn new(encoding: Option<&str>, max: usize) -> BodySink {
+        let room = BoundedBuffer { bytes: Vec::new(), max };
         match encoding.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "" | "identity" => Sink::Plain(room),
-            "gzip" | "x-gzip" => Sink::Gzip(Box::new(MultiGzDecoder::new(room))),
-            "deflate" => Sink::Zlib(Box::new(ZlibDecoder::new(room))),
-            other => Sink::Unknown(other.chars().take(40).collect()),
+            "" | "identity" => BodySink::Plain(room),
+            "gzip" | "x-gzip" => BodySink::Gzip(Box::new(MultiGzDecoder::new(room))),
+            "deflate" => BodySink::Zlib(Box::new(ZlibDecoder::new(room))),
+            other => BodySink::Unknown(other.chars().take(40).collect()),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Plain(room) => room.write_all(bytes),
-            Sink::Gzip(decoder) => decoder.write_all(bytes),
-            Sink::Zlib(decoder) => decoder.write_all(bytes),
-            Sink::Unknown(name) => Err(io::Error::other(format!("its encoding is `{name}`"))),
+            BodySink::Plain(room) => room.write_all(bytes),
+            BodySink::Gzip(decoder) => decoder.write_all(bytes),
+            BodySink::Zlib(decoder) => decoder.write_all(bytes),
+            BodySink::Unknown(name) => Err(io::Error::other(format!("its encoding is `{name}`"))),
         }
     }
 
     fn finish(self) -> io::Result<Vec<u8>> {
         match self {
-            Sink::Plain(room) => Ok(room.bytes),
-            Sink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
-            Sink::Zlib(decoder) => Ok(decoder.finish()?.bytes),
-            Sink::Unknown(_) => Ok(Vec::new()),
+            BodySink::Plain(room) => Ok(room.bytes),
+            BodySink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
+            BodySink::Zlib(decoder) => Ok(decoder.finish()?.bytes),
+            BodySink::Unknown(_) => Ok(Vec::new()),
         }
     }
 }
 
 /// Takes bytes up to a limit, then refuses.
-struct Bounded {
+struct BoundedBuffer {
     bytes: Vec<u8>,
     max: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() > self.max - self.bytes.len() {
             return Err(io::ErrorKind::FileTooLarge.into());

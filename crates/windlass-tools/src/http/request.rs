@@ -11,10 +11,10 @@ use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
-use super::client::Manner;
+use super::client::ConnectionMode;
 use super::failure::bad_request;
 use super::poll;
-use super::uri::{self, Target};
+use super::uri::{self, ParsedUrl};
 use crate::secret::{Redactor, Secret};
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -23,13 +23,13 @@ const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
 const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
 
 /// What a client adds to requests that do not say.
-pub(super) struct Usual {
+pub(super) struct RequestDefaults {
     pub(super) user_agent: HeaderValue,
     /// Also the most that a request may ask for.
     pub(super) max_redirects: usize,
 }
 
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
@@ -38,14 +38,14 @@ pub(super) struct Request {
     /// None: a redirect is a reply like any other.
     pub(super) max_redirects: Option<usize>,
     /// A redirect to another origin is refused: what is sent is for this one only.
-    pub(super) own_origin: bool,
+    pub(super) same_origin_only: bool,
     /// An accepted request is followed up where its server says.
     pub(super) follows_up: bool,
     /// It asks for the result of an accepted request.
     pub(super) is_poll: bool,
-    pub(super) manner: Manner,
+    pub(super) mode: ConnectionMode,
     /// Headers from the settings: whatever they are called, they are for one server.
-    pub(super) configured: Vec<HeaderName>,
+    pub(super) configured_headers: Vec<HeaderName>,
     /// Finds every secret of this request that a server's text repeats.
     pub(super) redaction: Redactor,
 }
@@ -61,45 +61,45 @@ pub struct ConfiguredRequest<'a> {
     pub body: Option<&'a Value>,
     pub timeout: Option<Duration>,
     /// Redirects must not lead to another origin.
-    pub own_origin: bool,
+    pub same_origin_only: bool,
 }
 
-impl Request {
-    pub(super) fn from_call(call: &ToolCall, usual: &Usual) -> Result<Request, ErrorInfo> {
+impl HttpRequest {
+    pub(super) fn from_call(call: &ToolCall, defaults: &RequestDefaults) -> Result<HttpRequest, ErrorInfo> {
         let Some(input) = call.input.as_map() else {
             let message = format!("the input is {}, not an object", call.input.kind());
             return Err(bad_request("Input", message, "an http call takes an object with at least `uri`"));
         };
-        let Target { uri, login } = target(input)?;
+        let ParsedUrl { uri, login } = parse_target(input)?;
         let mut headers = headers(input)?;
-        let body = given(input, "body").map(|value| body::add(value, &mut headers)).transpose()?.unwrap_or_default();
+        let body = non_null(input, "body").map(|value| body::encode_body(value, &mut headers)).transpose()?.unwrap_or_default();
         add_cookie(input, &mut headers)?;
         add_authentication(input, login, &mut headers)?;
-        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| defaults.user_agent.clone());
         add_identity(call, &mut headers);
         let redaction = header_redaction(&headers);
-        Ok(Request {
+        Ok(HttpRequest {
             method: method(input)?,
             uri,
             headers,
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
-            max_redirects: parse_max_redirects(input, usual.max_redirects)?,
-            own_origin: false,
-            follows_up: poll::is_wanted(input)?,
-            is_poll: call.goes_on,
-            manner: Manner::default(),
-            configured: Vec::new(),
+            max_redirects: parse_max_redirects(input, defaults.max_redirects)?,
+            same_origin_only: false,
+            follows_up: poll::is_follow_up_enabled(input)?,
+            is_poll: call.is_continuation,
+            mode: ConnectionMode::default(),
+            configured_headers: Vec::new(),
             redaction,
         })
     }
 
-    pub(super) fn configured(
+    pub(super) fn from_configured(
         call: &ToolCall,
         from: &ConfiguredRequest<'_>,
-        usual: &Usual,
-    ) -> Result<Request, ErrorInfo> {
-        let Target { uri, login } = uri::parse(from.url, None)?;
+        defaults: &RequestDefaults,
+    ) -> Result<HttpRequest, ErrorInfo> {
+        let ParsedUrl { uri, login } = uri::parse(from.url, None)?;
         let mut headers = HeaderMap::new();
         for (name, value) in from.headers {
             headers.append(header_name(name)?, header_value(name, &value.reveal().into())?);
@@ -110,50 +110,50 @@ impl Request {
         if from.body.is_some() {
             headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
-        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| defaults.user_agent.clone());
         add_identity(call, &mut headers);
-        Ok(Request {
+        Ok(HttpRequest {
             method: from.method.clone(),
             uri,
             headers,
             body,
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
-            max_redirects: Some(usual.max_redirects),
-            own_origin: from.own_origin,
+            max_redirects: Some(defaults.max_redirects),
+            same_origin_only: from.same_origin_only,
             follows_up: true,
-            is_poll: call.goes_on,
-            manner: Manner::default(),
-            configured,
+            is_poll: call.is_continuation,
+            mode: ConnectionMode::default(),
+            configured_headers: configured,
             redaction: from.redaction.clone(),
         })
     }
 
     /// As a program has put it together.
-    pub(super) fn plain(request: hyper::Request<Bytes>, usual: &Usual) -> Result<Request, ErrorInfo> {
+    pub(super) fn from_hyper(request: hyper::Request<Bytes>, defaults: &RequestDefaults) -> Result<HttpRequest, ErrorInfo> {
         let (head, body) = request.into_parts();
-        let Target { uri, login } = uri::parse(&head.uri.to_string(), None)?;
+        let ParsedUrl { uri, login } = uri::parse(&head.uri.to_string(), None)?;
         let mut headers = head.headers;
         add_authentication(&Map::new(), login, &mut headers)?;
-        headers.entry(header::USER_AGENT).or_insert_with(|| usual.user_agent.clone());
+        headers.entry(header::USER_AGENT).or_insert_with(|| defaults.user_agent.clone());
         let redaction = header_redaction(&headers);
-        Ok(Request {
+        Ok(HttpRequest {
             method: head.method,
             uri,
             headers,
             body,
             timeout: None,
             max_redirects: None,
-            own_origin: false,
+            same_origin_only: false,
             follows_up: false,
             is_poll: false,
-            manner: Manner::default(),
-            configured: Vec::new(),
+            mode: ConnectionMode::default(),
+            configured_headers: Vec::new(),
             redaction,
         })
     }
 
     /// What goes over the wire; a redirect may need it again, so the parts stay.
-    pub(super) fn message(&self) -> hyper::Request<Full<Bytes>> {
+    pub(super) fn to_hyper(&self) -> hyper::Request<Full<Bytes>> {
         let mut message = hyper::Request::new(Full::new(self.body.clone()));
         *message.method_mut() = self.method.clone();
         *message.uri_mut() = self.uri.clone();
@@ -163,7 +163,7 @@ impl Request {
 
     /// Whether a header stays with the server that it was meant for.
     pub(super) fn is_secret_header(&self, name: &HeaderName) -> bool {
-        is_secret_header_name(name) || self.configured.contains(name)
+        is_secret_header_name(name) || self.configured_headers.contains(name)
     }
 }
 
@@ -185,7 +185,7 @@ fn header_redaction(headers: &HeaderMap) -> Redactor {
 }
 
 /// Text for a place that holds text only; none for objects, arrays and values that are not loaded.
-pub(super) fn text_of(value: &Value) -> Option<String> {
+pub(super) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),
         Value::Null => Some(String::new()),
@@ -201,19 +201,19 @@ pub fn escaped_header(text: &str) -> HeaderValue {
     HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-pub(super) fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
+pub(super) fn non_null<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
     input.get(name).filter(|value| !value.is_null())
 }
 
 fn object<'a>(input: &'a Map, name: &str, code: &str) -> Result<Option<&'a Map>, ErrorInfo> {
-    let Some(value) = given(input, name) else { return Ok(None) };
+    let Some(value) = non_null(input, name) else { return Ok(None) };
     let problem =
         || bad_request(code, format!("`{name}` is {}", value.kind()), "an object of names and values is expected");
     value.as_map().map(Some).ok_or_else(problem)
 }
 
 fn method(input: &Map) -> Result<Method, ErrorInfo> {
-    let Some(value) = given(input, "method") else { return Ok(Method::GET) };
+    let Some(value) = non_null(input, "method") else { return Ok(Method::GET) };
     let name = value.as_str().unwrap_or_default().trim().to_ascii_uppercase();
     let method = Method::from_bytes(name.as_bytes()).ok().filter(|method| method != Method::CONNECT);
     method.ok_or_else(|| {
@@ -226,9 +226,9 @@ fn method(input: &Map) -> Result<Method, ErrorInfo> {
     })
 }
 
-fn target(input: &Map) -> Result<Target, ErrorInfo> {
+fn parse_target(input: &Map) -> Result<ParsedUrl, ErrorInfo> {
     let hint = "give the whole address as `uri`, for example `https://host/path`";
-    let Some(value) = given(input, "uri").or_else(|| given(input, "url")) else {
+    let Some(value) = non_null(input, "uri").or_else(|| non_null(input, "url")) else {
         return Err(bad_request("Uri", "there is no `uri`", hint));
     };
     let problem = || bad_request("Uri", format!("`uri` is {}, not a string", value.kind()), hint);
@@ -264,7 +264,7 @@ pub(super) fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
 }
 
 pub(super) fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
-    let text = text_of(value).unwrap_or_else(|| to_json(value));
+    let text = scalar_text(value).unwrap_or_else(|| to_json(value));
     let mut value = HeaderValue::from_bytes(text.trim().as_bytes()).map_err(|_| {
         let message = format!("the value of the header `{name}` cannot be sent");
         bad_request("Header", message, "header values are one line, without control characters")
@@ -274,7 +274,7 @@ pub(super) fn header_value(name: &str, value: &Value) -> Result<HeaderValue, Err
 }
 
 fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
-    if let Some(cookie) = given(input, "cookie") {
+    if let Some(cookie) = non_null(input, "cookie") {
         headers.insert(header::COOKIE, header_value("cookie", cookie)?);
     }
     Ok(())
@@ -294,7 +294,7 @@ fn add_authentication(input: &Map, login: Option<(String, String)>, headers: &mu
 
 fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
     let field = |name: &str| {
-        let text = map.get(name).and_then(text_of);
+        let text = map.get(name).and_then(scalar_text);
         text.ok_or_else(|| bad_auth(format!("`authentication` has no usable `{name}`")))
     };
     let kind = field("type")?;
@@ -328,7 +328,7 @@ fn add_identity(call: &ToolCall, headers: &mut HeaderMap) {
 }
 
 fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
-    let Some(value) = given(input, "timeout") else { return Ok(None) };
+    let Some(value) = non_null(input, "timeout") else { return Ok(None) };
     let seconds = |seconds: f64| Duration((seconds * 1e6) as u64);
     let timeout = match value {
         Value::Str(text) => Duration::parse_iso(text).or_else(|| text.trim().parse().ok().map(seconds)),
@@ -345,7 +345,7 @@ fn parse_max_redirects(input: &Map, limit: usize) -> Result<Option<usize>, Error
         );
         bad_request("Redirect", "`redirect` is not understood", hint)
     };
-    match given(input, "redirect") {
+    match non_null(input, "redirect") {
         None | Some(Value::Bool(true)) => Ok(Some(limit)),
         Some(Value::Bool(false)) => Ok(None),
         Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(limit)),

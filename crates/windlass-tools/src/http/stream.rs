@@ -9,14 +9,14 @@ use hyper::header::{self, HeaderName};
 use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 
-use super::request::{ConfiguredRequest, Request};
+use super::request::{ConfiguredRequest, HttpRequest};
 use super::{HttpTool, failure, reply};
 
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A reply whose head has come.
 pub struct StreamedReply {
-    request: Request,
+    request: HttpRequest,
     response: Response<Incoming>,
     max_bytes: usize,
     bytes: usize,
@@ -30,7 +30,7 @@ impl HttpTool {
         call: &ToolCall,
         configured: &ConfiguredRequest<'_>,
     ) -> Result<StreamedReply, ErrorInfo> {
-        let request = Request::configured(call, configured, &self.0.usual)?;
+        let request = HttpRequest::from_configured(call, configured, &self.0.defaults)?;
         let (request, response) = self.0.follow(request).await?;
         Ok(StreamedReply { request, response, max_bytes: self.0.max_reply_bytes, bytes: 0 })
     }
@@ -54,7 +54,7 @@ impl StreamedReply {
     }
 
     /// Whether the bytes can be read as they come.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_unencoded(&self) -> bool {
         let encoding = self.header(&header::CONTENT_ENCODING).unwrap_or_default();
         encoding.is_empty() || encoding.eq_ignore_ascii_case("identity")
     }
@@ -72,7 +72,7 @@ impl StreamedReply {
     /// The next piece; none at the end. All pieces together are not more than the limit.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, ErrorInfo> {
         while let Some(frame) = self.response.body_mut().frame().await {
-            let frame = frame.map_err(|error| self.broken(&error))?;
+            let frame = frame.map_err(|error| self.connection_error(&error))?;
             let Ok(bytes) = frame.into_data() else { continue };
             self.bytes = self.bytes.saturating_add(bytes.len());
             if self.bytes > self.max_bytes {
@@ -84,12 +84,12 @@ impl StreamedReply {
     }
 
     /// Reads the rest of the body and unpacks it.
-    pub async fn whole(self) -> Result<Vec<u8>, ErrorInfo> {
+    pub async fn read_to_end(self) -> Result<Vec<u8>, ErrorInfo> {
         let (head, body) = self.response.into_parts();
-        reply::read(&self.request, &head.headers, body, self.max_bytes).await
+        reply::read_body(&self.request, &head.headers, body, self.max_bytes).await
     }
 
-    fn broken(&self, error: &hyper::Error) -> ErrorInfo {
+    fn connection_error(&self, error: &hyper::Error) -> ErrorInfo {
         failure::connection(&self.request.method, &self.request.uri, error)
     }
 }

@@ -7,7 +7,7 @@ use windlass_value::Value;
 use super::*;
 
 fn call(uri: String) -> ToolCall {
-    ToolCall::alone(Value::object([("uri", uri)]))
+    ToolCall::for_test(Value::object([("uri", uri)]))
 }
 
 fn inner() -> Inner {
@@ -28,7 +28,7 @@ async fn a_call_ends_when_cancelled_while_waiting_for_the_reply() {
         stream
     });
     let inner = inner();
-    let request = Request::from_call(&call, &inner.usual);
+    let request = HttpRequest::from_call(&call, &inner.defaults);
     let error = inner.run(request, async { cancelled.await.unwrap() }).await.outcome.error.unwrap();
     assert_eq!((&*error.code, &*error.kind, error.replied), ("Cancelled", "cancelled", false));
     drop(server.await.unwrap());
@@ -39,7 +39,7 @@ async fn a_call_cancelled_before_it_starts_sends_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
     let inner = inner();
-    let request = Request::from_call(&call, &inner.usual);
+    let request = HttpRequest::from_call(&call, &inner.defaults);
     let outcome = inner.run(request, std::future::ready(())).await.outcome;
     assert_eq!(&*outcome.error.unwrap().code, "Cancelled");
     let accepted = tokio::time::timeout(std::time::Duration::from_millis(20), listener.accept()).await;

@@ -7,15 +7,15 @@ use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, to_json};
 
 use super::failure::bad_request;
-use super::request::text_of;
+use super::request::scalar_text;
 
-pub(super) struct Target {
+pub(super) struct ParsedUrl {
     pub(super) uri: Uri,
     /// User and password that stood before the host. They travel as a header, never in the address.
     pub(super) login: Option<(String, String)>,
 }
 
-pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorInfo> {
+pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<ParsedUrl, ErrorInfo> {
     let text = text.trim();
     let (scheme, rest) = split_scheme(text)?;
     let rest = rest.split('#').next().unwrap_or_default();
@@ -29,16 +29,16 @@ pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorIn
     append_queries(&mut path, queries);
     let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(path).build();
     let uri = uri.ok().filter(has_usable_host).ok_or_else(|| bad_uri(text, "it is not a valid address"))?;
-    Ok(Target { uri, login })
+    Ok(ParsedUrl { uri, login })
 }
 
 /// What is wrong with an address that cannot be used. Secrets are struck out of it before, as it is shown in part.
-pub(super) fn problem(redacted: &str) -> String {
+pub(super) fn describe_problem(redacted: &str) -> String {
     parse(redacted, None).map_or_else(|error| error.message.to_string(), |_| "it is not a valid address".to_owned())
 }
 
 /// The address for messages: no query, and no user, as there is none in it.
-pub(super) fn shown(uri: &Uri) -> String {
+pub(super) fn display_uri(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("http");
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let query = if uri.query().is_some() { "?…" } else { "" };
@@ -46,7 +46,7 @@ pub(super) fn shown(uri: &Uri) -> String {
 }
 
 /// The user and the password that an address holds.
-pub(crate) fn login(text: &str) -> Option<(String, String)> {
+pub(crate) fn login_in_url(text: &str) -> Option<(String, String)> {
     parse(text, None).ok()?.login
 }
 
@@ -89,7 +89,7 @@ fn append_queries(path: &mut String, queries: Option<&Map>) {
 
 fn append_query(path: &mut String, name: &str, value: &Value) {
     // What is no text becomes JSON, as in a header.
-    let value = text_of(value).unwrap_or_else(|| to_json(value));
+    let value = scalar_text(value).unwrap_or_else(|| to_json(value));
     let joint = if !path.contains('?') {
         "?"
     } else if path.ends_with(['?', '&']) {
@@ -103,7 +103,7 @@ fn append_query(path: &mut String, name: &str, value: &Value) {
 }
 
 fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
-    let message = format!("the address `{}` cannot be called: {problem}", shown_raw(text));
+    let message = format!("the address `{}` cannot be called: {problem}", display_unparsed(text));
     bad_request(
         "Uri",
         message,
@@ -113,7 +113,7 @@ fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
 
 /// As much of an unusable address as is surely no secret. Where it cannot be parsed, a user part may be anywhere before
 /// the last `@`.
-fn shown_raw(text: &str) -> String {
+fn display_unparsed(text: &str) -> String {
     let scheme = text.find("://").map_or("", |at| &text[..at + 3]);
     let rest = match text.rsplit_once('@') {
         Some((_, rest)) => rest,
@@ -195,7 +195,7 @@ mod tests {
         .collect();
         let target = parse("http://h/p?x=1", Some(&queries)).ok().unwrap();
         assert_eq!(target.uri.to_string(), "http://h/p?x=1&a%20b=1%262&l=1&l=true&o=%7B%22k%22%3A1%7D");
-        assert_eq!(shown(&target.uri), "http://h/p?…");
+        assert_eq!(display_uri(&target.uri), "http://h/p?…");
     }
 
     #[test]

@@ -19,7 +19,7 @@ const LOCAL: [&str; 6] =
 impl Host {
     /// None for what is neither a name nor an address in its usual spelling: old resolvers read `0x7f.1`, `017700000001`
     /// and `2130706433` as addresses.
-    pub(super) fn of(text: &str) -> Option<Host> {
+    pub(super) fn parse(text: &str) -> Option<Host> {
         if let Some(inner) = text.strip_prefix('[') {
             return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Host::Address(address.into()));
         }

@@ -9,57 +9,57 @@ use super::host::Host;
 /// A place or a range: `10.1.0.0/16`, `127.0.0.1:9000`, `[fd00::1]:443`, `intranet.example`, `*.intranet.example:8443`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboundRule {
-    hosts: Hosts,
+    hosts: HostPattern,
     /// None: every port.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Hosts {
-    Range(Range),
+enum HostPattern {
+    Range(AddressRange),
     Name(String),
     /// All below a name, not itself.
-    Below(String),
+    Subdomains(String),
 }
 
 /// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct AddressRange {
     address: IpAddr,
     bits: u8,
 }
 
 /// A line that is no rule, in a sentence, and what to write in its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BadRule {
+pub struct InvalidOutboundRule {
     pub message: String,
     pub hint: String,
 }
 
 const FORMS: &str = "such as \"10.1.0.0/16\", \"127.0.0.1:9000\", \"[fd00::1]:443\", \"intranet.example:8443\" or \"*.intranet.example\"";
 
-impl fmt::Display for BadRule {
+impl fmt::Display for InvalidOutboundRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for BadRule {}
+impl std::error::Error for InvalidOutboundRule {}
 
 impl FromStr for OutboundRule {
-    type Err = BadRule;
+    type Err = InvalidOutboundRule;
 
-    fn from_str(text: &str) -> Result<OutboundRule, BadRule> {
+    fn from_str(text: &str) -> Result<OutboundRule, InvalidOutboundRule> {
         let bad =
-            |why: &str, hint: &str| BadRule { message: format!("`{text}` is no place: {why}"), hint: hint.to_owned() };
+            |why: &str, hint: &str| InvalidOutboundRule { message: format!("`{text}` is no place: {why}"), hint: hint.to_owned() };
         let text = text.trim();
         if text.contains("://") || text.contains('@') {
             return Err(bad("it is a whole address", "leave out the scheme, the login and the path"));
         }
         if let Some((address, bits)) = text.split_once('/') {
-            let range = Range::within(address, bits);
+            let range = AddressRange::parse_cidr(address, bits);
             let range = range.map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)))?;
-            return Ok(OutboundRule { hosts: Hosts::Range(range), port: None });
+            return Ok(OutboundRule { hosts: HostPattern::Range(range), port: None });
         }
         // An IPv6 address without brackets has colons of its own.
         let (host, port) = match text.parse::<Ipv6Addr>() {
@@ -73,19 +73,19 @@ impl FromStr for OutboundRule {
             },
         };
         let (below, name) = host.strip_prefix("*.").map_or((false, host), |name| (true, name));
-        let hosts = match (Host::of(name), below) {
-            (Some(Host::Address(address)), false) => Hosts::Range(Range::one(address)),
-            (Some(Host::Name(name) | Host::Local(name)), false) => Hosts::Name(name),
-            (Some(Host::Name(name) | Host::Local(name)), true) => Hosts::Below(name),
+        let hosts = match (Host::parse(name), below) {
+            (Some(Host::Address(address)), false) => HostPattern::Range(AddressRange::single(address)),
+            (Some(Host::Name(name) | Host::Local(name)), false) => HostPattern::Name(name),
+            (Some(Host::Name(name) | Host::Local(name)), true) => HostPattern::Subdomains(name),
             _ => return Err(bad("it is neither a name nor an address in its usual spelling", FORMS)),
         };
         Ok(OutboundRule { hosts, port })
     }
 }
 
-impl Range {
+impl AddressRange {
     /// What stands before and behind the `/`; else why not, and what was probably meant.
-    fn within(address: &str, bits: &str) -> Result<Range, (String, Option<String>)> {
+    fn parse_cidr(address: &str, bits: &str) -> Result<AddressRange, (String, Option<String>)> {
         let wrong = |why: &str| (why.to_owned(), None);
         let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
         let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
@@ -97,12 +97,12 @@ impl Range {
             let why = "it begins in the middle of the range";
             return Err((why.to_owned(), Some(format!("did you mean `{start}/{bits}`?"))));
         }
-        Ok(Range { address, bits })
+        Ok(AddressRange { address, bits })
     }
 
-    fn one(address: IpAddr) -> Range {
+    fn single(address: IpAddr) -> AddressRange {
         let address = address.to_canonical();
-        Range { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+        AddressRange { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
     /// Whether it is one of them.
@@ -111,21 +111,21 @@ impl Range {
     }
 }
 
-impl FromStr for Range {
-    type Err = BadRule;
+impl FromStr for AddressRange {
+    type Err = InvalidOutboundRule;
 
-    fn from_str(text: &str) -> Result<Range, BadRule> {
+    fn from_str(text: &str) -> Result<AddressRange, InvalidOutboundRule> {
         let usual = "such as \"10.1.2.3\", \"10.1.0.0/16\" or \"fd00::/8\"";
-        let bad = |why: &str, hint: Option<String>| BadRule {
+        let bad = |why: &str, hint: Option<String>| InvalidOutboundRule {
             message: format!("`{text}` is no {why}"),
             hint: hint.unwrap_or_else(|| usual.to_owned()),
         };
         match text.trim().split_once('/') {
             Some((address, bits)) => {
-                Range::within(address, bits).map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint))
+                AddressRange::parse_cidr(address, bits).map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint))
             }
             None => match text.trim().trim_matches(['[', ']']).parse() {
-                Ok(address) => Ok(Range::one(address)),
+                Ok(address) => Ok(AddressRange::single(address)),
                 Err(_) => Err(bad("address and no range of them", None)),
             },
         }
@@ -134,10 +134,10 @@ impl FromStr for Range {
 
 impl OutboundRule {
     /// Exactly this place.
-    pub(super) fn of_place(host: &str, port: u16) -> Option<OutboundRule> {
-        let hosts = match Host::of(host)? {
-            Host::Address(address) => Hosts::Range(Range::one(address)),
-            Host::Name(name) | Host::Local(name) => Hosts::Name(name),
+    pub(super) fn for_host(host: &str, port: u16) -> Option<OutboundRule> {
+        let hosts = match Host::parse(host)? {
+            Host::Address(address) => HostPattern::Range(AddressRange::single(address)),
+            Host::Name(name) | Host::Local(name) => HostPattern::Name(name),
         };
         Some(OutboundRule { hosts, port: Some(port) })
     }
@@ -148,7 +148,7 @@ impl OutboundRule {
 
     /// It names addresses, and this is one of them.
     pub(super) fn covers(&self, address: IpAddr, port: u16) -> bool {
-        let Hosts::Range(range) = &self.hosts else { return false };
+        let HostPattern::Range(range) = &self.hosts else { return false };
         self.covers_port(port) && range.contains(address)
     }
 
@@ -156,9 +156,9 @@ impl OutboundRule {
     pub(super) fn covers_name(&self, host: &Host, port: u16) -> bool {
         let Some(name) = host.name() else { return false };
         let covered = match &self.hosts {
-            Hosts::Range(_) => false,
-            Hosts::Name(own) => own == name,
-            Hosts::Below(own) => name.strip_suffix(own.as_str()).is_some_and(|rest| rest.ends_with('.')),
+            HostPattern::Range(_) => false,
+            HostPattern::Name(own) => own == name,
+            HostPattern::Subdomains(own) => name.strip_suffix(own.as_str()).is_some_and(|rest| rest.ends_with('.')),
         };
         covered && self.covers_port(port)
     }

@@ -11,16 +11,16 @@ fn server(allow: &[&str], deny: &[&str]) -> Outbound {
 }
 
 /// Answers one name with one list after the other.
-struct Changing(Mutex<Vec<Vec<IpAddr>>>);
+struct ChangingResolver(Mutex<Vec<Vec<IpAddr>>>);
 
-impl Changing {
-    fn new(answers: &[&[&str]]) -> Changing {
+impl ChangingResolver {
+    fn new(answers: &[&[&str]]) -> ChangingResolver {
         let parsed = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
-        Changing(Mutex::new(answers.iter().rev().map(parsed).collect()))
+        ChangingResolver(Mutex::new(answers.iter().rev().map(parsed).collect()))
     }
 }
 
-impl Resolver for Changing {
+impl Resolver for ChangingResolver {
     fn resolve<'a>(&'a self, _: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
         let answer = self.0.lock().unwrap().pop();
         Box::pin(async move { answer.ok_or_else(|| io::Error::other("asked once too often")) })
@@ -28,7 +28,7 @@ impl Resolver for Changing {
 }
 
 /// What is said of a place: the addresses, or why there is none.
-async fn said(outbound: &Outbound, host: &str, port: u16) -> String {
+async fn describe(outbound: &Outbound, host: &str, port: u16) -> String {
     match outbound.addresses(host, port).await {
         Ok(found) => found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
         Err(error) => error.to_string(),
@@ -125,7 +125,7 @@ async fn addresses_in_every_form() {
         ("host%2eother", "usual spelling"),
         ("①②⑦.0.0.1", "usual spelling"),
     ] {
-        let said = said(&closed, host, 80).await;
+        let description = describe(&closed, host, 80).await;
         assert!(said.contains(kind), "{host}: {said}");
     }
     for (host, address) in [
@@ -138,10 +138,10 @@ async fn addresses_in_every_form() {
         ("[::ffff:1.1.1.1]", "[::ffff:1.1.1.1]:80"),
         ("[64:ff9b::101:101]", "[64:ff9b::101:101]:80"),
     ] {
-        assert_eq!(said(&closed, host, 80).await, address, "{host}");
-        assert_eq!(said(&Outbound::open(), host, 80).await, address, "{host}");
+        assert_eq!(describe(&closed, host, 80).await, address, "{host}");
+        assert_eq!(describe(&Outbound::open(), host, 80).await, address, "{host}");
     }
-    assert_eq!(said(&Outbound::open(), "127.0.0.1", 80).await, "127.0.0.1:80");
+    assert_eq!(describe(&Outbound::open(), "127.0.0.1", 80).await, "127.0.0.1:80");
 }
 
 #[tokio::test]
@@ -180,13 +180,13 @@ async fn rules_open_and_close() {
         ("none.example", 80, "", "no address"),
     ] {
         let answer: Vec<&str> = answer.split_whitespace().collect();
-        let outbound = server(&allow, &deny).with_resolver(Changing::new(&[&answer]));
-        let said = said(&outbound, host, port).await;
+        let outbound = server(&allow, &deny).with_resolver(ChangingResolver::new(&[&answer]));
+        let description = describe(&outbound, host, port).await;
         assert!(said.contains(expected), "{host}:{port}: {said}");
     }
     let open = Outbound::open().with_rules(Vec::new(), rules(&["127.0.0.0/8"]), "x");
-    assert!(said(&open, "localhost", 1).await.contains("[::1]"), "only what is denied");
-    assert!(said(&open, "127.0.0.1", 1).await.contains("denied"));
+    assert!(describe(&open, "localhost", 1).await.contains("[::1]"), "only what is denied");
+    assert!(describe(&open, "127.0.0.1", 1).await.contains("denied"));
 }
 
 #[tokio::test]
@@ -205,12 +205,12 @@ async fn only_configured_hosts_are_trusted() {
         ("169.254.169.254", 80, "", "169.254.169.254:80"),
     ] {
         let answer: Vec<&str> = answer.split_whitespace().collect();
-        let outbound = base.with_trusted_urls(urls).with_resolver(Changing::new(&[&answer]));
-        let said = said(&outbound, host, port).await;
+        let outbound = base.with_trusted_urls(urls).with_resolver(ChangingResolver::new(&[&answer]));
+        let description = describe(&outbound, host, port).await;
         assert!(said.contains(expected), "{host}:{port}: {said}");
     }
-    assert!(said(&base, "10.0.0.5", 8080).await.contains("not public"), "the policy it came from is as it was");
-    assert_eq!(said(&base.with_trusted_host("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
+    assert!(describe(&base, "10.0.0.5", 8080).await.contains("not public"), "the policy it came from is as it was");
+    assert_eq!(describe(&base.with_trusted_host("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
 }
 
 #[tokio::test]
@@ -224,9 +224,9 @@ async fn a_refusal_says_what_and_how_to_allow_it() {
         ("0x7f.1", "", "usual spelling", "192.0.2.1"),
     ] {
         let answer: Vec<&str> = answer.split_whitespace().collect();
-        let outbound = server(&[], &["9.9.9.9"]).with_resolver(Changing::new(&[&answer]));
+        let outbound = server(&[], &["9.9.9.9"]).with_resolver(ChangingResolver::new(&[&answer]));
         let error = outbound.addresses(host, 81).await.unwrap_err();
-        let told = error.get_ref().unwrap().downcast_ref::<OutboundRefusal>().unwrap().error("x");
+        let error_info = error.get_ref().unwrap().downcast_ref::<OutboundRefusal>().unwrap().error("x");
         assert_eq!((&*told.code, &*told.kind, told.replied), ("BlockedAddress", "input", false));
         assert!(told.message.contains(message), "{}", told.message);
         assert!(told.hint.as_ref().unwrap().contains(hint), "{:?}", told.hint);
@@ -234,7 +234,7 @@ async fn a_refusal_says_what_and_how_to_allow_it() {
 }
 
 #[test]
-fn lines_that_are_no_rules() {
+fn invalid_rules_are_rejected() {
     for (text, why) in [
         ("10.1.2.3/16", "10.1.0.0/16"),
         ("10.1.0.0/33", "0 to 32"),

@@ -11,13 +11,13 @@ use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 use windlass_core::ErrorInfo;
 use windlass_value::{Value, parse_json, to_json};
 
-use crate::input::{bad, plain_text};
+use crate::input::{bad_input, plain_text};
 
 /// The text of a parameter; none is NULL.
 #[derive(Debug)]
-pub(super) struct Bound(Option<String>);
+pub(super) struct BoundParameter(Option<String>);
 
-impl ToSql for Bound {
+impl ToSql for BoundParameter {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         let Some(text) = &self.0 else { return Ok(IsNull::Yes) };
         out.put_slice(text.as_bytes());
@@ -36,25 +36,25 @@ impl ToSql for Bound {
 }
 
 /// A list that stands `alone` in `IN ($1)` is no text, though it could become one: nothing would ever be equal to it.
-pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<Bound, ErrorInfo> {
+pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<BoundParameter, ErrorInfo> {
     let text = match *kind {
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => Err("give text"),
-        _ => text(value, kind),
+        _ => to_text(value, kind),
     };
     match text {
         Ok(Some(text)) if text.contains('\0') => {
-            Err(bad(format!("{} holds a NUL, which no text in Postgres can", place(number))))
+            Err(bad_input(format!("{} holds a NUL, which no text in Postgres can", describe_parameter(number))))
         }
-        Ok(text) => Ok(Bound(text)),
+        Ok(text) => Ok(BoundParameter(text)),
         Err(hint) => {
-            let message = format!("{} is {}, which is no {}", place(number), shown(value), kind.name());
-            Err(bad(message).hint(cast_hint(value, kind).unwrap_or_else(|| hint.to_owned())))
+            let message = format!("{} is {}, which is no {}", describe_parameter(number), describe_value(value), kind.name());
+            Err(bad_input(message).hint(cast_hint(value, kind).unwrap_or_else(|| hint.to_owned())))
         }
     }
 }
 
 /// Playbooks write templates, and each becomes a parameter: people count those.
-fn place(number: usize) -> String {
+fn describe_parameter(number: usize) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
         (1, _) => "st",
@@ -91,7 +91,7 @@ pub(super) fn natural_type(value: &Value) -> Type {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::List(_) | Value::Map(_) | Value::Stored(_) => format!("an {}", value.kind()),
         scalar => {
@@ -104,12 +104,12 @@ fn shown(value: &Value) -> String {
 }
 
 /// The text, or a hint why there is none.
-fn text(value: &Value, kind: &Type) -> Result<Option<String>, &'static str> {
+fn to_text(value: &Value, kind: &Type) -> Result<Option<String>, &'static str> {
     if value.is_null() {
         return Ok(None);
     }
     let text = match kind.kind() {
-        Kind::Domain(inner) => return text(value, inner),
+        Kind::Domain(inner) => return to_text(value, inner),
         Kind::Array(item) => array(value, item)?,
         Kind::Enum(labels) => {
             let label = plain_text(value);
@@ -118,17 +118,17 @@ fn text(value: &Value, kind: &Type) -> Result<Option<String>, &'static str> {
             }
             label
         }
-        _ => simple(value, kind)?,
+        _ => scalar_text(value, kind)?,
     };
     Ok(Some(text))
 }
 
-fn simple(value: &Value, kind: &Type) -> Result<String, &'static str> {
+fn scalar_text(value: &Value, kind: &Type) -> Result<String, &'static str> {
     match *kind {
-        Type::INT2 => whole(value, i64::from(i16::MIN), i64::from(i16::MAX)),
-        Type::INT4 => whole(value, i64::from(i32::MIN), i64::from(i32::MAX)),
-        Type::INT8 => whole(value, i64::MIN, i64::MAX),
-        Type::OID => whole(value, 0, i64::from(u32::MAX)),
+        Type::INT2 => integer(value, i64::from(i16::MIN), i64::from(i16::MAX)),
+        Type::INT4 => integer(value, i64::from(i32::MIN), i64::from(i32::MAX)),
+        Type::INT8 => integer(value, i64::MIN, i64::MAX),
+        Type::OID => integer(value, 0, i64::from(u32::MAX)),
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => number(value),
         Type::BOOL => boolean(value),
         Type::JSON | Type::JSONB => json(value),
@@ -142,7 +142,7 @@ fn simple(value: &Value, kind: &Type) -> Result<String, &'static str> {
     }
 }
 
-fn whole(value: &Value, min: i64, max: i64) -> Result<String, &'static str> {
+fn integer(value: &Value, min: i64, max: i64) -> Result<String, &'static str> {
     let number = match value {
         Value::Int(number) => Some(*number),
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
@@ -213,7 +213,7 @@ fn array(value: &Value, item: &Type) -> Result<String, &'static str> {
         parts.push(match value {
             // JSON arrays are arrays of arrays here, unless the items are JSON themselves.
             Value::List(_) if !matches!(*item, Type::JSON | Type::JSONB) => array(value, item)?,
-            value => match text(value, item)? {
+            value => match to_text(value, item)? {
                 None => "NULL".to_owned(),
                 Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
             },

@@ -13,7 +13,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use windlass_core::ErrorInfo;
 
-use super::failure::Failure;
+use super::failure::PgFailure;
 use crate::credentials::Credential;
 use crate::outbound::{Outbound, OutboundRefusal};
 use crate::tls;
@@ -22,29 +22,29 @@ const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require,
                     password, database and sslmode";
 
 /// Where to connect, and how.
-pub(super) fn target(facts: &Credential) -> Result<(Config, Tls), ErrorInfo> {
+pub(super) fn connection_target(facts: &Credential) -> Result<(Config, PgTls), ErrorInfo> {
     let unusable = |what: &str| unusable(facts, what);
     let (mut config, mode) = match facts.url() {
         Some(url) => {
-            let (url, mode) = without_mode(url);
+            let (url, mode) = split_sslmode(url);
             // What the parser says may repeat parts of the text.
             (url.parse().map_err(|_| unusable("its address cannot be read"))?, mode)
         }
         None => (from_fields(facts)?, None),
     };
     let mode = mode.or_else(|| facts.field(&["sslmode"]).map(str::to_owned));
-    let mode = mode.map_or(Ok(Mode::Prefer), |mode| {
-        Mode::named(&mode).ok_or_else(|| unusable("its `sslmode` is none of disable, prefer, require, verify-full"))
+    let mode = mode.map_or(Ok(TlsMode::Prefer), |mode| {
+        TlsMode::parse(&mode).ok_or_else(|| unusable("its `sslmode` is none of disable, prefer, require, verify-full"))
     })?;
     config.ssl_mode(match mode {
-        Mode::Disable => SslMode::Disable,
-        Mode::Prefer => SslMode::Prefer,
-        Mode::Require | Mode::Verify => SslMode::Require,
+        TlsMode::Disable => SslMode::Disable,
+        TlsMode::Prefer => SslMode::Prefer,
+        TlsMode::Require | TlsMode::Verify => SslMode::Require,
     });
     if config.get_application_name().is_none() {
         config.application_name("windlass");
     }
-    Ok((config, Tls::new(mode).map_err(|_| unusable("TLS cannot be set up"))?))
+    Ok((config, PgTls::new(mode).map_err(|_| unusable("TLS cannot be set up"))?))
 }
 
 fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
@@ -64,18 +64,18 @@ fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
 }
 
 fn unusable(facts: &Credential, what: &str) -> ErrorInfo {
-    let message = format!("{} does not lead to a Postgres database: {what}", facts.called());
+    let message = format!("{} does not lead to a Postgres database: {what}", facts.display_name());
     ErrorInfo::new("BadCredential", "auth", message).hint(HINT)
 }
 
 /// `db.example:5432 (the credential `pg`)`, for messages.
-pub(super) fn place(config: &Config, facts: &Credential) -> String {
+pub(super) fn describe_server(config: &Config, facts: &Credential) -> String {
     let hosts = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(host) => host.clone(),
         Host::Unix(path) => path.display().to_string(),
     });
     let places: Vec<String> = hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(config, at))).collect();
-    format!("{} ({})", places.join(", "), facts.called())
+    format!("{} ({})", places.join(", "), facts.display_name())
 }
 
 /// The port of the host at this place of the list.
@@ -86,7 +86,7 @@ fn port(config: &Config, at: usize) -> u16 {
 
 /// What these facts may lead to: what whoever runs the engine has written as a credential is no definition's choice.
 pub(super) fn outbound_policy(base: &Outbound, config: &Config, facts: &Credential) -> Outbound {
-    if base.is_open() || !facts.is_known() {
+    if base.is_open() || !facts.is_configured() {
         return base.clone();
     }
     let named = config.get_hosts().iter().enumerate().filter_map(|(at, host)| match host {
@@ -102,17 +102,17 @@ pub(super) fn outbound_policy(base: &Outbound, config: &Config, facts: &Credenti
 }
 
 /// With an address for each host, so that the client resolves nothing itself.
-pub(super) async fn resolve_hosts(config: &Config, outbound: &Outbound, place: &str) -> Result<Config, Failure> {
+pub(super) async fn resolve_hosts(config: &Config, outbound: &Outbound, server: &str) -> Result<Config, PgFailure> {
     let mut config = config.clone();
     if outbound.is_open() {
         return Ok(config);
     }
-    let refused = |refused: &OutboundRefusal| Failure::from(refused.error(&format!("Postgres at {place}")));
+    let refused = |refused: &OutboundRefusal| PgFailure::from(refused.error(&format!("Postgres at {server}")));
     let addresses = async |host: &str, port: u16| {
         let found = outbound.addresses(host, port).await;
-        found.map_err(|error| match OutboundRefusal::of(&error) {
+        found.map_err(|error| match OutboundRefusal::from_io_error(&error) {
             Some(reason) => refused(reason),
-            None => Failure::unreachable(place, &error.to_string()),
+            None => PgFailure::unreachable(server, &error.to_string()),
         })
     };
     let fixed: Vec<_> = config.get_hostaddrs().to_vec();
@@ -139,27 +139,27 @@ pub(super) async fn resolve_hosts(config: &Config, outbound: &Outbound, place: &
     Ok(config)
 }
 
-enum Mode {
+enum TlsMode {
     Disable,
     Prefer,
     Require,
     Verify,
 }
 
-impl Mode {
-    fn named(name: &str) -> Option<Mode> {
+impl TlsMode {
+    fn parse(name: &str) -> Option<TlsMode> {
         match name.trim() {
-            "disable" => Some(Mode::Disable),
-            "allow" | "prefer" => Some(Mode::Prefer),
-            "require" => Some(Mode::Require),
-            "verify-ca" | "verify-full" => Some(Mode::Verify),
+            "disable" => Some(TlsMode::Disable),
+            "allow" | "prefer" => Some(TlsMode::Prefer),
+            "require" => Some(TlsMode::Require),
+            "verify-ca" | "verify-full" => Some(TlsMode::Verify),
             _ => None,
         }
     }
 }
 
 /// The parser of the client does not know all modes, so they are read here.
-fn without_mode(url: &str) -> (String, Option<String>) {
+fn split_sslmode(url: &str) -> (String, Option<String>) {
     let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
     let (modes, rest): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with("sslmode="));
     let mode = modes.last().and_then(|pair| pair.split_once('=')).map(|(_, mode)| mode.to_owned());
@@ -169,61 +169,61 @@ fn without_mode(url: &str) -> (String, Option<String>) {
 
 /// Makes TLS connections. As with other clients of Postgres, `require` asks for secrecy and `verify-full` for the right server.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<rustls::ClientConfig>);
+pub(super) struct PgTls(Arc<rustls::ClientConfig>);
 
-impl Tls {
-    fn new(mode: Mode) -> Result<Tls, rustls::Error> {
+impl PgTls {
+    fn new(mode: TlsMode) -> Result<PgTls, rustls::Error> {
         let config = match mode {
-            Mode::Verify => tls::trusting(tls::machine_roots()),
-            Mode::Disable | Mode::Prefer | Mode::Require => tls::unchecked(),
+            TlsMode::Verify => tls::verified_config(tls::root_certificates()),
+            TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => tls::unverified_config(),
         };
-        config.map(|config| Tls(Arc::new(config)))
+        config.map(|config| PgTls(Arc::new(config)))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
-    type Stream = Secret<S>;
-    type TlsConnect = Handshake;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for PgTls {
+    type Stream = PgTlsStream<S>;
+    type TlsConnect = PgTlsHandshake;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Self::Error> {
-        Ok(Handshake { config: self.0.clone(), host: ServerName::try_from(host)?.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> Result<PgTlsHandshake, Self::Error> {
+        Ok(PgTlsHandshake { config: self.0.clone(), host: ServerName::try_from(host)?.to_owned() })
     }
 }
 
-pub(super) struct Handshake {
+pub(super) struct PgTlsHandshake {
     config: Arc<rustls::ClientConfig>,
     host: ServerName<'static>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Handshake {
-    type Stream = Secret<S>;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for PgTlsHandshake {
+    type Stream = PgTlsStream<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secret<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<PgTlsStream<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
             let stream = tokio_rustls::TlsConnector::from(self.config).connect(self.host, stream).await?;
-            Ok(Secret(stream))
+            Ok(PgTlsStream(stream))
         })
     }
 }
 
-pub(super) struct Secret<S>(tokio_rustls::client::TlsStream<S>);
+pub(super) struct PgTlsStream<S>(tokio_rustls::client::TlsStream<S>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for PgTlsStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PgTlsStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, to)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PgTlsStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, from)
     }

@@ -10,7 +10,7 @@ use crate::input::with_facts;
 const UNREACHABLE: &str = "08001";
 const LOST: &str = "08006";
 
-pub(super) struct Failure {
+pub(super) struct PgFailure {
     error: Box<ErrorInfo>,
     /// SQLSTATE, if there is one.
     state: Option<String>,
@@ -21,32 +21,32 @@ pub(super) struct Failure {
     stale_plan: bool,
 }
 
-impl From<ErrorInfo> for Failure {
-    fn from(error: ErrorInfo) -> Failure {
+impl From<ErrorInfo> for PgFailure {
+    fn from(error: ErrorInfo) -> PgFailure {
         let message = error.message.to_string();
-        Failure { error: Box::new(error), state: None, message, detail: None, constraint: None, stale_plan: false }
+        PgFailure { error: Box::new(error), state: None, message, detail: None, constraint: None, stale_plan: false }
     }
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        let Some(refusal) = error.as_db_error() else { return Failure::lost(&cause(&error)) };
+impl From<Error> for PgFailure {
+    fn from(error: Error) -> PgFailure {
+        let Some(refusal) = error.as_db_error() else { return PgFailure::lost(&cause(&error)) };
         let code = refusal.code().code().to_owned();
         // Such errors say where they came from in the context alone.
-        let place = refusal.where_().filter(|place| place.contains("parameter $")).map(|place| format!(" ({place})"));
-        let message = format!("{}{}", refusal.message(), place.unwrap_or_default());
-        let told = match refusal.detail() {
+        let context = refusal.where_().filter(|place| place.contains("parameter $")).map(|place| format!(" ({place})"));
+        let message = format!("{}{}", refusal.message(), context.unwrap_or_default());
+        let full_message = match refusal.detail() {
             Some(detail) => format!("{message}: {detail}"),
             None => message.clone(),
         };
         let kind = if code.starts_with("08") || code.starts_with("57P") { "connection" } else { "pg" };
-        let mut info = ErrorInfo::new(code.clone(), kind, told).replied();
+        let mut info = ErrorInfo::new(code.clone(), kind, full_message).replied();
         if let Some(hint) = refusal.hint() {
             info = info.hint(hint.to_owned());
         }
         let (detail, constraint) = (refusal.detail().map(str::to_owned), refusal.constraint().map(str::to_owned));
         let stale_plan = refusal.routine() == Some("RevalidateCachedQuery");
-        Failure { error: Box::new(info), state: Some(code), message, detail, constraint, stale_plan }
+        PgFailure { error: Box::new(info), state: Some(code), message, detail, constraint, stale_plan }
     }
 }
 
@@ -59,24 +59,24 @@ fn cause(error: &Error) -> String {
     last.to_string()
 }
 
-impl Failure {
-    pub(super) fn lost(reason: &str) -> Failure {
+impl PgFailure {
+    pub(super) fn lost(reason: &str) -> PgFailure {
         let message = format!("the connection to Postgres broke: {reason}");
-        Failure { state: Some(LOST.to_owned()), ..ErrorInfo::new("connection", "connection", message).into() }
+        PgFailure { state: Some(LOST.to_owned()), ..ErrorInfo::new("connection", "connection", message).into() }
     }
 
-    pub(super) fn unreachable(place: &str, reason: &str) -> Failure {
-        let message = format!("Postgres cannot be reached at {place}: {reason}");
+    pub(super) fn unreachable(server: &str, reason: &str) -> PgFailure {
+        let message = format!("Postgres cannot be reached at {server}: {reason}");
         let error = ErrorInfo::new("connection", "connection", message)
             .hint("is the server running, and are host and port of the credential right?");
-        Failure { state: Some(UNREACHABLE.to_owned()), ..error.into() }
+        PgFailure { state: Some(UNREACHABLE.to_owned()), ..error.into() }
     }
 
     /// A refusal at the door, such as a wrong password, is a refusal; anything else is no connection.
-    pub(super) fn from_connecting(error: Error, place: &str) -> Failure {
+    pub(super) fn from_connecting(error: Error, server: &str) -> PgFailure {
         match error.as_db_error() {
-            Some(_) => Failure::from(error).said_at(place),
-            None => Failure::unreachable(place, &cause(&error)),
+            Some(_) => PgFailure::from(error).with_server(server),
+            None => PgFailure::unreachable(server, &cause(&error)),
         }
     }
 
@@ -93,7 +93,7 @@ impl Failure {
     }
 
     /// The server has refused, or was not asked: the connection is as good as before.
-    pub(super) fn spares_connection(&self) -> bool {
+    pub(super) fn leaves_connection_usable(&self) -> bool {
         !self.is_lost() && (self.state.is_some() || &*self.error.kind == "input")
     }
 
@@ -105,12 +105,12 @@ impl Failure {
     }
 
     /// Says at which server.
-    fn said_at(mut self, place: &str) -> Failure {
-        self.error.message = format!("{} at {place}", self.error.message).into();
+    fn with_server(mut self, server: &str) -> PgFailure {
+        self.error.message = format!("{} at {server}", self.error.message).into();
         self
     }
 
-    pub(super) fn map_text(mut self, change: impl Fn(&str) -> String) -> Failure {
+    pub(super) fn map_text(mut self, change: impl Fn(&str) -> String) -> PgFailure {
         self.error.message = change(&self.error.message).into();
         self.error.hint = self.error.hint.take().map(|hint| change(&hint).into());
         self.message = change(&self.message);
@@ -119,17 +119,17 @@ impl Failure {
     }
 
     pub(super) fn outcome(self) -> TaskOutcome {
-        let facts = facts(self.state, Some(self.message), self.detail, self.constraint);
+        let facts = build_facts(self.state, Some(self.message), self.detail, self.constraint);
         with_facts(TaskOutcome::failure(*self.error), "pg", facts)
     }
 }
 
 /// The facts are there also when nothing failed.
-pub(super) fn success(outcome: TaskOutcome) -> TaskOutcome {
-    with_facts(outcome, "pg", facts(None, None, None, None))
+pub(super) fn success_with_facts(outcome: TaskOutcome) -> TaskOutcome {
+    with_facts(outcome, "pg", build_facts(None, None, None, None))
 }
 
-fn facts(state: Option<String>, message: Option<String>, detail: Option<String>, constraint: Option<String>) -> Value {
+fn build_facts(state: Option<String>, message: Option<String>, detail: Option<String>, constraint: Option<String>) -> Value {
     Value::object([
         ("code", Value::from(state.clone())),
         ("sqlstate", state.into()),

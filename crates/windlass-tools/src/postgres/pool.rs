@@ -10,9 +10,9 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
 use super::PostgresOptions;
-use super::connect::{Tls, resolve_hosts, outbound_policy, place, target};
-use super::failure::Failure;
-use super::rows::{self, Reader};
+use super::connect::{PgTls, resolve_hosts, outbound_policy, describe_server, connection_target};
+use super::failure::PgFailure;
+use super::rows::{self, RowReader};
 use crate::credentials::Credential;
 use crate::outbound::Outbound;
 
@@ -22,20 +22,20 @@ const MAX_POOLS: usize = 64;
 
 /// One pool for each credential. One whose password was changed is another credential.
 #[derive(Default)]
-pub(super) struct Pools(Mutex<Vec<(Credential, Arc<Pool>)>>);
+pub(super) struct PgPools(Mutex<Vec<(Credential, Arc<PgPool>)>>);
 
-impl Pools {
-    pub(super) fn of(&self, facts: &Credential, options: &PostgresOptions) -> Result<Arc<Pool>, Failure> {
+impl PgPools {
+    pub(super) fn pool_for(&self, facts: &Credential, options: &PostgresOptions) -> Result<Arc<PgPool>, PgFailure> {
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, pool)) = pools.iter().find(|(known, _)| known == facts) {
             return Ok(pool.clone());
         }
-        let (config, tls) = target(facts)?;
+        let (config, tls) = connection_target(facts)?;
         let slots = Arc::new(Semaphore::new(options.max_connections.max(1)));
         let connect_timeout = options.connect_timeout.to_std();
-        let place = place(&config, facts);
+        let server = describe_server(&config, facts);
         let outbound = outbound_policy(&options.outbound, &config, facts);
-        let pool = Arc::new(Pool { place, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
+        let pool = Arc::new(PgPool { server: place: server, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
         if pools.len() >= MAX_POOLS {
             pools.remove(0);
         }
@@ -44,51 +44,51 @@ impl Pools {
     }
 }
 
-pub(super) struct Pool {
+pub(super) struct PgPool {
     /// Host, port and alias, for messages.
-    place: String,
+    server: String,
     config: Config,
-    tls: Tls,
+    tls: PgTls,
     outbound: Outbound,
     slots: Arc<Semaphore>,
     connect_timeout: StdDuration,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<PgConnection>>,
 }
 
-impl Pool {
-    pub(super) async fn take(self: &Arc<Pool>, cancelling: &PendingCancel) -> Result<Busy, Failure> {
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| Failure::lost("the pool is closed"))?;
-        let kept = self.idle();
+impl PgPool {
+    pub(super) async fn take(self: &Arc<PgPool>, cancelling: &PendingCancel) -> Result<BusyConnection, PgFailure> {
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| PgFailure::lost("the pool is closed"))?;
+        let kept = self.take_idle();
         let connection = match kept {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        Ok(Busy { connection: Some(connection), pool: self.clone(), cancelling: cancelling.clone(), _slot: slot })
+        Ok(BusyConnection { connection: Some(connection), pool: self.clone(), cancelling: cancelling.clone(), _slot: slot })
     }
 
     /// A new connection in the place of one that is of no use.
-    pub(super) async fn fresh(self: &Arc<Pool>, mut old: Busy) -> Result<Busy, Failure> {
+    pub(super) async fn reconnect(self: &Arc<PgPool>, mut old: BusyConnection) -> Result<BusyConnection, PgFailure> {
         old.connection = None;
         let connection = self.connect().await?;
-        Ok(old.with(connection))
+        Ok(old.with_connection(connection))
     }
 
-    fn idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<PgConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| !connection.client.is_closed());
         let connection = idle.pop()?;
-        Some(Connection { kept: true, has_run: false, ..connection })
+        Some(PgConnection { is_reused: true, has_run: false, ..connection })
     }
 
-    async fn connect(&self) -> Result<Connection, Failure> {
+    async fn connect(&self) -> Result<PgConnection, PgFailure> {
         let connecting = async {
-            let config = resolve_hosts(&self.config, &self.outbound, &self.place).await?;
-            config.connect(self.tls.clone()).await.map_err(|error| Failure::from_connecting(error, &self.place))
+            let config = resolve_hosts(&self.config, &self.outbound, &self.server).await?;
+            config.connect(self.tls.clone()).await.map_err(|error| PgFailure::from_connecting(error, &self.server))
         };
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;
         let (client, wire) = connected.map_err(|_| {
-            Failure::unreachable(
-                &self.place,
+            PgFailure::unreachable(
+                &self.server,
                 &format!(
                     "no connection within {:?} (`limits.max_connect_time` in windlass.toml)",
                     self.connect_timeout
@@ -99,7 +99,7 @@ impl Pool {
         tokio::spawn(async move {
             let _ = wire.await;
         });
-        Ok(Connection { client, plans: BTreeMap::new(), kept: false, has_run: false })
+        Ok(PgConnection { client, plans: BTreeMap::new(), is_reused: false, has_run: false })
     }
 }
 
@@ -122,25 +122,25 @@ impl PendingCancel {
 }
 
 /// A connection in use. Dropped in the middle, the server is told to cancel what it does, and the connection ends.
-pub(super) struct Busy {
-    connection: Option<Connection>,
-    pool: Arc<Pool>,
+pub(super) struct BusyConnection {
+    connection: Option<PgConnection>,
+    pool: Arc<PgPool>,
     cancelling: PendingCancel,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Busy {
+impl BusyConnection {
     /// The connection was kept from an earlier call, and nothing of this one has been run on it: it may have been closed
     /// on the other side.
     pub(super) fn is_stale(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| connection.kept && !connection.has_run)
+        self.connection.as_ref().is_some_and(|connection| connection.is_reused && !connection.has_run)
     }
 
-    pub(super) fn running(&mut self) -> Result<&mut Connection, Failure> {
-        self.connection.as_mut().ok_or_else(|| Failure::lost("there is no connection"))
+    pub(super) fn running(&mut self) -> Result<&mut PgConnection, PgFailure> {
+        self.connection.as_mut().ok_or_else(|| PgFailure::lost("there is no connection"))
     }
 
-    fn with(mut self, connection: Connection) -> Busy {
+    fn with_connection(mut self, connection: PgConnection) -> BusyConnection {
         self.connection = Some(connection);
         self
     }
@@ -154,7 +154,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let (token, tls) = (connection.client.cancel_token(), self.pool.tls.clone());
@@ -168,21 +168,21 @@ impl Drop for Busy {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct PgConnection {
     pub(super) client: Client,
-    plans: BTreeMap<String, Arc<Prepared>>,
-    kept: bool,
+    plans: BTreeMap<String, Arc<PreparedStatement>>,
+    is_reused: bool,
     /// A statement of this call has been sent to be run.
     pub(super) has_run: bool,
 }
 
-pub(super) struct Prepared {
+pub(super) struct PreparedStatement {
     pub(super) statement: Statement,
-    pub(super) reader: Reader,
+    pub(super) reader: RowReader,
 }
 
-impl Connection {
-    pub(super) async fn prepare(&mut self, sql: &str, keep: bool) -> Result<Arc<Prepared>, Failure> {
+impl PgConnection {
+    pub(super) async fn prepare(&mut self, sql: &str, keep: bool) -> Result<Arc<PreparedStatement>, PgFailure> {
         if let Some(prepared) = self.plans.get(sql) {
             return Ok(prepared.clone());
         }
@@ -197,18 +197,18 @@ impl Connection {
     }
 
     /// It is prepared already.
-    pub(super) fn knows(&self, sql: &str) -> bool {
+    pub(super) fn has_prepared(&self, sql: &str) -> bool {
         self.plans.contains_key(sql)
     }
 
-    pub(super) async fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Arc<Prepared>, Failure> {
+    pub(super) async fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Arc<PreparedStatement>, PgFailure> {
         let mut statement = self.client.prepare_typed(sql, types).await?;
         let names: Vec<Arc<str>> = statement.columns().iter().map(|column| column.name().into()).collect();
         if let Some(as_text) = rows::as_text(sql, statement.columns()) {
             statement = self.client.prepare_typed(&as_text, types).await?;
         }
-        let reader = Reader::new(names, statement.columns());
-        Ok(Arc::new(Prepared { statement, reader }))
+        let reader = RowReader::new(names, statement.columns());
+        Ok(Arc::new(PreparedStatement { statement, reader }))
     }
 
     pub(super) fn forget(&mut self, sql: &str) {

@@ -11,10 +11,10 @@ use tokio_postgres::types::{FromSql, Kind, Type};
 use tokio_postgres::{Column, RowStream};
 use windlass_value::{Map, Value, parse_json};
 
-use super::failure::Failure;
-use super::pool::Prepared;
-use crate::sql::cells::{self, endless, float, number, short_float};
-use crate::sql::{Table, too_large, unreadable};
+use super::failure::PgFailure;
+use super::pool::PreparedStatement;
+use crate::sql::cells::{self, infinity, float, number, short_float};
+use crate::sql::{StatementResult, too_large, unreadable};
 
 /// From 1970 to 2000, where Postgres begins to count.
 const EPOCH_MICROS: i64 = EPOCH_DAYS * 86_400 * MICROS;
@@ -22,22 +22,22 @@ const EPOCH_DAYS: i64 = 10_957;
 const MICROS: i64 = 1_000_000;
 
 /// How the rows of one statement are read: names, made once, and how often each stands before.
-pub(super) struct Reader {
+pub(super) struct RowReader {
     names: Vec<Arc<str>>,
     kinds: Vec<Type>,
 }
 
-impl Reader {
+impl RowReader {
     /// The names are those of the statement as it was written.
-    pub(super) fn new(names: Vec<Arc<str>>, columns: &[Column]) -> Reader {
-        Reader { names, kinds: columns.iter().map(|column| base(column.type_()).clone()).collect() }
+    pub(super) fn new(names: Vec<Arc<str>>, columns: &[Column]) -> RowReader {
+        RowReader { names, kinds: columns.iter().map(|column| base_type(column.type_()).clone()).collect() }
     }
 }
 
-pub(super) async fn read(rows: RowStream, prepared: &Prepared, max_bytes: usize) -> Result<Table, Failure> {
+pub(super) async fn read_rows(rows: RowStream, prepared: &PreparedStatement, max_bytes: usize) -> Result<StatementResult, PgFailure> {
     tokio::pin!(rows);
     let reader = &prepared.reader;
-    let (mut table, mut bytes) = (Table::default(), 0);
+    let (mut table, mut bytes) = (StatementResult::default(), 0);
     while let Some(row) = std::future::poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
         let row = row?;
         bytes += row.raw_size_bytes();
@@ -46,10 +46,10 @@ pub(super) async fn read(rows: RowStream, prepared: &Prepared, max_bytes: usize)
         }
         let mut map = Map::with_capacity(reader.names.len());
         for (index, (name, kind)) in reader.names.iter().zip(&reader.kinds).enumerate() {
-            let raw: Option<Raw<'_>> = row.try_get(index)?;
+            let raw: Option<RawBytes<'_>> = row.try_get(index)?;
             let value = match raw {
                 None => Value::Null,
-                Some(Raw(bytes)) => value(bytes, kind).ok_or_else(|| unreadable("pg", name, kind.name()))?,
+                Some(RawBytes(bytes)) => decode_value(bytes, kind).ok_or_else(|| unreadable("pg", name, kind.name()))?,
             };
             map.insert(name.clone(), value);
         }
@@ -62,11 +62,11 @@ pub(super) async fn read(rows: RowStream, prepared: &Prepared, max_bytes: usize)
 }
 
 /// Whatever the server sent.
-struct Raw<'a>(&'a [u8]);
+struct RawBytes<'a>(&'a [u8]);
 
-impl<'a> FromSql<'a> for Raw<'a> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Raw<'a>, Box<dyn Error + Sync + Send>> {
-        Ok(Raw(raw))
+impl<'a> FromSql<'a> for RawBytes<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<RawBytes<'a>, Box<dyn Error + Sync + Send>> {
+        Ok(RawBytes(raw))
     }
 
     fn accepts(_: &Type) -> bool {
@@ -76,40 +76,40 @@ impl<'a> FromSql<'a> for Raw<'a> {
 
 /// The statement with every column of an unknown type as text; None if there are none.
 pub(super) fn as_text(sql: &str, columns: &[Column]) -> Option<String> {
-    if columns.iter().all(|column| is_known(base(column.type_()))) {
+    if columns.iter().all(|column| is_decoded(base_type(column.type_()))) {
         return None;
     }
     let names: Vec<String> = (0..columns.len()).map(|index| format!("c{index}")).collect();
-    let wanted = names.iter().zip(columns).map(|(name, column)| match is_known(base(column.type_())) {
+    let expressions = names.iter().zip(columns).map(|(name, column)| match is_decoded(base_type(column.type_())) {
         true => name.clone(),
         false => format!("{name}::text"),
     });
-    let wanted: Vec<String> = wanted.collect();
+    let expressions: Vec<String> = expressions.collect();
     // The line break ends a comment that the statement may end with.
     Some(format!(
         "WITH windlass_rows ({}) AS ({sql}\n) SELECT {} FROM windlass_rows",
         names.join(", "),
-        wanted.join(", ")
+        expressions.join(", ")
     ))
 }
 
 /// What a domain is made of.
-fn base(kind: &Type) -> &Type {
+fn base_type(kind: &Type) -> &Type {
     match kind.kind() {
-        Kind::Domain(inner) => base(inner),
+        Kind::Domain(inner) => base_type(inner),
         _ => kind,
     }
 }
 
-fn is_known(kind: &Type) -> bool {
+fn is_decoded(kind: &Type) -> bool {
     match kind.kind() {
-        Kind::Array(item) => is_known(base(item)),
+        Kind::Array(item) => is_decoded(base_type(item)),
         Kind::Enum(_) => true,
-        _ => is_text(kind) || KNOWN.contains(kind),
+        _ => is_text(kind) || DECODED_TYPES.contains(kind),
     }
 }
 
-const KNOWN: [Type; 17] = [
+const DECODED_TYPES: [Type; 17] = [
     Type::BOOL,
     Type::INT2,
     Type::INT4,
@@ -135,12 +135,12 @@ fn is_text(kind: &Type) -> bool {
 }
 
 /// None if the bytes are not of that type.
-fn value(raw: &[u8], kind: &Type) -> Option<Value> {
+fn decode_value(raw: &[u8], kind: &Type) -> Option<Value> {
     if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) {
         return Some(String::from_utf8_lossy(raw).into_owned().into());
     }
     if let Kind::Array(item) = kind.kind() {
-        return array(raw, base(item));
+        return array(raw, base_type(item));
     }
     match *kind {
         Type::BOOL => Some(Value::Bool(raw.first()? != &0)),
@@ -202,17 +202,17 @@ fn numeric(raw: &[u8]) -> Option<Value> {
 }
 
 fn instant(micros: i64) -> Option<Value> {
-    endless(micros == i64::MAX, micros == i64::MIN)
+    infinity(micros == i64::MAX, micros == i64::MIN)
         .or_else(|| cells::instant(micros.checked_add(EPOCH_MICROS)?, MICROS))
 }
 
 fn date_time(micros: i64) -> Option<Value> {
-    endless(micros == i64::MAX, micros == i64::MIN)
+    infinity(micros == i64::MAX, micros == i64::MIN)
         .or_else(|| cells::date_time(micros.checked_add(EPOCH_MICROS)?, MICROS))
 }
 
 fn date(days: i32) -> Option<Value> {
-    endless(days == i32::MAX, days == i32::MIN).or_else(|| cells::date(i64::from(days) + EPOCH_DAYS))
+    infinity(days == i32::MAX, days == i32::MIN).or_else(|| cells::date(i64::from(days) + EPOCH_DAYS))
 }
 
 fn uuid(raw: &[u8]) -> Option<Value> {
@@ -224,12 +224,12 @@ fn uuid(raw: &[u8]) -> Option<Value> {
 /// Dimensions, each with a length and a first index, then the items in order.
 fn array(raw: &[u8], item: &Type) -> Option<Value> {
     let mut rest = raw;
-    let dimensions = word(&mut rest)?;
-    let (_, _) = (word(&mut rest)?, word(&mut rest)?);
+    let dimensions = read_i32(&mut rest)?;
+    let (_, _) = (read_i32(&mut rest)?, read_i32(&mut rest)?);
     let mut lengths = Vec::new();
     for _ in 0..dimensions {
-        lengths.push(usize::try_from(word(&mut rest)?).ok()?);
-        word(&mut rest)?;
+        lengths.push(usize::try_from(read_i32(&mut rest)?).ok()?);
+        read_i32(&mut rest)?;
     }
     if lengths.is_empty() {
         return Some(Value::list(Vec::new()));
@@ -246,20 +246,20 @@ fn items(rest: &mut &[u8], lengths: &[usize], item: &Type) -> Option<Value> {
             list.push(items(rest, inner, item)?);
             continue;
         }
-        let size = word(rest)?;
+        let size = read_i32(rest)?;
         list.push(match usize::try_from(size) {
             Err(_) => Value::Null,
             Ok(size) => {
                 let (raw, after) = rest.split_at_checked(size)?;
                 *rest = after;
-                value(raw, item)?
+                decode_value(raw, item)?
             }
         });
     }
     Some(Value::list(list))
 }
 
-fn word(rest: &mut &[u8]) -> Option<i32> {
+fn read_i32(rest: &mut &[u8]) -> Option<i32> {
     let (raw, after) = rest.split_first_chunk::<4>()?;
     *rest = after;
     Some(i32::from_be_bytes(*raw))

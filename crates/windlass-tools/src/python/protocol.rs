@@ -28,7 +28,7 @@ impl CallToken {
         CallToken(format!("{:016x}{:016x}", random(), random()))
     }
 
-    pub(super) fn is_on(&self, line: &str) -> bool {
+    pub(super) fn matches(&self, line: &str) -> bool {
         let rest = line.strip_prefix("{\"call\":\"").and_then(|rest| rest.strip_prefix(self.0.as_str()));
         rest.is_some_and(|rest| rest.starts_with("\",") && rest.ends_with('\n'))
     }
@@ -52,26 +52,26 @@ pub(super) fn request(mark: &CallToken, code: &str, libs: Option<&Map>, args: Op
 }
 
 /// What came of it.
-pub(super) fn outcome(line: &str) -> Result<TaskOutcome, ErrorInfo> {
+pub(super) fn parse_reply(line: &str) -> Result<TaskOutcome, ErrorInfo> {
     let reply = parse_json(line).map_err(|error| {
         ErrorInfo::new("BadReply", "python", format!("the interpreter answered with no JSON: {}", error.message))
     })?;
     let meta = super::meta(&reply);
     if let Some(error) = reply.get("error") {
-        return Ok(TaskOutcome { meta, ..exception(error) });
+        return Ok(TaskOutcome { meta, ..exception_outcome(error) });
     }
     let result = reply.get("result").cloned().unwrap_or_default();
     let result = if reply.get("decimals").is_some() { with_decimals(&result) } else { result };
-    Ok(TaskOutcome { meta, ..with_no_exception(TaskOutcome::success(result)) })
+    Ok(TaskOutcome { meta, ..with_empty_facts(TaskOutcome::success(result)) })
 }
 
 /// The facts are there also when there was no exception.
-pub(super) fn with_no_exception(outcome: TaskOutcome) -> TaskOutcome {
+pub(super) fn with_empty_facts(outcome: TaskOutcome) -> TaskOutcome {
     let names = ["exception", "exception_type", "message", "line", "traceback"];
     with_facts(outcome, "py", Value::object(names.map(|name| (name, Value::Null))))
 }
 
-fn exception(error: &Value) -> TaskOutcome {
+fn exception_outcome(error: &Value) -> TaskOutcome {
     let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let secrets = call_redaction();
     let (message, traceback) = (text("message"), text("traceback"));
@@ -83,8 +83,8 @@ fn exception(error: &Value) -> TaskOutcome {
     let traceback: String = traceback.chars().skip(surplus).collect();
     let kind = text("type");
     let line = error.get("line").filter(|line| !line.is_null());
-    let place = line.map(|line| format!(" (line {})", to_json(line))).unwrap_or_default();
-    let told = if message.is_empty() { kind.clone() } else { format!("{kind}: {message}") };
+    let location = line.map(|line| format!(" (line {})", to_json(line))).unwrap_or_default();
+    let description = if message.is_empty() { kind.clone() } else { format!("{kind}: {message}") };
     let facts = Value::object([
         ("exception", Value::from(kind.clone())),
         ("exception_type", Value::from(text("full"))),
@@ -92,7 +92,7 @@ fn exception(error: &Value) -> TaskOutcome {
         ("line", line.cloned().unwrap_or_default()),
         ("traceback", Value::from(traceback)),
     ]);
-    let error = ErrorInfo::new(kind, "python", format!("{told}{place}")).replied();
+    let error = ErrorInfo::new(kind, "python", format!("{description}{location}")).replied();
     with_facts(TaskOutcome::failure(error), "py", facts)
 }
 

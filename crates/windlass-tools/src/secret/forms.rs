@@ -20,18 +20,18 @@ pub(super) fn secrets_in(value: &str) -> Vec<String> {
 }
 
 /// The lines of a secret that has several, such as a key in a PEM file: each may be told alone.
-pub(super) fn lines(secret: &str) -> Vec<String> {
+pub(super) fn secret_lines(secret: &str) -> Vec<String> {
     if !secret.trim().contains('\n') {
         return Vec::new();
     }
     let lines = secret.lines().map(str::trim);
     // What a PEM file begins and ends with is in every such file.
-    let telling = lines.filter(|line| line.chars().count() >= super::LENGTH_MIN && !line.starts_with("-----"));
+    let telling = lines.filter(|line| line.chars().count() >= super::MIN_SECRET_CHARS && !line.starts_with("-----"));
     telling.map(str::to_owned).collect()
 }
 
 /// All forms of a text that are found by themselves, with itself.
-pub(super) fn forms(text: &str) -> Vec<String> {
+pub(super) fn encoded_forms(text: &str) -> Vec<String> {
     let quoted = to_json(&Value::from(text));
     let quoted = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned();
     let escaped = escape(text, is_unreserved);
@@ -63,13 +63,13 @@ pub(super) struct SecretDigits {
 }
 
 impl SecretDigits {
-    pub(super) fn of(text: &str) -> Option<SecretDigits> {
+    pub(super) fn parse(text: &str) -> Option<SecretDigits> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|_| is_number)?;
         Some(SecretDigits { text: text.to_owned(), number: text.trim_start_matches('0').to_owned(), value })
     }
 
-    pub(super) fn are_in(&self, number: &str, value: Option<f64>) -> bool {
+    pub(super) fn occur_in(&self, number: &str, value: Option<f64>) -> bool {
         let digits = number.trim_start_matches('-');
         digits.contains(&self.text) || digits == self.number || value.is_some_and(|value| value.abs() == self.value)
     }
@@ -79,7 +79,7 @@ impl SecretDigits {
 pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Range<usize>> {
     let mut at = from;
     while at < text.len() {
-        if let Some(end) = ends(text, at, secret)
+        if let Some(end) = match_end(text, at, secret)
             && text.is_char_boundary(at)
             && text.is_char_boundary(end)
         {
@@ -91,7 +91,7 @@ pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Rang
 }
 
 /// All bytes that are meant.
-pub(super) fn meant(text: &str) -> Vec<u8> {
+pub(super) fn unescaped_bytes(text: &str) -> Vec<u8> {
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some((byte, length)) = next_byte(text, at) {
         bytes.push(byte);
@@ -101,10 +101,10 @@ pub(super) fn meant(text: &str) -> Vec<u8> {
 }
 
 /// Where the secret ends that begins here.
-fn ends(text: &str, mut at: usize, secret: &str) -> Option<usize> {
-    for wanted in secret.bytes() {
+fn match_end(text: &str, mut at: usize, secret: &str) -> Option<usize> {
+    for expected in secret.bytes() {
         let (byte, length) = next_byte(text, at)?;
-        if byte != wanted {
+        if byte != expected {
             return None;
         }
         at += length;

@@ -3,7 +3,7 @@
 use super::{Redactor, REDACTED};
 
 /// A shorter part of a secret is too likely to be ordinary text.
-const PART_MIN: usize = 6;
+const MIN_PART_CHARS: usize = 6;
 
 tokio::task_local! {
     static CALL_REDACTION: Redactor;
@@ -16,7 +16,7 @@ pub(crate) fn call_redaction() -> Redactor {
 
 impl Redactor {
     /// Runs a call, whose tool finds this by [`of_call`].
-    pub(crate) async fn during<T>(self, call: impl Future<Output = T>) -> T {
+    pub(crate) async fn scope<T>(self, call: impl Future<Output = T>) -> T {
         CALL_REDACTION.scope(self, call).await
     }
 
@@ -25,7 +25,7 @@ impl Redactor {
         let redacted = self.redact_text(text);
         // The cut may have gone through a character.
         let whole = redacted.trim_end_matches(char::REPLACEMENT_CHARACTER);
-        match self.longest(|form| beginnings(form).find(|part| whole.ends_with(part))) {
+        match self.longest(|form| prefixes(form).find(|part| whole.ends_with(part))) {
             Some(part) => format!("{}{REDACTED}", &whole[..whole.len() - part]),
             None => redacted,
         }
@@ -35,7 +35,7 @@ impl Redactor {
     pub(crate) fn redact_truncated_start(&self, text: &str) -> String {
         let redacted = self.redact_text(text);
         let whole = redacted.trim_start_matches(char::REPLACEMENT_CHARACTER);
-        match self.longest(|form| ends(form).find(|part| whole.starts_with(part))) {
+        match self.longest(|form| suffixes(form).find(|part| whole.starts_with(part))) {
             Some(part) => format!("{REDACTED}{}", &whole[part..]),
             None => redacted,
         }
@@ -47,14 +47,14 @@ impl Redactor {
 }
 
 /// The longest first.
-fn beginnings(form: &str) -> impl Iterator<Item = &str> {
-    let count = form.chars().count().saturating_sub(PART_MIN);
+fn prefixes(form: &str) -> impl Iterator<Item = &str> {
+    let count = form.chars().count().saturating_sub(MIN_PART_CHARS);
     form.char_indices().rev().map(|(at, _)| &form[..at]).take(count)
 }
 
 /// The longest first.
-fn ends(form: &str) -> impl Iterator<Item = &str> {
-    let last = form.chars().count().saturating_sub(PART_MIN);
+fn suffixes(form: &str) -> impl Iterator<Item = &str> {
+    let last = form.chars().count().saturating_sub(MIN_PART_CHARS);
     form.char_indices().map(|(at, _)| &form[at..]).take(last + 1).skip(1)
 }
 

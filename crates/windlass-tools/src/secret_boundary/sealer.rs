@@ -6,25 +6,25 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use windlass_runtime::{InputGate, REFERENCE, SecureInput, SecureShape, has_reference, outside};
+use windlass_runtime::{InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, outside};
 use windlass_value::{Map, Value};
 
 use crate::http::uri::{escape, is_unreserved, unescape};
 
 const END: char = '>';
 const PROOF_CHARS: usize = 32;
-const MARK_CHARS: usize = 16;
+const FINGERPRINT_CHARS: usize = 16;
 
 /// How somebody names a secret: `{"$secret": "alias"}` or `{"$secret": "alias", "field": "password"}`.
-const NAMED: &str = "$secret";
-const FIELD: &str = "field";
+const SECRET_KEY: &str = "$secret";
+const FIELD_KEY: &str = "field";
 
-type MakesKey = dyn Fn() -> Option<[u8; 32]> + Send + Sync;
+type KeyProvider = dyn Fn() -> Option<[u8; 32]> + Send + Sync;
 
 /// Makes references, and knows its own again.
 #[derive(Clone)]
 pub struct SecretSealer {
-    make: Arc<MakesKey>,
+    provide_key: Arc<KeyProvider>,
     key: Arc<OnceLock<[u8; 32]>>,
     /// A secure parameter may hold the secret itself.
     lenient: bool,
@@ -36,7 +36,7 @@ impl fmt::Debug for SecretSealer {
     }
 }
 
-pub(super) enum Piece<'a> {
+pub(super) enum TextSegment<'a> {
     Plain(&'a str),
     Sealed { seal: &'a str, alias: String, field: String },
 }
@@ -44,7 +44,7 @@ pub(super) enum Piece<'a> {
 impl SecretSealer {
     /// The key is asked for when the first reference is made or met. Without one there are no references.
     pub fn new(make: impl Fn() -> Option<[u8; 32]> + Send + Sync + 'static) -> SecretSealer {
-        SecretSealer { make: Arc::new(make), key: Arc::default(), lenient: false }
+        SecretSealer { provide_key: Arc::new(make), key: Arc::default(), lenient: false }
     }
 
     /// For whoever trusts definitions and inputs: a secure parameter may hold the secret itself, which is then kept.
@@ -58,8 +58,8 @@ impl SecretSealer {
     }
 
     /// By this two who have the key know that it is the same one; it says nothing of the key. None: there is no key.
-    pub(super) fn mark(&self) -> Option<String> {
-        self.hash(&["mark"], MARK_CHARS)
+    pub(super) fn key_fingerprint(&self) -> Option<String> {
+        self.hash(&["mark"], FINGERPRINT_CHARS)
     }
 
     fn hash(&self, parts: &[&str], chars: usize) -> Option<String> {
@@ -67,7 +67,7 @@ impl SecretSealer {
             Some(key) => key,
             // One that is not there may come.
             None => {
-                let key = (self.make)()?;
+                let key = (self.provide_key)()?;
                 self.key.get_or_init(|| key)
             }
         };
@@ -83,63 +83,63 @@ impl SecretSealer {
 
     /// The reference to a field of a credential, for a family of runs; none without a key.
     pub fn seal(&self, run_tree: &str, alias: &str, field: &str) -> Option<String> {
-        Some(reference(alias, field, &self.proof(run_tree, alias, field)?))
+        Some(format_reference(alias, field, &self.proof(run_tree, alias, field)?))
     }
 
     /// The text in pieces: references that were made here for this family, and what is between them.
-    pub(super) fn pieces<'a>(&self, run_tree: &str, text: &'a str) -> Vec<Piece<'a>> {
+    pub(super) fn segments<'a>(&self, run_tree: &str, text: &'a str) -> Vec<TextSegment<'a>> {
         let (mut pieces, mut rest) = (Vec::new(), text);
-        while let Some(at) = rest.find(REFERENCE) {
+        while let Some(at) = rest.find(SECRET_REFERENCE_PREFIX) {
             let (plain, from) = rest.split_at(at);
-            match read(from).filter(|read| read.is_proven(self, run_tree)) {
-                Some(Read { seal, alias, field, .. }) => {
-                    pieces.extend([Piece::Plain(plain), Piece::Sealed { seal, alias, field }]);
+            match parse_reference(from).filter(|read| read.has_valid_proof(self, run_tree)) {
+                Some(ParsedReference { seal, alias, field, .. }) => {
+                    pieces.extend([TextSegment::Plain(plain), TextSegment::Sealed { seal, alias, field }]);
                     rest = &from[seal.len()..];
                 }
                 None => {
-                    pieces.push(Piece::Plain(&rest[..at + REFERENCE.len()]));
-                    rest = &from[REFERENCE.len()..];
+                    pieces.push(TextSegment::Plain(&rest[..at + SECRET_REFERENCE_PREFIX.len()]));
+                    rest = &from[SECRET_REFERENCE_PREFIX.len()..];
                 }
             }
         }
-        pieces.push(Piece::Plain(rest));
+        pieces.push(TextSegment::Plain(rest));
         pieces
     }
 
     /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
     /// none yet.
     pub(crate) fn seal_value(&self, value: &Value, shape: SecureShape, run_tree: Option<&str>) -> SealOutcome {
-        let made = |(alias, field): (String, String)| match run_tree {
+        let make_reference = |(alias, field): (String, String)| match run_tree {
             Some(family) => self.seal(family, &alias, &field),
-            None => Some(reference(&alias, &field, "")),
+            None => Some(format_reference(&alias, &field, "")),
         };
         match value {
-            Value::Null => SealOutcome::Good(Value::Null),
-            Value::Map(map) if map.contains_key(NAMED) => match (shape, named(map).and_then(made)) {
-                (SecureShape::Text, Some(seal)) => SealOutcome::Good(Value::from(seal)),
-                (_, None) => SealOutcome::Unusable,
-                _ => SealOutcome::NotWhole,
+            Value::Null => SealOutcome::Sealed(Value::Null),
+            Value::Map(map) if map.contains_key(SECRET_KEY) => match (shape, secret_in_object(map).and_then(make_reference)) {
+                (SecureShape::Text, Some(seal)) => SealOutcome::Sealed(Value::from(seal)),
+                (_, None) => SealOutcome::Invalid,
+                _ => SealOutcome::ObjectAsSecret,
             },
             // Of an object each field is a secret of its own, or none.
             Value::Map(map) if shape == SecureShape::Object => {
                 let mut sealed = Map::new();
                 for (key, inner) in map.iter() {
                     let secret = match inner {
-                        Value::Map(map) if map.contains_key(NAMED) => named(map),
-                        Value::Str(text) if has_form(text) => named_in(text),
+                        Value::Map(map) if map.contains_key(SECRET_KEY) => secret_in_object(map),
+                        Value::Str(text) if is_reference(text) => secret_in_reference(text),
                         _ => return SealOutcome::Literal,
                     };
-                    match secret.and_then(made) {
+                    match secret.and_then(make_reference) {
                         Some(seal) => drop(sealed.insert(key.clone(), seal)),
-                        None => return SealOutcome::Unusable,
+                        None => return SealOutcome::Invalid,
                     }
                 }
-                SealOutcome::Good(Value::map(sealed))
+                SealOutcome::Sealed(Value::map(sealed))
             }
             // As another run shows it, or a default: here it names the secret and proves nothing.
-            Value::Str(text) if has_form(text) => match named_in(text).and_then(made) {
-                Some(seal) => SealOutcome::Good(Value::from(seal)),
-                None => SealOutcome::Unusable,
+            Value::Str(text) if is_reference(text) => match secret_in_reference(text).and_then(make_reference) {
+                Some(seal) => SealOutcome::Sealed(Value::from(seal)),
+                None => SealOutcome::Invalid,
             },
             _ => SealOutcome::Literal,
         }
@@ -152,75 +152,75 @@ impl SecretSealer {
 }
 
 /// A text that has the form of a reference.
-struct Read<'a> {
+struct ParsedReference<'a> {
     seal: &'a str,
     alias: String,
     field: String,
     proof: &'a str,
 }
 
-impl Read<'_> {
-    fn is_proven(&self, seals: &SecretSealer, run_tree: &str) -> bool {
+impl ParsedReference<'_> {
+    fn has_valid_proof(&self, seals: &SecretSealer, run_tree: &str) -> bool {
         seals.proof(run_tree, &self.alias, &self.field).is_some_and(|proof| proof == self.proof)
     }
 }
 
 /// The reference that the text begins with.
-fn read(from: &str) -> Option<Read<'_>> {
+fn parse_reference(from: &str) -> Option<ParsedReference<'_>> {
     let seal = &from[..=from.find(END)?];
-    let mut parts = seal.strip_prefix(REFERENCE)?.strip_suffix(END)?.split(':');
+    let mut parts = seal.strip_prefix(SECRET_REFERENCE_PREFIX)?.strip_suffix(END)?.split(':');
     let (alias, field, proof) = (unescape(parts.next()?), unescape(parts.next()?), parts.next()?);
-    parts.next().is_none().then_some(Read { seal, alias, field, proof })
+    parts.next().is_none().then_some(ParsedReference { seal, alias, field, proof })
 }
 
-fn reference(alias: &str, field: &str, proof: &str) -> String {
-    format!("{REFERENCE}{}:{}:{proof}{END}", escape(alias, is_unreserved), escape(field, is_unreserved))
+fn format_reference(alias: &str, field: &str, proof: &str) -> String {
+    format!("{SECRET_REFERENCE_PREFIX}{}:{}:{proof}{END}", escape(alias, is_unreserved), escape(field, is_unreserved))
 }
 
 /// Nothing but one reference.
-fn has_form(text: &str) -> bool {
-    read(text).is_some_and(|read| {
+fn is_reference(text: &str) -> bool {
+    parse_reference(text).is_some_and(|read| {
         let whole = read.proof.is_empty() || read.proof.len() == PROOF_CHARS;
         whole && read.seal.len() == text.len()
     })
 }
 
-fn named_in(text: &str) -> Option<(String, String)> {
-    read(text).map(|read| (read.alias, read.field))
+fn secret_in_reference(text: &str) -> Option<(String, String)> {
+    parse_reference(text).map(|read| (read.alias, read.field))
 }
 
 /// Whose which field it is.
-fn named(map: &Map) -> Option<(String, String)> {
-    let alias = map.get(NAMED).and_then(Value::as_str)?;
-    let field = map.get(FIELD).map_or(Some(""), Value::as_str)?;
-    let others = map.keys().any(|key| !matches!(&**key, NAMED | FIELD));
+fn secret_in_object(map: &Map) -> Option<(String, String)> {
+    let alias = map.get(SECRET_KEY).and_then(Value::as_str)?;
+    let field = map.get(FIELD_KEY).map_or(Some(""), Value::as_str)?;
+    let others = map.keys().any(|key| !matches!(&**key, SECRET_KEY | FIELD_KEY));
     (!others).then(|| (alias.to_owned(), field.to_owned()))
 }
 
 /// What came of sealing a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SealOutcome {
-    Good(Value),
+    Sealed(Value),
     /// It is the secret itself.
     Literal,
     /// A whole object cannot be one secret.
-    NotWhole,
+    ObjectAsSecret,
     /// It names nothing, or there is no key.
-    Unusable,
+    Invalid,
 }
 
 impl SealOutcome {
     /// What is wrong, behind the parameter's name.
     pub fn problem(&self) -> &'static str {
         match self {
-            SealOutcome::Good(_) => "is as it should be",
+            SealOutcome::Sealed(_) => "is as it should be",
             SealOutcome::Literal => {
                 "is secure, and its value would be kept as it is: name a credential, {\"$secret\": \"alias\"}"
             }
-            SealOutcome::NotWhole => {
+            SealOutcome::ObjectAsSecret => {
                 "is no text: give an object whose fields name credentials, {\"password\": {\"$secret\": \"alias\"}}"
             }
-            SealOutcome::Unusable => "names no credential: {\"$secret\": \"alias\"}, with \"field\" if it has several",
+            SealOutcome::Invalid => "names no credential: {\"$secret\": \"alias\"}, with \"field\" if it has several",
         }
     }
 }
@@ -228,14 +228,14 @@ impl SealOutcome {
 /// Secure parameters come as references; all else from outside holds none.
 impl InputGate for SecretSealer {
     fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String> {
-        let Value::Map(map) = &input else { return Ok(outside(input)) };
+        let Value::Map(map) = &input else { return Ok(neutralize_references(input)) };
         let mut admitted = Map::new();
         for (name, value) in map.iter() {
             let value = match secure.iter().find(|secure| *secure.name == **name) {
-                None => outside(value.clone()),
+                None => neutralize_references(value.clone()),
                 Some(secure) => match self.seal_value(value, secure.shape, Some(run_tree)) {
-                    SealOutcome::Good(sealed) => sealed,
-                    SealOutcome::Literal if self.lenient => outside(value.clone()),
+                    SealOutcome::Sealed(sealed) => sealed,
+                    SealOutcome::Literal if self.lenient => neutralize_references(value.clone()),
                     other => return Err(format!("the parameter `{name}` {}", other.problem())),
                 },
             };
@@ -247,9 +247,9 @@ impl InputGate for SecretSealer {
     fn defaults(&self, secure: &[SecureInput], run_tree: &str) -> Result<Value, String> {
         let mut defaults = Map::new();
         for input in secure {
-            let Some(value) = input.default.as_ref().filter(|value| has_reference(value)) else { continue };
+            let Some(value) = input.default.as_ref().filter(|value| has_secret_reference(value)) else { continue };
             match self.seal_value(value, input.shape, Some(run_tree)) {
-                SealOutcome::Good(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
+                SealOutcome::Sealed(sealed) => drop(defaults.insert(input.name.clone(), sealed)),
                 SealOutcome::Literal if self.lenient => {}
                 other => return Err(format!("the default of the parameter `{}` {}", input.name, other.problem())),
             }

@@ -21,20 +21,20 @@ fn boundary(configured: &[Secret]) -> SecretBoundary {
 /// What a tool sees, and what comes out of the edge when it repeats its input in every part of its outcome.
 async fn call_through(boundary: &SecretBoundary, input: &Value) -> (String, TaskOutcome, String) {
     let saw = Arc::new(std::sync::Mutex::new(String::new()));
-    let heard = saw.clone();
+    let seen_by_tool = saw.clone();
     let tools = Tools::new().with_fn("t", move |call| {
-        *heard.lock().unwrap() = to_json(&call.input);
+        *seen_by_tool.lock().unwrap() = to_json(&call.input);
         async move {
             call.publish.send("told", call.input.clone());
             let error = ErrorInfo::new(to_json(&call.input), "tool", to_json(&call.input));
-            let again = Some(Again { input: call.input.clone(), after: Duration::ZERO });
+            let again = Some(NextCall { input: call.input.clone(), after: Duration::ZERO });
             let (meta, facts) = (call.input.clone(), call.input.clone());
-            TaskOutcome { error: Some(error), meta, facts, again, ..TaskOutcome::success(call.input) }
+            TaskOutcome { error: Some(error), meta, facts, next_call: again, ..TaskOutcome::success(call.input) }
         }
     });
     let (publish, mut events) = EventPublisher::channel();
-    let call = ToolCall { publish, ..ToolCall::alone(input.clone()) };
-    let outcome = boundary.around(tools).get("t").unwrap().call(call).await;
+    let call = ToolCall { publish, ..ToolCall::for_test(input.clone()) };
+    let outcome = boundary.wrap(tools).get("t").unwrap().call(call).await;
     let event = format!("{:?}", events.recv().await);
     let saw = saw.lock().unwrap().clone();
     (saw, outcome, event)
@@ -49,7 +49,7 @@ async fn references_are_opened_in_the_input_and_redacted_in_the_output() {
     assert_eq!(to_json(&outcome.output), r#"{"h":"Bearer ***","n":1}"#);
     assert!(!format!("{outcome:?} {event}").contains("canary"), "{outcome:?} {event}");
     // What goes on later has the reference again.
-    assert_eq!(outcome.again.unwrap().input, input);
+    assert_eq!(outcome.next_call.unwrap().input, input);
 }
 
 #[tokio::test]
@@ -78,8 +78,8 @@ async fn a_foreign_reference_is_not_opened() {
         let reply = Value::from(own.clone());
         async move { TaskOutcome::success(reply) }
     });
-    let outcome = boundary(&[]).around(tools).get("t").unwrap().call(ToolCall::alone(Value::Null)).await;
-    assert!(!has_reference(&outcome.output), "{outcome:?}");
+    let outcome = boundary(&[]).wrap(tools).get("t").unwrap().call(ToolCall::for_test(Value::Null)).await;
+    assert!(!has_secret_reference(&outcome.output), "{outcome:?}");
     let missing = seals().seal("run", "nobody", "").unwrap();
     let outcome = call_through(&boundary(&[]), &Value::from(missing)).await.1;
     assert_eq!(&*outcome.error.unwrap().code, "UnknownCredential");
@@ -135,8 +135,8 @@ fn secure_parameters_come_as_references() {
         match kept {
             Ok(kept) => assert_eq!(admitted, Ok(kept), "{given}"),
             Err(why) => {
-                let told = admitted.unwrap_err();
-                assert!(told.contains(why) && !told.contains("hunter2"), "{given}: {told}");
+                let error = admitted.unwrap_err();
+                assert!(error.contains(why) && !error.contains("hunter2"), "{given}: {error}");
             }
         }
     }
@@ -150,7 +150,7 @@ fn a_default_is_a_reference_of_each_run() {
     secure[0].default = Some(parse_json(r#"{"$secret": "api", "field": "token"}"#).unwrap());
     secure[1].default = Some(parse_json(r#"{"password": {"$secret": "api"}}"#).unwrap());
     for input in &mut secure {
-        let Some(SealOutcome::Good(sealed)) = seals().seal_default(input) else { panic!("{input:?}") };
+        let Some(SealOutcome::Sealed(sealed)) = seals().seal_default(input) else { panic!("{input:?}") };
         input.default = Some(sealed);
     }
     assert_eq!(secure[0].default, Some(Value::from("<secret:api:token:>")));
@@ -177,19 +177,19 @@ async fn call_remotely(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>,
         }
     }
     let given: Arc<std::sync::Mutex<Option<ToolCall>>> = Arc::default();
-    let server = boundary(&[]).around(Tools::new().with("t", FakeRemoteTool(given.clone())));
-    server.get("t").unwrap().call(ToolCall::alone(Value::from(input))).await;
+    let server = boundary(&[]).wrap(Tools::new().with("t", FakeRemoteTool(given.clone())));
+    server.get("t").unwrap().call(ToolCall::for_test(Value::from(input))).await;
     let handed = given.lock().unwrap().take().unwrap();
     assert_eq!(handed.input, Value::from(input), "it is opened there");
     let sealed_by = handed.sealed_by.clone();
     let saw = Arc::new(std::sync::Mutex::new(String::new()));
-    let heard = saw.clone();
+    let seen_by_tool = saw.clone();
     let tools = Tools::new().with_fn("t", move |call| {
-        *heard.lock().unwrap() = to_json(&call.input);
+        *seen_by_tool.lock().unwrap() = to_json(&call.input);
         async move { TaskOutcome::success(Value::Null) }
     });
     let theirs = SecretBoundary::new(SecretSealer::new(move || key), boundary(&[]).0.credentials.clone(), []);
-    let outcome = theirs.around(tools).get("t").unwrap().call(handed).await;
+    let outcome = theirs.wrap(tools).get("t").unwrap().call(handed).await;
     let saw = saw.lock().unwrap().clone();
     (sealed_by, saw, outcome)
 }

@@ -11,8 +11,8 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Value};
 
-use super::{Entry, Table};
-use crate::input::{Input, CallStopReason, bad, run_with_limit};
+use super::{SqlEntry, StatementResult};
+use crate::input::{ToolInput, CallStopReason, bad_input, run_with_limit};
 
 /// How long until what still runs is interrupted again.
 const INTERRUPT_INTERVAL: StdDuration = StdDuration::from_millis(50);
@@ -20,20 +20,20 @@ const INTERRUPT_INTERVAL: StdDuration = StdDuration::from_millis(50);
 const MAX_INTERRUPTS: usize = 20;
 
 /// A connection that runs statements while its thread waits.
-pub(crate) trait Session {
+pub(crate) trait SqlSession {
     /// It makes transactions itself, or cannot be in one.
-    fn is_alone(entry: &Entry<'_>) -> bool;
+    fn runs_outside_transaction(entry: &SqlEntry<'_>) -> bool;
 
     /// A statement without values and without rows.
-    fn command(&self, sql: &str) -> Result<(), ErrorInfo>;
+    fn execute_command(&self, sql: &str) -> Result<(), ErrorInfo>;
 
     /// All statements of one entry, each with a table.
     fn run(
         &self,
-        entry: &Entry<'_>,
+        entry: &SqlEntry<'_>,
         stop: &StopSignal,
         max_result_bytes: usize,
-        tables: &mut Vec<Table>,
+        tables: &mut Vec<StatementResult>,
     ) -> Result<(), ErrorInfo>;
 }
 
@@ -117,26 +117,26 @@ impl Drop for WatchedCall {
 }
 
 /// One call of a tool with `database` and `statements`; `work` gets both on its own thread.
-pub(crate) async fn call<W>(
+pub(crate) async fn run_call<W>(
     tool: &'static str,
     call: &ToolCall,
     timeout: Duration,
     work: W,
 ) -> Result<TaskOutcome, ErrorInfo>
 where
-    W: FnOnce(&str, &[Entry<'_>], &StopSignal) -> Result<Vec<Table>, ErrorInfo> + Send + 'static,
+    W: FnOnce(&str, &[SqlEntry<'_>], &StopSignal) -> Result<Vec<StatementResult>, ErrorInfo> + Send + 'static,
 {
-    let input = Input::of(tool, &call.input)?;
-    let limit = input.limit(call, timeout)?;
-    input.text("database")?.ok_or_else(|| bad(format!("`{tool}` has no `database`")))?;
+    let input = ToolInput::parse(tool, &call.input)?;
+    let limit = input.time_limit(call, timeout)?;
+    input.text("database")?.ok_or_else(|| bad_input(format!("`{tool}` has no `database`")))?;
     super::entries(&input)?;
-    let (whole, stop) = (call.input.clone(), StopSignal::default());
+    let (input_value, stop) = (call.input.clone(), StopSignal::default());
     let thread_stop = stop.clone();
     let work = tokio::task::spawn_blocking(move || {
-        let input = Input::of(tool, &whole)?;
+        let input = ToolInput::parse(tool, &input_value)?;
         let database = input.text("database")?.unwrap_or_default();
         let tables = work(database, &super::entries(&input)?, &thread_stop)?;
-        Ok(super::result(tables, super::is_numbered(&input)))
+        Ok(super::build_output(tables, super::wants_numbered(&input)))
     });
     let mut watched = WatchedCall { work, stop };
     match run_with_limit(call, limit, &mut watched.work).await {
@@ -147,35 +147,35 @@ where
 }
 
 /// All entries in one transaction, unless they make their own.
-pub(crate) fn transaction<S: Session>(
+pub(crate) fn transaction<S: SqlSession>(
     session: &S,
-    entries: &[Entry<'_>],
+    entries: &[SqlEntry<'_>],
     stop: &StopSignal,
     max_result_bytes: usize,
-) -> Result<Vec<Table>, ErrorInfo> {
-    let together = !entries.iter().any(S::is_alone);
+) -> Result<Vec<StatementResult>, ErrorInfo> {
+    let together = !entries.iter().any(S::runs_outside_transaction);
     if together {
-        session.command("BEGIN")?;
+        session.execute_command("BEGIN")?;
     }
-    let done = all(session, entries, stop, max_result_bytes).and_then(|tables| {
+    let done = run_entries(session, entries, stop, max_result_bytes).and_then(|tables| {
         if together {
-            session.command("COMMIT")?;
+            session.execute_command("COMMIT")?;
         }
         Ok(tables)
     });
     if done.is_err() && together {
         // A commit that failed may have ended it already.
-        let _ = session.command("ROLLBACK");
+        let _ = session.execute_command("ROLLBACK");
     }
     done
 }
 
-fn all<S: Session>(
+fn run_entries<S: SqlSession>(
     session: &S,
-    entries: &[Entry<'_>],
+    entries: &[SqlEntry<'_>],
     stop: &StopSignal,
     max_result_bytes: usize,
-) -> Result<Vec<Table>, ErrorInfo> {
+) -> Result<Vec<StatementResult>, ErrorInfo> {
     let mut tables = Vec::new();
     for entry in entries {
         stop.check()?;

@@ -28,25 +28,25 @@ pub(crate) fn number(text: String) -> Value {
     text.parse().map_or_else(|_| Value::Big(text.into()), Value::Int)
 }
 
-pub(crate) fn endless(positive: bool, least: bool) -> Option<Value> {
-    if positive { Some("infinity".into()) } else { least.then(|| "-infinity".into()) }
+pub(crate) fn infinity(positive: bool, negative: bool) -> Option<Value> {
+    if positive { Some("infinity".into()) } else { negative.then(|| "-infinity".into()) }
 }
 
 /// So many units of time, `per_second` of which are a second.
-fn span(units: i64, per_second: i64) -> SignedDuration {
+fn duration_from_units(units: i64, per_second: i64) -> SignedDuration {
     let nanos = units.rem_euclid(per_second) * (1_000_000_000 / per_second);
     SignedDuration::from_secs(units.div_euclid(per_second)) + SignedDuration::from_nanos(nanos)
 }
 
 /// Since 1970, in the zone of the world.
 pub(crate) fn instant(units: i64, per_second: i64) -> Option<Value> {
-    Some(Timestamp::UNIX_EPOCH.checked_add(span(units, per_second)).ok()?.to_string().into())
+    Some(Timestamp::UNIX_EPOCH.checked_add(duration_from_units(units, per_second)).ok()?.to_string().into())
 }
 
 /// Without a zone, as there is none.
 pub(crate) fn date_time(units: i64, per_second: i64) -> Option<Value> {
     let begin = EPOCH.at(0, 0, 0, 0);
-    Some(begin.checked_add(span(units, per_second)).ok()?.to_string().into())
+    Some(begin.checked_add(duration_from_units(units, per_second)).ok()?.to_string().into())
 }
 
 pub(crate) fn date(days: i64) -> Option<Value> {
@@ -59,7 +59,7 @@ pub(crate) fn time(units: i64, per_second: i64) -> Option<Value> {
     if units == 86_400 * per_second {
         return Some("24:00:00".into());
     }
-    Some(Time::midnight().checked_add(span(units, per_second)).ok()?.to_string().into())
+    Some(Time::midnight().checked_add(duration_from_units(units, per_second)).ok()?.to_string().into())
 }
 
 const EPOCH: Date = Date::constant(1970, 1, 1);

@@ -7,11 +7,11 @@ use std::ops::Range;
 use windlass_core::ErrorInfo;
 use windlass_value::Value;
 
-use crate::input::bad;
+use crate::input::bad_input;
 
 /// One statement with the values of its own parameters.
 #[derive(Debug)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct ScriptStatement<'a> {
     pub(crate) sql: Cow<'a, str>,
     pub(crate) params: Vec<Value>,
     /// Which number each parameter has in the text as it was written.
@@ -19,57 +19,57 @@ pub(crate) struct Piece<'a> {
     words: [String; 2],
 }
 
-impl Piece<'_> {
-    pub(crate) fn number(&self, index: usize) -> usize {
+impl ScriptStatement<'_> {
+    pub(crate) fn original_number(&self, index: usize) -> usize {
         self.numbers.get(index).copied().unwrap_or(index + 1)
     }
 
-    pub(crate) fn begins(&self, words: &[&str]) -> bool {
+    pub(crate) fn begins_with(&self, words: &[&str]) -> bool {
         words.contains(&self.words[0].as_str())
     }
 
     /// It makes transactions itself, or cannot be in one.
-    pub(crate) fn needs_no_transaction(&self) -> bool {
+    pub(crate) fn runs_outside_transaction(&self) -> bool {
         let control = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "vacuum"];
         let databases = ["create", "drop", "alter"];
         let whole = ["database", "tablespace", "system"];
-        self.begins(&control) || self.begins(&databases) && whole.contains(&self.words[1].as_str())
+        self.begins_with(&control) || self.begins_with(&databases) && whole.contains(&self.words[1].as_str())
     }
 
     /// What it does stays with the connection.
-    pub(crate) fn leaves_traces(&self) -> bool {
+    pub(crate) fn changes_session_state(&self) -> bool {
         let session = ["set", "reset", "listen", "load", "prepare", "declare", "lock", "discard"];
         let temporary = ["temp", "temporary"];
-        self.needs_no_transaction()
-            || self.begins(&session)
-            || self.begins(&["create"]) && temporary.contains(&self.words[1].as_str())
+        self.runs_outside_transaction()
+            || self.begins_with(&session)
+            || self.begins_with(&["create"]) && temporary.contains(&self.words[1].as_str())
             || self.sql.contains("set_config")
             || self.sql.contains("pg_advisory_lock")
     }
 
     /// Its plan may be used again.
-    pub(crate) fn keeps_plan(&self) -> bool {
-        self.begins(&["select", "insert", "update", "delete", "with", "values", "merge"])
+    pub(crate) fn has_cacheable_plan(&self) -> bool {
+        self.begins_with(&["select", "insert", "update", "delete", "with", "values", "merge"])
     }
 }
 
 /// A statement that is alone keeps the numbers of its parameters.
-pub(crate) fn pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
-    let parts = cut(sql);
+pub(crate) fn split_statements<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
+    let parts = split(sql);
     let alone = parts.len() == 1;
-    parts.into_iter().map(|part| piece(sql, part, params, alone)).collect()
+    parts.into_iter().map(|part| build_statement(sql, part, params, alone)).collect()
 }
 
 /// The parameters of every statement are numbered anew: none has a gap.
 #[cfg(feature = "duckdb")]
-pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
-    cut(sql).into_iter().map(|part| piece(sql, part, params, false)).collect()
+pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<ScriptStatement<'a>>, ErrorInfo> {
+    split(sql).into_iter().map(|part| build_statement(sql, part, params, false)).collect()
 }
 
 /// Whether one of the statements begins with one of the words.
 #[cfg(feature = "duckdb")]
 pub(crate) fn begin(sql: &str, words: &[&str]) -> bool {
-    cut(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
+    split(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
 }
 
 /// The words that stand outside of quotes and comments.
@@ -78,7 +78,7 @@ pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
     let (bytes, mut at) = (sql.as_bytes(), 0);
     std::iter::from_fn(move || {
         while at < bytes.len() {
-            let (start, next) = (at, token(bytes, at));
+            let (start, next) = (at, token_end(bytes, at));
             at = next;
             if is_word(bytes[start]) {
                 return sql.get(start..next);
@@ -88,20 +88,20 @@ pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn piece<'a>(sql: &'a str, part: Part, params: &[Value], alone: bool) -> Result<Piece<'a>, ErrorInfo> {
+fn build_statement<'a>(sql: &'a str, part: StatementPart, params: &[Value], alone: bool) -> Result<ScriptStatement<'a>, ErrorInfo> {
     let text = &sql[part.range.clone()];
     let words = part.words;
     if alone {
         let numbers = (1..=params.len()).collect();
-        return Ok(Piece { sql: text.into(), params: params.to_vec(), numbers, words });
+        return Ok(ScriptStatement { sql: text.into(), params: params.to_vec(), numbers, words });
     }
     // Of several statements each has its own parameters: they are numbered anew.
     let (mut own, mut numbers, mut values, mut at) = (String::new(), Vec::new(), Vec::new(), part.range.start);
-    for place in part.places {
+    for place in part.parameters {
         let number: usize = sql[place.start + 1..place.end].parse().unwrap_or(0);
         let value = number.checked_sub(1).and_then(|index| params.get(index));
         let value = value.ok_or_else(|| {
-            bad(format!("there is no value for parameter ${number}: the statements have {} values", params.len()))
+            bad_input(format!("there is no value for parameter ${number}: the statements have {} values", params.len()))
         })?;
         let index = numbers.iter().position(|known| *known == number).unwrap_or_else(|| {
             numbers.push(number);
@@ -113,33 +113,33 @@ fn piece<'a>(sql: &'a str, part: Part, params: &[Value], alone: bool) -> Result<
         at = place.end;
     }
     let sql = if numbers.is_empty() { text.into() } else { Cow::Owned(own + &sql[at..part.range.end]) };
-    Ok(Piece { sql, params: values, numbers, words })
+    Ok(ScriptStatement { sql, params: values, numbers, words })
 }
 
-struct Part {
+struct StatementPart {
     range: Range<usize>,
     /// Where its parameters stand.
-    places: Vec<Range<usize>>,
+    parameters: Vec<Range<usize>>,
     words: [String; 2],
 }
 
 /// The statements of a text; those that are only blanks and comments are left out.
-fn cut(sql: &str) -> Vec<Part> {
+fn split(sql: &str) -> Vec<StatementPart> {
     let bytes = sql.as_bytes();
     let (mut parts, mut start, mut depth, mut at) = (Vec::new(), 0, 0_usize, 0);
-    let (mut places, mut words, mut is_empty) = (Vec::new(), Vec::<String>::new(), true);
+    let (mut parameters, mut words, mut is_empty) = (Vec::new(), Vec::<String>::new(), true);
     let mut end = |range: Range<usize>, places: Vec<Range<usize>>, words: Vec<String>, is_empty: bool| {
         let mut words = words.into_iter();
         let words = [words.next().unwrap_or_default(), words.next().unwrap_or_default()];
         if !is_empty {
-            parts.push(Part { range, places, words });
+            parts.push(StatementPart { range, parameters: places, words });
         }
     };
     while at < bytes.len() {
-        let next = token(bytes, at);
+        let next = token_end(bytes, at);
         match bytes[at] {
             b';' if depth == 0 => {
-                end(start..at, std::mem::take(&mut places), std::mem::take(&mut words), is_empty);
+                end(start..at, std::mem::take(&mut parameters), std::mem::take(&mut words), is_empty);
                 (start, is_empty) = (next, true);
             }
             b'-' | b'/' if next > at + 1 => {}
@@ -149,7 +149,7 @@ fn cut(sql: &str) -> Vec<Part> {
                 match byte {
                     b'(' => depth += 1,
                     b')' => depth = depth.saturating_sub(1),
-                    b'$' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => places.push(at..next),
+                    b'$' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => parameters.push(at..next),
                     byte if is_word(byte) && words.len() < 2 => words.push(sql[at..next].to_ascii_lowercase()),
                     _ => {}
                 }
@@ -157,7 +157,7 @@ fn cut(sql: &str) -> Vec<Part> {
         }
         at = next;
     }
-    end(start..bytes.len(), places, words, is_empty);
+    end(start..bytes.len(), parameters, words, is_empty);
     parts
 }
 
@@ -166,15 +166,15 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Where the token ends that begins here. One that is never closed goes to the end: the server will say so.
-fn token(sql: &[u8], at: usize) -> usize {
+fn token_end(sql: &[u8], at: usize) -> usize {
     let rest = &sql[at..];
     match rest[0] {
-        b'\'' => quoted(sql, at + 1, b'\'', false),
-        b'"' => quoted(sql, at + 1, b'"', false),
+        b'\'' => quote_end(sql, at + 1, b'\'', false),
+        b'"' => quote_end(sql, at + 1, b'"', false),
         b'-' if rest.starts_with(b"--") => at + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()),
-        b'/' if rest.starts_with(b"/*") => comment(sql, at),
-        b'$' => dollar(sql, at),
-        b'e' | b'E' if rest.get(1) == Some(&b'\'') => quoted(sql, at + 2, b'\'', true),
+        b'/' if rest.starts_with(b"/*") => comment_end(sql, at),
+        b'$' => dollar_end(sql, at),
+        b'e' | b'E' if rest.get(1) == Some(&b'\'') => quote_end(sql, at + 2, b'\'', true),
         byte if is_word(byte) => {
             at + rest.iter().position(|byte| !is_word(*byte) && *byte != b'$').unwrap_or(rest.len())
         }
@@ -182,7 +182,7 @@ fn token(sql: &[u8], at: usize) -> usize {
     }
 }
 
-fn quoted(sql: &[u8], from: usize, quote: u8, escapes: bool) -> usize {
+fn quote_end(sql: &[u8], from: usize, quote: u8, escapes: bool) -> usize {
     let mut at = from;
     while at < sql.len() {
         match sql[at] {
@@ -196,7 +196,7 @@ fn quoted(sql: &[u8], from: usize, quote: u8, escapes: bool) -> usize {
 }
 
 /// Comments of this kind may hold others.
-fn comment(sql: &[u8], from: usize) -> usize {
+fn comment_end(sql: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
     while at < sql.len() {
         if sql[at..].starts_with(b"/*") {
@@ -216,7 +216,7 @@ fn comment(sql: &[u8], from: usize) -> usize {
 }
 
 /// `$1` is a parameter, `$tag$ … $tag$` a text.
-fn dollar(sql: &[u8], at: usize) -> usize {
+fn dollar_end(sql: &[u8], at: usize) -> usize {
     let word = sql[at + 1..].iter().position(|byte| !is_word(*byte)).map_or(sql.len(), |length| at + 1 + length);
     if sql.get(at + 1).is_some_and(u8::is_ascii_digit) || sql.get(word) != Some(&b'$') {
         return word.max(at + 1);
@@ -231,14 +231,14 @@ fn dollar(sql: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn shown(sql: &str, params: &[i64]) -> Vec<String> {
+    fn describe(sql: &str, params: &[i64]) -> Vec<String> {
         let params: Vec<Value> = params.iter().copied().map(Value::from).collect();
-        let pieces = pieces(sql, &params).unwrap();
+        let pieces = split_statements(sql, &params).unwrap();
         pieces.iter().map(|piece| format!("{} {:?} {}", piece.sql.trim(), piece.params, piece.words[0])).collect()
     }
 
     #[test]
-    fn a_text_is_cut_where_a_statement_ends() {
+    fn a_script_is_split_at_statement_ends() {
         let table: [(&str, &[&str]); 8] = [
             ("select 1", &["select 1 [] select"]),
             (
@@ -256,18 +256,18 @@ mod tests {
             ("-- nothing;\n", &[]),
         ];
         for (sql, expected) in table {
-            assert_eq!(shown(sql, &[]), expected, "{sql}");
+            assert_eq!(describe(sql, &[]), expected, "{sql}");
         }
     }
 
     #[test]
     fn parameters_go_with_their_statement() {
-        assert_eq!(shown("select $2, '$1'", &[7, 8]), ["select $2, '$1' [7, 8] select"]);
+        assert_eq!(describe("select $2, '$1'", &[7, 8]), ["select $2, '$1' [7, 8] select"]);
         assert_eq!(
-            shown("update t set a=$2, b=$3, c=$2; delete from t where x=$1", &[7, 8, 9]),
+            describe("update t set a=$2, b=$3, c=$2; delete from t where x=$1", &[7, 8, 9]),
             ["update t set a=$1, b=$2, c=$1 [8, 9] update", "delete from t where x=$1 [7] delete"]
         );
-        let error = pieces("select 1; select $3", &[]).unwrap_err();
+        let error = split_statements("select 1; select $3", &[]).unwrap_err();
         assert!(error.message.contains("$3"));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn call(input: &str) -> ToolCall {
         attempt: 2,
         run: "run-1".into(),
         path: "sync[3]/Grüße".into(),
-        ..ToolCall::alone(parse_json(input).unwrap())
+        ..ToolCall::for_test(parse_json(input).unwrap())
     }
 }
 
@@ -53,17 +53,17 @@ pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
 }
 
 /// Everything of an outcome that somebody can see.
-pub(crate) fn all_of(outcome: &TaskOutcome) -> String {
+pub(crate) fn debug_text(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }
 
 /// One call of a tool.
-pub(crate) async fn ask(tool: &impl Tool, input: &str) -> TaskOutcome {
+pub(crate) async fn call_tool(tool: &impl Tool, input: &str) -> TaskOutcome {
     tool.call(call(input)).await
 }
 
 /// What came of a call, as JSON; of a failure, its code, kind and message.
-pub(crate) fn told(outcome: &TaskOutcome) -> String {
+pub(crate) fn summary(outcome: &TaskOutcome) -> String {
     match &outcome.error {
         None => to_json(&outcome.output),
         Some(error) => format!("{} {}: {}", error.code, error.kind, error.message),

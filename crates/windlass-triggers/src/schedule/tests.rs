@@ -14,7 +14,7 @@ fn every(settings: &str) -> Schedule {
     Schedule::recurrence(&settings, at("2026-01-10T10:20:30Z")).expect("a schedule")
 }
 
-fn following(schedule: &Schedule, after: &str, count: usize) -> Vec<String> {
+fn next_times(schedule: &Schedule, after: &str, count: usize) -> Vec<String> {
     let mut last = at(after);
     let mut found = Vec::new();
     while found.len() < count
@@ -28,7 +28,7 @@ fn following(schedule: &Schedule, after: &str, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn recurrences_are_those_of_the_table() {
+fn recurrences_match_the_table() {
     let berlin = r#""timeZone": "Europe/Berlin""#;
     let cases: Vec<(String, &str, &[&str])> = vec![
         (r#"{"frequency": "Minute", "interval": 15}"#.into(), "2026-01-10T10:20:30Z", &[
@@ -74,14 +74,14 @@ fn recurrences_are_those_of_the_table() {
         ]),
     ];
     for (settings, after, expected) in cases {
-        assert_eq!(following(&every(&settings), after, expected.len()), expected, "{settings} after {after}");
+        assert_eq!(next_times(&every(&settings), after, expected.len()), expected, "{settings} after {after}");
     }
     let ended = every(r#"{"frequency": "Day", "interval": 1, "endTime": "2026-01-11T00:00:00Z"}"#);
     assert_eq!(ended.next(at("2026-01-12T00:00:00Z")), None);
 }
 
 #[test]
-fn cron_expressions_follow_the_clocks_of_their_zone() {
+fn cron_expressions_use_local_time_of_their_zone() {
     let cases = [
         ("0 8 * * 1-5", None, "2026-01-09T08:00:00Z", "2026-01-12T08:00:00Z"),
         ("*/10 * * * * *", None, "2026-01-09T08:00:01Z", "2026-01-09T08:00:10Z"),
@@ -90,7 +90,7 @@ fn cron_expressions_follow_the_clocks_of_their_zone() {
     ];
     for (text, zone, after, expected) in cases {
         let schedule = Schedule::cron(text, zone).expect(text);
-        assert_eq!(following(&schedule, after, 1), [expected], "{text}");
+        assert_eq!(next_times(&schedule, after, 1), [expected], "{text}");
     }
     assert!(Schedule::cron("61 * * * *", None).is_err());
     assert!(Schedule::cron("* * * * *", Some("Mars/Phobos")).is_err_and(|why| why.contains("Mars/Phobos")));
@@ -98,7 +98,7 @@ fn cron_expressions_follow_the_clocks_of_their_zone() {
 
 /// What a cron expression means when the clocks change: each wanted time of the day once, and real hours in between.
 #[test]
-fn cron_expressions_outlive_changes_of_the_clocks() {
+fn cron_expressions_handle_daylight_saving_changes() {
     let berlin = Some("Europe/Berlin");
     let cases: Vec<(&str, Option<&str>, &str, &[&str])> = vec![
         // Put forward on 2026-03-29 at 02:00 to 03:00: 02:30 is not there, and comes with the first moment that is.
@@ -145,7 +145,7 @@ fn cron_expressions_outlive_changes_of_the_clocks() {
     ];
     for (text, zone, after, expected) in cases {
         let schedule = Schedule::cron(text, zone).expect(text);
-        assert_eq!(following(&schedule, after, expected.len()), expected, "{text} in {zone:?} after {after}");
+        assert_eq!(next_times(&schedule, after, expected.len()), expected, "{text} in {zone:?} after {after}");
     }
 }
 
@@ -154,7 +154,7 @@ const ZONES: [&str; 5] = ["UTC", "Europe/Berlin", "America/New_York", "Australia
 proptest! {
     /// Wherever one looks from, the times are the same ones in the same order; no day has more than were asked for.
     #[test]
-    fn the_next_time_does_not_depend_on_where_one_looks_from(
+    fn the_next_time_does_not_depend_on_the_starting_point(
         zone in 0usize..5, hour in 0i64..24, minute in 0i64..60, second_hour in 0i64..24, start in 1_700_000_000i64..1_800_000_000, skip in 0i64..100_000_000,
     ) {
         let settings = format!(
@@ -173,7 +173,7 @@ proptest! {
         prop_assert_eq!(schedule.next(between), Some(second));
         prop_assert_eq!(schedule.next(Timestamp(first.0 - 1)), Some(first));
         // The clocks show what was asked for, unless they skip it.
-        let zone = zone_of(Some(ZONES[zone])).expect("a zone");
+        let zone = find_zone(Some(ZONES[zone])).expect("a zone");
         let shown = zoned(first, &zone).expect("in range").datetime();
         let asked = i64::from(shown.minute()) == minute && [hour, second_hour].contains(&i64::from(shown.hour()));
         let skipped = (0..240).any(|minutes| {

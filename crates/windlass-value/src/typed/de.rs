@@ -131,7 +131,7 @@ impl<'de> de::Deserializer<'de> for FromValue<'de> {
         match self.0 {
             Value::Str(text) => visitor.visit_enum(BorrowedStrDeserializer::<ConvertError>::new(text)),
             Value::Map(map) => match (map.len(), map.iter().next()) {
-                (1, Some((variant, value))) => visitor.visit_enum(Chosen { variant, value }),
+                (1, Some((variant, value))) => visitor.visit_enum(VariantAccessor { variant, value }),
                 _ => Err(ConvertError::new("invalid value: an object, expected one with a variant as its only key")),
             },
             _ => Err(de::Error::invalid_type(self.unexpected(), &"a variant: a string, or an object with one key")),
@@ -173,7 +173,7 @@ impl<'de> SeqAccess<'de> for &mut Items<'de> {
         let Some(item) = self.items.get(self.at) else { return Ok(None) };
         let at = self.at;
         self.at += 1;
-        seed.deserialize(FromValue(item)).map(Some).map_err(|error| error.in_item(at))
+        seed.deserialize(FromValue(item)).map(Some).map_err(|error| error.within_item(at))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -200,7 +200,7 @@ where
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ConvertError> {
         let (key, value) = self.value.take().ok_or_else(|| ConvertError::new("a value without a key"))?;
-        seed.deserialize(FromValue(value)).map_err(|error| error.in_field(key))
+        seed.deserialize(FromValue(value)).map_err(|error| error.within_field(key))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -228,33 +228,33 @@ impl<'de> MapAccess<'de> for NumberText<'de> {
 }
 
 /// A variant with something in it.
-struct Chosen<'de> {
+struct VariantAccessor<'de> {
     variant: &'de str,
     value: &'de Value,
 }
 
-impl<'de> EnumAccess<'de> for Chosen<'de> {
+impl<'de> EnumAccess<'de> for VariantAccessor<'de> {
     type Error = ConvertError;
-    type Variant = Chosen<'de>;
+    type Variant = VariantAccessor<'de>;
 
-    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Chosen<'de>), ConvertError> {
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, VariantAccessor<'de>), ConvertError> {
         let variant = seed.deserialize(BorrowedStrDeserializer::<ConvertError>::new(self.variant))?;
         Ok((variant, self))
     }
 }
 
-impl<'de> VariantAccess<'de> for Chosen<'de> {
+impl<'de> VariantAccess<'de> for VariantAccessor<'de> {
     type Error = ConvertError;
 
     fn unit_variant(self) -> Result<(), ConvertError> {
         match self.value {
             Value::Null => Ok(()),
-            _ => Err(ConvertError::new("a plain variant has nothing in it").in_field(self.variant)),
+            _ => Err(ConvertError::new("a plain variant has nothing in it").within_field(self.variant)),
         }
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ConvertError> {
-        seed.deserialize(FromValue(self.value)).map_err(|error| error.in_field(self.variant))
+        seed.deserialize(FromValue(self.value)).map_err(|error| error.within_field(self.variant))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, ConvertError> {
@@ -262,7 +262,7 @@ impl<'de> VariantAccess<'de> for Chosen<'de> {
             Value::List(items) => visit_items(items, visitor),
             other => Err(FromValue(other).refuse(&visitor)),
         };
-        read.map_err(|error| error.in_field(self.variant))
+        read.map_err(|error| error.within_field(self.variant))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -274,6 +274,6 @@ impl<'de> VariantAccess<'de> for Chosen<'de> {
             Value::Map(map) => visit_entries(map, visitor),
             other => Err(FromValue(other).refuse(&visitor)),
         };
-        read.map_err(|error| error.in_field(self.variant))
+        read.map_err(|error| error.within_field(self.variant))
     }
 }

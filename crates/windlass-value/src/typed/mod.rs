@@ -31,13 +31,13 @@ impl ConvertError {
     }
 
     /// Errors come from the inside out: each level puts itself before what is there.
-    fn in_field(mut self, name: &str) -> ConvertError {
+    fn within_field(mut self, name: &str) -> ConvertError {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{name}{dot}{}", self.path);
         self
     }
 
-    fn in_item(mut self, index: usize) -> ConvertError {
+    fn within_item(mut self, index: usize) -> ConvertError {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{index}]{dot}{}", self.path);
         self

@@ -8,7 +8,7 @@ use serde::ser::{self, Serialize};
 use super::ConvertError;
 use super::keys::ToKey;
 use crate::json::number_from_text;
-use crate::{Map, Value, known};
+use crate::{Map, Value, interned};
 
 /// The name under which serde_json hands over a number of any precision.
 pub(super) const NUMBER: &str = "$serde_json::private::Number";
@@ -24,9 +24,9 @@ thread_local! {
 }
 
 /// One level more, as long as it lives.
-struct Level;
+struct DepthGuard;
 
-impl Drop for Level {
+impl Drop for DepthGuard {
     fn drop(&mut self) {
         LEVELS.set(LEVELS.get() - 1);
     }
@@ -37,20 +37,20 @@ fn nested<T: Serialize + ?Sized>(value: &T) -> Result<Value, ConvertError> {
         return Err(ser::Error::custom(format!("there are more than {MAX_LEVELS} levels in each other")));
     }
     LEVELS.set(LEVELS.get() + 1);
-    let _level = Level;
+    let _level = DepthGuard;
     value.serialize(ToValue)
 }
 
 impl ser::Serializer for ToValue {
     type Ok = Value;
     type Error = ConvertError;
-    type SerializeSeq = Items;
-    type SerializeTuple = Items;
-    type SerializeTupleStruct = Items;
-    type SerializeTupleVariant = Tagged<Items>;
-    type SerializeMap = Entries;
-    type SerializeStruct = Fields;
-    type SerializeStructVariant = Tagged<Fields>;
+    type SerializeSeq = ListSerializer;
+    type SerializeTuple = ListSerializer;
+    type SerializeTupleStruct = ListSerializer;
+    type SerializeTupleVariant = VariantSerializer<ListSerializer>;
+    type SerializeMap = MapSerializer;
+    type SerializeStruct = StructSerializer;
+    type SerializeStructVariant = VariantSerializer<StructSerializer>;
 
     fn serialize_bool(self, flag: bool) -> Result<Value, ConvertError> {
         Ok(Value::Bool(flag))
@@ -154,19 +154,19 @@ impl ser::Serializer for ToValue {
         variant: &'static str,
         value: &T,
     ) -> Result<Value, ConvertError> {
-        let inner = value.serialize(self).map_err(|error| error.in_field(variant))?;
+        let inner = value.serialize(self).map_err(|error| error.within_field(variant))?;
         Ok(Value::object([(variant, inner)]))
     }
 
-    fn serialize_seq(self, len: Option<usize>) -> Result<Items, ConvertError> {
-        Ok(Items(Vec::with_capacity(len.unwrap_or(0).min(1 << 16))))
+    fn serialize_seq(self, len: Option<usize>) -> Result<ListSerializer, ConvertError> {
+        Ok(ListSerializer(Vec::with_capacity(len.unwrap_or(0).min(1 << 16))))
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<Items, ConvertError> {
+    fn serialize_tuple(self, len: usize) -> Result<ListSerializer, ConvertError> {
         self.serialize_seq(Some(len))
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, len: usize) -> Result<Items, ConvertError> {
+    fn serialize_tuple_struct(self, _name: &'static str, len: usize) -> Result<ListSerializer, ConvertError> {
         self.serialize_seq(Some(len))
     }
 
@@ -176,18 +176,18 @@ impl ser::Serializer for ToValue {
         _index: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Tagged<Items>, ConvertError> {
-        Ok(Tagged { variant, inner: self.serialize_seq(Some(len))? })
+    ) -> Result<VariantSerializer<ListSerializer>, ConvertError> {
+        Ok(VariantSerializer { variant, inner: self.serialize_seq(Some(len))? })
     }
 
-    fn serialize_map(self, len: Option<usize>) -> Result<Entries, ConvertError> {
-        Ok(Entries { map: Map::with_capacity(len.unwrap_or(0).min(1 << 16)), key: None })
+    fn serialize_map(self, len: Option<usize>) -> Result<MapSerializer, ConvertError> {
+        Ok(MapSerializer { map: Map::with_capacity(len.unwrap_or(0).min(1 << 16)), key: None })
     }
 
-    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Fields, ConvertError> {
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<StructSerializer, ConvertError> {
         Ok(match name {
-            NUMBER => Fields::Number(None),
-            _ => Fields::Map(Map::with_capacity(len)),
+            NUMBER => StructSerializer::Number(None),
+            _ => StructSerializer::Map(Map::with_capacity(len)),
         })
     }
 
@@ -197,23 +197,23 @@ impl ser::Serializer for ToValue {
         _index: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Tagged<Fields>, ConvertError> {
-        Ok(Tagged { variant, inner: Fields::Map(Map::with_capacity(len)) })
+    ) -> Result<VariantSerializer<StructSerializer>, ConvertError> {
+        Ok(VariantSerializer { variant, inner: StructSerializer::Map(Map::with_capacity(len)) })
     }
 }
 
 /// A list that grows.
-pub(super) struct Items(Vec<Value>);
+pub(super) struct ListSerializer(Vec<Value>);
 
-impl Items {
+impl ListSerializer {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
         let at = self.0.len();
-        self.0.push(nested(value).map_err(|error| error.in_item(at))?);
+        self.0.push(nested(value).map_err(|error| error.within_item(at))?);
         Ok(())
     }
 }
 
-impl ser::SerializeSeq for Items {
+impl ser::SerializeSeq for ListSerializer {
     type Ok = Value;
     type Error = ConvertError;
 
@@ -226,7 +226,7 @@ impl ser::SerializeSeq for Items {
     }
 }
 
-impl ser::SerializeTuple for Items {
+impl ser::SerializeTuple for ListSerializer {
     type Ok = Value;
     type Error = ConvertError;
 
@@ -239,7 +239,7 @@ impl ser::SerializeTuple for Items {
     }
 }
 
-impl ser::SerializeTupleStruct for Items {
+impl ser::SerializeTupleStruct for ListSerializer {
     type Ok = Value;
     type Error = ConvertError;
 
@@ -253,12 +253,12 @@ impl ser::SerializeTupleStruct for Items {
 }
 
 /// An object that grows, by key and value.
-pub(super) struct Entries {
+pub(super) struct MapSerializer {
     map: Map,
     key: Option<Arc<str>>,
 }
 
-impl ser::SerializeMap for Entries {
+impl ser::SerializeMap for MapSerializer {
     type Ok = Value;
     type Error = ConvertError;
 
@@ -269,7 +269,7 @@ impl ser::SerializeMap for Entries {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
         let key = self.key.take().ok_or_else(|| ConvertError::new("a value without a key"))?;
-        let value = nested(value).map_err(|error| error.in_field(&key))?;
+        let value = nested(value).map_err(|error| error.within_field(&key))?;
         self.map.insert(key, value);
         Ok(())
     }
@@ -280,44 +280,44 @@ impl ser::SerializeMap for Entries {
 }
 
 /// A struct's fields, or a number in disguise.
-pub(super) enum Fields {
+pub(super) enum StructSerializer {
     Map(Map),
     Number(Option<Value>),
 }
 
-impl ser::SerializeStruct for Fields {
+impl ser::SerializeStruct for StructSerializer {
     type Ok = Value;
     type Error = ConvertError;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
-        let value = nested(value).map_err(|error| error.in_field(name))?;
+        let value = nested(value).map_err(|error| error.within_field(name))?;
         match self {
-            Fields::Map(map) => _ = map.insert(known(name), value),
-            Fields::Number(number) => *number = value.as_str().and_then(number_from_text),
+            StructSerializer::Map(map) => _ = map.insert(interned(name), value),
+            StructSerializer::Number(number) => *number = value.as_str().and_then(number_from_text),
         }
         Ok(())
     }
 
     fn end(self) -> Result<Value, ConvertError> {
         match self {
-            Fields::Map(map) => Ok(Value::map(map)),
-            Fields::Number(number) => number.ok_or_else(|| ConvertError::new("a number without digits")),
+            StructSerializer::Map(map) => Ok(Value::map(map)),
+            StructSerializer::Number(number) => number.ok_or_else(|| ConvertError::new("a number without digits")),
         }
     }
 }
 
 /// A variant of an enum: an object with its name as the only key.
-pub(super) struct Tagged<I> {
+pub(super) struct VariantSerializer<I> {
     variant: &'static str,
     inner: I,
 }
 
-impl ser::SerializeTupleVariant for Tagged<Items> {
+impl ser::SerializeTupleVariant for VariantSerializer<ListSerializer> {
     type Ok = Value;
     type Error = ConvertError;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
-        self.inner.push(value).map_err(|error| error.in_field(self.variant))
+        self.inner.push(value).map_err(|error| error.within_field(self.variant))
     }
 
     fn end(self) -> Result<Value, ConvertError> {
@@ -325,13 +325,13 @@ impl ser::SerializeTupleVariant for Tagged<Items> {
     }
 }
 
-impl ser::SerializeStructVariant for Tagged<Fields> {
+impl ser::SerializeStructVariant for VariantSerializer<StructSerializer> {
     type Ok = Value;
     type Error = ConvertError;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
         ser::SerializeStruct::serialize_field(&mut self.inner, name, value)
-            .map_err(|error| error.in_field(self.variant))
+            .map_err(|error| error.within_field(self.variant))
     }
 
     fn end(self) -> Result<Value, ConvertError> {

@@ -2,21 +2,21 @@
 
 use std::collections::HashSet;
 
-use windlass_dialect::Findings;
+use windlass_dialect::DiagnosticSink;
 use windlass_syntax::Diagnostic;
-use windlass_value::Mode;
+use windlass_value::ExpressionMode;
 
-use super::Family;
+use super::DependencyGraph;
 use crate::codes;
-use crate::document::{CallInput, Cel, Document, Items, LoopMode, Step};
-use crate::expr::{self, Name};
-use crate::read::Reader;
+use crate::document::{CallInput, CelSource, WorkflowDocument, ForEachItems, LoopMode, ZenflowStep};
+use crate::expr::{self, CelReference};
+use crate::read::DocumentReader;
 
 /// What the inputs of a run are called.
 const INPUTS: &str = "inputs";
 
 /// Where an expression stands.
-struct Place<'p> {
+struct ExpressionContext<'p> {
     /// All steps whose names mean something, inner ones first.
     known: &'p [&'p str],
     /// Those of them that have ended for sure.
@@ -25,47 +25,47 @@ struct Place<'p> {
     later: HashSet<&'p str>,
     /// Whose dependencies count.
     step: &'p str,
-    inside: Option<&'p str>,
+    enclosing_loop: Option<&'p str>,
     binds: Vec<&'static str>,
     /// The inputs of the run.
     inputs: &'p [&'p str],
-    mode: Mode,
+    mode: ExpressionMode,
 }
 
-impl Reader<'_> {
-    pub(crate) fn expressions(&mut self, document: &mut Document) {
+impl DocumentReader<'_> {
+    pub(crate) fn expressions(&mut self, document: &mut WorkflowDocument) {
         let declared: Vec<&str> = document.extensions.inputs.iter().map(|(name, _)| name.value.as_str()).collect();
         let inputs: &[&'static str] = if declared.is_empty() { &[] } else { &[INPUTS] };
         // The expressions are filled in while the steps around them are looked at.
         let mut steps = std::mem::take(&mut document.steps);
-        let family = outline(&steps);
-        let outline = Family::new(&family);
-        let ids: Vec<&str> = outline.ids().collect();
+        let bare_steps = outline(&steps);
+        let graph = DependencyGraph::new(&bare_steps);
+        let ids: Vec<&str> = graph.ids().collect();
         for step in &mut steps {
             let id = step.id.value.clone();
-            let ended: HashSet<&str> = outline.ancestors(&id).into_iter().collect();
-            let place = |mode| Place {
+            let ended: HashSet<&str> = graph.ancestors(&id).into_iter().collect();
+            let context = |mode| ExpressionContext {
                 known: &ids,
                 ended: ended.clone(),
-                later: outline.and_after(&id),
+                later: graph.with_dependents(&id),
                 step: &id,
-                inside: None,
+                enclosing_loop: None,
                 binds: inputs.to_vec(),
                 inputs: &declared,
                 mode,
             };
             for (cel, mode) in own_expressions(step) {
-                self.expression(cel, &place(mode));
+                self.expression(cel, &context(mode));
             }
             let Some(repeat) = &mut step.repeat else { continue };
             let siblings = self::outline(&repeat.steps);
-            let inner = Family::new(&siblings);
+            let inner = DependencyGraph::new(&siblings);
             let known: Vec<&str> = inner.ids().chain(ids.iter().copied()).collect();
             let single = repeat.steps.is_empty();
-            let again = match &mut repeat.mode {
+            let repeats = match &mut repeat.mode {
                 LoopMode::ForEach { items, .. } => {
-                    if let Items::Cel(cel) = items {
-                        self.expression(cel, &place(Mode::Value));
+                    if let ForEachItems::Cel(cel) = items {
+                        self.expression(cel, &context(ExpressionMode::Value));
                     }
                     false
                 }
@@ -73,92 +73,92 @@ impl Reader<'_> {
                     if let Some(cel) = until {
                         let own: &[&'static str] =
                             if single { &["iteration", "content", "result", "status"] } else { &["iteration"] };
-                        let place = Place {
+                        let context = ExpressionContext {
                             known: &known,
                             ended: ended.iter().copied().chain(inner.ids()).collect(),
-                            later: outline.and_after(&id),
+                            later: graph.with_dependents(&id),
                             step: &id,
-                            inside: Some(&id),
+                            enclosing_loop: Some(&id),
                             binds: [own, inputs].concat(),
                             inputs: &declared,
-                            mode: Mode::LoopCondition,
+                            mode: ExpressionMode::LoopCondition,
                         };
-                        self.expression(cel, &place);
+                        self.expression(cel, &context);
                     }
                     true
                 }
             };
-            let iteration_names: &[&'static str] = if again { &["iteration"] } else { &["item", "index", "iteration"] };
+            let iteration_names: &[&'static str] = if repeats { &["iteration"] } else { &["item", "index", "iteration"] };
             for step in &mut repeat.steps {
                 let own = &*step.id.value.clone();
-                let (before, after) = (inner.ancestors(own), inner.and_after(own));
+                let (before, after) = (inner.ancestors(own), inner.with_dependents(own));
                 // What comes after it in the turn can only mean the turn before, and that one has ended.
-                let previous = after.iter().copied().filter(|_| again);
+                let previous = after.iter().copied().filter(|_| repeats);
                 let ended: HashSet<&str> = ended.iter().copied().chain(before).chain(previous).collect();
                 for (cel, mode) in own_expressions(step) {
-                    let place = Place {
+                    let context = ExpressionContext {
                         known: &known,
                         ended: ended.clone(),
                         later: after.clone(),
                         step: own,
-                        inside: Some(&id),
+                        enclosing_loop: Some(&id),
                         binds: [iteration_names, inputs].concat(),
                         inputs: &declared,
                         mode,
                     };
-                    self.expression(cel, &place);
+                    self.expression(cel, &context);
                 }
             }
         }
         document.steps = steps;
     }
 
-    fn expression(&mut self, cel: &mut Cel, place: &Place) {
-        cel.inside = place.inside.map(str::to_owned);
-        cel.binds.clone_from(&place.binds);
+    fn expression(&mut self, cel: &mut CelSource, context: &ExpressionContext) {
+        cel.enclosing_loop = context.enclosing_loop.map(str::to_owned);
+        cel.binds.clone_from(&context.binds);
         // All names are known for now, so that the one that was meant is found.
-        cel.steps = unique(place.known.iter().copied());
-        let errors = expr::errors(&cel.source(), place.mode);
+        cel.steps = unique(context.known.iter().copied());
+        let errors = expr::errors(&cel.source(), context.mode);
         if !errors.is_empty() {
             for error in errors {
                 let span = cel.written.span_of(error.range, cel.span);
                 let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
-                self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+                self.found.push(problem.with_hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
             }
             return;
         }
-        let names = expr::names_of(&cel.text, place.known);
-        let inputs = names.parts.iter().filter(|(of, _)| &**of == INPUTS && place.binds.contains(&INPUTS));
-        inputs.for_each(|(_, name)| self.name_of_input(name, cel, place));
+        let names = expr::referenced_names(&cel.text, context.known);
+        let inputs = names.fields.iter().filter(|(of, _)| &**of == INPUTS && context.binds.contains(&INPUTS));
+        inputs.for_each(|(_, name)| self.name_of_input(name, cel, context));
         let named = names.steps;
-        named.iter().for_each(|found| self.name_of_step(found, cel, place));
-        let seen = |id: &&str| place.ended.contains(id) || named.iter().any(|found| *found.id == **id);
-        cel.steps = unique(place.known.iter().copied().filter(seen));
+        named.iter().for_each(|found| self.name_of_step(found, cel, context));
+        let seen = |id: &&str| context.ended.contains(id) || named.iter().any(|found| *found.id == **id);
+        cel.steps = unique(context.known.iter().copied().filter(seen));
     }
 
-    fn name_of_input(&mut self, found: &Name, cel: &Cel, place: &Place) {
-        if place.inputs.iter().any(|name| **name == *found.id) {
+    fn name_of_input(&mut self, found: &CelReference, cel: &CelSource, context: &ExpressionContext) {
+        if context.inputs.iter().any(|name| **name == *found.id) {
             return;
         }
         let span = cel.written.span_of(found.range.clone(), cel.span);
-        let hint = self.meant(&found.id, place.inputs.iter().copied());
+        let hint = self.suggestion(&found.id, context.inputs.iter().copied());
         self.error(codes::VALIDATION, span, format!("there is no input `{}`", found.id), hint);
     }
 
-    fn name_of_step(&mut self, found: &Name, cel: &Cel, place: &Place) {
+    fn name_of_step(&mut self, found: &CelReference, cel: &CelSource, context: &ExpressionContext) {
         let span = cel.written.span_of(found.range.clone(), cel.span);
         let id = &*found.id;
-        if !place.ended.contains(id) {
+        if !context.ended.contains(id) {
             let message = format!("the step `{id}` need not have ended when this is looked at");
-            let hint = match place.later.contains(id) {
+            let hint = match context.later.contains(id) {
                 true => "it runs only after this: name a step that comes before".to_owned(),
-                false => format!("let `{}` depend on `{id}`, directly or through another step", place.step),
+                false => format!("let `{}` depend on `{id}`, directly or through another step", context.step),
             };
             self.warning(codes::NOT_AN_ANCESTOR, span, message, hint);
         }
         let quoted = cel.text[found.range.clone()].starts_with(['\'', '"']);
         let shorter = |other: &&&str| id.strip_prefix(**other).is_some_and(|rest| rest.starts_with('-'));
-        if let Some(shorter) = place.known.iter().find(shorter).filter(|_| !quoted) {
+        if let Some(shorter) = context.known.iter().find(shorter).filter(|_| !quoted) {
             let message = format!("this means the step `{id}`, not the step `{shorter}` less something");
             let hint = format!("write steps[\"{id}\"], or an id with `_`");
             self.warning(codes::AMBIGUOUS, span, message, hint);
@@ -167,12 +167,12 @@ impl Reader<'_> {
 }
 
 /// The expressions of a step itself, without those of its loop.
-fn own_expressions(step: &mut Step) -> impl Iterator<Item = (&mut Cel, Mode)> {
+fn own_expressions(step: &mut ZenflowStep) -> impl Iterator<Item = (&mut CelSource, ExpressionMode)> {
     let input = step.call.as_mut().and_then(|call| match &mut call.input {
-        CallInput::Cel(cel) => Some((cel, Mode::Value)),
+        CallInput::Cel(cel) => Some((cel, ExpressionMode::Value)),
         CallInput::Literal(_) => None,
     });
-    step.condition.as_mut().map(|cel| (cel, Mode::Guard)).into_iter().chain(input)
+    step.condition.as_mut().map(|cel| (cel, ExpressionMode::Guard)).into_iter().chain(input)
 }
 
 fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
@@ -181,8 +181,8 @@ fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
 }
 
 /// Ids and dependencies alone: the rest of the steps is being changed.
-fn outline(steps: &[Step]) -> Vec<Step> {
-    let bare = |step: &Step| Step {
+fn outline(steps: &[ZenflowStep]) -> Vec<ZenflowStep> {
+    let bare = |step: &ZenflowStep| ZenflowStep {
         span: step.span,
         id: step.id.clone(),
         depends_on: step.depends_on.clone(),

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::codes;
-use crate::document::{Document, Spanned};
+use crate::document::{WorkflowDocument, Spanned};
 use crate::options::ContextFiles;
-use crate::paths::{self, Folder, Trouble};
-use crate::read::Reader;
-use windlass_dialect::Findings;
-use windlass_dialect::{Disk, FileProblem};
+use crate::paths::{self, WorkflowFolder, PathError};
+use crate::read::DocumentReader;
+use windlass_dialect::DiagnosticSink;
+use windlass_dialect::{DiskFiles, FileReadProblem};
 
-impl Reader<'_> {
-    pub(crate) fn files(&mut self, document: &Document) {
+impl DocumentReader<'_> {
+    pub(crate) fn files(&mut self, document: &WorkflowDocument) {
         let lenient = document.extensions.lenient_files;
         for step in document.all_steps() {
             for path in &step.context_files {
@@ -23,7 +23,7 @@ impl Reader<'_> {
     fn context_file(&mut self, path: &Spanned<String>, lenient: bool) {
         let elsewhere = match &self.options.context_files {
             ContextFiles::Beside => None,
-            ContextFiles::In(folder) => Some(Folder::open(folder, Arc::new(Disk))),
+            ContextFiles::In(folder) => Some(WorkflowFolder::open(folder, Arc::new(DiskFiles))),
             ContextFiles::Refused(hint) => {
                 let message = format!("the file `{}` cannot be taken along: files are not read here", path.value);
                 return self.error(codes::VALIDATION, path.span, message, hint.clone());
@@ -31,29 +31,29 @@ impl Reader<'_> {
         };
         // What is written was looked at already; without a folder there is nothing more to look at.
         let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
-        let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(Trouble::File));
+        let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(PathError::File));
         let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
         let max_bytes = self.options.limits.max_context_file_bytes;
         match looked {
             Ok(size) if size <= max_bytes => {}
-            Err(Trouble::File(FileProblem::NobodyLooks)) => {}
+            Err(PathError::File(FileReadProblem::Unavailable)) => {}
             Ok(_) if lenient => {}
-            Err(Trouble::File(_)) if lenient => {}
+            Err(PathError::File(_)) if lenient => {}
             Ok(size) => {
                 let message = format!("`{}` has {size} bytes, more than the {max_bytes} of a context file", path.value);
                 let hint = "take less of it along, or raise `limits.max_context_file_bytes` in windlass.toml";
                 self.error(codes::VALIDATION, path.span, message, hint);
             }
-            Err(Trouble::Written(why)) => {
-                self.error(codes::VALIDATION, path.span, format!("`{}` {why}", path.value), paths::HINT);
+            Err(PathError::Invalid(why)) => {
+                self.error(codes::VALIDATION, path.span, format!("`{}` {why}", path.value), paths::PATH_HINT);
             }
-            Err(Trouble::Outside) => {
+            Err(PathError::Outside) => {
                 let message = format!("`{}` is a link that leads out of the workflow's folder", path.value);
-                self.error(codes::VALIDATION, path.span, message, paths::HINT);
+                self.error(codes::VALIDATION, path.span, message, paths::PATH_HINT);
             }
-            Err(Trouble::File(problem)) => {
+            Err(PathError::File(problem)) => {
                 let message = format!("the file `{}` cannot be taken along: {problem}", path.value);
-                self.not_there(&problem, path.span, message, hint);
+                self.missing_file(&problem, path.span, message, hint);
             }
         }
     }

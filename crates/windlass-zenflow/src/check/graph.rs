@@ -5,44 +5,44 @@ use std::collections::{HashMap, HashSet};
 use windlass_syntax::Diagnostic;
 
 use crate::codes;
-use crate::document::Step;
-use crate::read::Reader;
+use crate::document::ZenflowStep;
+use crate::read::DocumentReader;
 
 /// One list of steps, and who comes before whom.
-pub(crate) struct Family<'d> {
-    steps: &'d [Step],
-    places: HashMap<&'d str, usize>,
+pub(crate) struct DependencyGraph<'d> {
+    steps: &'d [ZenflowStep],
+    positions: HashMap<&'d str, usize>,
 }
 
-impl<'d> Family<'d> {
-    pub(crate) fn new(steps: &'d [Step]) -> Family<'d> {
-        let mut places = HashMap::new();
-        for (place, step) in steps.iter().enumerate() {
-            places.entry(step.id.as_str()).or_insert(place);
+impl<'d> DependencyGraph<'d> {
+    pub(crate) fn new(steps: &'d [ZenflowStep]) -> DependencyGraph<'d> {
+        let mut positions = HashMap::new();
+        for (position, step) in steps.iter().enumerate() {
+            positions.entry(step.id.as_str()).or_insert(position);
         }
-        Family { steps, places }
+        DependencyGraph { steps, positions: places: positions }
     }
 
-    fn before(&self, place: usize) -> impl Iterator<Item = usize> {
-        self.steps[place].depends_on.iter().filter_map(|id| self.places.get(id.as_str()).copied())
+    fn dependencies(&self, position: usize) -> impl Iterator<Item = usize> {
+        self.steps[position].depends_on.iter().filter_map(|id| self.positions.get(id.as_str()).copied())
     }
 
     /// Everything that has ended when a step starts, in the order of the file.
     pub(crate) fn ancestors(&self, id: &str) -> Vec<&'d str> {
-        let Some(own) = self.places.get(id) else { return Vec::new() };
+        let Some(own) = self.positions.get(id) else { return Vec::new() };
         let mut seen = vec![false; self.steps.len()];
-        let mut open: Vec<usize> = self.before(*own).collect();
-        while let Some(place) = open.pop() {
-            if !std::mem::replace(&mut seen[place], true) {
-                open.extend(self.before(place));
+        let mut open: Vec<usize> = self.dependencies(*own).collect();
+        while let Some(position) = open.pop() {
+            if !std::mem::replace(&mut seen[position], true) {
+                open.extend(self.dependencies(position));
             }
         }
-        let found = seen.iter().enumerate().filter(|(place, seen)| **seen && place != own);
-        found.map(|(place, _)| self.steps[place].id.as_str()).collect()
+        let found = seen.iter().enumerate().filter(|(position, seen)| **seen && position != own);
+        found.map(|(position, _)| self.steps[position].id.as_str()).collect()
     }
 
     /// A step and everything that waits for it.
-    pub(crate) fn and_after(&self, id: &'d str) -> HashSet<&'d str> {
+    pub(crate) fn with_dependents(&self, id: &'d str) -> HashSet<&'d str> {
         let mut found = HashSet::from([id]);
         loop {
             let more =
@@ -60,41 +60,41 @@ impl<'d> Family<'d> {
     }
 }
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     /// Each circle of dependencies once, at the step of it that comes first.
-    pub(crate) fn cycles(&mut self, steps: &[Step]) {
+    pub(crate) fn cycles(&mut self, steps: &[ZenflowStep]) {
         // Such a list is refused anyway.
         if steps.len() > self.options.limits.max_steps_zenflow {
             return;
         }
-        let family = Family::new(steps);
-        let mut told = vec![false; steps.len()];
-        for place in 0..steps.len() {
-            if told[place] || family.places.get(steps[place].id.as_str()) != Some(&place) {
+        let graph = DependencyGraph::new(steps);
+        let mut reported = vec![false; steps.len()];
+        for position in 0..steps.len() {
+            if reported[position] || graph.positions.get(steps[position].id.as_str()) != Some(&position) {
                 continue;
             }
-            let Some(circle) = circle(&family, place) else { continue };
-            circle.iter().for_each(|place| told[*place] = true);
-            let names = circle.iter().chain([&place]).map(|place| steps[*place].id.as_str());
+            let Some(circle) = find_cycle(&graph, position) else { continue };
+            circle.iter().for_each(|position| reported[*position] = true);
+            let names = circle.iter().chain([&position]).map(|position| steps[*position].id.as_str());
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-            let next = circle.get(1).unwrap_or(&place);
-            let edge = steps[place].depends_on.iter().find(|id| id.value == *steps[*next].id);
-            let span = edge.map_or(steps[place].id.span, |edge| edge.span);
+            let next = circle.get(1).unwrap_or(&position);
+            let edge = steps[position].depends_on.iter().find(|id| id.value == *steps[*next].id);
+            let span = edge.map_or(steps[position].id.span, |edge| edge.span);
             let message = format!("these steps wait for each other: {}", names.join(" → "));
             let problem = Diagnostic::error(codes::CYCLE, span, message);
-            self.found.push(problem.hint("none of them could ever start: remove one of the dependencies"));
+            self.found.push(problem.with_hint("none of them could ever start: remove one of the dependencies"));
         }
     }
 }
 
 /// The shortest way from a step back to itself.
-fn circle(family: &Family, from: usize) -> Option<Vec<usize>> {
+fn find_cycle(graph: &DependencyGraph, from: usize) -> Option<Vec<usize>> {
     let mut came: HashMap<usize, usize> = HashMap::new();
     let mut open = std::collections::VecDeque::from([from]);
-    while let Some(place) = open.pop_front() {
-        for next in family.before(place) {
+    while let Some(position) = open.pop_front() {
+        for next in graph.dependencies(position) {
             if next == from {
-                let mut way = vec![place];
+                let mut way = vec![position];
                 while way.last() != Some(&from) {
                     way.push(came[&way[way.len() - 1]]);
                 }
@@ -102,7 +102,7 @@ fn circle(family: &Family, from: usize) -> Option<Vec<usize>> {
                 return Some(way);
             }
             if let std::collections::hash_map::Entry::Vacant(entry) = came.entry(next) {
-                entry.insert(place);
+                entry.insert(position);
                 open.push_back(next);
             }
         }

@@ -1,23 +1,23 @@
 //! Agents that say when a loop ends: their result must have a boolean `done`.
 
-use windlass_dialect::Findings;
+use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, Span};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::document::{Document, LoopMode, Step};
-use crate::read::Reader;
+use crate::document::{WorkflowDocument, LoopMode, ZenflowStep};
+use crate::read::DocumentReader;
 
-const WANTED: &str = "write `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
+const EXPECTED_SCHEMA: &str = "write `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
 
-impl Reader<'_> {
-    pub(crate) fn judge_of(&mut self, step: &Step, document: &Document) {
+impl DocumentReader<'_> {
+    pub(crate) fn check_judge(&mut self, step: &ZenflowStep, document: &WorkflowDocument) {
         let Some(LoopMode::Repeat { until_agent: Some(name), .. }) = step.repeat.as_ref().map(|repeat| &repeat.mode)
         else {
             return;
         };
         let Some(agent) = document.agent(name) else {
-            let hint = self.meant(name, document.agents.iter().map(|agent| agent.name.as_str()));
+            let hint = self.suggestion(name, document.agents.iter().map(|agent| agent.name.as_str()));
             let message = format!("there is no agent `{}` to judge this loop", name.value);
             self.error(codes::UNTIL_AGENT, name.span, message, hint);
             return;
@@ -25,7 +25,7 @@ impl Reader<'_> {
         let mut wrong = |span: Span, why: &str| {
             let message = format!("the agent `{}` cannot judge a loop: {why}", name.value);
             let problem = Diagnostic::error(codes::VALIDATION, span, message);
-            self.found.push(problem.label(name.span, "judges this loop").hint(WANTED));
+            self.found.push(problem.with_label(name.span, "judges this loop").with_hint(EXPECTED_SCHEMA));
         };
         let Some(schema) = &agent.result_schema else {
             return wrong(agent.name.span, "it has no `resultSchema`");

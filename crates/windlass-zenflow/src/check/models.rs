@@ -5,57 +5,57 @@ use std::collections::{HashMap, HashSet};
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 
 use crate::codes;
-use crate::document::{Document, LoopMode, Spanned, Step};
-use crate::options::Options;
+use crate::document::{WorkflowDocument, LoopMode, Spanned, ZenflowStep};
+use crate::options::ZenflowOptions;
 
 /// Looks at every model of one file, each where it is written; where nothing is, at the first step that has none.
-pub(crate) fn unasked(document: &Document, is_root: bool, options: &Options, found: &mut Diagnostics) {
+pub(crate) fn check_models(document: &WorkflowDocument, is_root: bool, options: &ZenflowOptions, found: &mut Diagnostics) {
     // One model for everything comes from the command line, and is looked at there.
     if options.model.is_some() {
         return;
     }
-    let mut asked = Vec::new();
+    let mut uses = Vec::new();
     for step in &document.steps {
-        of_step(step, document, &mut asked);
+        collect_models(step, document, &mut uses);
     }
     if is_root && document.has_coordinator(options) {
         let coordinator = &document.extensions.coordinator;
         let span = coordinator.mode.as_ref().map_or(document.name.span, |mode| mode.span);
-        asked.push((coordinator.model.as_ref(), span));
+        uses.push((coordinator.model.as_ref(), span));
     }
     // Each is looked at once: it may be a file that is read for it.
-    let (mut known, mut told) = (HashMap::new(), HashSet::new());
-    for (model, otherwise) in asked {
+    let (mut known, mut reported) = (HashMap::new(), HashSet::new());
+    for (model, fallback_span) in uses {
         let name = model.map(|model| model.as_str());
         let problem = known.entry(name).or_insert_with(|| options.models.problem(name));
         let Some(problem) = problem.clone() else { continue };
-        let span = model.map_or(otherwise, |model| model.span);
-        if !told.insert(model.map(|_| (span.start, span.end))) {
+        let span = model.map_or(fallback_span, |model| model.span);
+        if !reported.insert(model.map(|_| (span.start, span.end))) {
             continue;
         }
         found.push(match options.strict_files {
-            true => Diagnostic::error(codes::MODEL, span, problem.message).hint(problem.hint),
+            true => Diagnostic::error(codes::MODEL, span, problem.message).with_hint(problem.hint),
             false => {
                 let message = format!("{}; a run would stop here", problem.message);
-                Diagnostic::warning(codes::MODEL, span, message).hint(problem.hint)
+                Diagnostic::warning(codes::MODEL, span, message).with_hint(problem.hint)
             }
         });
     }
 }
 
-type Asked<'d> = (Option<&'d Spanned<String>>, Span);
+type ModelUse<'d> = (Option<&'d Spanned<String>>, Span);
 
-fn of_step<'d>(step: &'d Step, document: &'d Document, asked: &mut Vec<Asked<'d>>) {
+fn collect_models<'d>(step: &'d ZenflowStep, document: &'d WorkflowDocument, uses: &mut Vec<ModelUse<'d>>) {
     // An included file is looked at by itself, and so is a definition that is called.
     if step.include.is_some() || step.call.is_some() {
         return;
     }
     let of_agent = |name: &Spanned<String>| document.agent(name).and_then(|agent| agent.model.as_ref());
     match step.inner() {
-        [] => asked.push((step.model.as_ref().or_else(|| step.agent.as_ref().and_then(of_agent)), step.id.span)),
-        inner => inner.iter().for_each(|inner| of_step(inner, document, asked)),
+        [] => uses.push((step.model.as_ref().or_else(|| step.agent.as_ref().and_then(of_agent)), step.id.span)),
+        inner => inner.iter().for_each(|inner| collect_models(inner, document, uses)),
     }
     if let Some(LoopMode::Repeat { until_agent: Some(judge), .. }) = step.repeat.as_ref().map(|repeat| &repeat.mode) {
-        asked.push((of_agent(judge), judge.span));
+        uses.push((of_agent(judge), judge.span));
     }
 }

@@ -3,12 +3,12 @@
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 
 use crate::codes;
-use crate::document::{Budget, Document, LoopMode, Step};
-use crate::options::Options;
+use crate::document::{ZenflowBudget, WorkflowDocument, LoopMode, ZenflowStep};
+use crate::options::ZenflowOptions;
 
 /// Reports models without a price under a budget of money; included files count as part of it.
-pub(crate) fn unpriced(document: &Document, options: &Options, found: &mut Diagnostics) {
-    let mut tell = |budget: Option<&Budget>, models: &dyn Fn() -> Vec<Option<String>>| {
+pub(crate) fn check_prices(document: &WorkflowDocument, options: &ZenflowOptions, found: &mut Diagnostics) {
+    let mut report = |budget: Option<&ZenflowBudget>, models: &dyn Fn() -> Vec<Option<String>>| {
         let Some(money) = budget.and_then(|budget| budget.money.as_ref()) else { return };
         let mut models = models();
         models.sort();
@@ -21,21 +21,21 @@ pub(crate) fn unpriced(document: &Document, options: &Options, found: &mut Diagn
                 }
                 Some(_) => continue,
             };
-            found.push(priceless(money.span, message, model.as_deref()));
+            found.push(missing_price(money.span, message, model.as_deref()));
         }
     };
-    tell(document.extensions.budget.as_ref(), &|| models_of(document, options));
+    report(document.extensions.budget.as_ref(), &|| models_of(document, options));
     for step in &document.steps {
         let models = || step_models(step, document, options);
-        tell(step.budget.as_ref(), &models);
-        tell(step.repeat.as_ref().and_then(|repeat| repeat.budget.as_ref()), &models);
+        report(step.budget.as_ref(), &models);
+        report(step.repeat.as_ref().and_then(|repeat| repeat.budget.as_ref()), &models);
         for inner in step.inner() {
-            tell(inner.budget.as_ref(), &|| step_models(inner, document, options));
+            report(inner.budget.as_ref(), &|| step_models(inner, document, options));
         }
     }
 }
 
-fn priceless(span: Span, message: String, model: Option<&str>) -> Diagnostic {
+fn missing_price(span: Span, message: String, model: Option<&str>) -> Diagnostic {
     let hint = match model {
         Some(model) => {
             format!("add its price to the table `[prices]` in windlass.toml, under \"{model}\"; or limit `tokens`")
@@ -44,10 +44,10 @@ fn priceless(span: Span, message: String, model: Option<&str>) -> Diagnostic {
             "name a model, or set a default one; its price stands in the table `[prices]` in windlass.toml".to_owned()
         }
     };
-    Diagnostic::error(codes::VALIDATION, span, message).hint(hint)
+    Diagnostic::error(codes::VALIDATION, span, message).with_hint(hint)
 }
 
-fn models_of(document: &Document, options: &Options) -> Vec<Option<String>> {
+fn models_of(document: &WorkflowDocument, options: &ZenflowOptions) -> Vec<Option<String>> {
     let steps = document.steps.iter().flat_map(|step| step_models(step, document, options));
     let coordinator = document.has_coordinator(options).then(|| {
         let own = document.extensions.coordinator.model.as_ref().map(|model| model.value.clone());
@@ -57,7 +57,7 @@ fn models_of(document: &Document, options: &Options) -> Vec<Option<String>> {
 }
 
 /// The models of a step, its inner steps, its judge, and what it includes.
-fn step_models(step: &Step, document: &Document, options: &Options) -> Vec<Option<String>> {
+fn step_models(step: &ZenflowStep, document: &WorkflowDocument, options: &ZenflowOptions) -> Vec<Option<String>> {
     if let Some(include) = &step.include {
         return include.document.iter().flat_map(|document| models_of(document, options)).collect();
     }

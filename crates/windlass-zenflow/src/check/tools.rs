@@ -1,17 +1,17 @@
 //! The tools that agents name.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{list_of, nearest};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{format_names, nearest};
 
 use crate::codes;
-use crate::document::{Document, Spanned};
-use crate::read::Reader;
+use crate::document::{WorkflowDocument, Spanned};
+use crate::read::DocumentReader;
 
 /// Tools that agents are given by what they do, not by a list.
-const GIVEN: [&str; 2] = ["submit_result", "send_message"];
+const IMPLICIT_TOOLS: [&str; 2] = ["submit_result", "send_message"];
 
-impl Reader<'_> {
-    pub(crate) fn tools(&mut self, document: &Document) {
+impl DocumentReader<'_> {
+    pub(crate) fn tools(&mut self, document: &WorkflowDocument) {
         // Nobody has said which tools there are.
         if self.options.tools.is_empty() && self.options.mcp.is_empty() {
             return;
@@ -20,12 +20,12 @@ impl Reader<'_> {
             for tool in agent.tools.iter().flatten().chain(&agent.disallowed_tools) {
                 self.tool(tool);
             }
-            self.contradicting(agent);
+            self.warn_contradictory_tools(agent);
         }
     }
 
     fn tool(&mut self, tool: &Spanned<String>) {
-        let names = || self.options.tools.iter().map(String::as_str).chain(GIVEN);
+        let names = || self.options.tools.iter().map(String::as_str).chain(IMPLICIT_TOOLS);
         let of_server = self.options.mcp.iter().any(|server| {
             tool.strip_prefix(server.as_str())
                 .and_then(|rest| rest.strip_prefix("__"))
@@ -47,7 +47,7 @@ impl Reader<'_> {
         let server = parts.and_then(|(server, _)| nearest(server, self.options.mcp.iter().map(String::as_str)));
         let hint = match (server, parts) {
             (Some(server), Some((_, name))) => format!("did you mean `{server}__{name}`?"),
-            _ => format!("there are {}; a server's tools are named `server__tool`", list_of(names())),
+            _ => format!("there are {}; a server's tools are named `server__tool`", format_names(names())),
         };
         match self.options.strict_files {
             true => self.error(codes::VALIDATION, tool.span, message, hint),
@@ -56,7 +56,7 @@ impl Reader<'_> {
         }
     }
 
-    fn contradicting(&mut self, agent: &crate::document::Agent) {
+    fn warn_contradictory_tools(&mut self, agent: &crate::document::AgentDefinition) {
         let Some(tools) = agent.tools.as_ref().filter(|tools| !tools.is_empty()) else { return };
         let denied = |tool: &Spanned<String>| agent.disallowed_tools.iter().any(|other| other.value == tool.value);
         if tools.iter().all(denied) {

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Rule, Task, Wait,
+    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, TaskRule, Task, Wait,
     WriteOp,
 };
 use windlass_syntax::Span;
-use windlass_value::{Duration, Map, Mode, Value, to_json};
+use windlass_value::{Duration, Map, ExpressionMode, Value, to_json};
 
-use super::coordinator::{COORDINATOR, PART_BETWEEN};
-use super::planner::{Here, Planner, Told, folder, limited, own, rule, silent, texts};
+use super::coordinator::{COORDINATOR, BETWEEN_DIVISOR};
+use super::planner::{StepContext, Planner, DependencyRef, path_value, step_timeout, set_variable, rule, hidden_task, text_list};
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
-use crate::document::{Agent, Spanned, Step};
+use crate::document::{AgentDefinition, Spanned, ZenflowStep};
 use crate::options::ContextFiles;
 
 /// Tries of a model call after the first, if nobody says anything.
-const CALL_RETRIES: u64 = 2;
+const DEFAULT_CALL_RETRIES: u64 = 2;
 
 /// What is tried again of a model call: the service is overloaded, or could not be reached.
-const AGAIN_ON: [&str; 4] = ["429", "5xx", "connection", "timeout"];
+const RETRY_ON: [&str; 4] = ["429", "5xx", "connection", "timeout"];
 
 /// What an agent's pipeline is made from.
 pub(super) struct AgentStep<'d> {
@@ -28,7 +28,7 @@ pub(super) struct AgentStep<'d> {
     pub label: &'static str,
     pub hidden: bool,
     pub span: Span,
-    pub agent: Option<&'d Agent>,
+    pub agent: Option<&'d AgentDefinition>,
     pub role: &'static str,
     pub model: Option<&'d Spanned<String>>,
     pub instructions: &'d str,
@@ -40,7 +40,7 @@ pub(super) struct AgentStep<'d> {
 }
 
 /// Where the tasks of an agent's pipeline stand.
-struct Tasks {
+struct TaskPositions {
     ask: u32,
     /// Where the next turn begins: with mail, if there may be any.
     next: u32,
@@ -50,7 +50,7 @@ struct Tasks {
 
 /// When an agent looks for mail.
 #[derive(Clone, Copy, PartialEq)]
-enum Look {
+enum MailCheck {
     /// Before the first call; what was written to it before then is to be there.
     First,
     /// After the calls of a turn.
@@ -61,7 +61,7 @@ enum Look {
 
 impl<'d> AgentStep<'d> {
     /// A step that is an agent's own.
-    pub(crate) fn of(step: &'d Step, here: &Here<'d>) -> AgentStep<'d> {
+    pub(crate) fn from_step(step: &'d ZenflowStep, here: &StepContext<'d>) -> AgentStep<'d> {
         let agent = step.agent.as_ref().and_then(|agent| here.document.agent(agent));
         AgentStep {
             name: &step.id,
@@ -95,7 +95,7 @@ impl<'d> AgentStep<'d> {
 
     /// The tools that are allowed, null for all, and those that are not.
     pub(crate) fn allowed(&self) -> (Value, Value) {
-        let named = |names: &[Spanned<String>]| texts(names.iter().map(|name| &name.value));
+        let named = |names: &[Spanned<String>]| text_list(names.iter().map(|name| &name.value));
         let allow = self.agent.and_then(|agent| agent.tools.as_ref()).filter(|tools| !tools.is_empty());
         let deny = self.agent.map_or_else(|| named(&[]), |agent| named(&agent.disallowed_tools));
         (allow.map_or(Value::Null, |tools| named(tools)), deny)
@@ -103,51 +103,51 @@ impl<'d> AgentStep<'d> {
 }
 
 /// Tries of a model call after the first.
-pub(super) fn call_retries(step: Option<&Step>, here: &Here<'_>) -> u64 {
+pub(super) fn call_retries(step: Option<&ZenflowStep>, here: &StepContext<'_>) -> u64 {
     let own = step.and_then(|step| step.max_retries).or(here.document.options.max_retries);
-    own.map_or(CALL_RETRIES, |retries| retries.value)
+    own.map_or(DEFAULT_CALL_RETRIES, |retries| retries.value)
 }
 
 impl Planner<'_> {
-    pub(crate) fn agent_step(&mut self, step: &AgentStep<'_>, parent: NodeId, here: &Here<'_>) -> NodeId {
-        let first = self.first_of(step, here);
+    pub(crate) fn agent_step(&mut self, step: &AgentStep<'_>, parent: NodeId, here: &StepContext<'_>) -> NodeId {
+        let first = self.first_message_settings(step, here);
         self.agent_pipeline(step, first, parent, here)
     }
 
     /// The settings of the first message.
-    fn first_of(&self, step: &AgentStep<'_>, here: &Here<'_>) -> (&'static str, Map) {
+    fn first_message_settings(&self, step: &AgentStep<'_>, here: &StepContext<'_>) -> (&'static str, Map) {
         let mut first = Map::new();
         first.insert("instructions", step.instructions);
         if let Some(schema) = step.schema() {
-            first.insert("result", owed(schema));
+            first.insert("result", required_result(schema));
         }
         let context = &here.context;
-        let told = |told: &Told| {
+        let dependency_value = |dependency: &DependencyRef| {
             Value::object([
-                ("id", Value::from(told.id.as_str())),
+                ("id", Value::from(dependency.id.as_str())),
                 // Its own scope, and those between.
-                ("beyond", Value::from(1 + here.depth.saturating_sub(told.depth))),
-                ("whole", Value::Bool(told.whole)),
+                ("beyond", Value::from(1 + here.depth.saturating_sub(dependency.depth))),
+                ("whole", Value::Bool(dependency.whole)),
             ])
         };
-        if !context.told.is_empty() {
-            first.insert("dependencies", Value::list(context.told.iter().map(told).collect()));
+        if !context.dependencies.is_empty() {
+            first.insert("dependencies", Value::list(context.dependencies.iter().map(dependency_value).collect()));
         }
         if let Some(heading) = context.heading {
             first.insert("heading", heading);
         }
-        if let Some(around) = &here.around {
+        if let Some(around) = &here.enclosing_loop {
             let around = [
                 ("name", Value::from(around.name.as_str())),
                 ("items", Value::Bool(around.items)),
-                ("steps", texts(&around.steps)),
+                ("steps", text_list(&around.steps)),
                 ("previous", Value::Bool(context.previous && !around.items)),
             ];
             first.insert("around", Value::object(around));
         }
         let inputs = &here.document.extensions.inputs;
         if !inputs.is_empty() {
-            first.insert("inputs", texts(inputs.iter().map(|(name, _)| &name.value)));
+            first.insert("inputs", text_list(inputs.iter().map(|(name, _)| &name.value)));
         }
         first.insert("files", !step.files.is_empty());
         first.insert("context", !self.coordinated);
@@ -161,57 +161,57 @@ impl Planner<'_> {
         step: &AgentStep<'_>,
         first: (&'static str, Map),
         parent: NodeId,
-        here: &Here<'_>,
+        here: &StepContext<'_>,
     ) -> NodeId {
         let span = step.span;
-        let id = self.node(step.name, step.label, Some(parent), span);
+        let id = self.add_node(step.name, step.label, Some(parent), span);
         let (reads, writes) = (step.mail, step.mail && self.coordinated);
         let mut tasks = Vec::new();
         if !step.files.is_empty() {
             tasks.push(self.files_task(step, here));
         }
-        let first = self.agent(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), Mode::Value, span);
-        tasks.push(silent("begin", Action::Write(own("talk", WriteOp::Set, first))));
+        let first = self.agent_expression(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), ExpressionMode::Value, span);
+        tasks.push(hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, first))));
         if reads {
-            let task = self.mail_task(id, step, Look::First, 0);
+            let task = self.mail_task(id, step, MailCheck::First, 0);
             tasks.push(task);
         }
         let ask = tasks.len() as u32;
-        let at = Tasks { ask, next: if reads { ask + 2 } else { ask }, last: reads.then_some(ask + 3) };
-        let asks = self.ask_task(step, &at, writes, here);
+        let positions = TaskPositions { ask, next: if reads { ask + 2 } else { ask }, last: reads.then_some(ask + 3) };
+        let asks = self.ask_task(step, &positions, writes, here);
         tasks.push(asks);
-        let acts = self.act_task(id, step, &at, writes);
+        let acts = self.act_task(id, step, &positions, writes);
         tasks.push(acts);
         if reads {
-            let looks = [Look::Between, Look::Last].map(|look| self.mail_task(id, step, look, ask));
+            let looks = [MailCheck::Between, MailCheck::Last].map(|check| self.mail_task(id, step, check, ask));
             tasks.extend(looks);
         }
         self.pipeline(id, tasks);
-        let output = self.plain("results", span);
+        let output = self.agent_function("results", span);
         let wakes = self.options.limits.max_agent_wakes;
         let node = self.get(id);
         node.hidden = step.hidden;
         node.scope = true;
         node.meters_usage = true;
-        node.timeout = step.time.and_then(limited);
+        node.timeout = step.time.and_then(step_timeout);
         node.output = Some(output);
         node.mailbox = reads.then(|| Mailbox { wakes, closed: "target-terminal".into() });
         id
     }
 
-    fn files_task(&mut self, step: &AgentStep<'_>, here: &Here<'_>) -> Task {
-        let place = match &self.options.context_files {
+    fn files_task(&mut self, step: &AgentStep<'_>, here: &StepContext<'_>) -> Task {
+        let context_folder = match &self.options.context_files {
             ContextFiles::In(folder) => Some(folder.as_path()),
             _ => here.document.folder.as_deref(),
         };
         let input = Value::object([
-            ("folder", folder(place)),
-            ("paths", texts(step.files.iter().map(|path| &path.value))),
+            ("folder", path_value(context_folder)),
+            ("paths", text_list(step.files.iter().map(|path| &path.value))),
             ("lenient", Value::Bool(here.document.extensions.lenient_files)),
         ]);
         let input = self.value(input, step.span);
-        let (ok, given) = (self.ok(step.span), self.plain("given", step.span));
-        let rules = vec![rule(Some(ok), Directive::Continue, vec![own("files", WriteOp::Set, given)])];
+        let (ok, given) = (self.ok(step.span), self.agent_function("given", step.span));
+        let rules = vec![rule(Some(ok), Directive::Continue, vec![set_variable("files", WriteOp::Set, given)])];
         Task { label: "files".into(), rules, ..Task::new(Action::Effect(Effect::new("agent_files", input))) }
     }
 
@@ -220,42 +220,42 @@ impl Planner<'_> {
     }
 
     /// Looks for mail; then the model is asked, unless there was none and the agent is done.
-    fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, look: Look, ask: u32) -> Task {
+    fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, check: MailCheck, ask: u32) -> Task {
         let span = step.span;
-        let name = match look {
-            Look::First => "first-mail",
-            Look::Between => "mail",
-            Look::Last => "last-mail",
+        let name = match check {
+            MailCheck::First => "first-mail",
+            MailCheck::Between => "mail",
+            MailCheck::Last => "last-mail",
         };
-        let wait = self.hidden(&format!("{}#{name}", step.name), "mail", Some(id), span);
+        let wait = self.add_hidden_node(&format!("{}#{name}", step.name), "mail", Some(id), span);
         // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
         // What was just asked for is mostly answered at once; after the last word nobody is waited for.
-        let hold = match look {
-            Look::First => Some(self.options.limits.max_coordinator_hold),
-            Look::Between => Some(Duration(self.options.limits.max_coordinator_hold.0 / PART_BETWEEN)),
-            Look::Last => None,
+        let hold = match check {
+            MailCheck::First => Some(self.options.limits.max_coordinator_hold),
+            MailCheck::Between => Some(Duration(self.options.limits.max_coordinator_hold.0 / BETWEEN_DIVISOR)),
+            MailCheck::Last => None,
         };
         let settles = hold.filter(|_| self.coordinated).map(|hold| (Arc::from(COORDINATOR), hold));
-        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, settles });
+        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, after_idle: settles });
         let truth = self.value(Value::Bool(true), span);
-        let letters = self.plain("letters", span);
+        let letters = self.agent_function("letters", span);
         let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
         let mut some = vec![("is", Value::from("some"))];
         some.extend(
-            (look == Look::Last).then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
+            (check == MailCheck::Last).then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
         );
         let some = self.condition("mailed", some, span);
-        let told = vec![own("talk", WriteOp::Extend, letters)];
-        let on = if look == Look::First { Directive::Continue } else { Directive::Jump(ask) };
+        let append_mail = vec![set_variable("talk", WriteOp::Extend, letters)];
+        let on = if check == MailCheck::First { Directive::Continue } else { Directive::Jump(ask) };
         let rules = vec![
-            rule(Some(cancel), Directive::Break, vec![own("cancelled", WriteOp::Set, truth)]),
-            rule(Some(some), on.clone(), told),
-            Rule::new(if look == Look::Last { Directive::Break } else { on }),
+            rule(Some(cancel), Directive::Break, vec![set_variable("cancelled", WriteOp::Set, truth)]),
+            rule(Some(some), on.clone(), append_mail),
+            TaskRule::new(if check == MailCheck::Last { Directive::Break } else { on }),
         ];
-        Task { rules, ..silent("mail", Action::Node(wait)) }
+        Task { rules, ..hidden_task("mail", Action::Node(wait)) }
     }
 
-    fn ask_task(&mut self, step: &AgentStep<'_>, at: &Tasks, mail: bool, here: &Here<'_>) -> Task {
+    fn ask_task(&mut self, step: &AgentStep<'_>, positions: &TaskPositions, mail: bool, here: &StepContext<'_>) -> Task {
         let span = step.span;
         let schema = step.schema();
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
@@ -266,10 +266,10 @@ impl Planner<'_> {
         let size = to_json(&fixed).len();
         let price = fixed.get("price").cloned().unwrap_or_default();
         let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
-        let request = self.agent("request", request, Mode::Value, span);
+        let request = self.agent_expression("request", request, ExpressionMode::Value, span);
         let reserves = here.reply.map(|reply| {
             let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
-            self.agent("reserve", settings, Mode::Value, span)
+            self.agent_expression("reserve", settings, ExpressionMode::Value, span)
         });
         let is = |planner: &mut Self, is: &str| {
             let settings = [
@@ -279,11 +279,11 @@ impl Planner<'_> {
             ];
             Some(planner.condition("asked", settings, span))
         };
-        let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.calls_kept(checked, span))];
+        let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
+        let mut kept = vec![append_reply.clone(), set_variable("calls", WriteOp::Set, self.keep_calls(checked, span))];
         if schema.is_some() {
-            let submitted = self.agent("submitted", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
-            kept.push(own("result", WriteOp::Set, submitted));
+            let submitted = self.agent_expression("submitted", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            kept.push(set_variable("result", WriteOp::Set, submitted));
         }
         let mut rules = Vec::new();
         if schema.is_some() {
@@ -291,30 +291,30 @@ impl Planner<'_> {
         }
         rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
         if schema.is_some() {
-            let forced = self.agent("forced", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
-            let demands = self.plain("demands", span);
-            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, demands)];
-            rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
+            let forced = self.agent_expression("forced", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            let demands = self.agent_function("demands", span);
+            let writes = vec![set_variable("talk", WriteOp::Extend, forced), set_variable("forced", WriteOp::Set, demands)];
+            rules.push(rule(is(self, "force"), Directive::Jump(positions.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
-            let error = Some(self.agent("unsubmitted", error, Mode::Value, span));
+            let error = Some(self.agent_expression("unsubmitted", error, ExpressionMode::Value, span));
             let fails = Directive::Fail { status: Status::Failed, error };
-            rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
+            rules.push(rule(is(self, "no_result"), fails, vec![append_reply.clone()]));
         }
         let message = format!(
             "the agent still calls tools after {} turns; raise its maxTurns if it needs more",
             step.turns(self.options.limits.default_agent_turns)
         );
         let fails = self.failure("TurnLimit", message, span);
-        rules.push(rule(is(self, "turn_limit"), fails, vec![said]));
-        let over = at.last.map_or(Directive::Break, Directive::Jump);
+        rules.push(rule(is(self, "turn_limit"), fails, vec![append_reply]));
+        let over = positions.last.map_or(Directive::Break, Directive::Jump);
         rules.push(rule(is(self, "over"), over, kept));
-        let effect = Effect { reserves, ..Effect::new("agent_model", request) };
-        let retry = call_again(step.call_retries);
+        let effect = Effect { reservation: reserves, ..Effect::new("agent_model", request) };
+        let retry = call_retry(step.call_retries);
         Task { label: "ask".into(), rules, retry, ..Task::new(Action::Effect(effect)) }
     }
 
     /// All of a request that is known beforehand.
-    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &Here<'_>) -> Value {
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &StepContext<'_>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
         let model = self.model(model.map(|model| model.as_str()));
@@ -325,7 +325,7 @@ impl Planner<'_> {
             ("model", Value::from(model)),
             ("system", step.system()),
             ("tools", tools),
-            ("result", step.schema().map_or(Value::Null, owed)),
+            ("result", step.schema().map_or(Value::Null, required_result)),
             ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
             ("topP", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
             ("maxTokens", Value::from(here.reply)),
@@ -336,28 +336,28 @@ impl Planner<'_> {
     }
 
     /// The calls of a reply, side by side; then the model is told what came of them.
-    fn act_task(&mut self, id: NodeId, step: &AgentStep<'_>, at: &Tasks, mail: bool) -> Task {
+    fn act_task(&mut self, id: NodeId, step: &AgentStep<'_>, positions: &TaskPositions, mail: bool) -> Task {
         let span = step.span;
         let calls = self.calls_of_step(id, step, mail);
-        let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
+        let append_answers = vec![set_variable("talk", WriteOp::AppendItem, self.agent_function("answers", span))];
         let mut rules = Vec::new();
         if step.schema().is_some() {
             let finished = self.condition("finished", [("tool", Value::from(SUBMIT_RESULT))], span);
-            rules.push(rule(Some(finished), Directive::Break, told.clone()));
+            rules.push(rule(Some(finished), Directive::Break, append_answers.clone()));
         }
         let ok = self.ok(span);
-        rules.push(rule(Some(ok), Directive::Jump(at.next), told));
+        rules.push(rule(Some(ok), Directive::Jump(positions.next), append_answers));
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
     }
 }
 
 /// The result that an agent owes.
-pub(super) fn owed(schema: &Value) -> Value {
+pub(super) fn required_result(schema: &Value) -> Value {
     Value::object([("tool", Value::from(SUBMIT_RESULT)), ("schema", schema.clone())])
 }
 
 /// How a model call is tried again.
-pub(super) fn call_again(retries: u64) -> Option<Retry> {
+pub(super) fn call_retry(retries: u64) -> Option<Retry> {
     let backoff = Backoff {
         interval: Amount::Fixed(Duration::from_secs(2)),
         growth: Growth::Exponential(2.0),
@@ -365,6 +365,6 @@ pub(super) fn call_again(retries: u64) -> Option<Retry> {
         max: Some(Duration::from_secs(60)),
         jitter: Jitter::Add(0.1),
     };
-    let on = AGAIN_ON.map(Arc::from).to_vec();
-    (retries > 0).then_some(Retry { attempts: Amount::Fixed(retries.saturating_add(1)), backoff, on, within: None })
+    let on = RETRY_ON.map(Arc::from).to_vec();
+    (retries > 0).then_some(Retry { attempts: Amount::Fixed(retries.saturating_add(1)), backoff, on, window: None })
 }

@@ -2,23 +2,23 @@
 
 use windlass_core::EventKind;
 use windlass_core::plan::{
-    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Rule, Task, Wait, Write, WriteOp,
+    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, TaskRule, Task, Wait, VariableUpdate, WriteOp,
 };
 use windlass_syntax::Span;
-use windlass_value::{Duration, Level, Mode, Value};
+use windlass_value::{Duration, Level, ExpressionMode, Value};
 
-use super::agent::{call_again, call_retries};
-use super::planner::{Here, Planner, own, rule, silent};
-use super::tools::{Leads, text, tool};
-use crate::document::Document;
+use super::agent::{call_retry, call_retries};
+use super::planner::{StepContext, Planner, set_variable, rule, hidden_task};
+use super::tools::{CallHandler, text, tool};
+use crate::document::WorkflowDocument;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
 /// A step lets the coordinator come to rest before its first call. Where there is a timeout, this part of it has to do.
-const PART_OF_TIMEOUT: u64 = 4;
+const TIMEOUT_DIVISOR: u64 = 4;
 
 /// The part of that wait for which a step waits between two of its calls.
-pub(super) const PART_BETWEEN: u64 = 6;
+pub(super) const BETWEEN_DIVISOR: u64 = 6;
 
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
@@ -36,7 +36,7 @@ const ASK: u32 = 2;
 const PUBLISH: u32 = 4;
 
 impl Planner<'_> {
-    pub(crate) fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
+    pub(crate) fn coordinator(&mut self, parent: NodeId, here: &StepContext<'_>) -> NodeId {
         let document = here.document;
         let span = document.extensions.coordinator.mode.map_or(document.span, |mode| mode.span);
         if let Some(step) = document.step(COORDINATOR) {
@@ -44,42 +44,41 @@ impl Planner<'_> {
             let hint = "call it something else, or switch the coordinator off: x-windlass: {coordinator: {mode: off}}";
             self.problem("reserved_step_id", step.id.span, message, hint);
         }
-        let id = self.node(COORDINATOR, "coordinator", Some(parent), span);
-        let welcome = self.agent("welcome", [("text", Value::from(welcome(document)))], Mode::Value, span);
-        let begin = silent("begin", Action::Write(own("talk", WriteOp::Set, welcome)));
+        let id = self.add_node(COORDINATOR, "coordinator", Some(parent), span);
+        let welcome = self.agent_expression("welcome", [("text", Value::from(welcome(document)))], ExpressionMode::Value, span);
+        let begin = hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, welcome)));
         let wait = self.wait_task(id, span);
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
-        let failure = self.plain("trouble_told", span);
-        let publish =
-            silent("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
+        let failure = self.agent_function("trouble_told", span);
+        let publish = hidden_task("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
         self.pipeline(id, vec![begin, wait, ask, act, publish]);
-        let output = self.plain("results", span);
+        let output = self.agent_function("results", span);
         let (lingers, wakes) =
             (self.options.limits.max_coordinator_end_time, self.options.limits.max_coordinator_wakes);
         let node = self.get(id);
         node.scope = true;
         node.meters_usage = true;
         node.output = Some(output);
-        node.lingers = Some(lingers);
+        node.linger_time = Some(lingers);
         node.mailbox = Some(Mailbox { wakes, closed: "mailbox-closed-by-finalize".into() });
         id
     }
 
     fn wait_task(&mut self, id: NodeId, span: Span) -> Task {
-        let wait = self.hidden("coordinator#mail", "mail", Some(id), span);
-        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: true, settles: None });
+        let wait = self.add_hidden_node("coordinator#mail", "mail", Some(id), span);
+        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: true, after_idle: None });
         let some = self.condition("mailed", [("is", Value::from("any"))], span);
         let writes = vec![
-            own("talk", WriteOp::Extend, self.plain("letters", span)),
-            own("ending", WriteOp::Set, self.plain("ending", span)),
+            set_variable("talk", WriteOp::Extend, self.agent_function("letters", span)),
+            set_variable("ending", WriteOp::Set, self.agent_function("ending", span)),
         ];
         // Nobody is left who could write, or it may not be woken any more.
         let rules = vec![rule(Some(some), Directive::Continue, writes), rule(None, Directive::Break, Vec::new())];
-        Task { rules, ..silent("mail", Action::Node(wait)) }
+        Task { rules, ..hidden_task("mail", Action::Node(wait)) }
     }
 
-    fn coordinator_ask(&mut self, here: &Here<'_>, span: Span) -> Task {
+    fn coordinator_ask(&mut self, here: &StepContext<'_>, span: Span) -> Task {
         let settings = &here.document.extensions.coordinator;
         let model = self.model(settings.model.as_ref().map(|model| model.as_str()));
         let price = self.price(model.as_deref());
@@ -91,7 +90,7 @@ impl Planner<'_> {
             // None of the tools that steps have.
             ("allow", Value::list(Vec::new())),
             ("deny", Value::list(Vec::new())),
-            ("own", Value::list(offered())),
+            ("own", Value::list(coordinator_tools())),
         ]);
         let fixed = Value::object([
             ("model", Value::from(model)),
@@ -102,25 +101,25 @@ impl Planner<'_> {
             ("role", Value::from("coordinator")),
         ]);
         let size = windlass_value::to_json(&fixed).len();
-        let input = self.agent("request", [("fixed", fixed)], Mode::Value, span);
+        let input = self.agent_expression("request", [("fixed", fixed)], ExpressionMode::Value, span);
         let reserves = here.reply.map(|reply| {
             let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
-            self.agent("reserve", settings, Mode::Value, span)
+            self.agent_expression("reserve", settings, ExpressionMode::Value, span)
         });
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
-        let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let kept = vec![said, own("calls", WriteOp::Set, self.calls_kept(Value::list(offered()), span))];
+        let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
+        let kept = vec![append_reply, set_variable("calls", WriteOp::Set, self.keep_calls(Value::list(coordinator_tools()), span))];
         let rules = vec![
             rule(is(self, "act"), Directive::Continue, kept.clone()),
             rule(is(self, "over"), Directive::Break, kept.clone()),
             rule(is(self, "wait"), Directive::Jump(WAIT), kept),
-            self.gives_up(span),
+            self.give_up_rule(span),
         ];
-        let effect = Effect { reserves, ..Effect::new("agent_model", input) };
+        let effect = Effect { reservation: reserves, ..Effect::new("agent_model", input) };
         Task {
             label: "ask".into(),
             rules,
-            retry: call_again(call_retries(None, here)),
+            retry: call_retry(call_retries(None, here)),
             timeout: Some(Amount::Fixed(self.options.limits.max_coordinator_time)),
             ..Task::new(Action::Effect(effect))
         }
@@ -128,55 +127,55 @@ impl Planner<'_> {
 
     fn coordinator_act(&mut self, id: NodeId, span: Span) -> Task {
         let forwards = self.calls_one_of(&[FORWARD], span);
-        let to = self.argument("target_step_id", None, span);
-        let posts = self.forwards(to, span);
+        let to = self.call_argument("target_step_id", None, span);
+        let posts = self.forward_tasks(to, span);
         let narrates = self.calls_one_of(&[NARRATE], span);
         let narrated = self.publish_tasks(EventKind::COORDINATOR_NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
         let finalized = self.publish_tasks(EventKind::COORDINATOR_SYNTHESIS, FINALIZE, span);
         let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
         let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
-        let late = self.agent("done", late, Mode::Value, span);
+        let late = self.agent_expression("done", late, ExpressionMode::Value, span);
         let leads = vec![
-            Leads { when: after, tasks: vec![silent("", Action::Evaluate(late))] },
-            self.troubled(span),
-            Leads { when: forwards, tasks: posts },
-            Leads { when: narrates, tasks: narrated },
-            Leads { when: finalizes, tasks: finalized },
+            CallHandler { when: after, tasks: vec![hidden_task("", Action::Evaluate(late))] },
+            self.malformed_handler(span),
+            CallHandler { when: forwards, tasks: posts },
+            CallHandler { when: narrates, tasks: narrated },
+            CallHandler { when: finalizes, tasks: finalized },
         ];
         let unknown = [("text", Value::from("there is no such tool")), ("error", Value::Bool(true))];
-        let unknown = self.agent("done", unknown, Mode::Value, span);
-        let calls = self.calls(id, COORDINATOR, span, 1, leads, vec![silent("", Action::Evaluate(unknown))]);
-        let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
+        let unknown = self.agent_expression("done", unknown, ExpressionMode::Value, span);
+        let calls = self.call_loop(id, COORDINATOR, span, 1, leads, vec![hidden_task("", Action::Evaluate(unknown))]);
+        let append_answers = vec![set_variable("talk", WriteOp::AppendItem, self.agent_function("answers", span))];
         let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
-        let summary = self.argument("summary", Some(FINALIZE), span);
+        let summary = self.call_argument("summary", Some(FINALIZE), span);
         let summary =
-            Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+            VariableUpdate { ignores_input: true, hidden: true, ..VariableUpdate::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
         let turns = self.options.limits.max_coordinator_turns;
-        let spun = |planner: &mut Self, ending: bool| {
+        let turns_used_up = |planner: &mut Self, ending: bool| {
             let settings = [("turns", Value::from(turns)), ("ending", Value::Bool(ending))];
             Some(planner.condition("spun", settings, span))
         };
-        let (stops, pauses, ok) = (spun(self, true), spun(self, false), self.ok(span));
+        let (stops, pauses, ok) = (turns_used_up(self, true), turns_used_up(self, false), self.ok(span));
         let rules = vec![
-            rule(Some(finished), Directive::Break, told.iter().cloned().chain([summary]).collect()),
-            rule(stops, Directive::Break, told.clone()),
-            rule(pauses, Directive::Jump(WAIT), told.clone()),
-            rule(Some(ok), Directive::Jump(ASK), told),
-            self.gives_up(span),
+            rule(Some(finished), Directive::Break, append_answers.iter().cloned().chain([summary]).collect()),
+            rule(stops, Directive::Break, append_answers.clone()),
+            rule(pauses, Directive::Jump(WAIT), append_answers.clone()),
+            rule(Some(ok), Directive::Jump(ASK), append_answers),
+            self.give_up_rule(span),
         ];
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
     }
 
     /// Whatever becomes of it, the steps go on; but somebody should know.
-    fn gives_up(&mut self, span: Span) -> Rule {
-        let trouble = own("trouble", WriteOp::Set, self.plain("error", span));
-        rule(None, Directive::Jump(PUBLISH), vec![trouble])
+    fn give_up_rule(&mut self, span: Span) -> TaskRule {
+        let failure = set_variable("trouble", WriteOp::Set, self.agent_function("error", span));
+        rule(None, Directive::Jump(PUBLISH), vec![failure])
     }
 
     /// Nobody waits for the coordinator until his own time is over, or that of something around him.
     pub(crate) fn bound_holds(&mut self) {
-        let least = |planner: &Self, node: NodeId| {
+        let shortest = |planner: &Self, node: NodeId| {
             let around = std::iter::successors(Some(node), |node| planner.plan.node(*node).parent);
             let times = around.filter_map(|node| match planner.plan.node(node).timeout.as_ref()?.after {
                 Amount::Fixed(after) => Some(after),
@@ -186,43 +185,40 @@ impl Planner<'_> {
         };
         for index in 0..self.plan.nodes.len() {
             let node = NodeId(index as u32);
-            let Some(time) = least(self, node) else { continue };
-            if let NodeKind::Wait(Wait::Mail { settles: Some((_, hold)), .. }) = &mut self.get(node).kind {
-                *hold = (*hold).min(Duration(time.0 / PART_OF_TIMEOUT));
+            let Some(time) = shortest(self, node) else { continue };
+            if let NodeKind::Wait(Wait::Mail { after_idle: Some((_, hold)), .. }) = &mut self.get(node).kind {
+                *hold = (*hold).min(Duration(time.0 / TIMEOUT_DIVISOR));
             }
         }
     }
 
-    fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
+    fn call_argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
         let settings = [("name", Value::from(name)), ("of", of.map_or(Value::Null, Value::from))];
-        self.agent("argument", settings, Mode::Value, span)
+        self.agent_expression("argument", settings, ExpressionMode::Value, span)
     }
 
     /// A letter. One that was for a loop or an include, where nobody reads, is at least told to the user.
-    fn forwards(&mut self, to: ExprId, span: Span) -> Vec<Task> {
-        let mut tasks = self.posts(to, span);
+    fn forward_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
+        let mut tasks = self.post_tasks(to, span);
         let wraps = self.condition::<&str>("wraps", [], span);
-        let kept = vec![own("posted", WriteOp::Set, self.plain("given", span))];
-        let narration = self.plain("arguments", span);
-        let posted = self.agent("posted", [("kept", Value::from("posted"))], Mode::Value, span);
+        let kept = vec![set_variable("posted", WriteOp::Set, self.agent_function("given", span))];
+        let narration = self.agent_function("arguments", span);
+        let posted = self.agent_expression("posted", [("kept", Value::from("posted"))], ExpressionMode::Value, span);
         tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
         tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
-        tasks.push(silent(
-            NARRATE,
-            Action::PublishEvent { kind: EventKind::COORDINATOR_NARRATION.into(), data: narration },
-        ));
-        tasks.push(silent("posted", Action::Evaluate(posted)));
+        tasks.push(hidden_task(NARRATE, Action::PublishEvent { kind: EventKind::COORDINATOR_NARRATION.into(), data: narration }));
+        tasks.push(hidden_task("posted", Action::Evaluate(posted)));
         tasks
     }
 
     fn publish_tasks(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
-        let data = self.plain("arguments", span);
-        let done = self.agent("done", [("text", Value::from("ok"))], Mode::Value, span);
-        vec![silent(label, Action::PublishEvent { kind: kind.into(), data }), silent("told", Action::Evaluate(done))]
+        let data = self.agent_function("arguments", span);
+        let done = self.agent_expression("done", [("text", Value::from("ok"))], ExpressionMode::Value, span);
+        vec![hidden_task(label, Action::PublishEvent { kind: kind.into(), data }), hidden_task("told", Action::Evaluate(done))]
     }
 }
 
-fn offered() -> Vec<Value> {
+fn coordinator_tools() -> Vec<Value> {
     let kind = Value::object([
         ("type", Value::from("string")),
         ("enum", Value::list(["info", "context_update", "cancel"].map(Value::from).to_vec())),
@@ -246,7 +242,7 @@ fn offered() -> Vec<Value> {
 }
 
 /// What the coordinator knows before anything has happened.
-fn welcome(document: &Document) -> String {
+fn welcome(document: &WorkflowDocument) -> String {
     let mut text = format!("Workflow: {}", document.name.as_str());
     if let Some(description) = &document.description {
         text.push_str(&format!("\n{}", description.as_str().trim_end()));

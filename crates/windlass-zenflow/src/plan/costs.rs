@@ -5,8 +5,8 @@ use std::sync::Arc;
 use windlass_core::plan::{Amount, Budget as PlanBudget, CALLS, TIME};
 use windlass_value::Value;
 
-use super::planner::{Here, Planner};
-use crate::document::Budget;
+use super::planner::{StepContext, Planner};
+use crate::document::ZenflowBudget;
 
 impl Planner<'_> {
     /// The model that is asked: the one that is forced, the one that is written down, or the default.
@@ -27,10 +27,11 @@ impl Planner<'_> {
         })
     }
 
-    pub(crate) fn budget(&self, budget: Option<&Budget>) -> Vec<PlanBudget> {
+    pub(crate) fn budget(&self, budget: Option<&ZenflowBudget>) -> Vec<PlanBudget> {
         let Some(budget) = budget else { return Vec::new() };
-        let limit =
-            |what: &str, max: Option<u64>| max.map(|max| PlanBudget { what: Arc::from(what), max: Amount::Fixed(max) });
+        let limit = |what: &str, max: Option<u64>| {
+            max.map(|max| PlanBudget { what: Arc::from(what), max: Amount::Fixed(max) })
+        };
         let limits = [
             limit("tokens", budget.tokens.map(|tokens| tokens.value)),
             limit("money", budget.money.map(|money| money.value)),
@@ -41,11 +42,11 @@ impl Planner<'_> {
     }
 
     /// The same place, with a budget around it.
-    pub(crate) fn counting<'d>(&self, here: &Here<'d>, budget: Option<&Budget>) -> Here<'d> {
-        let counts = |budget: &&Budget| budget.tokens.is_some() || budget.money.is_some();
+    pub(crate) fn with_budget<'d>(&self, here: &StepContext<'d>, budget: Option<&ZenflowBudget>) -> StepContext<'d> {
+        let counts = |budget: &&ZenflowBudget| budget.tokens.is_some() || budget.money.is_some();
         let counted = here.reply.is_some() || budget.as_ref().is_some_and(counts);
         let own = budget.and_then(|budget| budget.reply).map(|reply| reply.value);
         let reply = counted.then(|| own.or(here.reply).unwrap_or(self.options.limits.default_reply_tokens));
-        Here { reply, ..here.clone() }
+        StepContext { reply, ..here.clone() }
     }
 }

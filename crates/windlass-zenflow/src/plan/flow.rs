@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    After, Call, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind, Wording,
+    GraphDependency, ChildRunCall, GraphChild, GraphStatusRule, Graph, NodeId, NodeKind, GraphFailurePolicy, Parameter, PickPolicy, VariableKind, ErrorWording,
 };
 use windlass_core::{Status, StatusSet};
-use windlass_value::{Duration, Map, Mode, Value};
+use windlass_value::{Duration, Map, ExpressionMode, Value};
 
 use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
-use super::planner::{Context, Here, Planner, Told, limited, texts, tried_again};
+use super::planner::{PromptContext, StepContext, Planner, DependencyRef, step_timeout, text_list, step_retry};
 use crate::document::{
-    CallInput, DefinitionCall, Document, FlowOptions, Include, OutputMode, Scheduler, Step, Strategy,
+    CallInput, DefinitionCall, WorkflowDocument, FlowOptions, Include, OutputMode, StepScheduler, ZenflowStep, FailureStrategy,
 };
 
 const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
                       answer. `windlass events RUN` shows what was spent";
 
 /// The reducer's own errors in the words of a workflow: its code, the code here, the message.
-const WORDS: &[(&str, &str, Option<&str>)] = &[
+const ERROR_WORDING: &[(&str, &str, Option<&str>)] = &[
     ("ActionDependencyFailed", "DependencyFailed", Some("`{name}` {ended}, and this step needs it")),
     ("ActionTimedOut", "StepTimedOut", Some("{name} took longer than its timeout of {span}")),
     ("InvalidTemplate", "InvalidExpression", None),
@@ -46,45 +46,45 @@ const HINTS: &[(&str, &str)] = &[
 
 impl Planner<'_> {
     /// The whole run: the coordinator if there is one, and the steps.
-    pub(crate) fn run(&mut self, document: &Document) {
+    pub(crate) fn run(&mut self, document: &WorkflowDocument) {
         let span = document.span;
         self.coordinated = document.has_coordinator(self.options);
         self.plan.metadata = metadata(document);
         self.plan.hints = HINTS.iter().map(|(code, hint)| ((*code).into(), (*hint).into())).collect();
-        let word = |(of, code, message): &(&str, &str, Option<&str>)| Wording {
-            of: (*of).into(),
+        let word = |(of, code, message): &(&str, &str, Option<&str>)| ErrorWording {
+            reducer_code: (*of).into(),
             code: (*code).into(),
             message: message.map(Into::into),
         };
-        self.plan.keeps_unbegun = true;
-        self.plan.words = WORDS.iter().map(word).collect();
+        self.plan.records_unstarted = true;
+        self.plan.error_wordings = ERROR_WORDING.iter().map(word).collect();
         self.parameters(document);
-        let root = self.hidden("workflow", "workflow", None, span);
+        let root = self.add_hidden_node("workflow", "workflow", None, span);
         self.plan.root = root;
         let budget = self.budget(document.extensions.budget.as_ref());
-        let here = Here { document, depth: 0, context: Context::default(), around: None, reply: None };
-        let here = self.counting(&here, document.extensions.budget.as_ref());
+        let here = StepContext { document, depth: 0, context: PromptContext::default(), enclosing_loop: None, reply: None };
+        let here = self.with_budget(&here, document.extensions.budget.as_ref());
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
-        let flow = self.hidden("steps", "steps", Some(root), span);
+        let flow = self.add_hidden_node("steps", "steps", Some(root), span);
         self.graph(flow, &document.steps, &here, &document.options);
         let timeout = document.options.timeout.map(|timeout| timeout.value);
-        self.get(flow).timeout = timeout.and_then(limited);
-        self.get(flow).reports_to = self.reports();
-        let alone = |node| Child { node, after: Vec::new(), condition: None, group: None };
+        self.get(flow).timeout = timeout.and_then(step_timeout);
+        self.get(flow).reports_to = self.report_target();
+        let alone = |node| GraphChild { node, after: Vec::new(), condition: None, group: None };
         let output = [
-            ("steps", texts(document.steps.iter().map(|step| &step.id.value))),
+            ("steps", text_list(document.steps.iter().map(|step| &step.id.value))),
             ("coordinator", coordinator.map_or(Value::Null, |_| Value::from(COORDINATOR))),
         ];
-        let output = self.agent("run", output, Mode::Value, span);
+        let output = self.agent_expression("run", output, ExpressionMode::Value, span);
         let node = self.get(root);
         node.kind = NodeKind::Graph(Graph {
             children: coordinator.into_iter().chain([flow]).map(alone).collect(),
             max_concurrency: None,
-            ending: Ending::Any,
-            on_failure: OnFailure::Continue,
+            ending: GraphStatusRule::Any,
+            on_failure: GraphFailurePolicy::Continue,
             unmet: Status::Cancelled,
-            spreads: false,
-            pick: Pick::Ready,
+            skips_transitively: false,
+            pick: PickPolicy::Ready,
         });
         node.meters_usage = true;
         node.budget = budget;
@@ -92,7 +92,7 @@ impl Planner<'_> {
         self.bound_holds();
     }
 
-    fn parameters(&mut self, document: &Document) {
+    fn parameters(&mut self, document: &WorkflowDocument) {
         for (name, default) in &document.extensions.inputs {
             if self.plan.parameters.iter().any(|known| *known.name == *name.value) {
                 continue;
@@ -107,7 +107,7 @@ impl Planner<'_> {
         }
     }
 
-    pub(crate) fn reports(&self) -> Option<Arc<str>> {
+    pub(crate) fn report_target(&self) -> Option<Arc<str>> {
         self.coordinated.then(|| COORDINATOR.into())
     }
 
@@ -119,48 +119,48 @@ impl Planner<'_> {
     }
 
     /// Fills a node with steps that wait for each other.
-    pub(crate) fn graph(&mut self, id: NodeId, steps: &[Step], here: &Here<'_>, options: &FlowOptions) {
+    pub(crate) fn graph(&mut self, id: NodeId, steps: &[ZenflowStep], here: &StepContext<'_>, options: &FlowOptions) {
         let mut children = Vec::with_capacity(steps.len());
         for step in steps {
             let node = self.step(step, steps, id, here);
             let position = |dependency: &str| steps.iter().position(|step| *step.id == dependency);
-            let after = step.depends_on.iter().filter_map(|dependency| position(dependency)).map(|child| After {
+            let after = step.depends_on.iter().filter_map(|dependency| position(dependency)).map(|child| GraphDependency {
                 child: child as u32,
-                accepts: StatusSet::of([Status::Succeeded, Status::Skipped]),
+                accepts: StatusSet::from_statuses([Status::Succeeded, Status::Skipped]),
             });
             let after = after.collect();
-            let condition = step.condition.as_ref().map(|condition| self.cel(condition, Mode::Guard));
+            let condition = step.condition.as_ref().map(|condition| self.cel(condition, ExpressionMode::Guard));
             let group = step.agent.as_ref().map(|agent| agent.as_str().into());
-            children.push(Child { node, after, condition, group });
+            children.push(GraphChild { node, after, condition, group });
         }
-        let strategy = options.on_step_failure.map_or(Strategy::Cascade, |strategy| strategy.value);
-        let skips = strategy == Strategy::SkipDependents;
+        let strategy = options.on_step_failure.map_or(FailureStrategy::Cascade, |strategy| strategy.value);
+        let skips = strategy == FailureStrategy::SkipDependents;
         let graph = Graph {
             children,
             max_concurrency: Some(self.step_concurrency(options)),
-            ending: Ending::Any,
-            on_failure: if strategy == Strategy::Abort { OnFailure::CancelRest } else { OnFailure::Continue },
+            ending: GraphStatusRule::Any,
+            on_failure: if strategy == FailureStrategy::Abort { GraphFailurePolicy::CancelRest } else { GraphFailurePolicy::Continue },
             unmet: if skips { Status::Skipped } else { Status::Cancelled },
-            spreads: skips,
+            skips_transitively: skips,
             pick: match options.scheduler.map(|scheduler| scheduler.value) {
-                None | Some(Scheduler::DependencyFirst) => Pick::Ready,
-                Some(Scheduler::RoundRobin) => Pick::RoundRobin,
-                Some(Scheduler::LeastBusy) => Pick::LeastBusy,
+                None | Some(StepScheduler::DependencyFirst) => PickPolicy::Ready,
+                Some(StepScheduler::RoundRobin) => PickPolicy::RoundRobin,
+                Some(StepScheduler::LeastBusy) => PickPolicy::LeastBusy,
             },
         };
         self.get(id).kind = NodeKind::Graph(graph);
     }
 
-    fn step(&mut self, step: &Step, siblings: &[Step], parent: NodeId, here: &Here<'_>) -> NodeId {
-        let here = &Here { context: told(step, siblings, here), ..here.clone() };
-        let here = &self.counting(here, step.budget.as_ref());
+    fn step(&mut self, step: &ZenflowStep, siblings: &[ZenflowStep], parent: NodeId, here: &StepContext<'_>) -> NodeId {
+        let here = &StepContext { context: prompt_context(step, siblings, here), ..here.clone() };
+        let here = &self.with_budget(here, step.budget.as_ref());
         let id = match (&step.call, &step.include, &step.repeat) {
             (Some(call), ..) => self.call(step, call, parent, here),
             (None, Some(include), _) => self.include(step, include, parent, here),
-            (None, None, Some(repeat)) => self.looped(step, repeat, parent, here),
-            (None, None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
+            (None, None, Some(repeat)) => self.loop_step(step, repeat, parent, here),
+            (None, None, None) => self.agent_step(&AgentStep::from_step(step, here), parent, here),
         };
-        let (retry, reports) = (step.retries.and_then(|retries| tried_again(retries.value)), self.reports());
+        let (retry, reports) = (step.retries.and_then(|retries| step_retry(retries.value)), self.report_target());
         let mut budget = self.budget(step.budget.as_ref());
         if let Some(Include { document: Some(included), .. }) = &step.include {
             budget.extend(self.budget(included.extensions.budget.as_ref()));
@@ -174,65 +174,65 @@ impl Planner<'_> {
     }
 
     /// The time of a step without a loop.
-    pub(crate) fn step_time(step: &Step, here: &Here<'_>) -> Option<Duration> {
+    pub(crate) fn step_time(step: &ZenflowStep, here: &StepContext<'_>) -> Option<Duration> {
         step.timeout.or(here.document.options.step_timeout).map(|timeout| timeout.value)
     }
 
     /// A child run; the step's result is the child's output.
-    fn call(&mut self, step: &Step, call: &DefinitionCall, parent: NodeId, here: &Here<'_>) -> NodeId {
+    fn call(&mut self, step: &ZenflowStep, call: &DefinitionCall, parent: NodeId, here: &StepContext<'_>) -> NodeId {
         let (name, span) = (call.definition.as_str(), call.definition.span);
-        let id = self.node(&step.id, "call", Some(parent), step.span);
+        let id = self.add_node(&step.id, "call", Some(parent), step.span);
         if !self.options.registered.has_definition(name) && !self.calls.iter().any(|(known, _)| known == name) {
-            self.calls.push((name.to_owned(), self.inside.unwrap_or(span)));
+            self.calls.push((name.to_owned(), self.include_span.unwrap_or(span)));
         }
         let definition = self.value(Value::from(name), span);
         let input = match &call.input {
             CallInput::Literal(input) => self.value(input.value.clone(), input.span),
-            CallInput::Cel(cel) => self.cel(cel, Mode::Value),
+            CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
         };
-        let output = self.agent("called", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
+        let output = self.agent_expression("called", [("name", Value::from(step.id.as_str()))], ExpressionMode::Value, step.span);
         let node = self.get(id);
-        node.kind = NodeKind::Call(Call { definition, input });
-        node.timeout = Self::step_time(step, here).and_then(limited);
+        node.kind = NodeKind::Call(ChildRunCall { definition, input });
+        node.timeout = Self::step_time(step, here).and_then(step_timeout);
         node.output = Some(output);
         id
     }
 
-    fn include(&mut self, step: &Step, include: &Include, parent: NodeId, here: &Here<'_>) -> NodeId {
-        let id = self.node(&step.id, "include", Some(parent), step.span);
+    fn include(&mut self, step: &ZenflowStep, include: &Include, parent: NodeId, here: &StepContext<'_>) -> NodeId {
+        let id = self.add_node(&step.id, "include", Some(parent), step.span);
         self.get(id).scope = true;
         let Some(document) = &include.document else {
             // Nobody is going to run this.
             self.graph(id, &[], here, &FlowOptions::default());
             return id;
         };
-        let outermost = self.inside.is_none();
+        let outermost = self.include_span.is_none();
         if outermost {
-            self.inside = Some(include.target.span);
+            self.include_span = Some(include.target.span);
         }
-        let context = Context { heading: Some("Parent Context"), ..here.context.clone() };
-        let inside = Here { document, depth: here.depth + 1, context, ..here.clone() };
-        let inside = self.counting(&inside, document.extensions.budget.as_ref());
+        let context = PromptContext { heading: Some("Parent Context"), ..here.context.clone() };
+        let inside = StepContext { document, depth: here.depth + 1, context, ..here.clone() };
+        let inside = self.with_budget(&inside, document.extensions.budget.as_ref());
         self.graph(id, &document.steps, &inside, &document.options);
         let times = [Self::step_time(step, here), document.options.timeout.map(|timeout| timeout.value)];
         let time = times.into_iter().flatten().filter(|time| *time > Duration::ZERO).min();
         let output = [
             ("name", Value::from(step.id.as_str())),
-            ("steps", texts(document.steps.iter().map(|step| &step.id.value))),
+            ("steps", text_list(document.steps.iter().map(|step| &step.id.value))),
         ];
-        let output = self.agent("include", output, Mode::Value, step.span);
+        let output = self.agent_expression("include", output, ExpressionMode::Value, step.span);
         let node = self.get(id);
-        node.timeout = time.and_then(limited);
+        node.timeout = time.and_then(step_timeout);
         node.output = Some(output);
         if outermost {
-            self.inside = None;
+            self.include_span = None;
         }
         id
     }
 }
 
 /// What a step is told of those before it: of those that it names, else what the place it stands in tells.
-fn told(step: &Step, siblings: &[Step], here: &Here<'_>) -> Context {
+fn prompt_context(step: &ZenflowStep, siblings: &[ZenflowStep], here: &StepContext<'_>) -> PromptContext {
     if step.depends_on.is_empty() {
         return here.context.clone();
     }
@@ -240,11 +240,11 @@ fn told(step: &Step, siblings: &[Step], here: &Here<'_>) -> Context {
         let repeat = siblings.iter().find(|step| *step.id == id).and_then(|step| step.repeat.as_ref());
         repeat.and_then(|repeat| repeat.output_mode).is_some_and(|mode| mode.value == OutputMode::Cumulative)
     };
-    let told = step.depends_on.iter().map(|id| Told { id: id.value.clone(), depth: here.depth, whole: whole(id) });
-    Context { heading: None, told: told.collect(), previous: false }
+    let dependencies = step.depends_on.iter().map(|id| DependencyRef { id: id.value.clone(), depth: here.depth, whole: whole(id) });
+    PromptContext { heading: None, dependencies: dependencies.collect(), previous: false }
 }
 
-fn metadata(document: &Document) -> Value {
+fn metadata(document: &WorkflowDocument) -> Value {
     let mut metadata = Map::new();
     if let Some(description) = &document.description {
         metadata.insert("description", description.as_str());

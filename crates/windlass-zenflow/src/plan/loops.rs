@@ -2,51 +2,51 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Check, Collect, Directive, Exhausted, IterationFailure, IterationPath, Loop as PlanLoop,
-    LoopLimits, Mailbox, NodeId, NodeKind, Rule, Source, Task, WriteOp,
+    Action, Amount, LoopCheck, CollectMode, Directive, ExhaustedPolicy, Loop as PlanLoop, LoopLimits, Mailbox, NodeId, NodeKind,
+    TaskRule, LoopSource, Task, IterationFailure, IterationPath, WriteOp,
 };
-use windlass_value::{Map, Mode, Value};
+use windlass_value::{Map, ExpressionMode, Value};
 
-use super::agent::{AgentStep, call_retries, owed};
-use super::planner::{Around, Here, Planner, limited, own, rule, silent, texts};
-use crate::document::{Cel, FlowOptions, Items, Loop, LoopMode, OutputMode, Spanned, Step};
+use super::agent::{AgentStep, call_retries, required_result};
+use super::planner::{EnclosingStepLoop, StepContext, Planner, step_timeout, set_variable, rule, hidden_task, text_list};
+use crate::document::{CelSource, FlowOptions, ForEachItems, ZenflowLoop, LoopMode, OutputMode, Spanned, ZenflowStep};
 use windlass_value::Duration;
 
 /// What repeats, and until when.
-struct Repeat<'d> {
+struct RepeatSettings<'d> {
     max_iterations: Spanned<u64>,
-    until: Option<&'d Cel>,
+    until: Option<&'d CelSource>,
     judge: Option<&'d Spanned<String>>,
     delay: Option<Duration>,
 }
 
 impl Planner<'_> {
-    pub(crate) fn looped(&mut self, step: &Step, repeat: &Loop, parent: NodeId, here: &Here<'_>) -> NodeId {
-        let id = self.node(&step.id, "loop", Some(parent), step.span);
+    pub(crate) fn loop_step(&mut self, step: &ZenflowStep, repeat: &ZenflowLoop, parent: NodeId, here: &StepContext<'_>) -> NodeId {
+        let id = self.add_node(&step.id, "loop", Some(parent), step.span);
         self.get(id).scope = true;
-        let here = &self.counting(here, repeat.budget.as_ref());
+        let here = &self.with_budget(here, repeat.budget.as_ref());
         let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
         let mut looping = match &repeat.mode {
             LoopMode::ForEach { items, max_concurrency } => {
                 self.for_each(id, step, repeat, (items, *max_concurrency), here)
             }
             LoopMode::Repeat { max_iterations, until, until_agent, delay } => {
-                let signals = Repeat {
+                let signals = RepeatSettings {
                     max_iterations: *max_iterations,
                     until: until.as_ref(),
                     judge: until_agent.as_ref(),
                     delay: delay.map(|delay| delay.value),
                 };
-                self.repeated(id, step, repeat, &signals, here)
+                self.repeat_loop(id, step, repeat, &signals, here)
             }
         };
         looping.limits.budget = self.budget(repeat.budget.as_ref());
-        let function = if matches!(looping.source, Source::Each(_)) { "each" } else { "repeat" };
+        let function = if matches!(looping.source, LoopSource::Each(_)) { "each" } else { "repeat" };
         let settings = [("name", Value::from(step.id.as_str())), ("cumulative", Value::Bool(cumulative))];
-        let output = self.agent(function, settings, Mode::Value, step.span);
+        let output = self.agent_expression(function, settings, ExpressionMode::Value, step.span);
         let node = self.get(id);
         node.kind = NodeKind::Loop(Box::new(looping));
-        node.timeout = step.timeout.and_then(|timeout| limited(timeout.value));
+        node.timeout = step.timeout.and_then(|timeout| step_timeout(timeout.value));
         node.output = Some(output);
         id
     }
@@ -54,48 +54,46 @@ impl Planner<'_> {
     fn for_each(
         &mut self,
         id: NodeId,
-        step: &Step,
-        repeat: &Loop,
-        (items, max_concurrency): (&Items, Option<Spanned<u64>>),
-        here: &Here<'_>,
+        step: &ZenflowStep,
+        repeat: &ZenflowLoop,
+        (items, max_concurrency): (&ForEachItems, Option<Spanned<u64>>),
+        here: &StepContext<'_>,
     ) -> PlanLoop {
         let source = match items {
-            Items::Literal(list) => self.value(list.value.clone(), list.span),
-            Items::Cel(cel) => self.cel(cel, Mode::Value),
+            ForEachItems::Literal(list) => self.value(list.value.clone(), list.span),
+            ForEachItems::Cel(cel) => self.cel(cel, ExpressionMode::Value),
         };
         let limit = self.options.limits.max_loop_concurrency_zenflow.max(1);
         if let Some(written) = max_concurrency.filter(|written| written.value > limit) {
             let message = format!("at most {limit} iterations run at once, not {}", written.value);
             self.warning("concurrency_capped", written.span, message);
         }
-        let in_flight =
-            max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
+        let in_flight = max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
-        let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
+        let entry = self.agent_expression("iteration", [("name", Value::from(step.id.as_str()))], ExpressionMode::Value, step.span);
         PlanLoop {
             max_concurrency: Amount::Fixed(in_flight.min(limit)),
             on_iteration_failure: IterationFailure::Stop { running_finish: true },
-            collect: Collect::List,
+            collect: CollectMode::List,
             entry: Some(entry),
             iteration_path: IterationPath::Brackets,
-            ..self.bare_loop("forEach", Source::Each(source), body)
+            ..self.bare_loop("forEach", LoopSource::Each(source), body)
         }
     }
 
-    fn repeated(&mut self, id: NodeId, step: &Step, repeat: &Loop, signals: &Repeat<'_>, here: &Here<'_>) -> PlanLoop {
+    fn repeat_loop(&mut self, id: NodeId, step: &ZenflowStep, repeat: &ZenflowLoop, signals: &RepeatSettings<'_>, here: &StepContext<'_>) -> PlanLoop {
         let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
         let body = self.body(id, step, repeat, here, cumulative || signals.judge.is_some());
         let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.max_iterations.value, here));
         let check = match signals.until {
-            Some(until) => Check::After { condition: self.cel(until, Mode::LoopCondition), stop_when: true },
-            None => Check::Never,
+            Some(until) => LoopCheck::After { condition: self.cel(until, ExpressionMode::LoopCondition), stop_when: true },
+            None => LoopCheck::Never,
         };
         let stops = signals.until.is_some() || judge.is_some();
-        let looping = self.bare_loop("repeat", Source::Repeat, body);
+        let looping = self.bare_loop("repeat", LoopSource::Repeat, body);
         let max_iterations = looping.limits.max_iterations;
         if signals.max_iterations.value > max_iterations {
-            let message =
-                format!("{} iterations are more than the limit of {max_iterations}", signals.max_iterations.value);
+            let message = format!("{} iterations are more than the limit of {max_iterations}", signals.max_iterations.value);
             self.problem(
                 "too_many_iterations",
                 signals.max_iterations.span,
@@ -108,7 +106,7 @@ impl Planner<'_> {
             judge,
             judge_fails: true,
             limits: LoopLimits { iterations: Some(Amount::Fixed(signals.max_iterations.value)), ..looping.limits },
-            on_exhausted: if stops { Exhausted::Fail } else { Exhausted::Succeed },
+            on_exhausted: if stops { ExhaustedPolicy::Fail } else { ExhaustedPolicy::Succeed },
             delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
             iteration_path: IterationPath::Dots,
             ..looping
@@ -116,19 +114,19 @@ impl Planner<'_> {
     }
 
     /// One turn: the step itself, or the steps inside; then what it leaves behind for the next.
-    fn body(&mut self, id: NodeId, step: &Step, repeat: &Loop, here: &Here<'_>, remembers: bool) -> NodeId {
+    fn body(&mut self, id: NodeId, step: &ZenflowStep, repeat: &ZenflowLoop, here: &StepContext<'_>, remembers: bool) -> NodeId {
         let span = repeat.span;
-        let body = self.hidden(&format!("{}#turn", step.id.value), "turn", Some(id), span);
+        let body = self.add_hidden_node(&format!("{}#turn", step.id.value), "turn", Some(id), span);
         self.get(body).meters_usage = true;
         let items = matches!(repeat.mode, LoopMode::ForEach { .. });
         let inner: Vec<String> = repeat.steps.iter().map(|step| step.id.value.clone()).collect();
-        let around = Around { name: step.id.value.clone(), items, steps: inner.clone() };
-        let mut inside = Here { depth: here.depth + 1, around: Some(around), ..here.clone() };
+        let around = EnclosingStepLoop { name: step.id.value.clone(), items, steps: inner.clone() };
+        let mut inside = StepContext { depth: here.depth + 1, enclosing_loop: Some(around), ..here.clone() };
         inside.context.previous = true;
         let work = match repeat.steps.is_empty() {
             true => {
                 let time = here.document.options.step_timeout.map(|timeout| timeout.value);
-                let lone = AgentStep { hidden: true, time, ..AgentStep::of(step, &inside) };
+                let lone = AgentStep { hidden: true, time, ..AgentStep::from_step(step, &inside) };
                 let work = self.agent_step(&lone, body, &inside);
                 if let LoopMode::Repeat { max_iterations, .. } = &repeat.mode {
                     // One turn after the other: whoever writes to the step means the turn that runs, or the next.
@@ -139,7 +137,7 @@ impl Planner<'_> {
                 work
             }
             false => {
-                let graph = self.hidden(&format!("{}#steps", step.id.value), "steps", Some(body), span);
+                let graph = self.add_hidden_node(&format!("{}#steps", step.id.value), "steps", Some(body), span);
                 // Inside of a loop failures always cascade.
                 let max_concurrency = here.document.options.max_concurrency;
                 let options = FlowOptions { max_concurrency, ..FlowOptions::default() };
@@ -148,41 +146,34 @@ impl Planner<'_> {
             }
         };
         let ok = self.ok(span);
-        let iteration = self.agent("turn", [("steps", texts(&inner))], Mode::Value, span);
+        let iteration = self.agent_expression("turn", [("steps", text_list(&inner))], ExpressionMode::Value, span);
         let mut writes = Vec::new();
         if !items {
-            writes.push(own("previous", WriteOp::Set, iteration));
+            writes.push(set_variable("previous", WriteOp::Set, iteration));
         }
         if remembers {
-            let entry = self.agent("remember", [("steps", texts(&inner))], Mode::Value, span);
-            writes.push(own("history", WriteOp::AppendItem, entry));
+            let entry = self.agent_expression("remember", [("steps", text_list(&inner))], ExpressionMode::Value, span);
+            writes.push(set_variable("history", WriteOp::AppendItem, entry));
         }
         let fails = Directive::Fail { status: Status::Failed, error: None };
         let rules = vec![
-            Rule { previous: Some(iteration), ..rule(Some(ok), Directive::Break, writes.clone()) },
-            Rule { previous: Some(iteration), ..rule(None, fails, writes) },
+            TaskRule { previous: Some(iteration), ..rule(Some(ok), Directive::Break, writes.clone()) },
+            TaskRule { previous: Some(iteration), ..rule(None, fails, writes) },
         ];
-        self.pipeline(body, vec![Task { rules, ..silent("", Action::Node(work)) }]);
+        self.pipeline(body, vec![Task { rules, ..hidden_task("", Action::Node(work)) }]);
         body
     }
 
     /// A judge that fails has not decided, and the loop goes on. Only one whose model cannot be asked at all, which is a
     /// mistake of the setup, fails it.
-    fn judge(
-        &mut self,
-        id: NodeId,
-        step: &Step,
-        judge: &Spanned<String>,
-        max_iterations: u64,
-        here: &Here<'_>,
-    ) -> NodeId {
+    fn judge(&mut self, id: NodeId, step: &ZenflowStep, judge: &Spanned<String>, max_iterations: u64, here: &StepContext<'_>) -> NodeId {
         let span = judge.span;
-        let outer = self.hidden(&format!("{}#judge", step.id.value), "judge", Some(id), span);
+        let outer = self.add_hidden_node(&format!("{}#judge", step.id.value), "judge", Some(id), span);
         // The judge has a home of its own: a step of the body may have its name.
-        let home = self.hidden(&format!("{}#judging", step.id.value), "judge", Some(outer), span);
+        let home = self.add_hidden_node(&format!("{}#judging", step.id.value), "judge", Some(outer), span);
         self.get(home).scope = true;
         let agent = here.document.agent(judge);
-        let inside = Here { depth: here.depth + 2, around: None, ..here.clone() };
+        let inside = StepContext { depth: here.depth + 2, enclosing_loop: None, ..here.clone() };
         let spec = AgentStep {
             name: "judge",
             label: "judge",
@@ -197,24 +188,24 @@ impl Planner<'_> {
             call_retries: call_retries(Some(step), here),
             mail: false,
         };
-        let first = self.case(step, &spec, max_iterations);
-        let asked = self.agent_pipeline(&spec, first, home, &inside);
-        self.pipeline(home, vec![silent("", Action::Node(asked))]);
-        let feedback = own("feedback", WriteOp::Set, self.plain("feedback", span));
-        let remark = own("history", WriteOp::AppendItem, self.plain("remark", span));
-        let verdict = self.plain("judged", span);
+        let first = self.judge_settings(step, &spec, max_iterations);
+        let judged = self.agent_pipeline(&spec, first, home, &inside);
+        self.pipeline(home, vec![hidden_task("", Action::Node(judged))]);
+        let feedback = set_variable("feedback", WriteOp::Set, self.agent_function("feedback", span));
+        let remark = set_variable("history", WriteOp::AppendItem, self.agent_function("remark", span));
+        let verdict = self.agent_function("judged", span);
         let unaskable = self.condition::<&str>("unaskable", [], span);
         let fails = Directive::Fail { status: Status::Failed, error: None };
         let rules = vec![
-            Rule { previous: Some(verdict), ..rule(Some(unaskable), fails, Vec::new()) },
-            Rule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) },
+            TaskRule { previous: Some(verdict), ..rule(Some(unaskable), fails, Vec::new()) },
+            TaskRule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) },
         ];
-        self.pipeline(outer, vec![Task { rules, ..silent("", Action::Node(home)) }]);
+        self.pipeline(outer, vec![Task { rules, ..hidden_task("", Action::Node(home)) }]);
         outer
     }
 
     /// The settings of a judge's prompt.
-    fn case(&self, step: &Step, judge: &AgentStep<'_>, max_iterations: u64) -> (&'static str, Map) {
+    fn judge_settings(&self, step: &ZenflowStep, judge: &AgentStep<'_>, max_iterations: u64) -> (&'static str, Map) {
         let mut settings = Map::new();
         settings.insert("name", step.id.as_str());
         if let Some(instructions) = &step.instructions {
@@ -222,7 +213,7 @@ impl Planner<'_> {
         }
         settings.insert("turns", max_iterations);
         if let Some(schema) = judge.schema() {
-            settings.insert("result", owed(schema));
+            settings.insert("result", required_result(schema));
         }
         settings.insert("caps", self.caps());
         ("judge", settings)

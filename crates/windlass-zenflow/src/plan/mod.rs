@@ -15,15 +15,15 @@ mod tools;
 use windlass_core::plan::Plan;
 use windlass_syntax::{Diagnostics, Span};
 
-use crate::Options;
-use crate::document::Document;
+use crate::ZenflowOptions;
+use crate::document::WorkflowDocument;
 use planner::Planner;
 
 /// Definitions that are called and not registered, each once, and where.
-pub(crate) type Calls = Vec<(String, Span)>;
+pub(crate) type UnregisteredCalls = Vec<(String, Span)>;
 
 /// Problems that only the compiler can find go to `diagnostics`; they are of the document's own file.
-pub(crate) fn compile(document: &Document, options: &Options, diagnostics: &mut Diagnostics) -> (Plan, Calls) {
+pub(crate) fn compile(document: &WorkflowDocument, options: &ZenflowOptions, diagnostics: &mut Diagnostics) -> (Plan, UnregisteredCalls) {
     let mut planner = Planner::new(document, options, diagnostics);
     planner.run(document);
     planner.plan.triggers = document.extensions.triggers.clone();

@@ -1,20 +1,20 @@
 //! Calls of tools: which tools an agent is offered by the workflow itself, and what its calls lead to.
 
 use windlass_core::plan::{
-    Action, Amount, Branch, Case, Collect, Effect, ExprId, IterationFailure, Loop, LoopLimits, NodeId, NodeKind, Post,
-    Source, Task, Test,
+    Action, Amount, Branch, BranchCase, CollectMode, Effect, ExprId, Loop, LoopLimits, NodeId, NodeKind, SendMail, LoopSource, Task,
+    BranchTest, IterationFailure,
 };
 use windlass_syntax::Span;
-use windlass_value::{Mode, Value};
+use windlass_value::{ExpressionMode, Value};
 
 use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
-use super::planner::{Planner, folder, silent};
+use super::planner::{Planner, path_value, hidden_task};
 
 pub(super) const SUBMIT_RESULT: &str = "submit_result";
 pub(super) const SEND_MESSAGE: &str = "send_message";
 
-fn offered(name: &str, description: &str, parameters: Value) -> Value {
+fn tool_spec(name: &str, description: &str, parameters: Value) -> Value {
     Value::object([("name", Value::from(name)), ("description", Value::from(description)), ("parameters", parameters)])
 }
 
@@ -34,20 +34,20 @@ pub(super) fn text(description: &str) -> Value {
 }
 
 pub(super) fn tool(name: &str, description: &str, properties: &[(&str, Value)], required: &[&str]) -> Value {
-    offered(name, description, parameters(properties, required))
+    tool_spec(name, description, parameters(properties, required))
 }
 
 pub(super) fn submit_result(schema: &Value) -> Value {
-    offered(SUBMIT_RESULT, "Submits the result of your work. Call it once, when the work is done.", schema.clone())
+    tool_spec(SUBMIT_RESULT, "Submits the result of your work. Call it once, when the work is done.", schema.clone())
 }
 
 pub(super) fn send_message() -> Value {
-    let said = text("what the coordinator is to know");
-    tool(SEND_MESSAGE, "Sends a message to the coordinator of the workflow.", &[("text", said)], &["text"])
+    let text_schema = text("what the coordinator is to know");
+    tool(SEND_MESSAGE, "Sends a message to the coordinator of the workflow.", &[("text", text_schema)], &["text"])
 }
 
 /// A call that leads somewhere.
-pub(super) struct Leads {
+pub(super) struct CallHandler {
     pub when: ExprId,
     pub tasks: Vec<Task>,
 }
@@ -56,24 +56,24 @@ impl Planner<'_> {
     /// The loop over the calls of a step's model.
     pub(crate) fn calls_of_step(&mut self, id: NodeId, step: &AgentStep<'_>, mail: bool) -> NodeId {
         let span = step.span;
-        let mut leads = Vec::new();
+        let mut handlers = Vec::new();
         if step.schema().is_some() {
             let when = self.calls_one_of(&[SUBMIT_RESULT], span);
-            let verdict = self.agent("verdict", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
-            leads.push(Leads { when, tasks: vec![silent("", Action::Evaluate(verdict))] });
+            let verdict = self.agent_expression("verdict", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            handlers.push(CallHandler { when, tasks: vec![hidden_task("", Action::Evaluate(verdict))] });
         }
-        leads.push(self.troubled(span));
+        handlers.push(self.malformed_handler(span));
         if mail {
             let when = self.calls_one_of(&[SEND_MESSAGE], span);
             let to = self.value(Value::from(COORDINATOR), span);
-            leads.push(Leads { when, tasks: self.posts(to, span) });
+            handlers.push(CallHandler { when, tasks: self.post_tasks(to, span) });
         }
         let (allow, deny) = step.allowed();
-        let work = folder(self.options.work_folder.as_deref());
-        let input = self.agent("tool", [("allow", allow), ("deny", deny), ("folder", work)], Mode::Value, span);
+        let work = path_value(self.options.work_folder.as_deref());
+        let input = self.agent_expression("tool", [("allow", allow), ("deny", deny), ("folder", work)], ExpressionMode::Value, span);
         let otherwise = vec![Task::new(Action::Effect(Effect::new("agent_tool", input)))];
         let max_concurrency = self.options.limits.max_agent_tool_concurrency.max(1);
-        self.calls(id, step.name, span, max_concurrency, leads, otherwise)
+        self.call_loop(id, step.name, span, max_concurrency, handlers, otherwise)
     }
 
     pub(crate) fn calls_one_of(&mut self, tools: &[&str], span: Span) -> ExprId {
@@ -82,53 +82,53 @@ impl Planner<'_> {
     }
 
     /// The calls of a reply. Those of the workflow's own tools are looked at.
-    pub(crate) fn calls_kept(&mut self, own: Value, span: Span) -> ExprId {
-        self.agent("calls", [("tools", own)], Mode::Value, span)
+    pub(crate) fn keep_calls(&mut self, own: Value, span: Span) -> ExprId {
+        self.agent_expression("calls", [("tools", own)], ExpressionMode::Value, span)
     }
 
     /// Calls whose arguments are none, or are wrong, are not made.
-    pub(crate) fn troubled(&mut self, span: Span) -> Leads {
+    pub(crate) fn malformed_handler(&mut self, span: Span) -> CallHandler {
         let when = self.condition::<&str>("troubled", [], span);
-        let trouble = self.plain("trouble", span);
-        Leads { when, tasks: vec![silent("", Action::Evaluate(trouble))] }
+        let answer = self.agent_function("trouble", span);
+        CallHandler { when, tasks: vec![hidden_task("", Action::Evaluate(answer))] }
     }
 
     /// Sends the letter of the call at hand.
-    pub(crate) fn posts(&mut self, to: ExprId, span: Span) -> Vec<Task> {
-        let mail = self.plain("letter", span);
-        let posted = self.plain("posted", span);
-        vec![silent("post", Action::Post(Post { to, mail })), silent("posted", Action::Evaluate(posted))]
+    pub(crate) fn post_tasks(&mut self, to: ExprId, span: Span) -> Vec<Task> {
+        let mail = self.agent_function("letter", span);
+        let posted = self.agent_function("posted", span);
+        vec![hidden_task("post", Action::Post(SendMail { to, mail })), hidden_task("posted", Action::Evaluate(posted))]
     }
 
     /// A hidden loop over the calls that were kept. What fails is told to the model: it may try another way.
-    pub(crate) fn calls(
+    pub(crate) fn call_loop(
         &mut self,
         parent: NodeId,
         name: &str,
         span: Span,
         max_concurrency: u64,
-        leads: Vec<Leads>,
+        handlers: Vec<CallHandler>,
         otherwise: Vec<Task>,
     ) -> NodeId {
-        let id = self.hidden(&format!("{name}#act"), "calls", Some(parent), span);
-        let body = self.hidden(&format!("{name}#call"), "call", Some(id), span);
+        let id = self.add_hidden_node(&format!("{name}#act"), "calls", Some(parent), span);
+        let body = self.add_hidden_node(&format!("{name}#call"), "call", Some(id), span);
         let mut cases = Vec::new();
-        for (at, lead) in leads.into_iter().enumerate() {
-            let node = self.hidden(&format!("{name}#call-{at}"), "call", Some(body), span);
-            self.pipeline(node, lead.tasks);
-            cases.push(Case { test: Test::When(lead.when), node });
+        for (at, handler) in handlers.into_iter().enumerate() {
+            let node = self.add_hidden_node(&format!("{name}#call-{at}"), "call", Some(body), span);
+            self.pipeline(node, handler.tasks);
+            cases.push(BranchCase { test: BranchTest::When(handler.when), node });
         }
-        let last = self.hidden(&format!("{name}#tool"), "call", Some(body), span);
+        let last = self.add_hidden_node(&format!("{name}#tool"), "call", Some(body), span);
         self.pipeline(last, otherwise);
         self.get(body).kind = NodeKind::Branch(Branch { on: None, cases, otherwise: Some(last) });
-        let source = Source::Each(self.plain("kept", span));
-        let entry = self.plain("answer", span);
+        let source = LoopSource::Each(self.agent_function("kept", span));
+        let entry = self.agent_function("answer", span);
         let looping = Loop {
             on_iteration_failure: IterationFailure::Count,
             max_concurrency: Amount::Fixed(max_concurrency),
-            collect: Collect::List,
+            collect: CollectMode::List,
             entry: Some(entry),
-            machinery: true,
+            internal: true,
             ..self.bare_loop("calls", source, body)
         };
         self.get(id).kind = NodeKind::Loop(Box::new(looping));
@@ -136,15 +136,14 @@ impl Planner<'_> {
     }
 
     /// A loop that only goes round.
-    pub(crate) fn bare_loop(&self, kind: &str, source: Source, body: NodeId) -> Loop {
+    pub(crate) fn bare_loop(&self, kind: &str, source: LoopSource, body: NodeId) -> Loop {
         let limits = &self.options.limits;
         let looping = match source {
-            Source::Each(items) => Loop::each(items, body, limits),
-            Source::Repeat => Loop::repeat(body, limits),
+            LoopSource::Each(items) => Loop::each(items, body, limits),
+            LoopSource::Repeat => Loop::repeat(body, limits),
         };
         // Its definition names the number of iterations; the step's timeout covers the whole loop.
-        let limits =
-            LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
-        Loop { kind: kind.into(), limits, collect: Collect::Last, ..looping }
+        let limits = LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
+        Loop { kind: kind.into(), limits, collect: CollectMode::Last, ..looping }
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::HashSet;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Key, Kind, Node, to_value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, to_value};
 
-use super::{Reader, is_blank};
+use super::{DocumentReader, is_blank};
 use crate::codes;
-use crate::document::{Agent, Spanned};
+use crate::document::{AgentDefinition, Spanned};
 use crate::schemas;
 
-impl Reader<'_> {
-    pub(crate) fn agents(&mut self, node: &Node) -> Vec<Agent> {
+impl DocumentReader<'_> {
+    pub(crate) fn agents(&mut self, node: &SyntaxNode) -> Vec<AgentDefinition> {
         let Some(object) = self.object(node, "`agents`") else { return Vec::new() };
-        let (mut agents, mut seen): (Vec<Agent>, HashSet<&str>) = Default::default();
-        for (key, node) in object.rest() {
+        let (mut agents, mut seen): (Vec<AgentDefinition>, HashSet<&str>) = Default::default();
+        for (key, node) in object.unread_entries() {
             // A key that stands twice was reported where the text was read.
             if seen.insert(&key.text) {
                 agents.push(self.agent(key, node));
@@ -24,12 +24,12 @@ impl Reader<'_> {
     }
 
     /// There is one of this name, whatever is wrong with it.
-    fn agent(&mut self, key: &Key, node: &Node) -> Agent {
+    fn agent(&mut self, key: &SpannedKey, node: &SyntaxNode) -> AgentDefinition {
         if !is_id(&key.text) {
             let message = format!("`{}` cannot be the name of an agent", key.text);
             self.error(codes::VALIDATION, key.span, message, ID_HINT);
         }
-        let mut agent = Agent {
+        let mut agent = AgentDefinition {
             span: node.span,
             name: Spanned::new(key.text.clone(), key.span),
             description: Spanned::new(String::new(), key.span),
@@ -47,7 +47,7 @@ impl Reader<'_> {
             let hint = "say in a sentence what this agent is for";
             reader.error(codes::AGENT_MISSING_DESCRIPTION, key.span, message, hint);
         };
-        if matches!(node.kind, Kind::Null) {
+        if matches!(node.kind, SyntaxNodeKind::Null) {
             no_description(self);
             return agent;
         }
@@ -60,22 +60,22 @@ impl Reader<'_> {
             }
             _ => no_description(self),
         }
-        agent.prompt = object.take("prompt").and_then(|node| self.prose(node, "prompt", false));
-        agent.model = object.take("model").and_then(|node| self.word(node, "model"));
-        agent.tools = object.take("tools").and_then(|node| self.words(node, "tools"));
+        agent.prompt = object.take("prompt").and_then(|node| self.model_text(node, "prompt", false));
+        agent.model = object.take("model").and_then(|node| self.non_empty_text(node, "model"));
+        agent.tools = object.take("tools").and_then(|node| self.text_list(node, "tools"));
         let denied = object.take("disallowedTools");
-        agent.disallowed_tools = denied.and_then(|node| self.words(node, "disallowedTools")).unwrap_or_default();
+        agent.disallowed_tools = denied.and_then(|node| self.text_list(node, "disallowedTools")).unwrap_or_default();
         agent.max_turns = object.take("maxTurns").and_then(|node| self.count(node, "maxTurns", 0, codes::VALIDATION));
-        agent.temperature = object.take("temperature").and_then(|node| self.share(node, "temperature", 2.0));
-        agent.top_p = object.take("topP").and_then(|node| self.share(node, "topP", 1.0));
+        agent.temperature = object.take("temperature").and_then(|node| self.number_up_to(node, "temperature", 2.0));
+        agent.top_p = object.take("topP").and_then(|node| self.number_up_to(node, "topP", 1.0));
         agent.result_schema = object.take("resultSchema").and_then(|node| self.result_schema(node));
         object.finish(codes::VALIDATION, "an agent", &mut self.found);
         agent
     }
 
-    fn result_schema(&mut self, node: &Node) -> Option<Spanned<windlass_value::Value>> {
+    fn result_schema(&mut self, node: &SyntaxNode) -> Option<Spanned<windlass_value::Value>> {
         if node.as_map().is_none() {
-            self.wrong(
+            self.wrong_type(
                 node,
                 "resultSchema",
                 "a JSON Schema, which is an object",

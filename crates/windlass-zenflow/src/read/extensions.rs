@@ -1,13 +1,13 @@
 //! `x-windlass`: what this engine adds to the format.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, to_value};
-use windlass_triggers::{Codes, Extension};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, to_value};
+use windlass_triggers::{TriggerProblemCodes, TriggerExtension};
 use windlass_value::{Map, Value};
 
-use super::Reader;
+use super::DocumentReader;
 use crate::codes;
-use crate::document::{Budget, CallInput, Coordinator, CoordinatorMode, DefinitionCall, Extensions, Spanned};
+use crate::document::{ZenflowBudget, CallInput, CoordinatorSettings, CoordinatorMode, DefinitionCall, Extensions, Spanned};
 
 const MODES: [(&str, CoordinatorMode); 3] =
     [("auto", CoordinatorMode::Auto), ("on", CoordinatorMode::On), ("off", CoordinatorMode::Off)];
@@ -15,7 +15,7 @@ const MODES: [(&str, CoordinatorMode); 3] =
 const CONTEXT_FILES: [(&str, bool); 2] = [("strict", false), ("lenient", true)];
 
 /// The format has one code for all that its own test cases do not name.
-const TRIGGERS: Codes = Codes {
+const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     unknown_key: codes::VALIDATION,
     missing_key: codes::VALIDATION,
     bad_value: codes::VALIDATION,
@@ -23,11 +23,11 @@ const TRIGGERS: Codes = Codes {
     over_limit: codes::VALIDATION,
 };
 
-impl Reader<'_> {
-    pub(crate) fn extensions(&mut self, node: &Node) -> Extensions {
+impl DocumentReader<'_> {
+    pub(crate) fn extensions(&mut self, node: &SyntaxNode) -> Extensions {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return Extensions::default() };
         let files = object.take("contextFiles");
-        let triggers = Extension { schedule: object.take("schedule"), webhook: object.take("webhook") };
+        let triggers = TriggerExtension { schedule: object.take("schedule"), webhook: object.take("webhook") };
         let triggers = triggers.triggers(&self.options.limits, TRIGGERS, &mut self.found);
         let extensions = Extensions {
             budget: object.take("budget").and_then(|node| self.budget(node)),
@@ -43,7 +43,7 @@ impl Reader<'_> {
     }
 
     /// Steps have a budget, or call another definition.
-    pub(crate) fn step_extensions(&mut self, node: &Node) -> (Option<Budget>, Option<DefinitionCall>) {
+    pub(crate) fn step_extensions(&mut self, node: &SyntaxNode) -> (Option<ZenflowBudget>, Option<DefinitionCall>) {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return (None, None) };
         let budget = object.take("budget").and_then(|node| self.budget(node));
         let call = object.take("call").and_then(|node| self.call(node));
@@ -52,10 +52,10 @@ impl Reader<'_> {
     }
 
     /// A name alone, or a name with an input.
-    fn call(&mut self, node: &Node) -> Option<DefinitionCall> {
+    fn call(&mut self, node: &SyntaxNode) -> Option<DefinitionCall> {
         let nothing = || CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span));
         if node.as_map().is_none() {
-            let definition = self.word(node, "call")?;
+            let definition = self.non_empty_text(node, "call")?;
             return Some(DefinitionCall { span: node.span, definition, input: nothing() });
         }
         let mut object = self.object(node, "`call`")?;
@@ -67,34 +67,34 @@ impl Reader<'_> {
             self.error(codes::VALIDATION, node.span, "`call` has no `definition`", hint);
             return None;
         };
-        let definition = self.word(definition, "definition")?;
+        let definition = self.non_empty_text(definition, "definition")?;
         Some(DefinitionCall { span: node.span, definition, input: input.unwrap_or_else(|| Some(nothing()))? })
     }
 
-    fn call_input(&mut self, node: &Node) -> Option<CallInput> {
+    fn call_input(&mut self, node: &SyntaxNode) -> Option<CallInput> {
         match &node.kind {
-            Kind::Str(_) => self.cel(node, "input").map(CallInput::Cel),
-            Kind::Map(_) => Some(CallInput::Literal(Spanned::new(to_value(node), node.span))),
-            Kind::Null => Some(CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span))),
+            SyntaxNodeKind::Str(_) => self.cel(node, "input").map(CallInput::Cel),
+            SyntaxNodeKind::Map(_) => Some(CallInput::Literal(Spanned::new(to_value(node), node.span))),
+            SyntaxNodeKind::Null => Some(CallInput::Literal(Spanned::new(Value::map(Map::new()), node.span))),
             _ => {
                 let hint = "such as {pieces: 3} or \"{'pieces': steps.count.result.n}\"";
-                self.wrong(node, "input", "an object, or an expression that gives one", hint);
+                self.wrong_type(node, "input", "an object, or an expression that gives one", hint);
                 None
             }
         }
     }
 
     /// Loops have a budget and nothing else.
-    pub(crate) fn only_budget(&mut self, node: &Node) -> Option<Budget> {
+    pub(crate) fn only_budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {
         let mut object = self.object(node, "`x-windlass`")?;
         let budget = object.take("budget").and_then(|node| self.budget(node));
         object.finish(codes::VALIDATION, "`x-windlass` of a loop", &mut self.found);
         budget
     }
 
-    fn budget(&mut self, node: &Node) -> Option<Budget> {
+    fn budget(&mut self, node: &SyntaxNode) -> Option<ZenflowBudget> {
         let mut object = self.object(node, "`budget`")?;
-        let budget = Budget {
+        let budget = ZenflowBudget {
             span: node.span,
             tokens: object.take("tokens").and_then(|node| self.count(node, "tokens", 1, codes::VALIDATION)),
             money: object.take("money").and_then(|node| self.money(node)),
@@ -113,27 +113,27 @@ impl Reader<'_> {
     }
 
     /// In millionths.
-    fn money(&mut self, node: &Node) -> Option<Spanned<u64>> {
+    fn money(&mut self, node: &SyntaxNode) -> Option<Spanned<u64>> {
         let text = match &node.kind {
-            Kind::Str(text) => Some(text.text.trim().to_owned()),
-            Kind::Number(Value::Float(number)) => Some(format!("{number}")),
-            Kind::Number(number) => Some(windlass_value::to_json(number)),
+            SyntaxNodeKind::Str(text) => Some(text.text.trim().to_owned()),
+            SyntaxNodeKind::Number(Value::Float(number)) => Some(format!("{number}")),
+            SyntaxNodeKind::Number(number) => Some(windlass_value::to_json(number)),
             _ => None,
         };
         match text.as_deref().and_then(millionths).filter(|amount| *amount > 0) {
             Some(amount) => Some(Spanned::new(amount, node.span)),
             None => {
                 let hint = "more than 0, with at most six digits after the point";
-                self.wrong(node, "money", "an amount such as \"2.50\"", hint);
+                self.wrong_type(node, "money", "an amount such as \"2.50\"", hint);
                 None
             }
         }
     }
 
-    fn inputs(&mut self, node: &Node) -> Vec<(Spanned<String>, Value)> {
+    fn inputs(&mut self, node: &SyntaxNode) -> Vec<(Spanned<String>, Value)> {
         let Some(object) = self.object(node, "`inputs`") else { return Vec::new() };
         let mut inputs = Vec::new();
-        for (key, node) in object.rest() {
+        for (key, node) in object.unread_entries() {
             let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
             let good = key.text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
             if !(good && key.text.len() <= 64 && key.text.chars().all(letter)) {
@@ -147,12 +147,12 @@ impl Reader<'_> {
         inputs
     }
 
-    fn coordinator(&mut self, node: &Node) -> Coordinator {
-        let Some(mut object) = self.object(node, "`coordinator`") else { return Coordinator::default() };
-        let coordinator = Coordinator {
+    fn coordinator(&mut self, node: &SyntaxNode) -> CoordinatorSettings {
+        let Some(mut object) = self.object(node, "`coordinator`") else { return CoordinatorSettings::default() };
+        let coordinator = CoordinatorSettings {
             mode: object.take("mode").and_then(|node| self.one_of(node, "mode", &MODES, codes::VALIDATION)),
-            model: object.take("model").and_then(|node| self.word(node, "model")),
-            prompt: object.take("prompt").and_then(|node| self.prose(node, "prompt", false)),
+            model: object.take("model").and_then(|node| self.non_empty_text(node, "model")),
+            prompt: object.take("prompt").and_then(|node| self.model_text(node, "prompt", false)),
         };
         object.finish(codes::VALIDATION, "`coordinator`", &mut self.found);
         coordinator

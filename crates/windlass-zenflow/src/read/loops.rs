@@ -1,27 +1,27 @@
 //! `loop`: over a list, or again until something says stop.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, to_value};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, to_value};
 
-use super::Reader;
+use super::DocumentReader;
 use crate::codes;
-use crate::document::{Items, Loop, LoopMode, OutputMode, Spanned, Step};
+use crate::document::{ForEachItems, ZenflowLoop, LoopMode, OutputMode, Spanned, ZenflowStep};
 
 const OUTPUT_MODES: [(&str, OutputMode); 3] =
     [("last", OutputMode::Last), ("cumulative", OutputMode::Cumulative), ("", OutputMode::Last)];
 
-impl Reader<'_> {
-    pub(crate) fn repeat(&mut self, key: &Key, node: &Node) -> Option<Loop> {
+impl DocumentReader<'_> {
+    pub(crate) fn repeat(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Option<ZenflowLoop> {
         let mut object = self.object(node, "`loop`")?;
         let concurrency = object.take("maxConcurrency");
         let concurrency = concurrency.and_then(|node| self.count(node, "maxConcurrency", 0, codes::VALIDATION));
         let mode = match object.take_entry("forEach") {
             Some((for_each, items)) => {
-                self.for_each_alone(for_each, &object);
+                self.check_for_each_keys(for_each, &object);
                 object.ignore(&codes::FOREACH_WITH.map(|(name, _)| name));
                 self.items(items).map(|items| LoopMode::ForEach { items, max_concurrency: concurrency })
             }
-            None => Some(self.until(key, &mut object, concurrency)),
+            None => Some(self.repeat_mode(key, &mut object, concurrency)),
         };
         let output_mode = object.take("outputMode");
         let output_mode =
@@ -31,13 +31,13 @@ impl Reader<'_> {
         object.finish(codes::VALIDATION, "`loop`", &mut self.found);
         // What stands in for a list that cannot be read is never seen: there is an error.
         let nothing = || LoopMode::ForEach {
-            items: Items::Literal(Spanned::new(windlass_value::Value::Null, node.span)),
+            items: ForEachItems::Literal(Spanned::new(windlass_value::Value::Null, node.span)),
             max_concurrency: None,
         };
-        Some(Loop { span: node.span, mode: mode.unwrap_or_else(nothing), output_mode, steps, budget })
+        Some(ZenflowLoop { span: node.span, mode: mode.unwrap_or_else(nothing), output_mode, steps, budget })
     }
 
-    fn for_each_alone(&mut self, for_each: &Key, object: &Object) {
+    fn check_for_each_keys(&mut self, for_each: &SpannedKey, object: &ObjectReader) {
         for (name, code) in codes::FOREACH_WITH {
             if let Some((key, _)) = object.peek(name) {
                 let message = format!("a loop with `forEach` cannot have `{name}`");
@@ -46,31 +46,31 @@ impl Reader<'_> {
                     "delay" => "only loops without `forEach` wait between their turns: remove it",
                     _ => "it goes through the whole list; a loop that stops early has `maxIterations` and no `forEach`",
                 };
-                let problem = Diagnostic::error(code, key.span, message).label(for_each.span, "the list");
-                self.found.push(problem.hint(hint));
+                let problem = Diagnostic::error(code, key.span, message).with_label(for_each.span, "the list");
+                self.found.push(problem.with_hint(hint));
             }
         }
     }
 
-    fn items(&mut self, node: &Node) -> Option<Items> {
+    fn items(&mut self, node: &SyntaxNode) -> Option<ForEachItems> {
         match &node.kind {
-            Kind::Str(_) => self.cel(node, "forEach").map(Items::Cel),
-            Kind::List(items) if items.is_empty() => {
+            SyntaxNodeKind::Str(_) => self.cel(node, "forEach").map(ForEachItems::Cel),
+            SyntaxNodeKind::List(items) if items.is_empty() => {
                 let hint = "write at least one item, or an expression that gives a list";
                 self.error(codes::FOREACH_EMPTY, node.span, "the list of `forEach` is empty", hint);
                 None
             }
-            Kind::List(_) => Some(Items::Literal(Spanned::new(to_value(node), node.span))),
+            SyntaxNodeKind::List(_) => Some(ForEachItems::Literal(Spanned::new(to_value(node), node.span))),
             _ => {
                 let hint = "such as [one, two] or \"steps.list.result.items\"";
-                self.wrong(node, "forEach", "a list, or an expression that gives one", hint);
+                self.wrong_type(node, "forEach", "a list, or an expression that gives one", hint);
                 None
             }
         }
     }
 
-    fn until(&mut self, key: &Key, object: &mut Object, concurrency: Option<Spanned<u64>>) -> LoopMode {
-        let max_iterations = match object.take("maxIterations").filter(|node| !matches!(node.kind, Kind::Null)) {
+    fn repeat_mode(&mut self, key: &SpannedKey, object: &mut ObjectReader, concurrency: Option<Spanned<u64>>) -> LoopMode {
+        let max_iterations = match object.take("maxIterations").filter(|node| !matches!(node.kind, SyntaxNodeKind::Null)) {
             Some(node) => self.count(node, "maxIterations", 1, codes::NEGATIVE_VALUE),
             None => {
                 let message = "a loop without `forEach` needs `maxIterations`, or it might never end";
@@ -86,20 +86,20 @@ impl Reader<'_> {
         LoopMode::Repeat {
             max_iterations: max_iterations.unwrap_or_else(|| Spanned::new(1, Span::at(key.span.start))),
             until: object.take("until").and_then(|node| self.cel(node, "until")),
-            until_agent: object.take("untilAgent").and_then(|node| self.word(node, "untilAgent")),
+            until_agent: object.take("untilAgent").and_then(|node| self.non_empty_text(node, "untilAgent")),
             delay: object.take("delay").and_then(|node| self.duration(node, "delay")),
         }
     }
 
-    fn inner_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
+    fn inner_steps(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Vec<ZenflowStep> {
         match &node.kind {
-            Kind::List(items) if items.is_empty() => {
+            SyntaxNodeKind::List(items) if items.is_empty() => {
                 let hint = "write at least one step, or leave `steps` out: then the step itself is repeated";
                 self.error(codes::LOOP_VALIDATION, node.span, "the `steps` of the loop are empty", hint);
                 Vec::new()
             }
-            Kind::List(items) => {
-                self.too_many(key, items.len());
+            SyntaxNodeKind::List(items) => {
+                self.check_step_count(key, items.len());
                 items
                     .iter()
                     .take(self.options.limits.max_steps_zenflow)
@@ -107,7 +107,7 @@ impl Reader<'_> {
                     .collect()
             }
             _ => {
-                self.wrong(node, "steps", "a list of steps", "write each as `- id: …`");
+                self.wrong_type(node, "steps", "a list of steps", "write each as `- id: …`");
                 Vec::new()
             }
         }

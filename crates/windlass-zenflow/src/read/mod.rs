@@ -6,47 +6,47 @@
 
 mod agents;
 mod extensions;
-mod letters;
+mod unicode;
 mod loops;
 mod refs;
 mod scalars;
 mod settings;
 mod steps;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostics, Key, Kind, Node, Object, Source, Span};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostics, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, SourceText, Span};
 
 use crate::codes;
-use crate::document::{Document, Extensions, FlowOptions, Spanned};
-use crate::options::Options;
-use crate::paths::Folder;
+use crate::document::{WorkflowDocument, Extensions, FlowOptions, Spanned};
+use crate::options::ZenflowOptions;
+use crate::paths::WorkflowFolder;
 
-pub(crate) struct Reader<'a> {
-    pub options: &'a Options,
-    pub folder: Option<&'a Folder>,
+pub(crate) struct DocumentReader<'a> {
+    pub options: &'a ZenflowOptions,
+    pub folder: Option<&'a WorkflowFolder>,
     pub found: Diagnostics,
     /// A list was too long and is not known to its end: what it refers to may be there.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 /// What was read, and where its includes lead.
-pub(crate) struct Read {
-    pub document: Document,
+pub(crate) struct ReadDocument {
+    pub document: WorkflowDocument,
     pub includes: Includes,
 }
 
 /// Names and paths; a path that cannot be right is none.
 pub(crate) type Includes = Vec<(Spanned<String>, Option<Spanned<String>>)>;
 
-impl Findings for Reader<'_> {
+impl DiagnosticSink for DocumentReader<'_> {
     fn diagnostics(&mut self) -> &mut Diagnostics {
         &mut self.found
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     /// None if the tree is no object at all.
-    pub(crate) fn document(&mut self, source: &Source, tree: &Node) -> Option<Read> {
+    pub(crate) fn document(&mut self, source: &SourceText, tree: &SyntaxNode) -> Option<ReadDocument> {
         let mut object = self.object(tree, "a workflow")?;
         let name = self.name(&mut object);
         let description = object.take("description").and_then(|node| self.short_text(node, "description"));
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         let options = object.take("options").map_or_else(FlowOptions::default, |node| self.settings(node));
         let extensions = object.take("x-windlass").map_or_else(Extensions::default, |node| self.extensions(node));
         object.finish(codes::VALIDATION, "a workflow", &mut self.found);
-        let document = Document {
+        let document = WorkflowDocument {
             source: source.clone(),
             folder: self.folder.map(|folder| folder.path().to_owned()),
             span: tree.span,
@@ -77,20 +77,20 @@ impl<'a> Reader<'a> {
             options,
             extensions,
         };
-        Some(Read { document, includes })
+        Some(ReadDocument { document, includes })
     }
 
     /// An object whose keys must be exact.
-    fn object<'n>(&mut self, node: &'n Node, what: &str) -> Option<Object<'n>> {
-        if matches!(node.kind, Kind::Null) {
+    fn object<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> Option<ObjectReader<'n>> {
+        if matches!(node.kind, SyntaxNodeKind::Null) {
             let message = format!("{what} must be an object, found null");
             self.error(codes::VALIDATION, node.span, message, "leave the key out if nothing is meant");
             return None;
         }
-        Object::read_exact(node, what, &mut self.found)
+        ObjectReader::read_exact(node, what, &mut self.found)
     }
 
-    fn name(&mut self, object: &mut Object) -> Spanned<String> {
+    fn name(&mut self, object: &mut ObjectReader) -> Spanned<String> {
         let hint = "add `name: my-workflow`";
         match object.take("name") {
             None => {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             Some(node) => {
                 let name = self.label(node, "name");
                 if let Some(name) = &name {
-                    self.look_alike(&name.value, name.span);
+                    self.warn_mixed_scripts(&name.value, name.span);
                 }
                 name.unwrap_or_else(|| Spanned::new(String::new(), node.span))
             }
@@ -113,33 +113,33 @@ impl<'a> Reader<'a> {
     }
 
     /// Only 1 is known; less never was a version.
-    fn version(&mut self, node: &Node) {
+    fn version(&mut self, node: &SyntaxNode) {
         let hint = "write `version: 1`, or leave it out";
         match &node.kind {
-            Kind::Number(number) if number.as_f64() == Some(1.0) => {}
-            Kind::Number(number) if number.as_f64().is_some_and(|number| number > 1.0 && number.fract() == 0.0) => {
+            SyntaxNodeKind::Number(number) if number.as_f64() == Some(1.0) => {}
+            SyntaxNodeKind::Number(number) if number.as_f64().is_some_and(|number| number > 1.0 && number.fract() == 0.0) => {
                 let message = format!("version {number:?} of the format is not known");
                 self.error(codes::UNKNOWN_VERSION, node.span, message, hint);
             }
-            _ => self.wrong(node, "version", "1", hint),
+            _ => self.wrong_type(node, "version", "1", hint),
         }
     }
 
     /// Names of other workflows, and their paths.
-    fn includes(&mut self, node: &Node) -> Includes {
+    fn includes(&mut self, node: &SyntaxNode) -> Includes {
         let Some(object) = self.object(node, "`includes`") else { return Vec::new() };
         let mut includes = Vec::new();
-        for (key, node) in object.rest() {
+        for (key, node) in object.unread_entries() {
             let path = self.path(node, &format!("includes.{}", key.text));
             includes.push((Spanned::new(key.text.clone(), key.span), path));
         }
         includes
     }
 
-    fn too_many(&mut self, key: &Key, count: usize) {
+    fn check_step_count(&mut self, key: &SpannedKey, count: usize) {
         let max_steps = self.options.limits.max_steps_zenflow;
         if count > max_steps {
-            self.cut = true;
+            self.is_truncated = true;
             let message = format!("there are {count} steps, more than the {max_steps} that one list may have");
             let hint = "put some of them into a workflow of their own and `include` it";
             self.error(codes::VALIDATION, key.span, message, hint);
@@ -148,11 +148,11 @@ impl<'a> Reader<'a> {
 }
 
 /// Nothing, or a text of which nothing can be seen.
-fn is_blank(node: &Node) -> bool {
-    matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|text| letters::cleaned(text, false).trim().is_empty())
+fn is_blank(node: &SyntaxNode) -> bool {
+    matches!(node.kind, SyntaxNodeKind::Null) || node.as_str().is_some_and(|text| unicode::strip_invisible(text, false).trim().is_empty())
 }
 
 /// Where something begins that lacks a part.
-fn start(node: &Node) -> Span {
+fn start(node: &SyntaxNode) -> Span {
     Span::at(node.span.start)
 }

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Span, Text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Span, SpannedText};
 
-use super::Reader;
+use super::DocumentReader;
 use crate::codes;
-use crate::paths::{self, Trouble};
-use windlass_dialect::FileProblem;
+use crate::paths::{self, PathError};
+use windlass_dialect::FileReadProblem;
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     /// The text of the file, or of the file that it refers to.
-    pub(crate) fn referred(&mut self, path: &str, written: &Text, span: Span, what: &str) -> Option<String> {
+    pub(crate) fn resolve_reference(&mut self, path: &str, written: &SpannedText, span: Span, what: &str) -> Option<String> {
         let limits = &self.options.limits;
         let (max_bytes, max_depth) = (limits.max_text_file_bytes, limits.max_text_file_depth);
         let (mut path, mut chain): (String, Vec<PathBuf>) = (path.trim().to_owned(), Vec::new());
@@ -33,29 +33,29 @@ impl Reader<'_> {
                 return None;
             }
             let Some(folder) = self.folder else {
-                if let Err(why) = paths::tidied(&path) {
-                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::HINT);
+                if let Err(why) = paths::normalize(&path) {
+                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::PATH_HINT);
                     return None;
                 }
-                return self.cannot_look(&path, written, span);
+                return self.folder_unknown(&path, written, span);
             };
             let found = match folder.find(&path) {
                 Ok(found) => found,
-                Err(Trouble::Written(why)) => {
-                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::HINT);
+                Err(PathError::Invalid(why)) => {
+                    self.error(codes::VALIDATION, span, format!("{} `{path}`, which {why}", from()), paths::PATH_HINT);
                     return None;
                 }
-                Err(Trouble::Outside) => {
+                Err(PathError::Outside) => {
                     let message = format!("{} `{path}`, a link that leads out of the workflow's folder", from());
-                    self.error(codes::VALIDATION, span, message, paths::HINT);
+                    self.error(codes::VALIDATION, span, message, paths::PATH_HINT);
                     return None;
                 }
-                Err(Trouble::File(FileProblem::NobodyLooks)) => return self.cannot_look(&path, written, span),
-                Err(Trouble::File(problem)) => {
+                Err(PathError::File(FileReadProblem::Unavailable)) => return self.folder_unknown(&path, written, span),
+                Err(PathError::File(problem)) => {
                     let message = format!("{} `{path}`: {problem}", from());
                     let hint =
                         "the path is relative to the workflow's folder; a text that is meant does not begin with `@`";
-                    self.not_there(&problem, span, message, hint);
+                    self.missing_file(&problem, span, message, hint);
                     return Some(written.text.clone());
                 }
             };
@@ -79,7 +79,7 @@ impl Reader<'_> {
                 Err(problem) => {
                     let message = format!("{} `{path}`: {problem}", from());
                     let hint = match problem {
-                        FileProblem::TooLarge { .. } => {
+                        FileReadProblem::TooLarge { .. } => {
                             "`contextFiles` may be larger; or raise `limits.max_text_file_bytes` in windlass.toml"
                         }
                         _ => "refer to a text file",
@@ -100,17 +100,17 @@ impl Reader<'_> {
     }
 
     /// A file that is not there stops a run; whoever only checks may have the workflow without its files.
-    pub(crate) fn not_there(&mut self, problem: &FileProblem, span: Span, message: String, hint: &str) {
-        match *problem == FileProblem::Missing && !self.options.strict_files {
+    pub(crate) fn missing_file(&mut self, problem: &FileReadProblem, span: Span, message: String, hint: &str) {
+        match *problem == FileReadProblem::Missing && !self.options.strict_files {
             true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),
             false => self.error(codes::VALIDATION, span, message, hint),
         }
     }
 
-    fn cannot_look(&mut self, path: &str, written: &Text, span: Span) -> Option<String> {
+    fn folder_unknown(&mut self, path: &str, written: &SpannedText, span: Span) -> Option<String> {
         let message = format!("the file `{path}` cannot be read: the folder of this workflow is not known");
         let hint = "run the workflow from a file, not from standard input";
-        self.not_there(&FileProblem::Missing, span, message, hint);
+        self.missing_file(&FileReadProblem::Missing, span, message, hint);
         Some(written.text.clone())
     }
 }

@@ -1,48 +1,48 @@
 //! Numbers, durations and texts.
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Kind, Node, Span, Text, did_you_mean, list_of};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span, SpannedText, did_you_mean, format_names};
 use windlass_value::{Duration, Value};
 
-use super::{Reader, letters};
+use super::{DocumentReader, unicode};
 use crate::codes;
 use crate::document::Spanned;
 
-impl Reader<'_> {
-    pub(crate) fn wrong(&mut self, node: &Node, what: &str, wanted: &str, hint: impl Into<String>) {
-        let message = format!("`{what}` must be {wanted}, found {}", node.describe());
+impl DocumentReader<'_> {
+    pub(crate) fn wrong_type(&mut self, node: &SyntaxNode, what: &str, expected: &str, hint: impl Into<String>) {
+        let message = format!("`{what}` must be {expected}, found {}", node.describe());
         let hint = match node.kind {
-            Kind::Null => "leave the key out if nothing is meant".to_owned(),
+            SyntaxNodeKind::Null => "leave the key out if nothing is meant".to_owned(),
             _ => hint.into(),
         };
         self.error(codes::VALIDATION, node.span, message, hint);
     }
 
-    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n Text> {
+    pub(crate) fn text<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> Option<&'n SpannedText> {
         match &node.kind {
-            Kind::Str(text) => Some(text),
+            SyntaxNodeKind::Str(text) => Some(text),
             _ => {
-                let hint = if matches!(node.kind, Kind::List(_) | Kind::Map(_)) {
+                let hint = if matches!(node.kind, SyntaxNodeKind::List(_) | SyntaxNodeKind::Map(_)) {
                     "write one text"
                 } else {
                     "put it in quotes"
                 };
-                self.wrong(node, what, "a text", hint);
+                self.wrong_type(node, what, "a text", hint);
                 None
             }
         }
     }
 
     /// A text as it is.
-    pub(crate) fn plain(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn plain(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
         Some(Spanned::new(text.text.clone(), node.span))
     }
 
     /// A text that is not empty.
-    pub(crate) fn word(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
-        let word = self.plain(node, what)?;
-        if word.trim().is_empty() {
+    pub(crate) fn non_empty_text(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
+        let text = self.plain(node, what)?;
+        if text.trim().is_empty() {
             self.error(
                 codes::VALIDATION,
                 node.span,
@@ -51,34 +51,34 @@ impl Reader<'_> {
             );
             return None;
         }
-        Some(word)
+        Some(text)
     }
 
-    pub(crate) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<Spanned<String>>> {
+    pub(crate) fn text_list(&mut self, node: &SyntaxNode, what: &str) -> Option<Vec<Spanned<String>>> {
         let Some(items) = node.as_list() else {
             let hint = node.as_str().map_or("write [one, two]".to_owned(), |text| format!("write [{text}]"));
-            self.wrong(node, what, "a list of texts", hint);
+            self.wrong_type(node, what, "a list of texts", hint);
             return None;
         };
-        Some(items.iter().filter_map(|item| self.word(item, what)).collect())
+        Some(items.iter().filter_map(|item| self.non_empty_text(item, what)).collect())
     }
 
     /// A text for people that stands in lists of names: no line of its own, no hidden characters.
-    pub(crate) fn label(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn label(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
-        self.no_overrides(text, node.span, what);
-        Some(Spanned::new(letters::cleaned(&text.text, false), node.span))
+        self.check_overrides(text, node.span, what);
+        Some(Spanned::new(unicode::strip_invisible(&text.text, false), node.span))
     }
 
     /// A description: lines are fine, but not too many.
-    pub(crate) fn short_text(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+    pub(crate) fn short_text(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
-        self.no_overrides(text, node.span, what);
-        self.not_too_long(text, node.span, what);
-        Some(Spanned::new(letters::cleaned(&text.text, true), node.span))
+        self.check_overrides(text, node.span, what);
+        self.check_length(text, node.span, what);
+        Some(Spanned::new(unicode::strip_invisible(&text.text, true), node.span))
     }
 
-    pub(crate) fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
+    pub(crate) fn check_length(&mut self, text: &SpannedText, span: Span, what: &str) {
         let length = text.text.chars().count();
         let max_chars = self.options.limits.max_description_chars;
         if length > max_chars {
@@ -95,21 +95,21 @@ impl Reader<'_> {
     }
 
     /// What a model is told: `@path` stands for the file's text.
-    pub(crate) fn prose(&mut self, node: &Node, what: &str, capped: bool) -> Option<Spanned<String>> {
+    pub(crate) fn model_text(&mut self, node: &SyntaxNode, what: &str, capped: bool) -> Option<Spanned<String>> {
         let text = self.text(node, what)?;
-        self.no_overrides(text, node.span, what);
+        self.check_overrides(text, node.span, what);
         if capped {
-            self.not_too_long(text, node.span, what);
+            self.check_length(text, node.span, what);
         }
         if let Some(path) = text.text.strip_prefix('@') {
-            return self.referred(path, text, node.span, what).map(|text| Spanned::new(text, node.span));
+            return self.resolve_reference(path, text, node.span, what).map(|text| Spanned::new(text, node.span));
         }
-        self.no_templates(text, node.span);
-        Some(Spanned::new(letters::cleaned(&text.text, true), node.span))
+        self.warn_templates(text, node.span);
+        Some(Spanned::new(unicode::strip_invisible(&text.text, true), node.span))
     }
 
     /// There is no template syntax: what looks like one reaches the model as it is.
-    fn no_templates(&mut self, text: &Text, span: Span) {
+    fn warn_templates(&mut self, text: &SpannedText, span: Span) {
         let Some(begin) = text.text.find("{{") else { return };
         let Some(length) = text.text[begin..].find("}}") else { return };
         let range = begin..begin + length + 2;
@@ -119,21 +119,21 @@ impl Reader<'_> {
     }
 
     /// A whole number of at least `least`; `code` if it is less.
-    pub(crate) fn count(&mut self, node: &Node, what: &str, least: i64, code: &'static str) -> Option<Spanned<u64>> {
+    pub(crate) fn count(&mut self, node: &SyntaxNode, what: &str, min: i64, code: &'static str) -> Option<Spanned<u64>> {
         let number = match &node.kind {
-            Kind::Number(Value::Int(number)) => Some(*number),
-            Kind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
+            SyntaxNodeKind::Number(Value::Int(number)) => Some(*number),
+            SyntaxNodeKind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
             _ => None,
         };
         let Some(number) = number else {
-            self.wrong(node, what, "a whole number", "such as 3");
+            self.wrong_type(node, what, "a whole number", "such as 3");
             return None;
         };
-        match u64::try_from(number).ok().filter(|_| number >= least) {
+        match u64::try_from(number).ok().filter(|_| number >= min) {
             Some(number) => Some(Spanned::new(number, node.span)),
             None => {
-                let message = format!("`{what}` is {number}, but must be at least {least}");
-                let hint = match least {
+                let message = format!("`{what}` is {number}, but must be at least {min}");
+                let hint = match min {
                     0 => "write 0 or more, or leave it out",
                     _ => "write at least 1",
                 };
@@ -144,9 +144,9 @@ impl Reader<'_> {
     }
 
     /// A number between 0 and `most`.
-    pub(crate) fn share(&mut self, node: &Node, what: &str, max: f64) -> Option<Spanned<f64>> {
-        let Kind::Number(number) = &node.kind else {
-            self.wrong(node, what, "a number", "such as 0.5");
+    pub(crate) fn number_up_to(&mut self, node: &SyntaxNode, what: &str, max: f64) -> Option<Spanned<f64>> {
+        let SyntaxNodeKind::Number(number) = &node.kind else {
+            self.wrong_type(node, what, "a number", "such as 0.5");
             return None;
         };
         match number.as_f64().filter(|number| (0.0..=max).contains(number)) {
@@ -160,13 +160,13 @@ impl Reader<'_> {
     }
 
     /// Hours, minutes and seconds, in that order.
-    pub(crate) fn duration(&mut self, node: &Node, what: &str) -> Option<Spanned<Duration>> {
+    pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<Duration>> {
         let Some(text) = node.as_str() else {
             let hint = match &node.kind {
-                Kind::Number(Value::Int(number)) if *number >= 0 => format!("write \"{number}s\" if seconds are meant"),
+                SyntaxNodeKind::Number(Value::Int(number)) if *number >= 0 => format!("write \"{number}s\" if seconds are meant"),
                 _ => "such as \"30s\", \"10m\" or \"1h30m\"".to_owned(),
             };
-            self.wrong(node, what, "a duration, which is a text", hint);
+            self.wrong_type(node, what, "a duration, which is a text", hint);
             return None;
         };
         match parse_duration(text) {
@@ -183,29 +183,29 @@ impl Reader<'_> {
     /// One of some words.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
-        node: &Node,
+        node: &SyntaxNode,
         what: &str,
-        words: &[(&'static str, T)],
+        choices: &[(&'static str, T)],
         code: &'static str,
     ) -> Option<Spanned<T>> {
         let text = self.text(node, what)?.text.as_str();
-        if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
+        if let Some((_, meaning)) = choices.iter().find(|(word, _)| *word == text) {
             return Some(Spanned::new(*meaning, node.span));
         }
-        let names = || words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
-        let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("one of {}", list_of(names())));
+        let names = || choices.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
+        let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("one of {}", format_names(names())));
         self.error(code, node.span, format!("`{what}` cannot be {text:?}"), hint);
         None
     }
 
     /// A path of a file beside the workflow. Whether the file is there is looked at elsewhere.
-    pub(crate) fn path(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
-        let path = self.word(node, what)?;
-        match crate::paths::tidied(&path) {
+    pub(crate) fn path(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<String>> {
+        let path = self.non_empty_text(node, what)?;
+        match crate::paths::normalize(&path) {
             Ok(_) => Some(path),
             Err(why) => {
                 let message = format!("`{}` {why}", *path);
-                self.error(codes::VALIDATION, node.span, message, crate::paths::HINT);
+                self.error(codes::VALIDATION, node.span, message, crate::paths::PATH_HINT);
                 None
             }
         }

@@ -1,23 +1,23 @@
 //! `options` of a workflow.
 
-use windlass_dialect::Findings;
-use windlass_syntax::Node;
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::SyntaxNode;
 
-use super::Reader;
+use super::DocumentReader;
 use crate::codes;
-use crate::document::{FlowOptions, Scheduler, Strategy};
+use crate::document::{FlowOptions, StepScheduler, FailureStrategy};
 
-const STRATEGIES: [(&str, Strategy); 3] =
-    [("cascade", Strategy::Cascade), ("skip-dependents", Strategy::SkipDependents), ("abort", Strategy::Abort)];
+const STRATEGIES: [(&str, FailureStrategy); 3] =
+    [("cascade", FailureStrategy::Cascade), ("skip-dependents", FailureStrategy::SkipDependents), ("abort", FailureStrategy::Abort)];
 
-const SCHEDULERS: [(&str, Scheduler); 3] = [
-    ("dependency-first", Scheduler::DependencyFirst),
-    ("round-robin", Scheduler::RoundRobin),
-    ("least-busy", Scheduler::LeastBusy),
+const SCHEDULERS: [(&str, StepScheduler); 3] = [
+    ("dependency-first", StepScheduler::DependencyFirst),
+    ("round-robin", StepScheduler::RoundRobin),
+    ("least-busy", StepScheduler::LeastBusy),
 ];
 
-impl Reader<'_> {
-    pub(crate) fn settings(&mut self, node: &Node) -> FlowOptions {
+impl DocumentReader<'_> {
+    pub(crate) fn settings(&mut self, node: &SyntaxNode) -> FlowOptions {
         let Some(mut object) = self.object(node, "`options`") else { return FlowOptions::default() };
         let concurrency = object.take("maxConcurrency");
         let options = FlowOptions {

@@ -2,60 +2,60 @@
 
 use std::collections::HashSet;
 
-use windlass_dialect::Findings;
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Text};
+use windlass_dialect::DiagnosticSink;
+use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, SpannedText};
 
 use super::agents::{ID_HINT, is_id};
-use super::{Reader, start};
+use super::{DocumentReader, start};
 use crate::codes;
-use crate::document::{Cel, DefinitionCall, Include, Spanned, Step};
+use crate::document::{CelSource, DefinitionCall, Include, Spanned, ZenflowStep};
 
 /// Keys of agents, and other ways to do a step's work.
 const CALL_EXCLUDES: [&str; 7] = ["agent", "instructions", "contextFiles", "model", "maxRetries", "include", "loop"];
 
-impl Reader<'_> {
-    pub(crate) fn top_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
+impl DocumentReader<'_> {
+    pub(crate) fn top_steps(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Vec<ZenflowStep> {
         let hint = "a workflow has at least one step: `- id: first`";
         match &node.kind {
-            Kind::Null => self.error(codes::MISSING_STEPS, key.span, "there is nothing in `steps`", hint),
-            Kind::List(items) if items.is_empty() => {
+            SyntaxNodeKind::Null => self.error(codes::MISSING_STEPS, key.span, "there is nothing in `steps`", hint),
+            SyntaxNodeKind::List(items) if items.is_empty() => {
                 self.error(codes::EMPTY_STEPS, node.span, "there is no step in `steps`", hint);
             }
-            Kind::List(items) => {
-                self.too_many(key, items.len());
+            SyntaxNodeKind::List(items) => {
+                self.check_step_count(key, items.len());
                 return items
                     .iter()
                     .take(self.options.limits.max_steps_zenflow)
                     .filter_map(|item| self.step(item, false))
                     .collect();
             }
-            _ => self.wrong(node, "steps", "a list of steps", "write each as `- id: …`"),
+            _ => self.wrong_type(node, "steps", "a list of steps", "write each as `- id: …`"),
         }
         Vec::new()
     }
 
     /// None if there is no telling what is meant.
-    pub(crate) fn step(&mut self, node: &Node, inner: bool) -> Option<Step> {
+    pub(crate) fn step(&mut self, node: &SyntaxNode, inner: bool) -> Option<ZenflowStep> {
         let mut object = self.object(node, "a step")?;
         let id = self.step_id(node, &mut object);
         if object.peek("include").is_some() {
-            self.include_alone(&object);
+            self.check_include_keys(&object);
         }
         let (budget, call) = match object.take("x-windlass") {
             Some(node) => self.step_extensions(node),
             None => (None, None),
         };
         if let Some(call) = &call {
-            self.call_alone(&object, call);
+            self.check_call_keys(&object, call);
         }
-        let step = Step {
+        let step = ZenflowStep {
             span: node.span,
             id,
-            agent: object.take("agent").and_then(|node| self.word(node, "agent")),
-            instructions: object.take("instructions").and_then(|node| self.prose(node, "instructions", true)),
+            agent: object.take("agent").and_then(|node| self.non_empty_text(node, "agent")),
+            instructions: object.take("instructions").and_then(|node| self.model_text(node, "instructions", true)),
             depends_on: object.take("dependsOn").map(|node| self.depends_on(node)).unwrap_or_default(),
             context_files: object.take("contextFiles").map(|node| self.context_files(node)).unwrap_or_default(),
-            model: object.take("model").and_then(|node| self.word(node, "model")),
+            model: object.take("model").and_then(|node| self.non_empty_text(node, "model")),
             timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
             retries: object.take("retries").and_then(|node| self.retries(node, "retries")),
             max_retries: object.take("maxRetries").and_then(|node| self.retries(node, "maxRetries")),
@@ -73,12 +73,12 @@ impl Reader<'_> {
             call,
         };
         object.finish(codes::VALIDATION, "a step", &mut self.found);
-        self.idle(&step);
+        self.warn_no_effect(&step);
         Some(step)
     }
 
-    fn step_id(&mut self, node: &Node, object: &mut Object) -> Spanned<String> {
-        let Some(written) = object.take("id").filter(|node| !matches!(node.kind, Kind::Null)) else {
+    fn step_id(&mut self, node: &SyntaxNode, object: &mut ObjectReader) -> Spanned<String> {
+        let Some(written) = object.take("id").filter(|node| !matches!(node.kind, SyntaxNodeKind::Null)) else {
             self.error(codes::INVALID_STEP_ID, start(node), "a step has no `id`", "add `id: what-it-does`");
             return Spanned::new(String::new(), start(node));
         };
@@ -95,9 +95,9 @@ impl Reader<'_> {
     }
 
     /// Each sibling once.
-    fn depends_on(&mut self, node: &Node) -> Vec<Spanned<String>> {
+    fn depends_on(&mut self, node: &SyntaxNode) -> Vec<Spanned<String>> {
         let (mut ids, mut seen): (Vec<Spanned<String>>, HashSet<String>) = Default::default();
-        for id in self.words(node, "dependsOn").unwrap_or_default() {
+        for id in self.text_list(node, "dependsOn").unwrap_or_default() {
             match seen.insert(id.value.clone()) {
                 true => ids.push(id),
                 false => {
@@ -111,60 +111,59 @@ impl Reader<'_> {
         ids
     }
 
-    fn context_files(&mut self, node: &Node) -> Vec<Spanned<String>> {
+    fn context_files(&mut self, node: &SyntaxNode) -> Vec<Spanned<String>> {
         let Some(items) = node.as_list() else {
-            self.wrong(node, "contextFiles", "a list of paths", "write [docs/one.md, docs/two.md]");
+            self.wrong_type(node, "contextFiles", "a list of paths", "write [docs/one.md, docs/two.md]");
             return Vec::new();
         };
         items.iter().filter_map(|item| self.path(item, "contextFiles")).collect()
     }
 
-    pub(crate) fn retries(&mut self, node: &Node, what: &str) -> Option<Spanned<u64>> {
+    pub(crate) fn retries(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<u64>> {
         let count = self.count(node, what, 0, codes::VALIDATION)?;
         let max_attempts = self.options.limits.max_retry_attempts;
         if count.value >= max_attempts {
             let message = format!("`{what}` is {}, more than the engine allows", count.value);
-            let hint =
-                format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
+            let hint = format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
             self.error(codes::VALIDATION, node.span, message, hint);
         }
         Some(count)
     }
 
     /// An expression. What it may see is found out when all steps are known.
-    pub(crate) fn cel(&mut self, node: &Node, what: &str) -> Option<Cel> {
-        let text: &Text = self.text(node, what)?;
+    pub(crate) fn cel(&mut self, node: &SyntaxNode, what: &str) -> Option<CelSource> {
+        let text: &SpannedText = self.text(node, what)?;
         if text.text.trim().is_empty() {
             let hint = "write an expression, or leave the key out";
             self.error(codes::VALIDATION, node.span, format!("`{what}` is empty"), hint);
             return None;
         }
-        Some(Cel::new(text, node.span))
+        Some(CelSource::new(text, node.span))
     }
 
-    fn include(&mut self, node: &Node) -> Option<Include> {
-        let target = self.word(node, "include")?;
+    fn include(&mut self, node: &SyntaxNode) -> Option<Include> {
+        let target = self.non_empty_text(node, "include")?;
         Some(Include { target, path: None, document: None })
     }
 
-    fn include_alone(&mut self, object: &Object) {
+    fn check_include_keys(&mut self, object: &ObjectReader) {
         let Some((include, _)) = object.peek("include") else { return };
         for (name, code) in codes::INCLUDE_HAS {
             if let Some((key, _)) = object.peek(name) {
                 let message = format!("a step with `include` cannot have `{name}`");
-                let problem = Diagnostic::error(code, key.span, message).label(include.span, "the include");
+                let problem = Diagnostic::error(code, key.span, message).with_label(include.span, "the include");
                 let hint = match name {
                     "condition" => "let a step before it decide, or put the condition into the included workflow",
                     "loop" => "write a loop with `steps`, and `include` the workflow in one of them",
                     _ => "the included workflow says this itself: remove it here",
                 };
-                self.found.push(problem.hint(hint));
+                self.found.push(problem.with_hint(hint));
             }
         }
     }
 
     /// A step that is a run of another definition has no agent.
-    fn call_alone(&mut self, object: &Object, call: &DefinitionCall) {
+    fn check_call_keys(&mut self, object: &ObjectReader, call: &DefinitionCall) {
         for name in CALL_EXCLUDES {
             let Some((key, _)) = object.peek(name) else { continue };
             let message = format!("a step with `call` cannot have `{name}`");
@@ -176,12 +175,12 @@ impl Reader<'_> {
                 _ => "the definition that is called does the work: remove it here",
             };
             let problem = Diagnostic::error(codes::VALIDATION, key.span, message);
-            self.push(problem.label(call.span, "the call").hint(hint));
+            self.push(problem.with_label(call.span, "the call").with_hint(hint));
         }
     }
 
     /// What is said and cannot mean anything.
-    fn idle(&mut self, step: &Step) {
+    fn warn_no_effect(&mut self, step: &ZenflowStep) {
         if step.call.is_some() {
             if let Some(budget) = &step.budget {
                 let hint = "the definition that is called has a budget of its own";
@@ -211,14 +210,14 @@ impl Reader<'_> {
             }
             return;
         }
-        let said = [
+        let ignored_keys = [
             ("agent", step.agent.as_ref().map(|agent| agent.span)),
             ("instructions", step.instructions.as_ref().map(|text| text.span)),
             ("contextFiles", step.context_files.first().map(|path| path.span)),
             ("model", step.model.as_ref().map(|model| model.span)),
             ("maxRetries", step.max_retries.as_ref().map(|retries| retries.span)),
         ];
-        for (name, span) in said {
+        for (name, span) in ignored_keys {
             if let Some(span) = span {
                 let message = format!("`{name}` has no effect: the steps inside of the loop do the work");
                 self.warning(codes::NO_EFFECT, span, message, "say it in the steps under `loop`");

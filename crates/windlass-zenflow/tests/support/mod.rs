@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use windlass_value::{Duration, to_json};
-use windlass_zenflow::document::{Budget, Cel, Document, Items, LoopMode, Spanned, Step};
+use windlass_zenflow::document::{ZenflowBudget, CelSource, WorkflowDocument, ForEachItems, LoopMode, Spanned, ZenflowStep};
 
-pub(crate) fn summary(document: &Document) -> String {
+pub(crate) fn summary(document: &WorkflowDocument) -> String {
     let mut out = String::new();
     write(document, 0, &mut out);
     out
 }
 
-fn write(document: &Document, depth: usize, out: &mut String) {
+fn write(document: &WorkflowDocument, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     let _ = writeln!(out, "{indent}workflow {:?}", *document.name);
     if let Some(text) = &document.description {
@@ -21,11 +21,11 @@ fn write(document: &Document, depth: usize, out: &mut String) {
         let mut line = format!("agent {}", *agent.name);
         field(&mut line, "prompt", agent.prompt.as_ref().map(|prompt| format!("{:?}", prompt.value)));
         field(&mut line, "model", agent.model.as_ref().map(|model| model.value.clone()));
-        field(&mut line, "tools", agent.tools.as_deref().map(words));
+        field(&mut line, "tools", agent.tools.as_deref().map(join_texts));
         field(
             &mut line,
             "but",
-            Some(&agent.disallowed_tools).filter(|tools| !tools.is_empty()).map(|tools| words(tools)),
+            Some(&agent.disallowed_tools).filter(|tools| !tools.is_empty()).map(|tools| join_texts(tools)),
         );
         field(&mut line, "turns", number(agent.max_turns.as_ref()));
         field(&mut line, "temperature", agent.temperature.map(|number| number.value.to_string()));
@@ -60,14 +60,14 @@ fn write(document: &Document, depth: usize, out: &mut String) {
     }
 }
 
-fn step(step: &Step, depth: usize, out: &mut String) {
+fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     let mut line = format!("step {}", *step.id);
-    field(&mut line, "after", Some(&step.depends_on).filter(|ids| !ids.is_empty()).map(|ids| words(ids)));
+    field(&mut line, "after", Some(&step.depends_on).filter(|ids| !ids.is_empty()).map(|ids| join_texts(ids)));
     field(&mut line, "if", step.condition.as_ref().map(cel));
     field(&mut line, "agent", step.agent.as_ref().map(|agent| agent.value.clone()));
     field(&mut line, "does", step.instructions.as_ref().map(|text| format!("{:?}", text.value)));
-    field(&mut line, "files", Some(&step.context_files).filter(|paths| !paths.is_empty()).map(|paths| words(paths)));
+    field(&mut line, "files", Some(&step.context_files).filter(|paths| !paths.is_empty()).map(|paths| join_texts(paths)));
     field(&mut line, "model", step.model.as_ref().map(|model| model.value.clone()));
     field(&mut line, "timeout", time(step.timeout.as_ref()));
     field(&mut line, "again", number(step.retries.as_ref()));
@@ -79,8 +79,8 @@ fn step(step: &Step, depth: usize, out: &mut String) {
         match &repeat.mode {
             LoopMode::ForEach { items, max_concurrency } => {
                 let list = match items {
-                    Items::Literal(list) => to_json(&list.value),
-                    Items::Cel(text) => cel(text),
+                    ForEachItems::Literal(list) => to_json(&list.value),
+                    ForEachItems::Cel(text) => cel(text),
                 };
                 field(&mut line, "over", Some(list));
                 field(&mut line, "at once", number(max_concurrency.as_ref()));
@@ -111,7 +111,7 @@ fn field(line: &mut String, name: &str, value: Option<String>) {
     }
 }
 
-fn words(words: &[Spanned<String>]) -> String {
+fn join_texts(words: &[Spanned<String>]) -> String {
     words.iter().map(|word| word.value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -123,11 +123,11 @@ fn time(time: Option<&Spanned<Duration>>) -> Option<String> {
     time.map(|time| format!("{}s", time.value.as_secs_f64()))
 }
 
-fn cel(cel: &Cel) -> String {
+fn cel(cel: &CelSource) -> String {
     to_json(&cel.source())
 }
 
-fn budget(budget: &Budget) -> String {
+fn budget(budget: &ZenflowBudget) -> String {
     let mut parts = Vec::new();
     parts.extend(budget.tokens.map(|tokens| format!("{} tokens", tokens.value)));
     parts.extend(budget.money.map(|money| format!("{} millionths", money.value)));

@@ -18,28 +18,28 @@ use std::collections::BTreeMap;
 
 use windlass_value::{Map, Value, to_json};
 
-use super::Ran;
+use super::RunResult;
 
 /// Everything that is not as it should be.
-pub(crate) fn check(ran: &Ran, expect: &Value) -> Vec<String> {
+pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (key, wanted) in expect.as_map().into_iter().flat_map(Map::iter) {
+    for (key, expected) in expect.as_map().into_iter().flat_map(Map::iter) {
         let found = match &**key {
-            "status" => compare("status", wanted, &output(ran, "status")),
-            "error" => compare("error", wanted, &error_code(ran)),
-            "steps" => parts(ran, wanted, "status"),
-            "contents" => parts(ran, wanted, "content"),
-            "report" => contains("report", wanted, &Value::map(ran.report.to_value())),
-            "output" => contains("output", wanted, &ran.report.output),
+            "status" => compare("status", expected, &output(ran, "status")),
+            "error" => compare("error", expected, &error_code(ran)),
+            "steps" => parts(ran, expected, "status"),
+            "contents" => parts(ran, expected, "content"),
+            "report" => contains("report", expected, &Value::map(ran.report.to_value())),
+            "output" => contains("output", expected, &ran.report.output),
             "calls" => counts(
                 "calls",
-                wanted,
+                expected,
                 ran.calls.iter().filter(|call| call.tool == "agent_model").map(|call| call.step()),
             ),
-            "tools" => tools(ran, wanted),
-            "requests" => wanted.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect(),
-            "events" => events(ran, wanted),
-            "seconds" => compare("seconds", wanted, &Value::from(seconds(ran))),
+            "tools" => tools(ran, expected),
+            "requests" => expected.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect(),
+            "events" => events(ran, expected),
+            "seconds" => compare("seconds", expected, &Value::from(seconds(ran))),
             other => vec![format!("nobody knows how to look for `{other}`")],
         };
         wrong.extend(found);
@@ -54,79 +54,79 @@ pub(crate) fn check(ran: &Ran, expect: &Value) -> Vec<String> {
     wrong
 }
 
-fn output(ran: &Ran, key: &str) -> Value {
+fn output(ran: &RunResult, key: &str) -> Value {
     ran.report.output.get(key).cloned().unwrap_or_default()
 }
 
-fn error_code(ran: &Ran) -> Value {
+fn error_code(ran: &RunResult) -> Value {
     ran.report.error.as_ref().map_or(Value::Null, |error| Value::Str(error.code.clone()))
 }
 
-fn compare(what: &str, wanted: &Value, found: &Value) -> Vec<String> {
-    match wanted == found {
+fn compare(what: &str, expected: &Value, found: &Value) -> Vec<String> {
+    match expected == found {
         true => Vec::new(),
-        false => vec![format!("{what}: wanted {}, got {}", to_json(wanted), to_json(found))],
+        false => vec![format!("{what}: wanted {}, got {}", to_json(expected), to_json(found))],
     }
 }
 
-fn parts(ran: &Ran, wanted: &Value, part: &str) -> Vec<String> {
+fn parts(ran: &RunResult, expected: &Value, part: &str) -> Vec<String> {
     let steps = output(ran, "steps");
-    let one = |(id, wanted): (&std::sync::Arc<str>, &Value)| {
+    let one = |(id, expected): (&std::sync::Arc<str>, &Value)| {
         let found = steps.get(id).and_then(|step| step.get(part)).cloned().unwrap_or_default();
-        compare(&format!("{part} of {id}"), wanted, &found)
+        compare(&format!("{part} of {id}"), expected, &found)
     };
-    wanted.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
+    expected.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
 }
 
 /// Everything that is wanted is there; there may be more in objects.
-fn contains(what: &str, wanted: &Value, found: &Value) -> Vec<String> {
-    match (wanted, found) {
-        (Value::Map(wanted), Value::Map(found)) => wanted
+fn contains(what: &str, expected: &Value, found: &Value) -> Vec<String> {
+    match (expected, found) {
+        (Value::Map(expected), Value::Map(found)) => expected
             .iter()
-            .flat_map(|(key, wanted)| {
-                contains(&format!("{what}.{key}"), wanted, found.get(key).unwrap_or(&Value::Null))
+            .flat_map(|(key, expected)| {
+                contains(&format!("{what}.{key}"), expected, found.get(key).unwrap_or(&Value::Null))
             })
             .collect(),
-        (Value::List(wanted), Value::List(found)) if wanted.len() == found.len() => {
-            let pairs = wanted.iter().zip(found.iter()).enumerate();
+        (Value::List(expected), Value::List(found)) if expected.len() == found.len() => {
+            let pairs = expected.iter().zip(found.iter()).enumerate();
             pairs.flat_map(|(at, (wanted, found))| contains(&format!("{what}[{at}]"), wanted, found)).collect()
         }
-        _ => compare(what, wanted, found),
+        _ => compare(what, expected, found),
     }
 }
 
-fn counts<'c>(what: &str, wanted: &Value, found: impl Iterator<Item = &'c str>) -> Vec<String> {
+fn counts<'c>(what: &str, expected: &Value, found: impl Iterator<Item = &'c str>) -> Vec<String> {
     let mut counted: BTreeMap<String, i64> = BTreeMap::new();
     found.for_each(|path| *counted.entry(path.to_owned()).or_default() += 1);
-    let wanted: BTreeMap<String, i64> = wanted
+    let expected: BTreeMap<String, i64> = expected
         .as_map()
         .into_iter()
         .flat_map(Map::iter)
         .map(|(path, count)| (path.to_string(), count.as_int().unwrap_or(-1)))
         .collect();
-    if counted == wanted { Vec::new() } else { vec![format!("{what}: wanted {wanted:?}, got {counted:?}")] }
+    if counted == expected { Vec::new() } else { vec![format!("{what}: wanted {expected:?}, got {counted:?}")] }
 }
 
-fn tools(ran: &Ran, wanted: &Value) -> Vec<String> {
+fn tools(ran: &RunResult, expected: &Value) -> Vec<String> {
     let name = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let tools = ran.calls.iter().filter(|call| call.tool == "agent_tool");
     let mut found: Vec<String> = tools.map(|call| name(call.input.get("tool"))).collect();
-    let mut wanted: Vec<String> = wanted.as_list().unwrap_or_default().iter().map(|tool| name(Some(tool))).collect();
+    let mut expected: Vec<String> = expected.as_list().unwrap_or_default().iter().map(|tool| name(Some(tool))).collect();
     found.sort();
-    wanted.sort();
-    if found == wanted { Vec::new() } else { vec![format!("tools: wanted {wanted:?}, got {found:?}")] }
+    expected.sort();
+    if found == expected { Vec::new() } else { vec![format!("tools: wanted {expected:?}, got {found:?}")] }
 }
 
-fn request(ran: &Ran, wanted: &Value) -> Vec<String> {
-    let of = wanted.get("of").and_then(Value::as_str).unwrap_or_default();
-    let turn = wanted.get("turn").and_then(Value::as_int).unwrap_or(1);
-    let calls = ran.asked(of);
+fn request(ran: &RunResult, expected: &Value) -> Vec<String> {
+    let of = expected.get("of").and_then(Value::as_str).unwrap_or_default();
+    let turn = expected.get("turn").and_then(Value::as_int).unwrap_or(1);
+    let calls = ran.model_requests(of);
     let Some(call) = usize::try_from(turn - 1).ok().and_then(|at| calls.get(at)) else {
         return vec![format!("`{of}` did not ask {turn} times")];
     };
     let text = text_of(call.input.get("messages").unwrap_or(&Value::Null));
     let listed = |key: &str| -> Vec<String> {
-        let list = wanted.get(key).and_then(Value::as_list).unwrap_or_default();
+        let list = expected.get(key).and_then(Value::as_list).unwrap_or_default();
         list.iter().map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
     };
     let mut wrong = Vec::new();
@@ -144,7 +144,7 @@ fn request(ran: &Ran, wanted: &Value) -> Vec<String> {
     for part in listed("lacks").into_iter().filter(|part| text.contains(part)) {
         wrong.push(format!("turn {turn} of `{of}` should lack {part:?}:\n{text}"));
     }
-    if let Some(is) = wanted.get("is") {
+    if let Some(is) = expected.get("is") {
         wrong.extend(contains(&format!("turn {turn} of `{of}`"), is, &call.input));
     }
     wrong
@@ -156,22 +156,22 @@ fn text_of(messages: &Value) -> String {
         Value::Str(text) => format!("{text}\n"),
         Value::List(items) => items.iter().map(text_of).collect(),
         Value::Map(map) => {
-            let told = |key: &str| map.get(key).map(text_of).unwrap_or_default();
-            format!("{}{}{}", told("content"), told("text"), told("results"))
+            let text = |key: &str| map.get(key).map(text_of).unwrap_or_default();
+            format!("{}{}{}", text("content"), text("text"), text("results"))
         }
         _ => String::new(),
     }
 }
 
-fn events(ran: &Ran, wanted: &Value) -> Vec<String> {
-    let one = |(kind, wanted): (&std::sync::Arc<str>, &Value)| {
+fn events(ran: &RunResult, expected: &Value) -> Vec<String> {
+    let one = |(kind, expected): (&std::sync::Arc<str>, &Value)| {
         let count = ran.events.iter().filter(|event| *event.type_name() == **kind).count();
-        compare(&format!("events {kind}"), wanted, &Value::from(count))
+        compare(&format!("events {kind}"), expected, &Value::from(count))
     };
-    wanted.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
+    expected.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
 }
 
-fn seconds(ran: &Ran) -> u64 {
+fn seconds(ran: &RunResult) -> u64 {
     match (ran.events.first(), ran.events.last()) {
         (Some(first), Some(last)) => last.at.since(first.at).as_ms() / 1_000,
         _ => 0,

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_agents::language::Agent;
+use windlass_agents::language::AgentLanguage;
 use windlass_core::Event;
 use windlass_core::plan::Plan;
-use windlass_expr::cel::Cel;
-use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, StartOptions, Tools};
+use windlass_expr::cel::CelLanguage;
+use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunStartOptions, Tools};
 use windlass_store::{MemoryStore, Store};
-use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_yaml, to_value};
+use windlass_syntax::{Colour, Diagnostics, ParseLimits, ScalarRules, SourceText, parse_yaml, to_value};
 use windlass_value::{Value, to_json};
-use windlass_zenflow::{Disk, Options, Price, compile};
+use windlass_zenflow::{DiskFiles, ZenflowOptions, ModelPrice, compile};
 
 pub(crate) use script::{Call, Script};
 
@@ -35,7 +35,7 @@ pub(crate) struct Case {
 }
 
 /// How a run went.
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
     pub events: Vec<Event>,
@@ -43,9 +43,9 @@ pub(crate) struct Ran {
 
 pub(crate) fn yaml(name: &str, text: &str) -> Value {
     let mut found = Diagnostics::new();
-    let source = Source::new(name, text);
+    let source = SourceText::new(name, text);
     let limits = ParseLimits { bytes: 1 << 20, depth: 64 };
-    let tree = parse_yaml(&source, limits, Scalars::Core, &mut found);
+    let tree = parse_yaml(&source, limits, ScalarRules::Core, &mut found);
     match tree.filter(|_| !found.has_errors()) {
         Some(tree) => to_value(&tree),
         None => panic!("{}", found.render(&source, Colour::Never)),
@@ -76,7 +76,7 @@ impl Case {
         files.iter().map(|path| Case::read(path)).collect()
     }
 
-    pub(crate) fn named(folder: &str, name: &str) -> Case {
+    pub(crate) fn by_name(folder: &str, name: &str) -> Case {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(format!("{name}.yaml"));
         Case::read(&path)
     }
@@ -89,28 +89,28 @@ impl Case {
         self.script.get("input").cloned().unwrap_or_default()
     }
 
-    pub(crate) async fn run(&self) -> Ran {
+    pub(crate) async fn run(&self) -> RunResult {
         let script = Script::new(self.script.clone());
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = engine(store, script.tools());
         let (hash, _) = engine.add_plan(self.plan()).expect("a plan that loads");
-        let start = StartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..StartOptions::default() };
+        let start = RunStartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..RunStartOptions::default() };
         let mut handle = engine.start(hash, self.input(), start).await.expect("started");
         let mut stream = handle.events.take().expect("events");
         let received: Arc<Mutex<Vec<Event>>> = Arc::default();
         let kept = received.clone();
         let mails = script.mails();
         for (number, mail) in mails.iter().enumerate() {
-            let signal = Request::Signal { name: "mail".to_owned(), payload: mail.clone() };
+            let signal = RunRequest::Signal { name: "mail".to_owned(), payload: mail.clone() };
             engine.request(RUN, &format!("mail-{number}"), signal).expect("mail");
         }
-        let (answers, mut on_their_way) = (script.clone(), mails.len());
+        let (scripted, mut on_their_way) = (script.clone(), mails.len());
         let listening = tokio::spawn(async move {
             while let Ok(event) = stream.recv().await {
                 if matches!(event.type_name(), "message.sent" | "message.dropped") && on_their_way > 0 {
                     on_their_way -= 1;
                     if on_their_way == 0 {
-                        answers.answers_now();
+                        scripted.open_gate();
                     }
                 }
                 let ended = event.type_name() == "workflow.finished" || event.type_name() == "workflow.halted";
@@ -129,7 +129,7 @@ impl Case {
         drop(handle);
         let _ = tokio::time::timeout(Duration::from_secs(2), listening).await;
         let events = received.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ran { report, calls: script.calls(), events }
+        RunResult { report, calls: script.calls(), events }
     }
 }
 
@@ -142,43 +142,43 @@ pub(crate) fn event_lines(events: &[Event]) -> String {
     events.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn engine(store: Arc<dyn Store>, tools: Tools) -> Engine {
+pub(crate) fn engine(store: Arc<dyn Store>, tools: Tools) -> RuntimeEngine {
     let options = EngineOptions {
         tools,
-        languages: vec![Arc::new(Agent), Arc::new(Cel)],
+        languages: vec![Arc::new(AgentLanguage), Arc::new(CelLanguage)],
         poll_every: Duration::from_millis(2),
         ..EngineOptions::default()
     };
-    Engine::new(store, options).expect("an engine")
+    RuntimeEngine::new(store, options).expect("an engine")
 }
 
 pub(crate) fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
-    let source = Source::new("test.yaml", text);
+    let source = SourceText::new("test.yaml", text);
     let folder = path.parent().map(Path::to_path_buf);
     let word = |key: &str| settings.get(key).and_then(Value::as_str).map(str::to_owned);
-    let prices = [("m".to_owned(), Price { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 })];
-    let options = Options {
+    let prices = [("m".to_owned(), ModelPrice { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 })];
+    let options = ZenflowOptions {
         folder: folder.clone(),
         work_folder: Some("/work-folder".into()),
         tools: ["bash", "read", "write"].map(str::to_owned).to_vec(),
         model: word("model"),
         default_model: word("default_model"),
         prices: prices.into_iter().collect(),
-        files: Arc::new(Disk),
-        ..Options::default()
+        files: Arc::new(DiskFiles),
+        ..ZenflowOptions::default()
     };
     match compile(&source, &options) {
         Ok(compiled) => compiled.plan,
         Err(problems) => {
-            let others = problems.others.iter().map(|(source, found)| found.render(source, Colour::Never));
+            let others = problems.included_files.iter().map(|(source, found)| found.render(source, Colour::Never));
             panic!("{}\n{}", problems.own.render(&source, Colour::Never), others.collect::<Vec<_>>().join("\n"))
         }
     }
 }
 
-impl Ran {
+impl RunResult {
     /// The requests to models, by the step that sent them.
-    pub(crate) fn asked(&self, path: &str) -> Vec<&Call> {
+    pub(crate) fn model_requests(&self, path: &str) -> Vec<&Call> {
         self.calls.iter().filter(|call| call.tool == "agent_model" && call.step() == path).collect()
     }
 

@@ -51,7 +51,7 @@ struct Inner {
     script: Value,
     calls: Mutex<Vec<Call>>,
     /// How many replies each step has had; a call that is repeated gets the same reply again.
-    had: Mutex<BTreeMap<String, Vec<Tried>>>,
+    replied: Mutex<BTreeMap<String, Vec<Tried>>>,
     /// Nothing is answered before this is closed.
     gate: Semaphore,
 }
@@ -59,9 +59,9 @@ struct Inner {
 impl Script {
     pub(crate) fn new(script: Value) -> Script {
         let gate = Semaphore::new(0);
-        let script = Script(Arc::new(Inner { script, calls: Mutex::default(), had: Mutex::default(), gate }));
+        let script = Script(Arc::new(Inner { script, calls: Mutex::default(), replied: Mutex::default(), gate }));
         if script.mails().is_empty() {
-            script.answers_now();
+            script.open_gate();
         }
         script
     }
@@ -70,7 +70,7 @@ impl Script {
         self.part("mails").as_list().unwrap_or_default().to_vec()
     }
 
-    pub(crate) fn answers_now(&self) {
+    pub(crate) fn open_gate(&self) {
         self.0.gate.close();
     }
 
@@ -111,16 +111,16 @@ impl Script {
 
     fn tool(&self, call: &ToolCall) -> TaskOutcome {
         let name = call.input.get("tool").and_then(Value::as_str).unwrap_or_default();
-        let said = |content: Value, error: bool| {
+        let answer = |content: Value, error: bool| {
             TaskOutcome::success(Value::object([("content", content), ("error", Value::Bool(error))]))
         };
         match self.part("tools").get(name) {
-            Some(text @ Value::Str(_)) => said(text.clone(), false),
+            Some(text @ Value::Str(_)) => answer(text.clone(), false),
             Some(other) if other.get("crash").is_some() => {
                 TaskOutcome::failure(ErrorInfo::new("Crashed", "tool", "the tool broke down"))
             }
-            Some(other) => said(other.get("error").cloned().unwrap_or_default(), true),
-            None => said(
+            Some(other) => answer(other.get("error").cloned().unwrap_or_default(), true),
+            None => answer(
                 Value::from(format!("{name} {}", to_json(call.input.get("arguments").unwrap_or(&Value::Null)))),
                 false,
             ),
@@ -129,14 +129,14 @@ impl Script {
 
     fn reply(&self, step: &str, call: &ToolCall) -> TaskOutcome {
         let number = {
-            let mut had = self.0.had.lock().unwrap_or_else(PoisonError::into_inner);
-            let had = had.entry(step.to_owned()).or_default();
+            let mut replied = self.0.replied.lock().unwrap_or_else(PoisonError::into_inner);
+            let replied = replied.entry(step.to_owned()).or_default();
             let tried = (call.key.clone(), call.attempt);
-            match had.iter().position(|before| *before == tried) {
+            match replied.iter().position(|before| *before == tried) {
                 Some(at) => at,
                 None => {
-                    had.push(tried);
-                    had.len() - 1
+                    replied.push(tried);
+                    replied.len() - 1
                 }
             }
         };
@@ -150,7 +150,7 @@ impl Script {
             },
         };
         match reply {
-            Some(reply) => said(&reply),
+            Some(reply) => to_outcome(&reply),
             None => TaskOutcome::failure(ErrorInfo::new(
                 "ScriptUnmatched",
                 "model",
@@ -171,7 +171,7 @@ fn last_message(call: &ToolCall) -> String {
     last.map(to_json).unwrap_or_default()
 }
 
-fn said(reply: &Value) -> TaskOutcome {
+fn to_outcome(reply: &Value) -> TaskOutcome {
     if let Some(code) = reply.get("fail").and_then(Value::as_str) {
         let error = ErrorInfo::new(code, "http", format!("the service says {code}"));
         return TaskOutcome::failure(error.replied());
@@ -181,7 +181,7 @@ fn said(reply: &Value) -> TaskOutcome {
         other => other.get("say").cloned().unwrap_or(Value::from("")),
     };
     let calls = reply.get("calls").and_then(Value::as_list).unwrap_or_default().iter().enumerate();
-    let calls: Vec<Value> = calls.map(|(at, call)| called(at, call)).collect();
+    let calls: Vec<Value> = calls.map(|(at, call)| to_call(at, call)).collect();
     let stop = if calls.is_empty() { "end" } else { "tools" };
     let output = reply.get("tokens").and_then(Value::as_int).unwrap_or(5);
     let usage = Value::object([
@@ -200,7 +200,7 @@ fn said(reply: &Value) -> TaskOutcome {
     TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(output) }
 }
 
-fn called(at: usize, call: &Value) -> Value {
+fn to_call(at: usize, call: &Value) -> Value {
     let part = |at: usize| call.as_list().and_then(|call| call.get(at)).cloned().unwrap_or_default();
     let arguments = part(1);
     let problem = arguments.get("problem").cloned().unwrap_or_default();

@@ -18,10 +18,10 @@ pub use state::State;
 pub(crate) use state::StateBuffer;
 pub use waits::WaitFor;
 
-use crate::call::Call;
+use crate::call::StepCall;
 use crate::event::{Event, encode};
-use crate::nearest::meant;
-use crate::retry::span;
+use crate::nearest::suggest;
+use crate::retry::to_engine_duration;
 use crate::{Res, StepError};
 
 /// A step's hold on its run: sends, waits, state, and values that are the same when the step runs again.
@@ -70,7 +70,7 @@ use crate::{Res, StepError};
 /// A retry keeps what durable calls have brought: what was done [`once`](Self::once) stays done. Only if the attempt failed
 /// right after a wait in vain (a deadline, a child that failed), that wait is made anew.
 pub struct Context<S = ()> {
-    call: Call,
+    call: StepCall,
     state: PhantomData<fn() -> S>,
 }
 
@@ -126,48 +126,48 @@ pub struct RetryInfo {
 }
 
 impl<S> Context<S> {
-    pub(crate) fn new(call: Call) -> Context<S> {
+    pub(crate) fn new(call: StepCall) -> Context<S> {
         Context { call, state: PhantomData }
     }
 
     /// Sends an event to every step that accepts it, before those that the step returns. The step must return it as well, or
     /// declare it: `#[step(sends = [Shipped])]`, `.sends::<Shipped>()`.
     pub fn send<E: Event>(&self, event: E) -> Result<(), StepError> {
-        self.declared(E::NAME)?;
-        self.keep(event, None)
+        self.check_declared(E::NAME)?;
+        self.buffer_send(event, None)
     }
 
     /// Sends an event to one step, which must accept it. It must be declared as any other.
     pub fn send_to<E: Event>(&self, step: &str, event: E) -> Result<(), StepError> {
-        let steps = &self.call.facts.steps;
+        let steps = &self.call.info.steps;
         let Some(target) = steps.iter().find(|one| *one.name == *step) else {
             let names = steps.iter().map(|one| &*one.name);
-            let message = format!("there is no step `{step}` in `{}`", self.call.facts.workflow);
-            return Err(StepError::new("NoSuchStep", message).of_kind("send").hint(meant(step, names)));
+            let message = format!("there is no step `{step}` in `{}`", self.call.info.name);
+            return Err(StepError::new("NoSuchStep", message).with_kind("send").hint(suggest(step, names)));
         };
         if !target.accepts.contains(&E::NAME) {
             let message = format!("the step `{step}` does not accept `{}`", E::NAME);
-            let hint = crate::nearest::listed("it accepts", target.accepts.iter().copied());
-            return Err(StepError::new("NotAccepted", message).of_kind("send").hint(hint));
+            let hint = crate::nearest::list_names("it accepts", target.accepts.iter().copied());
+            return Err(StepError::new("NotAccepted", message).with_kind("send").hint(hint));
         }
-        self.declared(E::NAME)?;
-        self.keep(event, Some(target.name.clone()))
+        self.check_declared(E::NAME)?;
+        self.buffer_send(event, Some(target.name.clone()))
     }
 
-    fn declared(&self, name: &str) -> Result<(), StepError> {
+    fn check_declared(&self, name: &str) -> Result<(), StepError> {
         let step = self.call.step();
-        if step.makes.contains(&name) {
+        if step.outputs.contains(&name) {
             return Ok(());
         }
-        let known = crate::nearest::listed("it may send", step.makes.iter().copied());
+        let known = crate::nearest::list_names("it may send", step.outputs.iter().copied());
         let message = format!("the step `{}` does not say that it sends `{name}`; {known}", step.name);
         let hint = "declare it, so that checks and drawings know: `#[step(sends = [Event])]` or `.sends::<Event>()`";
-        Err(StepError::new("NotDeclared", message).of_kind("send").hint(hint))
+        Err(StepError::new("NotDeclared", message).with_kind("send").hint(hint))
     }
 
-    fn keep<E: Event>(&self, event: E, to: Option<Arc<str>>) -> Result<(), StepError> {
+    fn buffer_send<E: Event>(&self, event: E, to: Option<Arc<str>>) -> Result<(), StepError> {
         let payload = encode(&event)?;
-        self.call.buffer().sends.push(SentToken { kind: known(E::NAME), payload, to });
+        self.call.buffer().sends.push(SentToken { kind: interned(E::NAME), payload, to });
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl<S> Context<S> {
     pub async fn sleep(&self, time: Duration) -> Result<(), StepError> {
         match self.call.next_durable_answer("time") {
             Some(answer) => answer.map(drop),
-            None => self.call.suspend(SuspendedOn::Time(span(time))).await.map(drop),
+            None => self.call.suspend(SuspendedOn::Time(to_engine_duration(time))).await.map(drop),
         }
     }
 
@@ -222,7 +222,7 @@ impl<S> Context<S> {
         };
         from_value(&output).map_err(|error| {
             let message = format!("the output of `{definition}` is not as it was expected: {error}");
-            StepError::new("OutputNotRead", message).of_kind("call")
+            StepError::new("OutputNotRead", message).with_kind("call")
         })
     }
 
@@ -249,14 +249,14 @@ impl<S> Context<S> {
             false => {
                 let message = format!("`{}` has come to `{name}` where it came to something else before", self.step());
                 let hint = "a body must make its durable calls in the same order each time it runs";
-                Err(StepError::new("CourseChanged", message).of_kind("order").hint(hint))
+                Err(StepError::new("CourseChanged", message).with_kind("order").hint(hint))
             }
         }
     }
 
     /// When this attempt began. The same whenever the body runs again.
     pub fn now(&self) -> Timestamp {
-        self.call.at
+        self.call.started_at
     }
 
     /// A random number, the same when the body runs again.
@@ -286,19 +286,19 @@ impl<S> Context<S> {
         let number = buffer.drawn;
         buffer.drawn += 1;
         let mut hasher = blake3::Hasher::new();
-        hasher.update(self.call.given.key.as_bytes());
+        hasher.update(self.call.tool_call.key.as_bytes());
         hasher.update(&number.to_le_bytes());
         *hasher.finalize().as_bytes()
     }
 
     /// Which attempt this is, from 1.
     pub fn attempt(&self) -> u32 {
-        self.call.given.attempt
+        self.call.tool_call.attempt
     }
 
     /// What is known of the attempts before.
     pub fn retry_info(&self) -> RetryInfo {
-        let tried = self.call.given.tried.as_deref();
+        let tried = self.call.tool_call.tried.as_deref();
         RetryInfo {
             retries: self.attempt().saturating_sub(1),
             elapsed: tried.map_or(Duration::ZERO, |tried| self.now().since(tried.since).to_std()),
@@ -309,7 +309,7 @@ impl<S> Context<S> {
 
     /// The run.
     pub fn run_id(&self) -> &str {
-        &self.call.given.run
+        &self.call.tool_call.run
     }
 
     /// The step.
@@ -320,7 +320,7 @@ impl<S> Context<S> {
     /// The same on every repeat of this call after a crash or a lost reply, and no other call's: what to send along as an
     /// idempotency key.
     pub fn key(&self) -> &str {
-        &self.call.given.key
+        &self.call.tool_call.key
     }
 
     /// A resource that is not in the step's signature.
@@ -331,6 +331,6 @@ impl<S> Context<S> {
     /// Whether nobody wants the result any more. The step is dropped at its next `await` anyway; this is for long work
     /// without one.
     pub fn is_cancelled(&self) -> bool {
-        self.call.given.cancelled.is_cancelled()
+        self.call.tool_call.cancelled.is_cancelled()
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::plan::WriteOp;
-use windlass_core::{StateChange, Was};
+use windlass_core::{StateChange, ExpectedValue};
 use windlass_value::{Map, Value, from_value, to_value};
 
-use crate::nearest::meant;
+use crate::nearest::suggest;
 use crate::{Context, StepError};
 
 /// A type that can be a run's state: a struct that serde can write and read, with a default to begin with.
@@ -39,10 +39,10 @@ pub(crate) struct StateBuffer {
     /// Fields that the run has, as the body was given them.
     seen: Map,
     current: Map,
-    changes: BTreeMap<Arc<str>, Pending>,
+    changes: BTreeMap<Arc<str>, PendingChange>,
 }
 
-enum Pending {
+enum PendingChange {
     /// Written over: nobody else may have changed it meanwhile.
     Set,
     /// Added to: it does not matter what others do.
@@ -61,7 +61,7 @@ impl StateBuffer {
 
     fn read<S: DeserializeOwned>(&self) -> Result<S, StepError> {
         from_value(&Value::map(self.current.clone())).map_err(|error| {
-            StepError::new("StateNotRead", format!("the state of the run cannot be read: {error}")).of_kind("state")
+            StepError::new("StateNotRead", format!("the state of the run cannot be read: {error}")).with_kind("state")
         })
     }
 
@@ -69,12 +69,12 @@ impl StateBuffer {
         if let Some(gone) = self.current.keys().find(|field| !after.contains_key(field)) {
             let message = format!("the state is written without its field `{gone}`");
             let hint = "a state always has all its fields: no `skip_serializing_if` in its type";
-            return Err(StepError::new("StateFieldLeftOut", message).of_kind("state").hint(hint));
+            return Err(StepError::new("StateFieldLeftOut", message).with_kind("state").hint(hint));
         }
         for (field, value) in after {
             if self.current.get(&field) != Some(&value) {
                 self.current.insert(field.clone(), value);
-                self.changes.insert(field, Pending::Set);
+                self.changes.insert(field, PendingChange::Set);
             }
         }
         Ok(())
@@ -84,21 +84,21 @@ impl StateBuffer {
         let Some(now) = self.current.get(field) else {
             let message = format!("the state has no field `{field}`");
             return Err(StepError::new("NoSuchField", message)
-                .of_kind("state")
-                .hint(meant(field, self.current.keys().map(|key| &**key).collect::<Vec<_>>())));
+                .with_kind("state")
+                .hint(suggest(field, self.current.keys().map(|key| &**key).collect::<Vec<_>>())));
         };
         let field: Arc<str> = field.into();
-        let after = applied(now, op, &value).ok_or_else(|| {
+        let after = apply_op(now, op, &value).ok_or_else(|| {
             let (verb, what) =
                 if op == WriteOp::Add { ("be added to", "a number") } else { ("be appended to", "a list") };
             let message = format!("`{field}` cannot {verb}: it is {}, not {what}", now.kind());
-            StepError::new("WrongField", message).of_kind("state")
+            StepError::new("WrongField", message).with_kind("state")
         })?;
         self.current.insert(field.clone(), after);
-        match self.changes.entry(field).or_insert_with(|| Pending::Ops(Vec::new())) {
+        match self.changes.entry(field).or_insert_with(|| PendingChange::Ops(Vec::new())) {
             // It is written over anyway, with what it is in the end.
-            Pending::Set => {}
-            Pending::Ops(ops) => ops.push((op, value)),
+            PendingChange::Set => {}
+            PendingChange::Ops(ops) => ops.push((op, value)),
         }
         Ok(())
     }
@@ -109,16 +109,16 @@ impl StateBuffer {
         for (field, pending) in changes {
             let begins = initial.get(&field).cloned().unwrap_or_default();
             match pending {
-                Pending::Set => {
-                    let was = seen.get(&field).cloned().map_or(Was::Absent, Was::Value);
+                PendingChange::Set => {
+                    let was = seen.get(&field).cloned().map_or(ExpectedValue::Absent, ExpectedValue::Value);
                     let value = current.get(&field).cloned().unwrap_or_default();
-                    out.push(StateChange { name: field, op: WriteOp::Set, value, was, initial: begins });
+                    out.push(StateChange { name: field, op: WriteOp::Set, value, expected: was, initial: begins });
                 }
-                Pending::Ops(ops) => out.extend(ops.into_iter().map(|(op, value)| StateChange {
+                PendingChange::Ops(ops) => out.extend(ops.into_iter().map(|(op, value)| StateChange {
                     name: field.clone(),
                     op,
                     value,
-                    was: Was::Any,
+                    expected: ExpectedValue::Any,
                     initial: begins.clone(),
                 })),
             }
@@ -127,7 +127,7 @@ impl StateBuffer {
     }
 }
 
-fn applied(now: &Value, op: WriteOp, value: &Value) -> Option<Value> {
+fn apply_op(now: &Value, op: WriteOp, value: &Value) -> Option<Value> {
     match (op, now, value) {
         (WriteOp::Add, Value::Int(now), Value::Int(more)) => now.checked_add(*more).map(Value::Int),
         (WriteOp::Add, now, more) => Value::float(now.as_f64()? + more.as_f64()?),
@@ -144,16 +144,16 @@ impl<S: crate::State> Context<S> {
     fn with_state<T>(&self, act: impl FnOnce(&mut StateBuffer) -> Result<T, StepError>) -> Result<T, StepError> {
         let mut buffer = self.call.buffer();
         if buffer.state.is_none() {
-            let Some(initial) = &self.call.facts.state else {
+            let Some(initial) = &self.call.info.state else {
                 let message = "the workflow has no state: say its type, as in `ctx: Context<Totals>`";
-                return Err(StepError::new("NoState", message).of_kind("state"));
+                return Err(StepError::new("NoState", message).with_kind("state"));
             };
-            let given = self.call.given.input.get("state").cloned().unwrap_or_default();
+            let given = self.call.tool_call.input.get("state").cloned().unwrap_or_default();
             buffer.state = Some(StateBuffer::new(initial, &given));
         }
         match &mut buffer.state {
             Some(state) => act(state),
-            None => Err(StepError::new("NoState", "the workflow has no state").of_kind("state")),
+            None => Err(StepError::new("NoState", "the workflow has no state").with_kind("state")),
         }
     }
 
@@ -174,7 +174,7 @@ impl<S: crate::State> Context<S> {
                 Value::Map(after) => state.write(Arc::unwrap_or_clone(after))?,
                 other => {
                     let message = format!("the state is written as {}, not as an object", other.kind());
-                    return Err(StepError::new("StateNotAnObject", message).of_kind("state"));
+                    return Err(StepError::new("StateNotAnObject", message).with_kind("state"));
                 }
             }
             Ok(given)

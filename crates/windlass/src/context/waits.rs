@@ -10,9 +10,9 @@ use windlass_core::{WaitAnnouncement, SuspendedOn};
 use windlass_value::{Map, Value, to_value};
 
 use crate::StepError;
-use crate::call::Call;
+use crate::call::StepCall;
 use crate::event::{Event, decode, encode};
-use crate::retry::span;
+use crate::retry::to_engine_duration;
 
 /// A wait for an event, to be refined and awaited.
 ///
@@ -54,24 +54,24 @@ use crate::retry::span;
 /// ```
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitFor<E> {
-    call: Call,
+    call: StepCall,
     requirements: Map,
-    asks: Option<WaitAnnouncement>,
+    question: Option<WaitAnnouncement>,
     deadline: Option<Duration>,
-    wrong: Option<StepError>,
+    error: Option<StepError>,
     event: PhantomData<fn() -> E>,
 }
 
 impl<E: Event> WaitFor<E> {
-    pub(super) fn new(call: Call) -> WaitFor<E> {
-        WaitFor { call, requirements: Map::new(), asks: None, deadline: None, wrong: None, event: PhantomData }
+    pub(super) fn new(call: StepCall) -> WaitFor<E> {
+        WaitFor { call, requirements: Map::new(), question: None, deadline: None, error: None, event: PhantomData }
     }
 
     /// Only an event whose field has this value.
     pub fn matching(mut self, field: &str, value: impl Serialize) -> WaitFor<E> {
         match to_value(&value) {
             Ok(value) => _ = self.requirements.insert(field, value),
-            Err(error) => self.wrong = Some(error.into()),
+            Err(error) => self.error = Some(error.into()),
         }
         self
     }
@@ -79,8 +79,8 @@ impl<E: Event> WaitFor<E> {
     /// Shows an event in the stream when the wait begins, once.
     pub fn asking<Q: Event>(mut self, question: Q) -> WaitFor<E> {
         match encode(&question) {
-            Ok(data) => self.asks = Some(WaitAnnouncement { kind: Q::NAME.into(), data }),
-            Err(error) => self.wrong = Some(error),
+            Ok(data) => self.question = Some(WaitAnnouncement { kind: Q::NAME.into(), data }),
+            Err(error) => self.error = Some(error),
         }
         self
     }
@@ -92,14 +92,14 @@ impl<E: Event> WaitFor<E> {
     }
 
     async fn wait(self) -> Result<E, StepError> {
-        if let Some(wrong) = self.wrong {
+        if let Some(wrong) = self.error {
             return Err(wrong);
         }
         let payload = match self.call.next_durable_answer(&format!("event {}", E::NAME)) {
             Some(answer) => answer?,
             None => {
                 let requirements = Value::map(self.requirements);
-                let (deadline, asks) = (self.deadline.map(span), self.asks);
+                let (deadline, asks) = (self.deadline.map(to_engine_duration), self.question);
                 self.call.suspend(SuspendedOn::Event { name: E::NAME.into(), requirements, deadline, announcement: asks }).await?
             }
         };

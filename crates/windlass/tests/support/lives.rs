@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass::{Engine, Workflow};
 use windlass_core::{Limits, Program};
-use windlass_expr::steps::Steps;
+use windlass_expr::steps::StepsLanguage;
 use windlass_runtime::{RunImage, codec, new_state, replay_from};
 use windlass_store::{MemoryStore, StoreRead, StoreScan};
 use windlass_value::Language;
@@ -31,13 +31,13 @@ pub(crate) struct Undisturbed {
 /// One life of the process: starts the run, or goes on with it, up to its end or to the store's.
 async fn live(store: &Arc<MemoryStore>, workflow: &Workflow) -> Option<Ending> {
     let engine = Engine::in_memory().store(store.clone()).virtual_time(true).workflow(workflow).build().ok()?;
-    let ending = lived(&engine, workflow).await;
+    let ending = run_life(&engine, workflow).await;
     // Nothing of this life goes on in the next.
     in_time(engine.close()).await;
     ending
 }
 
-async fn lived(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
+async fn run_life(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
     let handle = in_time(engine.start(workflow, Begin { n: 0 }).id(RUN)).await.ok()?;
     let result = match in_time(handle.result::<Done>()).await {
         Ok(done) => done.text,
@@ -116,7 +116,7 @@ pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> u64 {
     let row = store.run(run).expect("readable").expect("the run is there");
     let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");
-    let languages: [&dyn Language; 1] = [&Steps];
+    let languages: [&dyn Language; 1] = [&StepsLanguage];
     let program = Program::load(plan, &languages, Limits::default()).expect("a plan that loads");
     let program = Arc::new(program);
     let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));

@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Waits until there are so many notes.
-    pub(crate) async fn noted(&self, count: usize) -> Vec<String> {
+    pub(crate) async fn wait_for_notes(&self, count: usize) -> Vec<String> {
         let mut notes = self.0.notes.subscribe();
         let notes = in_time(notes.wait_for(|notes| notes.len() >= count)).await;
         notes.expect("the world goes on").clone()
@@ -119,7 +119,7 @@ pub(crate) async fn started(workflow: &Workflow) -> Handle {
 }
 
 /// From the start to the end.
-pub(crate) async fn ran(workflow: &Workflow) -> (Result<Done, Error>, Vec<RunEvent>) {
+pub(crate) async fn run_to_end(workflow: &Workflow) -> (Result<Done, Error>, Vec<RunEvent>) {
     let handle = started(workflow).await;
     ended(&handle).await
 }
@@ -144,7 +144,7 @@ pub(crate) async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
 }
 
 /// Waits until so many events of a kind have been told.
-pub(crate) async fn seen(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
+pub(crate) async fn wait_for_events(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
     let mut stream = handle.events(0).expect("readable");
     let mut events: Vec<RunEvent> = Vec::new();
     while events.iter().filter(|event| event.type_name() == kind).count() < times {
@@ -163,7 +163,7 @@ pub(crate) fn count(events: &[RunEvent], kind: &str) -> usize {
     events.iter().filter(|event| event.type_name() == kind).count()
 }
 
-pub(crate) fn place(events: &[RunEvent], line: &str) -> usize {
+pub(crate) fn position_of(events: &[RunEvent], line: &str) -> usize {
     let found = events.iter().position(|event| format!("{} {}", event.type_name(), event.path).trim_end() == line);
     found.unwrap_or_else(|| panic!("no {line} in {:#?}", self::event_lines(events)))
 }

@@ -17,16 +17,16 @@ pub(crate) fn example(name: &str) -> PathBuf {
 }
 
 /// One example with its words, in a folder.
-pub(crate) fn command(folder: &Path, name: &str, words: &[&str]) -> Command {
+pub(crate) fn command(folder: &Path, name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(example(name));
-    command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 /// What it says, when it has come to a good end.
-pub(crate) fn run_example(folder: &Path, name: &str, words: &[&str]) -> String {
-    let output = command(folder, name, words).output().expect("an example can be started");
-    let (stdout, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name} {words:?}: {}\n{stdout}{wrong}", output.status);
+pub(crate) fn run_example(folder: &Path, name: &str, args: &[&str]) -> String {
+    let output = command(folder, name, args).output().expect("an example can be started");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name} {args:?}: {}\n{stdout}{stderr}", output.status);
     stdout.into_owned()
 }

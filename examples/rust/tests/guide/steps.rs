@@ -94,7 +94,7 @@ fn drawings() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = by_hand()?;
     let drawing = workflow.drawing();
     println!("{}", drawing.to_mermaid());
-    let json = drawing.write(windlass::draw::Format::Json);
+    let json = drawing.write(windlass::draw::DrawingFormat::Json);
     for text in [drawing.to_mermaid(), drawing.to_dot(), drawing.to_svg(), json] {
         assert!(text.contains("charge"), "{text}");
     }

@@ -37,7 +37,7 @@ pub(super) fn transport(
     url: &str,
     headers: &[(String, Secret)],
     http: HttpTool,
-) -> Result<StreamableHttpClientTransport<Client>, String> {
+) -> Result<StreamableHttpClientTransport<McpHttpClient>, String> {
     let mut custom = HashMap::new();
     for (name, value) in headers {
         let key = HeaderName::from_bytes(name.trim().as_bytes()).ok();
@@ -50,46 +50,46 @@ pub(super) fn transport(
     }
     let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom);
     config.max_sse_event_size = http.max_reply_bytes();
-    config.retry_config = Arc::new(Again(ExponentialBackoff::default()));
-    Ok(StreamableHttpClientTransport::with_client(Client(http), config))
+    config.retry_config = Arc::new(SseRetry(ExponentialBackoff::default()));
+    Ok(StreamableHttpClientTransport::with_client(McpHttpClient(http), config))
 }
 
 /// How often a stream that broke off is taken up again: not without end, and not ever more rarely.
 #[derive(Debug)]
-struct Again(ExponentialBackoff);
+struct SseRetry(ExponentialBackoff);
 
-impl SseRetryPolicy for Again {
+impl SseRetryPolicy for SseRetry {
     fn retry(&self, times: usize) -> Option<Duration> {
         self.0.retry(times).filter(|_| times < 5)
     }
 }
 
 #[derive(Clone)]
-pub(super) struct Client(HttpTool);
+pub(super) struct McpHttpClient(HttpTool);
 
 /// A request that had no reply.
 #[derive(Debug)]
-pub(super) struct NoReply(String);
+pub(super) struct HttpTransportError(String);
 
-impl fmt::Display for NoReply {
+impl fmt::Display for HttpTransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoReply {}
+impl std::error::Error for HttpTransportError {}
 
-type Failure = StreamableHttpError<NoReply>;
+type McpHttpFailure = StreamableHttpError<HttpTransportError>;
 
-impl From<ErrorInfo> for NoReply {
-    fn from(error: ErrorInfo) -> NoReply {
+impl From<ErrorInfo> for HttpTransportError {
+    fn from(error: ErrorInfo) -> HttpTransportError {
         let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-        NoReply(format!("{}{hint}", error.message))
+        HttpTransportError(format!("{}{hint}", error.message))
     }
 }
 
 /// One request and what it carries.
-struct Sent {
+struct McpHttpRequest {
     method: Method,
     session: Option<Arc<str>>,
     last_event: Option<String>,
@@ -98,9 +98,9 @@ struct Sent {
     body: Option<Bytes>,
 }
 
-impl Client {
-    async fn send(&self, uri: &str, sent: Sent) -> Result<Response<Incoming>, Failure> {
-        let bad = |what: &str| StreamableHttpError::Client(NoReply(format!("the {what} cannot be sent")));
+impl McpHttpClient {
+    async fn send(&self, uri: &str, sent: McpHttpRequest) -> Result<Response<Incoming>, McpHttpFailure> {
+        let bad = |what: &str| StreamableHttpError::Client(HttpTransportError(format!("the {what} cannot be sent")));
         let mut headers: HeaderMap = sent.headers.into_iter().collect();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(session) = sent.session {
@@ -124,8 +124,8 @@ impl Client {
     }
 }
 
-impl StreamableHttpClient for Client {
-    type Error = NoReply;
+impl StreamableHttpClient for McpHttpClient {
+    type Error = HttpTransportError;
 
     async fn post_message(
         &self,
@@ -134,11 +134,11 @@ impl StreamableHttpClient for Client {
         session: Option<Arc<str>>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, McpHttpFailure> {
         let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
         let in_session = session.is_some();
         let body = Some(Bytes::from(serde_json::to_vec(&message)?));
-        let sent = Sent { method: Method::POST, session, last_event: None, token, headers, body };
+        let sent = McpHttpRequest { method: Method::POST, session, last_event: None, token, headers, body };
         let response = self.send(&uri, sent).await?;
         let status = response.status();
         if status == StatusCode::NOT_FOUND && in_session {
@@ -146,16 +146,16 @@ impl StreamableHttpClient for Client {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if !status.is_success() {
-            return refused(response, session, self.0.max_reply_bytes()).await;
+            return refusal_reply(response, session, self.0.max_reply_bytes()).await;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let kind = content_type(response.headers());
         if kind.starts_with(STREAM) {
-            return Ok(StreamableHttpPostResponse::Sse(events(response, self.0.max_reply_bytes()), session));
+            return Ok(StreamableHttpPostResponse::Sse(event_stream(response, self.0.max_reply_bytes()), session));
         }
-        let body = whole(response, self.0.max_reply_bytes()).await?;
+        let body = read_body(response, self.0.max_reply_bytes()).await?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // What only tells the server something needs no answer, whatever that looks like.
@@ -171,9 +171,9 @@ impl StreamableHttpClient for Client {
         session: Arc<str>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), McpHttpFailure> {
         let session = Some(session);
-        let sent = Sent { method: Method::DELETE, session, last_event: None, token, headers, body: None };
+        let sent = McpHttpRequest { method: Method::DELETE, session, last_event: None, token, headers, body: None };
         // A server that keeps its sessions does no harm.
         self.send(&uri, sent).await.map(drop)
     }
@@ -185,8 +185,8 @@ impl StreamableHttpClient for Client {
         last_event: Option<String>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>, Failure> {
-        let sent = Sent { method: Method::GET, session, last_event, token, headers, body: None };
+    ) -> Result<Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>, McpHttpFailure> {
+        let sent = McpHttpRequest { method: Method::GET, session, last_event, token, headers, body: None };
         let response = self.send(&uri, sent).await?;
         let status = response.status();
         if status == StatusCode::METHOD_NOT_ALLOWED {
@@ -194,9 +194,9 @@ impl StreamableHttpClient for Client {
         }
         let kind = content_type(response.headers());
         match (status.is_success(), kind.starts_with(STREAM)) {
-            (true, true) => Ok(events(response, self.0.max_reply_bytes())),
+            (true, true) => Ok(event_stream(response, self.0.max_reply_bytes())),
             (true, false) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
-            (false, _) => Err(by_status(status, response.headers())),
+            (false, _) => Err(error_from_status(status, response.headers())),
         }
     }
 }
@@ -207,29 +207,29 @@ fn content_type(headers: &HeaderMap) -> String {
 }
 
 /// A refusal may say why, as the protocol's own error.
-async fn refused(
+async fn refusal_reply(
     response: Response<Incoming>,
     session: Option<String>,
     max_bytes: usize,
-) -> Result<StreamableHttpPostResponse, Failure> {
-    let (status, failure) = (response.status(), by_status(response.status(), response.headers()));
+) -> Result<StreamableHttpPostResponse, McpHttpFailure> {
+    let (status, failure) = (response.status(), error_from_status(response.status(), response.headers()));
     let closed = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     if closed || !content_type(response.headers()).starts_with(JSON) {
         return Err(failure);
     }
-    let body = whole(response, max_bytes).await.unwrap_or_default();
+    let body = read_body(response, max_bytes).await.unwrap_or_default();
     match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(error @ ServerJsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(error, session)),
         _ => Err(failure),
     }
 }
 
-fn by_status(status: StatusCode, headers: &HeaderMap) -> Failure {
+fn error_from_status(status: StatusCode, headers: &HeaderMap) -> McpHttpFailure {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            let wanted = text(WWW_AUTHENTICATE).unwrap_or_else(|| format!("HTTP {status}"));
-            StreamableHttpError::AuthRequired(AuthRequiredError::new(wanted))
+            let challenge = text(WWW_AUTHENTICATE).unwrap_or_else(|| format!("HTTP {status}"));
+            StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))
         }
         status if status.is_redirection() => {
             let to = text(http::header::LOCATION).unwrap_or_default();
@@ -240,26 +240,26 @@ fn by_status(status: StatusCode, headers: &HeaderMap) -> Failure {
     }
 }
 
-async fn whole(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, Failure> {
+async fn read_body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, McpHttpFailure> {
     let read = Limited::new(response.into_body(), max_bytes).collect().await;
-    let read = read.map_err(|error| StreamableHttpError::Client(NoReply(format!("the reply broke off: {error}"))))?;
+    let read = read.map_err(|error| StreamableHttpError::Client(HttpTransportError(format!("the reply broke off: {error}"))))?;
     Ok(read.to_bytes())
 }
 
-fn events(response: Response<Incoming>, max_bytes: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
-    Box::pin(SseStream::from_bytes_stream(Pieces { body: response.into_body(), max_bytes: bytes_max: max_bytes, event: 0, line: 0 }))
+fn event_stream(response: Response<Incoming>, max_bytes: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
+    Box::pin(SseStream::from_bytes_stream(LimitedBody { body: response.into_body(), max_bytes: bytes_max: max_bytes, event: 0, line: 0 }))
 }
 
 /// The bytes of a stream of events. One event may not be longer than a whole reply.
-struct Pieces {
+struct LimitedBody {
     body: Incoming,
     max_bytes: usize,
     event: usize,
     line: usize,
 }
 
-impl Pieces {
-    fn fits(&mut self, bytes: &[u8]) -> bool {
+impl LimitedBody {
+    fn is_within_limit(&mut self, bytes: &[u8]) -> bool {
         for byte in bytes {
             self.event += 1;
             match byte {
@@ -276,18 +276,18 @@ impl Pieces {
     }
 }
 
-impl Stream for Pieces {
-    type Item = Result<Bytes, NoReply>;
+impl Stream for LimitedBody {
+    type Item = Result<Bytes, HttpTransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(NoReply(format!("the stream broke off: {error}"))))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(HttpTransportError(format!("the stream broke off: {error}"))))),
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
-                        let fits = self.fits(&bytes);
-                        let long = || NoReply("an event of the stream is too long".to_owned());
+                        let fits = self.is_within_limit(&bytes);
+                        let long = || HttpTransportError("an event of the stream is too long".to_owned());
                         return Poll::Ready(Some(if fits { Ok(bytes) } else { Err(long()) }));
                     }
                 }

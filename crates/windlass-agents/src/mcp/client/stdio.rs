@@ -16,9 +16,9 @@ use windlass_tools::{ProcessGroup, Secret};
 /// How long a program may take to end by itself once its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
 const MAX_STDERR_BYTES: usize = 2 << 10;
-const WORDS_WAIT: Duration = Duration::from_millis(200);
+const STDERR_WAIT: Duration = Duration::from_millis(200);
 
-pub(super) struct Program {
+pub(super) struct McpProgram {
     lines: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
     /// When it is dropped, the program and all it has started are killed.
     group: ProcessGroup,
@@ -29,26 +29,26 @@ pub(super) fn start(
     args: &[String],
     env: &[(String, Secret)],
     folder: Option<&Path>,
-    words: LastWords,
-) -> std::io::Result<Program> {
+    stderr_tail: StderrTail,
+) -> std::io::Result<McpProgram> {
     let mut program = Command::new(command);
     program.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value.reveal())));
     if let Some(folder) = folder {
         program.current_dir(folder);
     }
     program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut group = ProcessGroup::start_as_it_is(program)?;
+    let mut group = ProcessGroup::spawn(program)?;
     let missing = || std::io::Error::other("it has no input or output");
     let (input, output) = (group.child.stdin.take(), group.child.stdout.take());
     let lines = AsyncRwTransport::new(output.ok_or_else(missing)?, input.ok_or_else(missing)?);
     if let Some(errors) = group.child.stderr.take() {
-        words.listening.send_replace(true);
-        tokio::spawn(words.listen(errors));
+        stderr_tail.reading.send_replace(true);
+        tokio::spawn(stderr_tail.read_to_end(errors));
     }
-    Ok(Program { lines, group })
+    Ok(McpProgram { lines, group })
 }
 
-impl Transport<RoleClient> for Program {
+impl Transport<RoleClient> for McpProgram {
     type Error = std::io::Error;
 
     fn send(
@@ -73,30 +73,30 @@ impl Transport<RoleClient> for Program {
 
 /// What a program has written as errors, the end of it: often the only hint at what went wrong.
 #[derive(Clone, Default)]
-pub(super) struct LastWords {
-    words: Arc<Mutex<Vec<u8>>>,
+pub(super) struct StderrTail {
+    bytes: Arc<Mutex<Vec<u8>>>,
     /// Whether somebody still listens.
-    listening: Arc<watch::Sender<bool>>,
+    reading: Arc<watch::Sender<bool>>,
 }
 
-impl LastWords {
-    async fn listen(self, mut errors: impl AsyncRead + Unpin) {
+impl StderrTail {
+    async fn read_to_end(self, mut errors: impl AsyncRead + Unpin) {
         let mut buffer = [0; 1024];
         while let Ok(count @ 1..) = errors.read(&mut buffer).await {
-            let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-            words.extend_from_slice(&buffer[..count]);
-            let surplus = words.len().saturating_sub(MAX_STDERR_BYTES);
-            words.drain(..surplus);
+            let mut tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.extend_from_slice(&buffer[..count]);
+            let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
+            tail.drain(..surplus);
         }
-        self.listening.send_replace(false);
+        self.reading.send_replace(false);
     }
 
     /// For the end of a sentence. Of a program that has just ended all words are waited for.
-    pub(super) async fn after(&self) -> String {
-        let mut listening = self.listening.subscribe();
-        let _ = tokio::time::timeout(WORDS_WAIT, listening.wait_for(|listening| !listening)).await;
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = String::from_utf8_lossy(&words);
-        if words.trim().is_empty() { String::new() } else { format!("; its last words: {}", words.trim()) }
+    pub(super) async fn as_suffix(&self) -> String {
+        let mut reading = self.reading.subscribe();
+        let _ = tokio::time::timeout(STDERR_WAIT, reading.wait_for(|is_reading| !is_reading)).await;
+        let tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = String::from_utf8_lossy(&tail);
+        if tail.trim().is_empty() { String::new() } else { format!("; its last words: {}", tail.trim()) }
     }
 }

@@ -10,8 +10,8 @@
 use crate::ErrorInfo;
 use crate::plan::TIME;
 use crate::reduce::Reducer;
-use crate::reduce::budget::Shortage;
-use crate::reduce::impossible::Checked;
+use crate::reduce::budget::BudgetShortage;
+use crate::reduce::fault::FaultResult;
 use crate::state::{FrameId, BudgetUsage};
 
 impl BudgetUsage {
@@ -23,7 +23,7 @@ impl BudgetUsage {
 
 impl Reducer<'_> {
     /// Sets the timer of a budget of time.
-    pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[BudgetUsage]) -> Checked {
+    pub(super) fn limit_loop_time(&mut self, id: FrameId, budget: &[BudgetUsage]) -> FaultResult {
         match budget.iter().find(|budget| &*budget.what == TIME) {
             Some(time) => self.limit_time(id, time.max),
             None => Ok(()),
@@ -32,7 +32,7 @@ impl Reducer<'_> {
 }
 
 /// The error of a loop that ends for want of budget: it names the budget that is gone.
-pub(super) fn exceeded(when: &str, Shortage { what, told }: Shortage) -> ErrorInfo {
+pub(super) fn budget_error(when: &str, BudgetShortage { what, detail: told }: BudgetShortage) -> ErrorInfo {
     ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{told}"))
         .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
 }

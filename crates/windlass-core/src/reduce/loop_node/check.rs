@@ -16,17 +16,17 @@
 use windlass_value::{Duration, Map, Value};
 
 use super::judge::judge_for;
-use crate::plan::{Check, Collect, Loop, IterationFailure};
+use crate::plan::{LoopCheck, CollectMode, Loop, IterationFailure};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::no_part;
-use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, Item, ScopeId, Iteration};
-use crate::{ErrorInfo, Outcome, Reason, Status};
+use crate::reduce::fault::no_part;
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameId, AgendaItem, ScopeId, Iteration};
+use crate::{ErrorInfo, Outcome, LoopEndReason, Status};
 
 /// What the checks of an iteration gave.
 #[derive(Default)]
-pub(super) struct Checks {
-    pub stop: Option<Reason>,
+pub(super) struct IterationChecks {
+    pub stop: Option<LoopEndReason>,
     pub condition: Option<bool>,
     /// The loop's own condition ends it.
     pub met: bool,
@@ -42,26 +42,26 @@ pub(super) struct Checks {
     pub entry: Option<Value>,
 }
 
-impl Checks {
+impl IterationChecks {
     /// A check that fails ends the loop as failed; one that lacks values is repeated.
-    pub(crate) fn or_failed(&mut self, checked: Result<(), Stop>) -> Result<(), Stop> {
+    pub(crate) fn record_failure(&mut self, checked: Result<(), ItemStop>) -> Result<(), ItemStop> {
         match checked {
             Ok(()) => Ok(()),
-            Err(Stop::Failed(error)) => {
-                self.stop = Some(Reason::Failed);
+            Err(ItemStop::Failed(error)) => {
+                self.stop = Some(LoopEndReason::Failed);
                 self.error = Some(*error);
                 Ok(())
             }
-            Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => Err(stop),
+            Err(stop @ (ItemStop::Need(_) | ItemStop::Impossible(_))) => Err(stop),
         }
     }
 
     /// A value that the iteration leaves behind. A loop that ends has its reason already.
-    fn left_behind(&mut self, value: Result<Value, Stop>, ending: bool) -> Result<Option<Value>, Stop> {
+    fn record_value(&mut self, value: Result<Value, ItemStop>, ending: bool) -> Result<Option<Value>, ItemStop> {
         match value {
             Ok(value) => Ok(Some(value)),
-            Err(Stop::Failed(_)) if ending || self.stop.is_some() => Ok(None),
-            Err(stop) => self.or_failed(Err(stop)).map(|()| None),
+            Err(ItemStop::Failed(_)) if ending || self.stop.is_some() => Ok(None),
+            Err(stop) => self.record_failure(Err(stop)).map(|()| None),
         }
     }
 }
@@ -78,14 +78,14 @@ fn entry_names(outcome: &Outcome) -> Map {
 
 impl Reducer<'_> {
     /// Checks before the first iteration. The condition sees no results, and 0 iterations completed.
-    pub(in crate::reduce) fn first_check(&mut self, id: FrameId) -> Result<(), Stop> {
+    pub(in crate::reduce) fn first_check(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let Some((looping, body)) = self.loop_if_open(id)? else { return Ok(()) };
         if body.stopping.is_some() {
             return self.next_iteration(id);
         }
         let (condition, stop_when) = match looping.check {
-            Check::Before { condition, stop_when } if body.begun == 0 => (condition, stop_when),
-            Check::Before { .. } | Check::After { .. } | Check::Never => {
+            LoopCheck::Before { condition, stop_when } if body.begun == 0 => (condition, stop_when),
+            LoopCheck::Before { .. } | LoopCheck::After { .. } | LoopCheck::Never => {
                 return Err(no_part(id, "first check, after so many iterations:", body.begun).into());
             }
         };
@@ -103,9 +103,9 @@ impl Reducer<'_> {
         let locals = Locals { iteration: Some(&iteration), ..Locals::default() };
         if self.condition(condition, scope, locals)? == stop_when {
             self.loop_frame_mut(id)?.condition_met = true;
-            self.conclude_loop(id, Reason::Condition)?;
+            self.conclude_loop(id, LoopEndReason::Condition)?;
         } else {
-            self.state.agenda.push_back(Item::NextIteration(id));
+            self.state.agenda.push_back(AgendaItem::NextIteration(id));
         }
         Ok(())
     }
@@ -118,26 +118,26 @@ impl Reducer<'_> {
         outcome: &Outcome,
         scope: ScopeId,
         ending: bool,
-    ) -> Result<Checks, Stop> {
-        let mut checks = Checks::default();
+    ) -> Result<IterationChecks, ItemStop> {
+        let mut checks = IterationChecks::default();
         if !ending {
             let checked = self.check_stop(id, looping, outcome, scope, &mut checks);
-            checks.or_failed(checked)?;
+            checks.record_failure(checked)?;
         }
         let cancelled = ending && outcome.status == Status::Cancelled;
         if let Some(records) = looping.records.as_ref().filter(|_| !cancelled) {
             let record = self.eval_with(records.value, scope, Locals { iteration_ended: true, ..Locals::default() });
-            checks.record = checks.left_behind(record, ending)?.unwrap_or_default();
+            checks.record = checks.record_value(record, ending)?.unwrap_or_default();
         }
-        let listed = matches!(looping.collect, Collect::List | Collect::Stats);
+        let listed = matches!(looping.collect, CollectMode::List | CollectMode::Stats);
         if let Some(entry) = looping.entry.filter(|_| listed && !cancelled) {
             let names = entry_names(outcome);
             let entry = self.eval_with(entry, scope, Locals { names: Some(&names), ..Locals::default() });
-            checks.entry = checks.left_behind(entry, ending)?;
+            checks.entry = checks.record_value(entry, ending)?;
         }
         if !ending && judge_for(looping, outcome, &checks).is_none() {
             let delayed = self.check_delay(id, looping, scope, &mut checks);
-            checks.or_failed(delayed)?;
+            checks.record_failure(delayed)?;
         }
         Ok(checks)
     }
@@ -149,12 +149,12 @@ impl Reducer<'_> {
         looping: &Loop,
         outcome: &Outcome,
         scope: ScopeId,
-        checks: &mut Checks,
-    ) -> Result<(), Stop> {
+        checks: &mut IterationChecks,
+    ) -> Result<(), ItemStop> {
         let (_, body) = self.loop_frame(id)?;
         let (completed, failed) = (body.ended + 1, body.failed + u64::from(outcome.status.is_bad()));
         if outcome.status.is_bad() && stops(looping.on_iteration_failure, failed) {
-            checks.stop = Some(Reason::Failed);
+            checks.stop = Some(LoopEndReason::Failed);
             checks.error = outcome.error.clone();
             return Ok(());
         }
@@ -162,12 +162,12 @@ impl Reducer<'_> {
         if let Some(condition) = looping.break_when {
             checks.broke = self.condition(condition, scope, locals)?;
         }
-        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
+        if let LoopCheck::Before { condition, stop_when } | LoopCheck::After { condition, stop_when } = looping.check {
             let result = self.condition(condition, scope, locals)?;
             checks.condition = Some(result);
             checks.met = result == stop_when;
         }
-        checks.stop = (checks.broke || checks.met).then_some(Reason::Condition);
+        checks.stop = (checks.broke || checks.met).then_some(LoopEndReason::Condition);
         if let Some(stall) = &looping.stall {
             let value = self.eval_with(stall.watch, scope, locals)?;
             let (_, body) = self.loop_frame(id)?;
@@ -176,7 +176,7 @@ impl Reducer<'_> {
                 Some(_) | None => 1,
             };
             if same >= stall.iterations {
-                checks.stop = checks.stop.or(Some(Reason::Stalled));
+                checks.stop = checks.stop.or(Some(LoopEndReason::Stalled));
             }
             checks.watched = Some(value);
         }

@@ -9,12 +9,12 @@
 
 use windlass_value::Duration;
 
-use super::check::Checks;
-use super::limits::goes_on;
+use super::check::IterationChecks;
+use super::limits::may_continue;
 use crate::plan::Loop;
-use crate::reduce::impossible::Checked;
-use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, Item, ScopeId, Timer};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameId, AgendaItem, ScopeId, Timer};
 
 impl Reducer<'_> {
     /// Works the delay out, in the scope of the iteration that has ended. A loop that ends does not evaluate it.
@@ -23,18 +23,18 @@ impl Reducer<'_> {
         id: FrameId,
         looping: &Loop,
         scope: ScopeId,
-        checks: &mut Checks,
-    ) -> Result<(), Stop> {
+        checks: &mut IterationChecks,
+    ) -> Result<(), ItemStop> {
         let (_, body) = self.loop_frame(id)?;
-        if checks.stop.is_none() && body.stopping.is_none() && goes_on(body, self.now()) {
+        if checks.stop.is_none() && body.stopping.is_none() && may_continue(body, self.now()) {
             checks.delay = looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()?;
         }
         Ok(())
     }
 
-    pub(super) fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) -> Checked {
+    pub(super) fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) -> FaultResult {
         match delay.filter(|delay| delay.0 > 0) {
-            None => self.state.agenda.push_back(Item::NextIteration(id)),
+            None => self.state.agenda.push_back(AgendaItem::NextIteration(id)),
             // Of iterations that run at once, the first to end begins the delay; the next ones begin when it is over.
             Some(_) if self.frame(id)?.alarm.is_some() => {}
             Some(delay) => {

@@ -9,33 +9,33 @@
 
 use windlass_value::Value;
 
-use super::budget::exceeded;
-use crate::plan::{Collect, Exhausted, Loop, IterationFailure};
-use crate::reduce::impossible::{Checked, miscounted};
+use super::budget::budget_error;
+use crate::plan::{CollectMode, ExhaustedPolicy, Loop, IterationFailure};
+use crate::reduce::fault::{FaultResult, miscounted};
 use crate::reduce::{Reducer, budget};
-use crate::state::{Closing, Ended, FrameId, LoopFrame};
-use crate::{ErrorInfo, EventKind, LoopStats, LoopSummary, Reason, Status};
+use crate::state::{Closing, FrameEnd, FrameId, LoopFrame};
+use crate::{ErrorInfo, EventKind, LoopStats, LoopSummary, LoopEndReason, Status};
 
 impl Reducer<'_> {
     /// Ends the loop with its reason. Every iteration has ended.
-    pub(in crate::reduce) fn conclude_loop(&mut self, id: FrameId, reason: Reason) -> Checked {
+    pub(in crate::reduce) fn conclude_loop(&mut self, id: FrameId, reason: LoopEndReason) -> FaultResult {
         let attempts = self.frame(id)?.attempt;
         if std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true) {
             return Ok(());
         }
         let (looping, body) = self.loop_frame(id)?;
-        let (status, error) = self.verdict(looping, body, reason);
-        let error = error.map(|error| self.program.plan.advised(error));
+        let (status, error) = self.final_status(looping, body, reason);
+        let error = error.map(|error| self.program.plan.apply_hint(error));
         let summary = Some(self.loop_summary(id, looping, reason)?);
         self.publish_loop_done(id, status, reason)?;
         let output = self.loop_output(id, looping, status, reason)?;
         self.forget_loop_time(id)?;
         self.clear_alarm(id)?;
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
+        self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
     }
 
     /// The loop was called off from outside; what it has is kept.
-    pub(in crate::reduce) fn loop_cancelled(&mut self, id: FrameId, closing: Closing) -> Checked {
+    pub(in crate::reduce) fn loop_cancelled(&mut self, id: FrameId, closing: Closing) -> FaultResult {
         let attempts = self.frame(id)?.attempt;
         let reason = cancel_reason(&closing);
         let was_concluded = std::mem::replace(&mut self.loop_frame_mut(id)?.concluded, true);
@@ -49,44 +49,44 @@ impl Reducer<'_> {
         if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
             error.path = self.path(id);
         }
-        self.end_cancelled(id, Ended { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
+        self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
     }
 
     /// How a loop that stopped for this reason ends.
-    fn verdict(&self, looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
+    fn final_status(&self, looping: &Loop, body: &LoopFrame, reason: LoopEndReason) -> (Status, Option<ErrorInfo>) {
         // A budget that sufficed for no iteration at all fails the loop in any case.
-        let in_vain = reason == Reason::Budget && body.ended == body.failed + body.cancelled;
-        let fails = in_vain || looping.on_exhausted == Exhausted::Fail;
+        let without_success = reason == LoopEndReason::Budget && body.ended == body.failed + body.cancelled;
+        let fails = without_success || looping.on_exhausted == ExhaustedPolicy::Fail;
         let failed = |error: ErrorInfo| (Status::Failed, Some(error));
         match reason {
-            Reason::Failed => (Status::Failed, body.cause.clone()),
-            Reason::Cancelled => (Status::Cancelled, None),
-            Reason::Condition if body.broke => (Status::Succeeded, None),
-            Reason::Count if fails => failed(count_exceeded(body)),
-            Reason::Timeout if fails => failed(timed_out(body)),
-            Reason::Stalled if fails => failed(stalled(body)),
-            Reason::Budget if fails => failed(budget_exceeded(body, in_vain)),
-            Reason::Condition
-            | Reason::Items
-            | Reason::Judge
-            | Reason::Count
-            | Reason::Timeout
-            | Reason::Budget
-            | Reason::Stalled => by_iterations(looping, body),
+            LoopEndReason::Failed => (Status::Failed, body.cause.clone()),
+            LoopEndReason::Cancelled => (Status::Cancelled, None),
+            LoopEndReason::Condition if body.broken_off => (Status::Succeeded, None),
+            LoopEndReason::Count if fails => failed(count_exceeded(body)),
+            LoopEndReason::Timeout if fails => failed(timed_out(body)),
+            LoopEndReason::Stalled if fails => failed(stalled(body)),
+            LoopEndReason::Budget if fails => failed(budget_exceeded(body, without_success)),
+            LoopEndReason::Condition
+            | LoopEndReason::Items
+            | LoopEndReason::Judge
+            | LoopEndReason::Count
+            | LoopEndReason::Timeout
+            | LoopEndReason::Budget
+            | LoopEndReason::Stalled => by_iterations(looping, body),
         }
     }
 
-    fn loop_summary(&mut self, id: FrameId, looping: &Loop, reason: Reason) -> Checked<LoopSummary> {
+    fn loop_summary(&mut self, id: FrameId, looping: &Loop, reason: LoopEndReason) -> FaultResult<LoopSummary> {
         let records = self.iteration_records(id, looping.records.as_ref().map(|records| records.keep))?;
         let (_, body) = self.loop_frame(id)?;
         let (kind, usage, unjudged) = (looping.kind.clone(), body.budget.clone(), body.unjudged);
         Ok(LoopSummary { kind, iterations: body.ended, failed: body.failed, reason, usage, records, unjudged })
     }
 
-    fn publish_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) -> Checked {
+    fn publish_loop_done(&mut self, id: FrameId, status: Status, reason: LoopEndReason) -> FaultResult {
         self.publish_pending_iterations_of(id)?;
         let (looping, body) = self.loop_frame(id)?;
-        if looping.machinery || self.frame(id)?.quiet {
+        if looping.internal || self.frame(id)?.quiet {
             return Ok(());
         }
         let (total, failed) = (body.ended, body.failed);
@@ -102,11 +102,11 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: Reason) -> Checked<Value> {
+    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: LoopEndReason) -> FaultResult<Value> {
         Ok(match looping.collect {
-            Collect::Last => self.loop_frame(id)?.1.previous.clone(),
-            Collect::List => self.result_list(id)?,
-            Collect::Stats => {
+            CollectMode::Last => self.loop_frame(id)?.1.previous.clone(),
+            CollectMode::List => self.result_list(id)?,
+            CollectMode::Stats => {
                 let results = self.result_list(id)?;
                 let (_, body) = self.loop_frame(id)?;
                 let stats = Value::object([
@@ -116,14 +116,14 @@ impl Reducer<'_> {
                 ]);
                 Value::object([("results", results), ("stats", stats)])
             }
-            Collect::Report => report(self.loop_frame(id)?.1, status, reason),
+            CollectMode::Report => report(self.loop_frame(id)?.1, status, reason),
         })
     }
 }
 
-pub(super) fn cancel_reason(closing: &Closing) -> Reason {
+pub(super) fn cancel_reason(closing: &Closing) -> LoopEndReason {
     let timed_out = closing.error.as_ref().is_some_and(|error| &*error.kind == "timeout");
-    if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
+    if timed_out || closing.status == Status::TimedOut { LoopEndReason::Timeout } else { LoopEndReason::Cancelled }
 }
 
 fn by_iterations(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
@@ -163,26 +163,26 @@ fn stalled(body: &LoopFrame) -> ErrorInfo {
         .hint("look what stays the same from turn to turn: `windlass events RUN`")
 }
 
-fn budget_exceeded(body: &LoopFrame, in_vain: bool) -> ErrorInfo {
-    let when = if in_vain { "before a turn ended well".to_owned() } else { format!("after {}", format_iterations(body)) };
-    exceeded(&when, budget::short(&body.budget))
+fn budget_exceeded(body: &LoopFrame, without_success: bool) -> ErrorInfo {
+    let when = if without_success { "before a turn ended well".to_owned() } else { format!("after {}", format_iterations(body)) };
+    budget_error(&when, budget::shortage(&body.budget))
 }
 
 /// The iterations that have ended well.
-fn successes(id: FrameId, body: &LoopFrame) -> Checked<u64> {
+fn successes(id: FrameId, body: &LoopFrame) -> FaultResult<u64> {
     let good = body.ended.checked_sub(body.failed).and_then(|good| good.checked_sub(body.cancelled));
     good.ok_or_else(|| miscounted(id, "iterations that ended well"))
 }
 
 /// What a condition loop says of itself.
-fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
+fn report(body: &LoopFrame, status: Status, reason: LoopEndReason) -> Value {
     let word = match (reason, status) {
-        (Reason::Count, _) => "max-iterations",
-        (Reason::Timeout, _) => "timeout",
-        (Reason::Budget, _) => "budget",
-        (Reason::Stalled, _) => "stalled",
-        (Reason::Condition, Status::Succeeded) if body.broke && !body.condition_met => "break",
-        (Reason::Condition | Reason::Items | Reason::Judge | Reason::Failed | Reason::Cancelled, status) => {
+        (LoopEndReason::Count, _) => "max-iterations",
+        (LoopEndReason::Timeout, _) => "timeout",
+        (LoopEndReason::Budget, _) => "budget",
+        (LoopEndReason::Stalled, _) => "stalled",
+        (LoopEndReason::Condition, Status::Succeeded) if body.broken_off && !body.condition_met => "break",
+        (LoopEndReason::Condition | LoopEndReason::Items | LoopEndReason::Judge | LoopEndReason::Failed | LoopEndReason::Cancelled, status) => {
             if status == Status::Succeeded { "completed" } else { status.as_str() }
         }
     };

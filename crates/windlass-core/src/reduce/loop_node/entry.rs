@@ -11,25 +11,25 @@
 use windlass_value::Duration;
 
 use super::limits::check_maximums;
-use crate::plan::{Check, Loop, Source};
-use crate::reduce::impossible::Checked;
-use crate::reduce::{Reducer, Stop, budget};
-use crate::state::{Body, FrameId, Item, LoopFrame, Timer};
+use crate::plan::{LoopCheck, Loop, LoopSource};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::{Reducer, ItemStop, budget};
+use crate::state::{FrameBody, FrameId, AgendaItem, LoopFrame, Timer};
 use crate::{EventKind, LoopEventLimits};
 
 impl Reducer<'_> {
-    pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let max_iterations = looping.limits.iterations.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
         let max_concurrency = self.count(&looping.max_concurrency, scope)?;
-        let budget = self.worked_out(&looping.limits.budget, scope)?;
+        let budget = self.evaluate_budget(&looping.limits.budget, scope)?;
         check_maximums(looping, max_iterations, time, max_concurrency)?;
         let items = match looping.source {
-            Source::Repeat => None,
-            Source::Each(expression) => {
+            LoopSource::Repeat => None,
+            LoopSource::Each(expression) => {
                 let value = self.eval(expression, scope)?;
-                Some(self.hold_items(&value)?)
+                Some(self.store_items(&value)?)
             }
         };
         self.limit_loop_time(id, &budget)?;
@@ -41,16 +41,16 @@ impl Reducer<'_> {
         let body = LoopFrame::new(path, items, max_iterations, max_concurrency, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
         self.publish_loop_started(id, looping, time, &body)?;
-        self.frame_mut(id)?.body = Body::Loop(Box::new(body));
+        self.frame_mut(id)?.body = FrameBody::Loop(Box::new(body));
         self.state.agenda.push_back(match looping.check {
-            Check::Before { .. } => Item::FirstCheck(id),
-            Check::After { .. } | Check::Never => Item::NextIteration(id),
+            LoopCheck::Before { .. } => AgendaItem::FirstCheck(id),
+            LoopCheck::After { .. } | LoopCheck::Never => AgendaItem::NextIteration(id),
         });
         Ok(())
     }
 
-    fn publish_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) -> Checked {
-        if looping.machinery || self.frame(id)?.quiet {
+    fn publish_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) -> FaultResult {
+        if looping.internal || self.frame(id)?.quiet {
             return Ok(());
         }
         let items = body.items.as_ref().map(|items| items.count);

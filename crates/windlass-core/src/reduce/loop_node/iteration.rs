@@ -14,19 +14,19 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Timestamp, Value};
 
-use super::check::Checks;
+use super::check::IterationChecks;
 use super::end::cancel_reason;
 use super::judge::judge_for;
-use super::limits::{goes_on, limit_reached};
-use crate::plan::{Loop, Source, IterationFailure};
-use crate::reduce::impossible::{Checked, no_part};
-use crate::reduce::{Reducer, Stop, budget};
-use crate::state::{Closing, FrameId, Item, LiveIteration, Scope, ScopeId, Iteration};
-use crate::{EventKind, Outcome, Reason, Status, IterationRecord};
+use super::limits::{may_continue, limit_reached};
+use crate::plan::{Loop, LoopSource, IterationFailure};
+use crate::reduce::fault::{FaultResult, no_part};
+use crate::reduce::{Reducer, ItemStop, budget};
+use crate::state::{Closing, FrameId, AgendaItem, LiveIteration, Scope, ScopeId, Iteration};
+use crate::{EventKind, Outcome, LoopEndReason, Status, IterationRecord};
 
 impl Reducer<'_> {
     /// Begins what may begin, or ends the loop.
-    pub(in crate::reduce) fn next_iteration(&mut self, id: FrameId) -> Result<(), Stop> {
+    pub(in crate::reduce) fn next_iteration(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let Some((looping, body)) = self.loop_if_open(id)? else { return Ok(()) };
         if let Some(reason) = body.stopping {
             if self.frame(id)?.live == 0 {
@@ -35,20 +35,20 @@ impl Reducer<'_> {
             return Ok(());
         }
         match looping.source {
-            Source::Repeat => match limit_reached(body, self.now()) {
+            LoopSource::Repeat => match limit_reached(body, self.now()) {
                 Some(reason) => self.conclude_loop(id, reason)?,
                 None => {
                     let item = self.item_around(id)?;
                     self.begin_iteration(id, item)?;
                 }
             },
-            Source::Each(_) => self.begin_item_iterations(id)?,
+            LoopSource::Each(_) => self.begin_item_iterations(id)?,
         }
         Ok(())
     }
 
     /// The item of the innermost loop around this one that has any: what `item()` means in a loop without items.
-    pub(super) fn item_around(&self, id: FrameId) -> Checked<Value> {
+    pub(super) fn item_around(&self, id: FrameId) -> FaultResult<Value> {
         let mut scope = self.state.scopes.get(self.frame(id)?.scope);
         while let Some(around) = scope {
             if let Some(iteration) = &around.iteration {
@@ -60,13 +60,13 @@ impl Reducer<'_> {
     }
 
     /// Begins as many iterations as may run at once. An iteration's item is at hand before it begins.
-    fn begin_item_iterations(&mut self, id: FrameId) -> Result<(), Stop> {
+    fn begin_item_iterations(&mut self, id: FrameId) -> Result<(), ItemStop> {
         loop {
             let (_, body) = self.loop_frame(id)?;
             let items = body.items.as_ref().ok_or_else(|| no_part(id, "list of items for iteration", body.begun))?;
             if body.begun >= items.count {
                 if body.iterations.is_empty() {
-                    self.conclude_loop(id, Reason::Items)?;
+                    self.conclude_loop(id, LoopEndReason::Items)?;
                 }
                 return Ok(());
             }
@@ -82,7 +82,7 @@ impl Reducer<'_> {
                 return Ok(());
             }
             if self.work.iterations_left == 0 {
-                self.state.agenda.push_front(Item::NextIteration(id));
+                self.state.agenda.push_front(AgendaItem::NextIteration(id));
                 return Ok(());
             }
             let item = self.item_at(id, items, body.begun)?;
@@ -90,7 +90,7 @@ impl Reducer<'_> {
         }
     }
 
-    fn begin_iteration(&mut self, id: FrameId, item: Value) -> Checked {
+    fn begin_iteration(&mut self, id: FrameId, item: Value) -> FaultResult {
         let frame = self.frame(id)?;
         let (node, outer, loop_started_at) = (frame.node, frame.scope, frame.started_at);
         let (looping, body) = self.loop_frame(id)?;
@@ -106,7 +106,7 @@ impl Reducer<'_> {
         let body = self.loop_frame_mut(id)?;
         body.iterations.insert(index, LiveIteration::Body(child));
         body.begun += 1;
-        if publishes && !looping.machinery {
+        if publishes && !looping.internal {
             self.publish_at(child, EventKind::IterationStarted { iteration: index });
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Reducer<'_> {
         index: u64,
         outcome: &Arc<Outcome>,
         scope: ScopeId,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ItemStop> {
         match self.loop_frame(id)?.1.iterations.get(&index) {
             Some(LiveIteration::Body(_)) => self.iteration_ended(id, index, outcome, scope),
             Some(LiveIteration::Judge(_)) => self.judge_ended(id, index, outcome, scope),
@@ -127,13 +127,13 @@ impl Reducer<'_> {
         }
     }
 
-    fn iteration_ended(&mut self, id: FrameId, index: u64, outcome: &Arc<Outcome>, scope: ScopeId) -> Result<(), Stop> {
+    fn iteration_ended(&mut self, id: FrameId, index: u64, outcome: &Arc<Outcome>, scope: ScopeId) -> Result<(), ItemStop> {
         let closing = self.frame(id)?.closing.is_some();
         let (looping, body) = self.loop_frame(id)?;
         let ending = closing || body.stopping.is_some();
         let checks = self.check_iteration(id, looping, outcome, scope, ending)?;
-        self.child_gone(id)?;
-        self.note_iteration(id, looping, index, outcome, scope, &checks)?;
+        self.child_removed(id)?;
+        self.record_iteration(id, looping, index, outcome, scope, &checks)?;
         if closing {
             self.state.scopes.remove(scope);
             self.close_if_empty(id)?;
@@ -166,15 +166,15 @@ impl Reducer<'_> {
     }
 
     /// Counts, results, history, events: all that an iteration's end leaves behind.
-    fn note_iteration(
+    fn record_iteration(
         &mut self,
         id: FrameId,
         looping: &Loop,
         index: u64,
         outcome: &Arc<Outcome>,
         scope: ScopeId,
-        checks: &Checks,
-    ) -> Checked {
+        checks: &IterationChecks,
+    ) -> FaultResult {
         let started_at = self.iteration_started_at(scope);
         let reason = self.last_reason(id, looping, outcome, checks)?;
         let frame = self.frame(id)?;
@@ -205,9 +205,9 @@ impl Reducer<'_> {
             };
         }
         body.condition_met |= checks.met;
-        body.broke |= checks.broke;
+        body.broken_off |= checks.broke;
         let path = body.history.as_ref().unwrap_or(&body.path).clone();
-        let counts = quiet && !loop_quiet && !looping.machinery;
+        let counts = quiet && !loop_quiet && !looping.internal;
         let first_unpublished = counts && body.unpublished.is_none();
         if counts {
             let (from, failed) = body.unpublished.unwrap_or((body.ended - 1, 0));
@@ -216,15 +216,15 @@ impl Reducer<'_> {
         if first_unpublished {
             self.work.unpublished.push(id);
         }
-        let kept = match &checks.entry {
-            Some(entry) => self.slim(entry.clone()),
+        let result = match &checks.entry {
+            Some(entry) => self.to_reference(entry.clone()),
             None => outcome.output.clone(),
         };
-        self.keep_result(id, looping.collect, index, kept)?;
+        self.collect_result(id, looping.collect, index, result)?;
         if let Some(records) = &looping.records {
-            self.keep_record(id, records.keep, index, checks.record.clone())?;
+            self.collect_record(id, records.keep, index, checks.record.clone())?;
         }
-        if looping.machinery {
+        if looping.internal {
             return Ok(());
         }
         let duration = self.state.now.since(started_at);
@@ -247,7 +247,7 @@ impl Reducer<'_> {
     }
 
     /// Why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
-    fn last_reason(&self, id: FrameId, looping: &Loop, outcome: &Outcome, checks: &Checks) -> Checked<Option<Reason>> {
+    fn last_reason(&self, id: FrameId, looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> FaultResult<Option<LoopEndReason>> {
         let frame = self.frame(id)?;
         if frame.live > 0 {
             return Ok(None);
@@ -257,7 +257,7 @@ impl Reducer<'_> {
         }
         let (_, body) = self.loop_frame(id)?;
         let decided = checks.stop.or(body.stopping);
-        let exhausted = || limit_reached(body, self.now()).or((!goes_on(body, self.now())).then_some(Reason::Items));
+        let exhausted = || limit_reached(body, self.now()).or((!may_continue(body, self.now())).then_some(LoopEndReason::Items));
         Ok(decided.or_else(|| exhausted().filter(|_| judge_for(looping, outcome, checks).is_none())))
     }
 
@@ -269,7 +269,7 @@ impl Reducer<'_> {
         outcome: &Outcome,
         duration: Duration,
         condition: Option<bool>,
-    ) -> Checked {
+    ) -> FaultResult {
         let node = self.frame(id)?.node;
         let (_, body) = self.loop_frame(id)?;
         let path = format!("{}{}", body.path, looping.iteration_path.write(index));
@@ -290,7 +290,7 @@ impl Reducer<'_> {
     }
 
     /// The iteration is over, its judge included: the loop ends, waits, or goes on.
-    pub(super) fn after_iteration(&mut self, id: FrameId, looping: &Loop, checks: Checks) -> Checked {
+    pub(super) fn after_iteration(&mut self, id: FrameId, looping: &Loop, checks: IterationChecks) -> FaultResult {
         let (live, now) = (self.frame(id)?.live, self.now());
         let body = self.loop_frame_mut(id)?;
         if let Some(reason) = checks.stop.filter(|_| body.stopping.is_none()) {
@@ -305,7 +305,7 @@ impl Reducer<'_> {
         if let Some(reason) = body.stopping {
             return if live == 0 { self.conclude_loop(id, reason) } else { Ok(()) };
         }
-        if matches!(looping.source, Source::Repeat)
+        if matches!(looping.source, LoopSource::Repeat)
             && let Some(reason) = limit_reached(body, now)
         {
             return self.conclude_loop(id, reason);
@@ -313,7 +313,7 @@ impl Reducer<'_> {
         self.delay_or_go_on(id, checks.delay)
     }
 
-    pub(super) fn cancel_iterations(&mut self, id: FrameId) -> Checked {
+    pub(super) fn cancel_iterations(&mut self, id: FrameId) -> FaultResult {
         let (_, body) = self.loop_frame(id)?;
         for child in body.iterations.values().map(LiveIteration::frame).collect::<Vec<_>>() {
             self.close(child, Closing::cancelled())?;

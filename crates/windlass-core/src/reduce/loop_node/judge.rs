@@ -10,20 +10,20 @@
 
 use windlass_value::Value;
 
-use super::check::Checks;
+use super::check::IterationChecks;
 use crate::plan::{Loop, NodeId};
-use crate::reduce::impossible::Checked;
-use crate::reduce::{Reducer, Stop};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::{Reducer, ItemStop};
 use crate::state::{FrameId, LiveIteration, ScopeId};
-use crate::{EventKind, Outcome, Reason, Status};
+use crate::{EventKind, Outcome, LoopEndReason, Status};
 
 /// The judge of an iteration that has ended well and has not ended the loop.
-pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &Checks) -> Option<NodeId> {
+pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> Option<NodeId> {
     looping.judge.filter(|_| checks.stop.is_none() && !outcome.status.is_bad())
 }
 
 impl Reducer<'_> {
-    pub(super) fn begin_judge(&mut self, id: FrameId, judge: NodeId, index: u64, scope: ScopeId) -> Checked {
+    pub(super) fn begin_judge(&mut self, id: FrameId, judge: NodeId, index: u64, scope: ScopeId) -> FaultResult {
         let child = self.begin_child(id, judge, index, scope, false)?;
         self.loop_frame_mut(id)?.iterations.insert(index, LiveIteration::Judge(child));
         Ok(())
@@ -36,26 +36,26 @@ impl Reducer<'_> {
         index: u64,
         outcome: &Outcome,
         scope: ScopeId,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ItemStop> {
         let verdict = self.resolve(&outcome.output)?;
         let (looping, _) = self.loop_frame(id)?;
         let closing = self.frame(id)?.closing.is_some();
-        let said = verdict.get("done").and_then(Value::as_bool);
-        let done = said == Some(true);
-        let mut checks = Checks { stop: done.then_some(Reason::Judge), ..Checks::default() };
+        let done_value = verdict.get("done").and_then(Value::as_bool);
+        let done = done_value == Some(true);
+        let mut checks = IterationChecks { stop: done.then_some(LoopEndReason::Judge), ..IterationChecks::default() };
         if !closing {
             let delayed = self.check_delay(id, looping, scope, &mut checks);
-            checks.or_failed(delayed)?;
+            checks.record_failure(delayed)?;
         }
         if looping.judge_fails && matches!(outcome.status, Status::Failed | Status::TimedOut) {
-            checks.stop = Some(Reason::Failed);
+            checks.stop = Some(LoopEndReason::Failed);
             checks.error = outcome.error.clone();
         }
-        self.child_gone(id)?;
+        self.child_removed(id)?;
         let body = self.loop_frame_mut(id)?;
         body.iterations.remove(&index);
-        body.unjudged += u64::from(said.is_none());
-        self.publish_at(id, EventKind::LoopJudged { iteration: index, done: said, verdict });
+        body.unjudged += u64::from(done_value.is_none());
+        self.publish_at(id, EventKind::LoopJudged { iteration: index, done: done_value, verdict });
         self.state.scopes.remove(scope);
         match closing {
             true => self.close_if_empty(id)?,

@@ -12,9 +12,9 @@ use windlass_value::{Duration, Timestamp};
 
 use crate::plan::Loop;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
-use crate::state::{Body, FrameId, Item, LoopFrame, BudgetUsage};
-use crate::{ErrorInfo, Reason};
+use crate::reduce::fault::FaultResult;
+use crate::state::{FrameBody, FrameId, AgendaItem, LoopFrame, BudgetUsage};
+use crate::{ErrorInfo, LoopEndReason};
 
 /// Limits that are computed are held to the system's as strictly as those that are written down.
 pub(super) fn check_maximums(
@@ -39,43 +39,43 @@ pub(super) fn check_maximums(
 }
 
 /// The limit that forbids another iteration.
-pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
+pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<LoopEndReason> {
     if body.max_iterations.is_some_and(|max| body.begun >= max) {
-        return Some(Reason::Count);
+        return Some(LoopEndReason::Count);
     }
     if body.time_at.is_some_and(|at| now >= at) {
-        return Some(Reason::Timeout);
+        return Some(LoopEndReason::Timeout);
     }
-    body.budget.iter().any(BudgetUsage::ends_iterations).then_some(Reason::Budget)
+    body.budget.iter().any(BudgetUsage::ends_iterations).then_some(LoopEndReason::Budget)
 }
 
 /// Whether another iteration may begin: there are items left, and no limit is reached.
-pub(super) fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
+pub(super) fn may_continue(body: &LoopFrame, now: Timestamp) -> bool {
     let items_left = body.items.as_ref().is_none_or(|items| body.begun < items.count);
     items_left && limit_reached(body, now).is_none()
 }
 
 impl Reducer<'_> {
     /// The loop has had its time: an iteration that outlives it is called off.
-    pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) -> FaultResult {
         // The timer goes with the loop's body, so the body is there.
         self.loop_frame_mut(id)?.time_key = None;
-        self.cut_loop(id, Reason::Timeout)
+        self.stop_loop(id, LoopEndReason::Timeout)
     }
 
     /// A limit ends the loop where it is, its iterations with it.
-    pub(in crate::reduce) fn cut_loop(&mut self, id: FrameId, reason: Reason) -> Checked {
+    pub(in crate::reduce) fn stop_loop(&mut self, id: FrameId, reason: LoopEndReason) -> FaultResult {
         self.clear_alarm(id)?;
         let body = self.loop_frame_mut(id)?;
         body.stopping.get_or_insert(reason);
         self.cancel_iterations(id)?;
-        self.state.agenda.push_back(Item::NextIteration(id));
+        self.state.agenda.push_back(AgendaItem::NextIteration(id));
         Ok(())
     }
 
     /// Removes a loop's timer; a frame of any other kind has none.
-    pub(in crate::reduce) fn forget_loop_time(&mut self, id: FrameId) -> Checked {
-        if let Body::Loop(body) = &mut self.frame_mut(id)?.body
+    pub(in crate::reduce) fn forget_loop_time(&mut self, id: FrameId) -> FaultResult {
+        if let FrameBody::Loop(body) = &mut self.frame_mut(id)?.body
             && let Some(key) = body.time_key.take()
         {
             self.state.timers.remove(&key);

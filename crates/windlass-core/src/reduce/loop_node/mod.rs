@@ -71,40 +71,40 @@ mod judge;
 mod limits;
 mod results;
 
-pub(in crate::reduce) use results::shortened;
+pub(in crate::reduce) use results::truncated;
 
 use super::Reducer;
-use super::impossible::{Checked, no_frame, wrong_frame};
+use super::fault::{FaultResult, no_frame, wrong_frame};
 use crate::plan::{Loop, NodeKind};
-use crate::state::{Body, FrameId, LoopFrame};
+use crate::state::{FrameBody, FrameId, LoopFrame};
 
 /// What an access to a loop's frame expects.
 const A_LOOP: &str = "a loop";
 
 impl<'a> Reducer<'a> {
     /// The loop and its frame, which exists and is one.
-    pub(in crate::reduce) fn loop_frame(&self, id: FrameId) -> Checked<(&'a Loop, &LoopFrame)> {
+    pub(in crate::reduce) fn loop_frame(&self, id: FrameId) -> FaultResult<(&'a Loop, &LoopFrame)> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_LOOP)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Loop(looping), Body::Loop(body)) => Ok((looping, body)),
+            (NodeKind::Loop(looping), FrameBody::Loop(body)) => Ok((looping, body)),
             (_, other) => Err(wrong_frame(id, A_LOOP, other)),
         }
     }
 
-    pub(in crate::reduce) fn loop_frame_mut(&mut self, id: FrameId) -> Checked<&mut LoopFrame> {
+    pub(in crate::reduce) fn loop_frame_mut(&mut self, id: FrameId) -> FaultResult<&mut LoopFrame> {
         match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
-            Some(Body::Loop(body)) => Ok(body),
+            Some(FrameBody::Loop(body)) => Ok(body),
             Some(other) => Err(wrong_frame(id, A_LOOP, other)),
             None => Err(no_frame(id, A_LOOP)),
         }
     }
 
     /// The same, for agenda items: None if the loop has already ended, is being called off, or is about to be entered anew.
-    pub(in crate::reduce) fn loop_if_open(&self, id: FrameId) -> Checked<Option<(&'a Loop, &LoopFrame)>> {
+    pub(in crate::reduce) fn loop_if_open(&self, id: FrameId) -> FaultResult<Option<(&'a Loop, &LoopFrame)>> {
         let Some(frame) = self.frame_if_open(id) else { return Ok(None) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Loop(looping), Body::Loop(body)) => Ok(Some((looping, body))),
-            (_, Body::New | Body::Backoff) => Ok(None),
+            (NodeKind::Loop(looping), FrameBody::Loop(body)) => Ok(Some((looping, body))),
+            (_, FrameBody::New | FrameBody::Backoff) => Ok(None),
             (_, other) => Err(wrong_frame(id, A_LOOP, other)),
         }
     }

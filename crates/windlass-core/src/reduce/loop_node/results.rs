@@ -8,53 +8,53 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Map, Stored, IterationRecords, Value};
+use windlass_value::{Map, StoredValue, IterationRecords, Value};
 
 use super::A_LOOP;
-use crate::plan::{Collect, RecordRetention};
-use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
+use crate::plan::{CollectMode, RecordRetention};
+use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, FrameId, ItemStorage, LoopItems, LoopFrame, LoopResults};
 use crate::{ErrorInfo, Values};
 
 impl Reducer<'_> {
     /// A loop's items, evaluated once. A long list is cut into stored chunks.
-    pub(super) fn hold_items(&mut self, value: &Value) -> Result<Items, Stop> {
+    pub(super) fn store_items(&mut self, value: &Value) -> Result<LoopItems, ItemStop> {
         let chunk_items = self.program.limits.loop_chunk_items.max(1);
         if let Value::Stored(stored) = value
             && stored.chunked
         {
-            let root = self.values.get(&stored.hash).ok_or_else(|| Stop::Need(vec![stored.hash]))?;
-            let chunks: Vec<Stored> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
+            let root = self.values.get(&stored.hash).ok_or_else(|| ItemStop::Need(vec![stored.hash]))?;
+            let chunks: Vec<StoredValue> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
             // It was cut when it was stored, perhaps under another limit.
             let chunk_items = chunks.first().map_or(chunk_items, |first| first.items.max(1));
-            return self.within_limit(Items { count: stored.items, held: Held::Chunks { chunks, chunk_items } });
+            return self.check_item_count(LoopItems { count: stored.items, storage: ItemStorage::Chunks { chunks, chunk_items } });
         }
         let value = self.resolve(value)?;
         let Value::List(list) = &value else {
             let got = match &value {
                 Value::Null => "null".to_owned(),
-                other => format!("{} {}", other.kind(), shortened(other)),
+                other => format!("{} {}", other.kind(), truncated(other)),
             };
             let message = format!("a foreach needs an array; it got {got}");
             let hint = "if it may be missing, write coalesce(…, json('[]'))";
             let error = ErrorInfo::new("NotAnArray", "expression", message).hint(hint);
-            let error = self.program.plan.advised(error);
-            return Err(self.program.plan.worded(error, &[("got", &got)]).into());
+            let error = self.program.plan.apply_hint(error);
+            return Err(self.program.plan.apply_wording(error, &[("got", &got)]).into());
         };
         let count = list.len() as u64;
         let items = match count > chunk_items {
-            false => Items { count, held: Held::Inline(value) },
+            false => LoopItems { count, storage: ItemStorage::Inline(value) },
             true => {
                 let chunks =
                     list.chunks(chunk_items as usize).map(|chunk| self.values.put(&Value::list(chunk.to_vec())));
-                Items { count, held: Held::Chunks { chunks: chunks.collect(), chunk_items } }
+                LoopItems { count, storage: ItemStorage::Chunks { chunks: chunks.collect(), chunk_items } }
             }
         };
-        self.within_limit(items)
+        self.check_item_count(items)
     }
 
-    fn within_limit(&self, items: Items) -> Result<Items, Stop> {
+    fn check_item_count(&self, items: LoopItems) -> Result<LoopItems, ItemStop> {
         let max = self.program.limits.max_loop_items;
         match items.count <= max {
             true => Ok(items),
@@ -66,33 +66,33 @@ impl Reducer<'_> {
 
     /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives. None for a loop that is
     /// over no items, and for any other node.
-    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> Checked<Option<Map>> {
+    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> FaultResult<Option<Map>> {
         let items = match &self.frame(id)?.body {
-            Body::Loop(body) => body.items.as_ref(),
-            Body::New
-            | Body::Backoff
-            | Body::Pipeline(_)
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Net(_)
-            | Body::Wait(_)
-            | Body::Call { .. } => None,
+            FrameBody::Loop(body) => body.items.as_ref(),
+            FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Pipeline(_)
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Net(_)
+            | FrameBody::Wait(_)
+            | FrameBody::Call { .. } => None,
         };
         let Some(items) = items else { return Ok(None) };
-        let lists = match &items.held {
-            Held::Inline(list) => vec![list.clone()],
-            Held::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
+        let lists = match &items.storage {
+            ItemStorage::Inline(list) => vec![list.clone()],
+            ItemStorage::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
         };
         Ok(Some(Map::from_iter([("_items", Value::list(lists))])))
     }
 
-    pub(super) fn item_at(&self, id: FrameId, items: &Items, index: u64) -> Result<Value, Stop> {
-        let (list, at) = match &items.held {
-            Held::Inline(list) => (list.clone(), index),
-            Held::Chunks { chunks, chunk_items } => {
+    pub(super) fn item_at(&self, id: FrameId, items: &LoopItems, index: u64) -> Result<Value, ItemStop> {
+        let (list, at) = match &items.storage {
+            ItemStorage::Inline(list) => (list.clone(), index),
+            ItemStorage::Chunks { chunks, chunk_items } => {
                 let chunk = index.checked_div(*chunk_items).and_then(|at| chunks.get(at as usize));
                 let chunk = chunk.ok_or_else(|| no_part(id, "chunk of items for iteration", index))?;
-                let list = self.values.get(&chunk.hash).ok_or_else(|| Stop::Need(vec![chunk.hash]))?;
+                let list = self.values.get(&chunk.hash).ok_or_else(|| ItemStop::Need(vec![chunk.hash]))?;
                 (list, index % chunk_items)
             }
         };
@@ -100,56 +100,56 @@ impl Reducer<'_> {
         item.ok_or_else(|| no_part(id, "item for iteration", index).into())
     }
 
-    pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, result: Value) -> Checked {
+    pub(super) fn collect_result(&mut self, id: FrameId, collect: CollectMode, index: u64, result: Value) -> FaultResult {
         let limits = &self.program.limits;
         let (body, values) = self.loop_and_values(id)?;
         let results = &mut body.results;
         match collect {
-            Collect::Last => {}
-            Collect::Report => {
+            CollectMode::Last => {}
+            CollectMode::Report => {
                 results.tail.push_back(result);
                 if results.tail.len() as u64 > limits.max_loop_results {
                     results.tail.pop_front();
                     results.dropped += 1;
                 }
             }
-            Collect::List | Collect::Stats => {
-                keep_in_order(results, index, result, limits.loop_chunk_items, values);
+            CollectMode::List | CollectMode::Stats => {
+                insert_in_order(results, index, result, limits.loop_chunk_items, values);
             }
         }
         Ok(())
     }
 
     /// Keeps what is written down of an iteration; null for one that was called off.
-    pub(super) fn keep_record(&mut self, id: FrameId, retention: RecordRetention, index: u64, record: Value) -> Checked {
-        let record = self.slim(record);
+    pub(super) fn collect_record(&mut self, id: FrameId, retention: RecordRetention, index: u64, record: Value) -> FaultResult {
+        let record = self.to_reference(record);
         let chunk_items = self.program.limits.loop_chunk_items;
         let (body, values) = self.loop_and_values(id)?;
         match retention {
             RecordRetention::Last if body.last_index == Some(index) => body.record = record,
             RecordRetention::Last => {}
-            RecordRetention::All => keep_in_order(&mut body.records, index, record, chunk_items, values),
+            RecordRetention::All => insert_in_order(&mut body.records, index, record, chunk_items, values),
         }
         Ok(())
     }
 
-    pub(super) fn result_list(&mut self, id: FrameId) -> Checked<Value> {
+    pub(super) fn result_list(&mut self, id: FrameId) -> FaultResult<Value> {
         let (body, values) = self.loop_and_values(id)?;
-        Ok(in_order(std::mem::take(&mut body.results), values))
+        Ok(into_list(std::mem::take(&mut body.results), values))
     }
 
-    pub(super) fn iteration_records(&mut self, id: FrameId, retention: Option<RecordRetention>) -> Checked<IterationRecords> {
+    pub(super) fn iteration_records(&mut self, id: FrameId, retention: Option<RecordRetention>) -> FaultResult<IterationRecords> {
         let (body, values) = self.loop_and_values(id)?;
         Ok(match retention {
             None => IterationRecords::None,
             Some(RecordRetention::Last) => IterationRecords::Last(std::mem::take(&mut body.record)),
-            Some(RecordRetention::All) => IterationRecords::All(in_order(std::mem::take(&mut body.records), values)),
+            Some(RecordRetention::All) => IterationRecords::All(into_list(std::mem::take(&mut body.records), values)),
         })
     }
 
-    fn loop_and_values(&mut self, id: FrameId) -> Checked<(&mut LoopFrame, &mut dyn Values)> {
+    fn loop_and_values(&mut self, id: FrameId) -> FaultResult<(&mut LoopFrame, &mut dyn Values)> {
         match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
-            Some(Body::Loop(body)) => Ok((body, &mut *self.values)),
+            Some(FrameBody::Loop(body)) => Ok((body, &mut *self.values)),
             Some(other) => Err(wrong_frame(id, A_LOOP, other)),
             None => Err(no_frame(id, A_LOOP)),
         }
@@ -157,9 +157,9 @@ impl Reducer<'_> {
 }
 
 /// Full chunks leave the state as soon as they are contiguous.
-fn keep_in_order(results: &mut Results, index: u64, value: Value, chunk_items: u64, values: &mut dyn Values) {
+fn insert_in_order(results: &mut LoopResults, index: u64, value: Value, chunk_items: u64, values: &mut dyn Values) {
     results.early.insert(index, value);
-    take_early(results);
+    append_contiguous(results);
     while results.tail.len() as u64 >= chunk_items {
         let chunk: Vec<Value> = results.tail.drain(..chunk_items as usize).collect();
         results.stored_items += chunk_items;
@@ -168,7 +168,7 @@ fn keep_in_order(results: &mut Results, index: u64, value: Value, chunk_items: u
 }
 
 /// All in index order: a plain list when it is short, else a stored one.
-fn in_order(results: Results, values: &mut dyn Values) -> Value {
+fn into_list(results: LoopResults, values: &mut dyn Values) -> Value {
     // Turns that never ended, because the loop was called off, leave no entry.
     let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
     if results.chunks.is_empty() {
@@ -180,11 +180,11 @@ fn in_order(results: Results, values: &mut dyn Values) -> Value {
         chunks.push(Value::Stored(Arc::new(values.put(&Value::list(tail)))));
     }
     let root = values.put(&Value::list(chunks));
-    Value::Stored(Arc::new(Stored { items, chunked: true, ..root }))
+    Value::Stored(Arc::new(StoredValue { items, chunked: true, ..root }))
 }
 
 /// Moves what has become contiguous to the tail.
-fn take_early(results: &mut Results) {
+fn append_contiguous(results: &mut LoopResults) {
     loop {
         let next = results.stored_items + results.tail.len() as u64;
         match results.early.remove(&next) {
@@ -194,11 +194,11 @@ fn take_early(results: &mut Results) {
     }
 }
 
-fn stored_of(value: &Value) -> Option<Stored> {
+fn stored_of(value: &Value) -> Option<StoredValue> {
     if let Value::Stored(stored) = value { Some((**stored).clone()) } else { None }
 }
 
-pub(in crate::reduce) fn shortened(value: &Value) -> String {
+pub(in crate::reduce) fn truncated(value: &Value) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(80) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -12,49 +12,49 @@ use std::sync::Arc;
 
 use windlass_value::Value;
 
-use crate::plan::{Branch, NodeId, Test};
+use crate::plan::{Branch, NodeId, BranchTest};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::Checked;
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Ended, FrameId};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, FrameEnd, FrameId};
 use crate::{Outcome, Status};
 
 impl Reducer<'_> {
-    pub(in crate::reduce) fn enter_branch(&mut self, id: FrameId, branch: &Branch) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_branch(&mut self, id: FrameId, branch: &Branch) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let subject = branch.on.map(|on| self.eval(on, scope)).transpose()?;
-        let mut taken: Option<NodeId> = None;
+        let mut chosen: Option<NodeId> = None;
         for case in &branch.cases {
             let holds = match case.test {
-                Test::When(condition) => self.condition(condition, scope, Locals::default())?,
-                Test::Equals(value) => Some(self.eval(value, scope)?) == subject,
+                BranchTest::When(condition) => self.condition(condition, scope, Locals::default())?,
+                BranchTest::Equals(value) => Some(self.eval(value, scope)?) == subject,
             };
             if holds {
-                taken = Some(case.node);
+                chosen = Some(case.node);
                 break;
             }
         }
-        let taken = taken.or(branch.otherwise);
+        let chosen = chosen.or(branch.otherwise);
         self.publish_started(id)?;
-        for untaken in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
-            if Some(untaken) != taken {
-                self.skip_inside(id, untaken, "ActionBranchingConditionNotSatisfied")?;
+        for other in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
+            if Some(other) != chosen {
+                self.skip_inside(id, other, "ActionBranchingConditionNotSatisfied")?;
             }
         }
-        match taken {
+        match chosen {
             Some(node) => {
                 let child = self.begin_child(id, node, 0, scope, false)?;
-                self.frame_mut(id)?.body = Body::Branch { child };
+                self.frame_mut(id)?.body = FrameBody::Branch { child };
             }
             None => self.end_with(id, Status::Succeeded, Value::Null, None)?,
         }
         Ok(())
     }
 
-    pub(in crate::reduce) fn branch_child_ended(&mut self, id: FrameId, outcome: &Arc<Outcome>) -> Checked {
-        self.child_gone(id)?;
+    pub(in crate::reduce) fn branch_child_ended(&mut self, id: FrameId, outcome: &Arc<Outcome>) -> FaultResult {
+        self.child_removed(id)?;
         let attempts = self.frame(id)?.attempt;
         let (output, error) = (outcome.output.clone(), outcome.error.clone());
-        self.finish(id, Ended { status: outcome.status, output, error, inputs: Value::Null, attempts, loop_summary: None })
+        self.finish(id, FrameEnd { status: outcome.status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 }

@@ -10,14 +10,14 @@
 
 use windlass_value::Value;
 
-use crate::plan::Call;
-use crate::reduce::impossible::{Checked, no_call};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, OpenCall};
+use crate::plan::ChildRunCall;
+use crate::reduce::fault::{FaultResult, no_call};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, FrameId, OpenCall};
 use crate::{Command, EffectKey, ErrorInfo};
 
 impl Reducer<'_> {
-    pub(in crate::reduce) fn enter_call(&mut self, id: FrameId, call: &Call) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_call(&mut self, id: FrameId, call: &ChildRunCall) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let definition = match self.eval(call.definition, scope)? {
             Value::Str(name) => name,
@@ -27,21 +27,21 @@ impl Reducer<'_> {
             }
         };
         let input = self.eval(call.input, scope)?;
-        let input = self.slim(input);
+        let input = self.to_reference(input);
         self.publish_started(id)?;
         let path = self.path(id);
         let number = self.state.next_call;
         self.state.next_call += 1;
         let frame = self.frame_mut(id)?;
-        frame.body = Body::Call { call: number };
+        frame.body = FrameBody::Call { call: number };
         let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0, call: 0 };
         self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });
-        self.ask_for_child(number)?;
+        self.request_child(number)?;
         Ok(())
     }
 
     /// Asking twice is harmless: the child's id comes from its key.
-    pub(in crate::reduce) fn ask_for_child(&mut self, call: u64) -> Checked {
+    pub(in crate::reduce) fn request_child(&mut self, call: u64) -> FaultResult {
         let open = self.state.calls.get(&call).ok_or_else(|| no_call(call, "one that is open"))?;
         let OpenCall { definition, input, key, .. } = open.clone();
         self.work.output.commands.push(Command::StartChild { call, definition, input, key });

@@ -12,24 +12,24 @@ use std::sync::Arc;
 
 use windlass_value::Value;
 
-use super::pipeline::At;
-use crate::plan::{Effect, Name};
+use super::pipeline::PipelinePosition;
+use crate::plan::{Effect, ToolName};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::Checked;
-use crate::reduce::loop_node::shortened;
-use crate::reduce::{Reducer, Stop};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::loop_node::truncated;
+use crate::reduce::{Reducer, ItemStop};
 use crate::state::{PendingWait, FrameId, ScopeId, Timer};
-use crate::{Again, ErrorInfo, EventKind};
+use crate::{NextCall, ErrorInfo, EventKind};
 
 /// Names that a message lists.
 const MAX_NAMES_LISTED: usize = 20;
 
 /// The call that a task is about to make.
-pub(super) enum Call {
+pub(super) enum EffectCall {
     /// A new try.
-    Begins { tool: Arc<str>, input: Value },
+    Begin { tool: Arc<str>, input: Value },
     /// One more call of an operation that was not finished.
-    GoesOn { tool: Arc<str>, input: Value },
+    Continue { tool: Arc<str>, input: Value },
 }
 
 impl Reducer<'_> {
@@ -40,65 +40,65 @@ impl Reducer<'_> {
         effect: &Effect,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<Call, Stop> {
+    ) -> Result<EffectCall, ItemStop> {
         let sent = Some(self.pipeline_frame(id)?.body).filter(|body| body.sent);
-        let (tool, inputs, again) =
-            sent.map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.again.clone())).unwrap_or_default();
+        let (tool, inputs, next_input) =
+            sent.map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.next_call_input.clone())).unwrap_or_default();
         let tool = match (&effect.tool, tool) {
-            (Name::Fixed(tool), _) => tool.clone(),
-            (Name::Computed { .. }, Some(tool)) => tool,
-            (Name::Computed { computed, among }, None) => {
+            (ToolName::Fixed(tool), _) => tool.clone(),
+            (ToolName::Computed { .. }, Some(tool)) => tool,
+            (ToolName::Computed { computed, among }, None) => {
                 let name = self.eval_with(*computed, scope, locals)?;
-                chosen(&name, among)?
+                select_tool(&name, among)?
             }
         };
-        let inputs = inputs.filter(|_| !effect.fresh);
+        let inputs = inputs.filter(|_| !effect.reevaluates_input);
         let resumes = matches!(self.pending_wait(id)?, Some(PendingWait::Resolved));
-        match (again, inputs) {
-            (None, None) if resumes => Ok(Call::GoesOn { tool, input: self.eval_with(effect.input, scope, locals)? }),
-            (None, Some(input)) if resumes => Ok(Call::GoesOn { tool, input }),
-            (Some(input), _) => Ok(Call::GoesOn { tool, input }),
-            (None, Some(input)) => Ok(Call::Begins { tool, input }),
-            (None, None) => Ok(Call::Begins { tool, input: self.eval_with(effect.input, scope, locals)? }),
+        match (next_input, inputs) {
+            (None, None) if resumes => Ok(EffectCall::Continue { tool, input: self.eval_with(effect.input, scope, locals)? }),
+            (None, Some(input)) if resumes => Ok(EffectCall::Continue { tool, input }),
+            (Some(input), _) => Ok(EffectCall::Continue { tool, input }),
+            (None, Some(input)) => Ok(EffectCall::Begin { tool, input }),
+            (None, None) => Ok(EffectCall::Begin { tool, input: self.eval_with(effect.input, scope, locals)? }),
         }
     }
 
     /// The tool's operation goes on without us: nobody is kept busy until it is time to ask.
-    pub(super) fn call_again_after(&mut self, id: FrameId, again: &Again) -> Checked {
-        let At { task, body, .. } = self.pipeline_frame(id)?;
+    pub(super) fn schedule_next_call(&mut self, id: FrameId, next: &NextCall) -> FaultResult {
+        let PipelinePosition { task, body, .. } = self.pipeline_frame(id)?;
         let attempt = body.attempt;
-        let until = self.now() + again.after;
+        let until = self.now() + next.after;
         if !task.hidden {
             let (task, path) = (task.label.clone(), self.task_path(id));
             self.publish(path, EventKind::TaskWaiting { task, attempt, until });
         }
-        let input = self.slim(again.input.clone());
+        let input = self.to_reference(next.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));
         self.frame_mut(id)?.alarm = Some(key);
-        self.hold_or_return_worker(id, again.after)?;
+        self.hold_or_return_worker(id, next.after)?;
         let body = self.pipeline_frame_mut(id)?;
-        body.again = Some(input);
+        body.next_call_input = Some(input);
         body.call += 1;
         self.yield_slot(id)
     }
 }
 
 /// A computed name reaches nothing but what the definition has named.
-fn chosen(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> {
+fn select_tool(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> {
     let found = name.as_str().and_then(|name| among.iter().find(|one| &***one == name));
     found.cloned().ok_or_else(|| {
         let what = match name.as_str() {
-            Some(_) => format!("there is no tool {} here", shortened(name)),
-            None => format!("a tool's name must be a text; {} {} is none", name.kind(), shortened(name)),
+            Some(_) => format!("there is no tool {} here", truncated(name)),
+            None => format!("a tool's name must be a text; {} {} is none", name.kind(), truncated(name)),
         };
-        ErrorInfo::new("NoSuchTool", "tool", format!("{what}; there are: {}", listed(among)))
+        ErrorInfo::new("NoSuchTool", "tool", format!("{what}; there are: {}", list_names(among)))
     })
 }
 
-fn listed(names: &[Arc<str>]) -> String {
-    let told = names.iter().take(MAX_NAMES_LISTED).map(|name| &**name).collect::<Vec<_>>().join(", ");
+fn list_names(names: &[Arc<str>]) -> String {
+    let text = names.iter().take(MAX_NAMES_LISTED).map(|name| &**name).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MAX_NAMES_LISTED) {
-        0 => told,
-        more => format!("{told} and {more} more"),
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }

@@ -17,19 +17,19 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{Ending, Graph, NodeId, NodeKind, OnFailure, Pick};
+use crate::plan::{GraphStatusRule, Graph, NodeId, NodeKind, GraphFailurePolicy, PickPolicy};
 use crate::program::NodeFacts;
-use crate::reduce::eval::{Holds, Locals};
-use crate::reduce::impossible::{Checked, miscounted, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
+use crate::reduce::eval::{ConditionResult, Locals};
+use crate::reduce::fault::{FaultResult, miscounted, no_frame, no_part, wrong_frame};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, ChildState, Closing, FrameId, GraphFrame, AgendaItem};
 use crate::{ErrorInfo, Outcome, Status};
 
 /// What an access to a graph's frame expects.
 const A_GRAPH: &str = "a graph with its children";
 
 impl<'a> Reducer<'a> {
-    pub(in crate::reduce) fn enter_graph(&mut self, id: FrameId, graph: &Graph) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_graph(&mut self, id: FrameId, graph: &Graph) -> Result<(), ItemStop> {
         let children: Vec<ChildState> = graph
             .children
             .iter()
@@ -37,7 +37,7 @@ impl<'a> Reducer<'a> {
             .collect();
         let empty = children.is_empty();
         let ready = (0..children.len() as u32).filter(|child| children[*child as usize].missing == 0).collect();
-        self.frame_mut(id)?.body = Body::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
+        self.frame_mut(id)?.body = FrameBody::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
         self.publish_started(id)?;
         match empty {
             true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None)?,
@@ -47,42 +47,42 @@ impl<'a> Reducer<'a> {
     }
 
     /// The graph and its frame, which exists and is one, with a state for each of its children.
-    fn graph_frame(&self, id: FrameId) -> Checked<(&'a Graph, &GraphFrame)> {
+    fn graph_frame(&self, id: FrameId) -> FaultResult<(&'a Graph, &GraphFrame)> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_GRAPH)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Graph(graph), Body::Graph(body)) if graph.children.len() == body.children.len() => {
+            (NodeKind::Graph(graph), FrameBody::Graph(body)) if graph.children.len() == body.children.len() => {
                 Ok((graph, body))
             }
             (_, other) => Err(wrong_frame(id, A_GRAPH, other)),
         }
     }
 
-    fn graph_frame_mut(&mut self, id: FrameId) -> Checked<&mut GraphFrame> {
+    fn graph_frame_mut(&mut self, id: FrameId) -> FaultResult<&mut GraphFrame> {
         match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
-            Some(Body::Graph(body)) => Ok(body),
+            Some(FrameBody::Graph(body)) => Ok(body),
             Some(other) => Err(wrong_frame(id, A_GRAPH, other)),
             None => Err(no_frame(id, A_GRAPH)),
         }
     }
 
     /// Starts what may start, in the order in which it became ready, as far as the limit allows.
-    fn start_ready(&mut self, id: FrameId) -> Checked {
+    fn start_ready(&mut self, id: FrameId) -> FaultResult {
         loop {
             let (graph, body) = self.graph_frame(id)?;
             if graph.max_concurrency.is_some_and(|limit| body.running >= limit.max(1)) {
                 return Ok(());
             }
             // Nothing is ready.
-            let Some(child) = picked(graph, self.graph_frame_mut(id)?) else { return Ok(()) };
-            let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
-            match known.condition {
-                Some(_) => self.state.agenda.push_back(Item::StartChild { graph: id, child }),
+            let Some(child) = pick_ready(graph, self.graph_frame_mut(id)?) else { return Ok(()) };
+            let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+            match planned.condition {
+                Some(_) => self.state.agenda.push_back(AgendaItem::StartChild { graph: id, child }),
                 None => self.begin_graph_child(id, graph, child)?,
             }
         }
     }
 
-    fn begin_graph_child(&mut self, id: FrameId, graph: &Graph, child: u32) -> Checked {
+    fn begin_graph_child(&mut self, id: FrameId, graph: &Graph, child: u32) -> FaultResult {
         let scope = self.frame(id)?.scope;
         let frame = self.begin_child(id, graph.children[child as usize].node, u64::from(child), scope, false)?;
         self.graph_frame_mut(id)?.children[child as usize].frame = Some(frame);
@@ -90,59 +90,59 @@ impl<'a> Reducer<'a> {
     }
 
     /// A child with a condition: false skips it, and one that cannot be evaluated fails it.
-    pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), Stop> {
+    pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), ItemStop> {
         // The graph was called off, or has failed, since the child was ready.
         let Some(scope) = self.frame_if_open(id).map(|frame| frame.scope) else { return Ok(()) };
         let (graph, _) = self.graph_frame(id)?;
-        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
-        let holds = match known.condition {
+        let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        let holds = match planned.condition {
             Some(condition) => self.holds(condition, scope, Locals::default())?,
-            None => Holds::Yes,
+            None => ConditionResult::Yes,
         };
-        let node = known.node;
+        let node = planned.node;
         match holds {
-            Holds::Yes => {
+            ConditionResult::Yes => {
                 self.begin_graph_child(id, graph, child)?;
                 return Ok(());
             }
-            Holds::No => {
+            ConditionResult::No => {
                 let error = ErrorInfo::new("ConditionFalse", "skipped", "its condition is not met");
-                self.record_unrun(id, node, Status::Skipped, error)?;
+                self.record_without_run(id, node, Status::Skipped, error)?;
             }
-            Holds::Missing(what) => {
+            ConditionResult::Missing(what) => {
                 let error =
                     ErrorInfo::new("MissingData", "skipped", format!("its condition needs what is not there: {what}"));
-                self.record_unrun(id, node, Status::Skipped, error)?;
+                self.record_without_run(id, node, Status::Skipped, error)?;
             }
         }
-        self.settle(id, child, Status::Skipped, None)?;
+        self.child_settled(id, child, Status::Skipped, None)?;
         Ok(())
     }
 
-    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) -> Checked {
+    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) -> FaultResult {
         let (graph, _) = self.graph_frame(id)?;
-        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
         if error.path.is_empty() {
-            error.path = self.child_path(id, known.node);
+            error.path = self.child_path(id, planned.node);
         }
-        self.record_unrun(id, known.node, Status::Failed, error.clone())?;
-        self.settle(id, child, Status::Failed, Some(error))
+        self.record_without_run(id, planned.node, Status::Failed, error.clone())?;
+        self.child_settled(id, child, Status::Failed, Some(error))
     }
 
-    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) -> Checked {
-        self.child_gone(id)?;
-        self.settle(id, child, outcome.status, outcome.error.clone())
+    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) -> FaultResult {
+        self.child_removed(id)?;
+        self.child_settled(id, child, outcome.status, outcome.error.clone())
     }
 
     /// Notes a child's end, lets its dependents know, starts what became ready, and ends the graph when all have ended.
-    fn settle(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) -> Checked {
+    fn child_settled(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) -> FaultResult {
         let (graph, _) = self.graph_frame(id)?;
-        let known = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
+        let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
         let node = self.frame(id)?.node;
         let counts = !self.program.facts(node).lingering.contains(&child);
         let body = self.graph_frame_mut(id)?;
         body.running = body.running.checked_sub(1).ok_or_else(|| miscounted(id, "running children"))?;
-        if let Some(busy) = body.busy.get_mut(&known.group) {
+        if let Some(busy) = body.busy.get_mut(&planned.group) {
             *busy = busy.saturating_sub(1);
         }
         if status.is_bad() && counts && body.error.is_none() {
@@ -150,23 +150,23 @@ impl<'a> Reducer<'a> {
         }
         let mut ended = vec![(child, status)];
         while let Some((child, status)) = ended.pop() {
-            self.note_end(id, child, status)?;
+            self.record_child_end(id, child, status)?;
             for dependent in &self.program.facts(node).dependents[child as usize] {
                 if let Some(skipped) = self.dependency_ended(id, graph, *dependent, child, status)? {
                     ended.push((*dependent, skipped));
                 }
             }
         }
-        if status.is_bad() && counts && graph.on_failure == OnFailure::CancelRest {
+        if status.is_bad() && counts && graph.on_failure == GraphFailurePolicy::CancelRest {
             return self.cancel_rest(id, status);
         }
         self.start_ready(id)?;
-        self.let_linger(id)?;
+        self.start_linger_time(id)?;
         self.end_graph_if_done(id)
     }
 
     /// When only those are left that hold nobody up, their time begins.
-    fn let_linger(&mut self, id: FrameId) -> Checked {
+    fn start_linger_time(&mut self, id: FrameId) -> FaultResult {
         let (graph, body) = self.graph_frame(id)?;
         let lingering = self.program.facts(self.frame(id)?.node).lingering.iter();
         let left = lingering.map(|child| (*child, &body.children[*child as usize])).filter(|(_, s)| s.status.is_none());
@@ -175,15 +175,15 @@ impl<'a> Reducer<'a> {
             return Ok(());
         }
         for (child, frame) in left {
-            let time = self.program.node(graph.children[child as usize].node).lingers;
+            let time = self.program.node(graph.children[child as usize].node).linger_time;
             if let (Some(time), Some(frame)) = (time, frame) {
-                self.end_by(frame, self.now() + time)?;
+                self.limit_deadline(frame, self.now() + time)?;
             }
         }
         Ok(())
     }
 
-    fn note_end(&mut self, id: FrameId, child: u32, status: Status) -> Checked {
+    fn record_child_end(&mut self, id: FrameId, child: u32, status: Status) -> FaultResult {
         let body = self.graph_frame_mut(id)?;
         let state = &mut body.children[child as usize];
         state.status = Some(status);
@@ -200,12 +200,12 @@ impl<'a> Reducer<'a> {
         dependent: u32,
         child: u32,
         status: Status,
-    ) -> Checked<Option<Status>> {
+    ) -> FaultResult<Option<Status>> {
         let after = &graph.children[dependent as usize].after;
         let accepted = after.iter().filter(|after| after.child == child).all(|after| after.accepts.contains(status));
         let edges = after.iter().filter(|after| after.child == child).count() as u32;
         let body = self.graph_frame_mut(id)?;
-        let accepted = accepted && !(graph.spreads && body.children[child as usize].unmet);
+        let accepted = accepted && !(graph.skips_transitively && body.children[child as usize].unmet);
         let state = &mut body.children[dependent as usize];
         state.missing = state.missing.checked_sub(edges).ok_or_else(|| miscounted(id, "missing dependencies"))?;
         state.unmet |= !accepted;
@@ -216,18 +216,18 @@ impl<'a> Reducer<'a> {
             body.ready.push_back(dependent);
             return Ok(None);
         }
-        let error = self.why_unmet(id, graph, dependent)?;
-        self.record_unrun(id, graph.children[dependent as usize].node, graph.unmet, error)?;
+        let error = self.unmet_error(id, graph, dependent)?;
+        self.record_without_run(id, graph.children[dependent as usize].node, graph.unmet, error)?;
         Ok(Some(graph.unmet))
     }
 
     /// Names the first dependency, as written, that did not end as it should have.
-    fn why_unmet(&self, id: FrameId, graph: &Graph, dependent: u32) -> Checked<ErrorInfo> {
+    fn unmet_error(&self, id: FrameId, graph: &Graph, dependent: u32) -> FaultResult<ErrorInfo> {
         let (_, body) = self.graph_frame(id)?;
         let ended = |child: u32| body.children[child as usize].status;
-        let spread = |child: u32| graph.spreads && body.children[child as usize].unmet;
+        let unmet_itself = |child: u32| graph.skips_transitively && body.children[child as usize].unmet;
         let unmet = graph.children[dependent as usize].after.iter().find_map(|after| {
-            let status = ended(after.child).filter(|status| !after.accepts.contains(*status) || spread(after.child))?;
+            let status = ended(after.child).filter(|status| !after.accepts.contains(*status) || unmet_itself(after.child))?;
             Some((after, status))
         });
         let (after, status) = unmet.ok_or_else(|| no_part(id, "unmet dependency of child", dependent.into()))?;
@@ -242,32 +242,32 @@ impl<'a> Reducer<'a> {
             Status::Cancelled => "was cancelled",
             Status::TimedOut => "took too long",
         };
-        Ok(self.program.plan.worded(error, &[("name", name), ("ended", ended)]))
+        Ok(self.program.plan.apply_wording(error, &[("name", name), ("ended", ended)]))
     }
 
     /// Records what has not begun when a graph is called off: it never will. A frame of any other kind has no such children.
-    pub(in crate::reduce) fn keep_unbegun(&mut self, id: FrameId) -> Checked {
-        if !self.program.plan.keeps_unbegun || !matches!(self.frame(id)?.body, Body::Graph(_)) {
+    pub(in crate::reduce) fn record_unstarted(&mut self, id: FrameId) -> FaultResult {
+        if !self.program.plan.records_unstarted || !matches!(self.frame(id)?.body, FrameBody::Graph(_)) {
             return Ok(());
         }
         let (graph, body) = self.graph_frame(id)?;
         let states = graph.children.iter().zip(&body.children);
-        let unbegun = states.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
-        for node in unbegun.map(|(child, _)| child.node).collect::<Vec<_>>() {
-            self.unbegun_inside(id, node)?;
+        let unstarted = states.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
+        for node in unstarted.map(|(child, _)| child.node).collect::<Vec<_>>() {
+            self.record_unstarted_inside(id, node)?;
         }
         Ok(())
     }
 
-    fn unbegun_inside(&mut self, id: FrameId, node: NodeId) -> Checked {
-        let unbegun = self.program.node(node);
-        if !unbegun.hidden {
+    fn record_unstarted_inside(&mut self, id: FrameId, node: NodeId) -> FaultResult {
+        let unstarted = self.program.node(node);
+        if !unstarted.hidden {
             let error = ErrorInfo::new("NotBegun", "cancelled", "it was called off before it began");
-            self.keep_unrun(id, node, Status::Cancelled, error)?;
+            self.record_outcome_without_run(id, node, Status::Cancelled, error)?;
             return Ok(());
         }
-        match &unbegun.kind {
-            NodeKind::Graph(graph) => graph.children.iter().try_for_each(|child| self.unbegun_inside(id, child.node)),
+        match &unstarted.kind {
+            NodeKind::Graph(graph) => graph.children.iter().try_for_each(|child| self.record_unstarted_inside(id, child.node)),
             // What is inside these begins as often as they say, or not at all: nobody counts on it.
             NodeKind::Pipeline(_)
             | NodeKind::Branch(_)
@@ -278,23 +278,23 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    fn cancel_rest(&mut self, id: FrameId, status: Status) -> Checked {
+    fn cancel_rest(&mut self, id: FrameId, status: Status) -> FaultResult {
         let (graph, body) = self.graph_frame(id)?;
         let (error, output) = (body.error.clone(), self.graph_output(id, graph)?);
-        self.close(id, Closing { status, error, output, own: true })
+        self.close(id, Closing { status, error, output, own_end: true })
     }
 
-    fn end_graph_if_done(&mut self, id: FrameId) -> Checked {
+    fn end_graph_if_done(&mut self, id: FrameId) -> FaultResult {
         let (graph, body) = self.graph_frame(id)?;
         if (body.ended as usize) < graph.children.len() {
             return Ok(());
         }
         let facts = self.program.facts(self.frame(id)?.node);
         let status = match graph.ending {
-            Ending::Leaves => status_by_leaves(graph, body, facts),
-            Ending::Any => {
+            GraphStatusRule::Leaves => status_by_leaves(graph, body, facts),
+            GraphStatusRule::Any => {
                 let counting = (0u32..).zip(&body.children).filter(|(child, _)| !facts.lingering.contains(child));
-                worst(counting.filter_map(|(_, child)| child.status))
+                worst_status(counting.filter_map(|(_, child)| child.status))
             }
         };
         let error = status.is_bad().then(|| body.error.clone()).flatten();
@@ -303,7 +303,7 @@ impl<'a> Reducer<'a> {
     }
 
     /// `{child: output}` for the children that have one.
-    fn graph_output(&self, id: FrameId, graph: &Graph) -> Checked<Value> {
+    fn graph_output(&self, id: FrameId, graph: &Graph) -> FaultResult<Value> {
         let scope = self.scope(self.frame(id)?.scope)?;
         let mut map = Map::with_capacity(graph.children.len());
         for child in &graph.children {
@@ -319,16 +319,16 @@ impl<'a> Reducer<'a> {
 }
 
 /// Takes the next of the children that could start.
-fn picked(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
+fn pick_ready(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
     let group = |child: u32| &graph.children[child as usize].group;
     let at = match graph.pick {
-        Pick::Ready => 0,
+        PickPolicy::Ready => 0,
         // The group whose turn was longest ago; those that had none yet come first.
-        Pick::RoundRobin => {
-            let last_turn = |child: &u32| body.turns.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
-            first_with_least(&body.ready, last_turn)?
+        PickPolicy::RoundRobin => {
+            let last_picked = |child: &u32| body.recent_groups.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
+            first_with_least(&body.ready, last_picked)?
         }
-        Pick::LeastBusy => {
+        PickPolicy::LeastBusy => {
             let busy = |child: &u32| body.busy.get(group(*child)).copied().unwrap_or(0);
             first_with_least(&body.ready, busy)?
         }
@@ -336,12 +336,12 @@ fn picked(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
     let child = body.ready.remove(at)?;
     body.running += 1;
     match graph.pick {
-        Pick::Ready => {}
-        Pick::RoundRobin => {
-            body.turns.retain(|had| had != group(child));
-            body.turns.push(group(child).clone());
+        PickPolicy::Ready => {}
+        PickPolicy::RoundRobin => {
+            body.recent_groups.retain(|had| had != group(child));
+            body.recent_groups.push(group(child).clone());
         }
-        Pick::LeastBusy => *body.busy.entry(group(child).clone()).or_default() += 1,
+        PickPolicy::LeastBusy => *body.busy.entry(group(child).clone()).or_default() += 1,
     }
     Some(child)
 }
@@ -368,10 +368,10 @@ fn status_by_leaves(graph: &Graph, body: &GraphFrame, facts: &NodeFacts) -> Stat
             Some(status) => deciding.push(status),
         }
     }
-    worst(deciding.into_iter())
+    worst_status(deciding.into_iter())
 }
 
-fn worst(statuses: impl Iterator<Item = Status>) -> Status {
+fn worst_status(statuses: impl Iterator<Item = Status>) -> Status {
     let rank = |status: &Status| match status {
         Status::Failed => 3,
         Status::TimedOut => 2,

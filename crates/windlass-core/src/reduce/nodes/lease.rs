@@ -18,7 +18,7 @@ use windlass_value::{Duration, Value, known};
 use super::pipeline::with_label;
 use crate::reduce::Reducer;
 use crate::reduce::budget::Amounts;
-use crate::reduce::impossible::{Checked, no_job};
+use crate::reduce::fault::{FaultResult, no_job};
 use crate::state::{FrameId, OpenJob, Timer};
 use crate::{Command, EffectKey, EventKind, Job};
 
@@ -38,9 +38,9 @@ impl Reducer<'_> {
         input: Value,
         timeout: Option<Duration>,
         reserved: Amounts,
-    ) -> Checked {
+    ) -> FaultResult {
         let path = self.path(id);
-        let input = self.slim(input);
+        let input = self.to_reference(input);
         let task = self.pipeline_frame(id)?.task;
         let (label, hidden) = (task.label.clone(), task.hidden);
         let Lease { job, lease_epoch: dispatch, worker } = self.take_lease(id)?;
@@ -48,19 +48,19 @@ impl Reducer<'_> {
         let body = self.pipeline_frame_mut(id)?;
         body.job = Some(job);
         // What the node was given stays what its operation began with.
-        let goes_on = body.again.take().is_some();
-        if !goes_on {
+        let continues = body.next_call_input.take().is_some();
+        if !continues {
             body.sent = true;
             body.tool = Some(tool.clone());
             body.inputs = input.clone();
         }
         let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
-        let (group, call) = (body.group, if goes_on { body.call } else { 0 });
+        let (group, call) = (body.group, if continues { body.call } else { 0 });
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
-        let tried = body.tried.clone();
-        let (at, resumed) = (self.attempt_begun_at(id)?, self.take_resume_data(id)?);
-        let job = Job { job, lease_epoch: dispatch, worker, tool, input, key, attempt, timeout, at, resumed, tried };
+        let previous_attempts = body.previous_attempts.clone();
+        let (at, resumed) = (self.attempt_started_at(id)?, self.take_resume_data(id)?);
+        let job = Job { job, lease_epoch: dispatch, worker, tool, input, key, attempt, timeout, at, resumed, previous_attempts: tried: previous_attempts };
         if !hidden {
             let tool = Some(job.tool.clone());
             self.publish(path, EventKind::TaskStarted { task: label, attempt, tool, call });
@@ -72,7 +72,7 @@ impl Reducer<'_> {
     }
 
     /// The lease that the pipeline holds, the one that it has given back, or its first: each time with the next epoch.
-    fn take_lease(&mut self, id: FrameId) -> Checked<Lease> {
+    fn take_lease(&mut self, id: FrameId) -> FaultResult<Lease> {
         let body = self.pipeline_frame_mut(id)?;
         let (held, returned) = (body.job, body.returned_lease.take());
         if let Some(job) = held {
@@ -96,7 +96,7 @@ impl Reducer<'_> {
     }
 
     /// The worker is lost: the same task with the same key, for another.
-    pub(in crate::reduce) fn redispatch(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn redispatch(&mut self, job: u64) -> FaultResult {
         let worker = self.free_worker();
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
         open.job.lease_epoch += 1;
@@ -106,7 +106,7 @@ impl Reducer<'_> {
     }
 
     /// The worker has reported. Unless the run is paused it keeps the lease, for the pipeline's next task.
-    pub(in crate::reduce) fn rest_job(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn rest_job(&mut self, job: u64) -> FaultResult {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
         open.resting = true;
         open.job.input = Value::Null;
@@ -117,12 +117,12 @@ impl Reducer<'_> {
     }
 
     /// The pipeline waits for so long: a short while with its worker, else without.
-    pub(super) fn hold_or_return_worker(&mut self, id: FrameId, wait: Duration) -> Checked {
+    pub(super) fn hold_or_return_worker(&mut self, id: FrameId, wait: Duration) -> FaultResult {
         if wait > self.program.limits.lease_hold { self.return_worker(id) } else { Ok(()) }
     }
 
     /// The pipeline goes on without a worker, for now.
-    pub(in crate::reduce) fn return_worker(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn return_worker(&mut self, id: FrameId) -> FaultResult {
         match self.pipeline_frame_mut(id)?.job {
             Some(job) => self.return_lease(job),
             None => Ok(()),
@@ -131,7 +131,7 @@ impl Reducer<'_> {
 
     /// Frees the worker of a job at rest; the pipeline takes up its job where it was left. A worker that is busy is not
     /// freed.
-    pub(in crate::reduce) fn return_lease(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn return_lease(&mut self, job: u64) -> FaultResult {
         let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one that a worker has"))?;
         if !open.resting {
             return Ok(());
@@ -144,13 +144,13 @@ impl Reducer<'_> {
     }
 
     /// Nobody can say how long it takes until the next tasks: all workers at rest are let go.
-    pub(in crate::reduce) fn return_resting_leases(&mut self) -> Checked {
+    pub(in crate::reduce) fn return_resting_leases(&mut self) -> FaultResult {
         let resting = self.state.jobs.iter().filter(|(_, open)| open.resting).map(|(job, _)| *job);
         resting.collect::<Vec<_>>().into_iter().try_for_each(|job| self.return_lease(job))
     }
 
     /// The task is no longer wanted; until its worker confirms, or has had its grace, it keeps its slot.
-    pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> FaultResult {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is called off"))?;
         open.cancelled = Some(key);
@@ -159,15 +159,15 @@ impl Reducer<'_> {
     }
 
     /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
-    pub(in crate::reduce) fn job_cancelled(&mut self, job: u64) -> Checked {
+    pub(in crate::reduce) fn job_cancelled(&mut self, job: u64) -> FaultResult {
         let frame = self.close_job(job)?;
         self.forget_job(frame)?;
         self.close_if_empty(frame)
     }
 
     /// Takes a job out of the state; its worker's number is free again.
-    pub(in crate::reduce) fn close_job(&mut self, job: u64) -> Checked<FrameId> {
-        self.settle_job(job, None)?;
+    pub(in crate::reduce) fn close_job(&mut self, job: u64) -> FaultResult<FrameId> {
+        self.account_job(job, None)?;
         let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "one that ends"))?;
         self.state.free_workers.insert(open.job.worker);
         if let Some(key) = open.cancelled {
@@ -179,7 +179,7 @@ impl Reducer<'_> {
         Ok(open.frame)
     }
 
-    fn forget_job(&mut self, id: FrameId) -> Checked {
+    fn forget_job(&mut self, id: FrameId) -> FaultResult {
         self.pipeline_frame_mut(id)?.job = None;
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn reject_report(&mut self, what: &'static str, job: u64, lease_epoch: u32) {
         let open = self.state.jobs.get(&job);
         let (path, expected) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.lease_epoch));
-        let (event, reason) = (known(what), known("its lease is over; it changed nothing"));
+        let (event, reason) = (interned(what), interned("its lease is over; it changed nothing"));
         let refused = EventKind::JobRefused { event, job, reason, lease_epoch: lease_epoch, expected };
         self.publish(path.unwrap_or_default(), refused);
     }

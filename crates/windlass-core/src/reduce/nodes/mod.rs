@@ -7,15 +7,15 @@ mod branch;
 mod call;
 mod effect;
 mod graph;
-mod inner;
+mod entered_node;
 mod lease;
 mod mail;
-mod names;
+mod task_names;
 mod net;
 mod pipeline;
 mod reply;
 mod rules;
 mod wait;
 
-pub(in crate::reduce) use names::TaskNames;
+pub(in crate::reduce) use task_names::TaskNames;
 pub(in crate::reduce) use pipeline::with_label;

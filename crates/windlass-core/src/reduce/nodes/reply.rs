@@ -9,35 +9,35 @@ use windlass_value::Value;
 
 use crate::plan::ExprId;
 use crate::reduce::eval::Locals;
-use crate::reduce::{Reducer, Stop};
+use crate::reduce::{Reducer, ItemStop};
 use crate::state::{FrameId, ScopeId};
-use crate::{Command, ErrorInfo, EventKind, Reply};
+use crate::{Command, ErrorInfo, EventKind, RunReply};
 
 impl Reducer<'_> {
-    pub(super) fn answer(
+    pub(super) fn evaluate_reply(
         &mut self,
         value: ExprId,
         good: Option<ExprId>,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<Reply, Stop> {
+    ) -> Result<RunReply, ItemStop> {
         let value = self.eval_with(value, scope, locals)?;
         let good = good.map(|good| self.condition(good, scope, locals)).transpose()?;
-        Ok(Reply { value, good: good.unwrap_or(true) })
+        Ok(RunReply { value, good: good.unwrap_or(true) })
     }
 
     /// Gives the answer, once. From here on the run is its own master.
-    pub(super) fn reply(&mut self, id: FrameId, answer: Reply) -> Result<Value, ErrorInfo> {
+    pub(super) fn reply(&mut self, id: FrameId, reply: RunReply) -> Result<Value, ErrorInfo> {
         if self.state.reply.is_some() {
             let error =
                 ErrorInfo::new("AlreadyReplied", "reply", "the run has replied already, and can do so only once");
             return Err(error.hint("put the replies into branches of which only one is taken"));
         }
-        let reply = Reply { value: self.slim(answer.value), good: answer.good };
-        self.publish_at(id, EventKind::RunReplied { reply: reply.value.clone(), good: reply.good });
-        self.state.reply = Some(reply.clone());
-        let value = reply.value.clone();
-        self.work.output.commands.push(Command::Reply(reply));
+        let stored = RunReply { value: self.to_reference(reply.value), good: reply.good };
+        self.publish_at(id, EventKind::RunReplied { reply: stored.value.clone(), good: stored.good });
+        self.state.reply = Some(stored.clone());
+        let value = stored.value.clone();
+        self.work.output.commands.push(Command::Reply(stored));
         Ok(value)
     }
 }

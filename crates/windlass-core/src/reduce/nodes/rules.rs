@@ -16,27 +16,27 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
-use super::pipeline::At;
-use crate::plan::{Directive, Rule};
+use super::pipeline::PipelinePosition;
+use crate::plan::{Directive, TaskRule};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::Checked;
-use crate::reduce::retry::Tried;
-use crate::reduce::{Reducer, Stop};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::retry::RetryHistory;
+use crate::reduce::{Reducer, ItemStop};
 use crate::state::{FrameId, PipelineFrame};
 use crate::{ErrorInfo, Status, TaskOutcome};
 
-pub(super) enum Next {
+pub(super) enum TaskDecision {
     Continue,
     Jump(u32),
-    Again { wait: Duration, same_key: bool },
+    Retry { wait: Duration, same_key: bool },
     Break,
     Fail { status: Status, error: Option<ErrorInfo> },
 }
 
 /// A rule that has matched, by its place in the task.
-pub(super) struct Matched<'a> {
+pub(super) struct MatchedRule<'a> {
     pub at: u32,
-    pub rule: &'a Rule,
+    pub rule: &'a TaskRule,
 }
 
 impl<'a> Reducer<'a> {
@@ -46,14 +46,14 @@ impl<'a> Reducer<'a> {
         id: FrameId,
         outcome: &TaskOutcome,
         locals: Locals<'_>,
-    ) -> Result<(Next, Option<Matched<'a>>), Stop> {
-        let At { task, body, scope, .. } = self.pipeline_frame(id)?;
-        let (pc, since, asked) = (body.pc, body.first_try_at, asked(outcome));
-        let tried = Tried { tries: body.attempt.saturating_sub(body.tries_before), since, asked };
+    ) -> Result<(TaskDecision, Option<MatchedRule<'a>>), ItemStop> {
+        let PipelinePosition { task, body, scope, .. } = self.pipeline_frame(id)?;
+        let (pc, since, min_wait) = (body.pc, body.first_try_at, requested_delay(outcome));
+        let tried = RetryHistory { tries: body.attempt.saturating_sub(body.tries_before), since, requested_delay: asked: min_wait };
         if let (Some(retry), Some(error)) = (&task.retry, &outcome.error)
             && let Some(wait) = self.retry_after(retry, error, tried, scope, locals)?
         {
-            return Ok((again(outcome, wait), None));
+            return Ok((retry_action(outcome, wait), None));
         }
         for (at, rule) in task.rules.iter().enumerate() {
             if let Some(when) = rule.when
@@ -62,54 +62,54 @@ impl<'a> Reducer<'a> {
                 continue;
             }
             if let Some(times) = &rule.max_matches
-                && self.matched(id, pc, at as u32)? >= self.count_with(times, scope, locals)?
+                && self.match_count(id, pc, at as u32)? >= self.count_with(times, scope, locals)?
             {
                 continue;
             }
             let next = match &rule.directive {
-                Directive::Continue => Next::Continue,
-                Directive::Jump(to) => Next::Jump(*to),
-                Directive::Break => Next::Break,
+                Directive::Continue => TaskDecision::Continue,
+                Directive::Jump(to) => TaskDecision::Jump(*to),
+                Directive::Break => TaskDecision::Break,
                 Directive::Fail { status, error } => {
                     let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
                     let error = error.map(|error| self.resolve(&error)).transpose()?;
                     let plan = &self.program.plan;
-                    Next::Fail { status: *status, error: error.as_ref().map(|error| plan.advised(ruled(error))) }
+                    TaskDecision::Fail { status: *status, error: error.as_ref().map(|error| plan.apply_hint(rule_error(error))) }
                 }
                 Directive::Retry(retry) => {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule)?;
-                    let tried = Tried { tries, since, asked };
-                    match self.retry_after(retry, &because(outcome), tried, scope, locals)? {
+                    let tried = RetryHistory { tries, since, requested_delay: asked: min_wait };
+                    match self.retry_after(retry, &retry_cause(outcome), tried, scope, locals)? {
                         // What a rule writes can change what is sent: then it is another effect.
                         Some(wait) if !rule.writes.is_empty() => {
-                            Next::Again { wait: not_before(outcome, wait), same_key: false }
+                            TaskDecision::Retry { wait: at_least_requested(outcome, wait), same_key: false }
                         }
-                        Some(wait) => again(outcome, wait),
+                        Some(wait) => retry_action(outcome, wait),
                         None => continue,
                     }
                 }
             };
-            return Ok((next, Some(Matched { at: at as u32, rule })));
+            return Ok((next, Some(MatchedRule { at: at as u32, rule })));
         }
         let fails = outcome.error.is_some();
-        Ok((if fails { Next::Fail { status: Status::Failed, error: None } } else { Next::Continue }, None))
+        Ok((if fails { TaskDecision::Fail { status: Status::Failed, error: None } } else { TaskDecision::Continue }, None))
     }
 
     /// Tries as this rule counts them: those that rules have led to, or only its own.
-    fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &Rule) -> Checked<u32> {
+    fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &TaskRule) -> FaultResult<u32> {
         let tries = match rule.max_matches.is_some() {
-            true => u32::try_from(self.matched(id, pc, at)?).unwrap_or(u32::MAX),
+            true => u32::try_from(self.match_count(id, pc, at)?).unwrap_or(u32::MAX),
             false => self.pipeline_frame(id)?.body.rounds,
         };
         Ok(tries.saturating_add(1))
     }
 
-    fn matched(&self, id: FrameId, pc: u32, at: u32) -> Checked<u64> {
+    fn match_count(&self, id: FrameId, pc: u32, at: u32) -> FaultResult<u64> {
         Ok(self.pipeline_frame(id)?.body.matched.get(&(pc, at)).copied().unwrap_or(0))
     }
 
     /// Counts a match of a rule that may not match without end, and a round that a rule has asked for.
-    pub(super) fn note_match(&mut self, id: FrameId, matched: &Matched<'_>) -> Checked {
+    pub(super) fn record_match(&mut self, id: FrameId, matched: &MatchedRule<'_>) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         if matched.rule.max_matches.is_some() {
             *body.matched.entry((body.pc, matched.at)).or_default() += 1;
@@ -122,8 +122,8 @@ impl<'a> Reducer<'a> {
     }
 
     /// A task that is left has its tries anew when it is reached again.
-    pub(super) fn forget_tries(&mut self, id: FrameId) -> Checked {
-        let At { pipeline, .. } = self.pipeline_frame(id)?;
+    pub(super) fn forget_tries(&mut self, id: FrameId) -> FaultResult {
+        let PipelinePosition { pipeline, .. } = self.pipeline_frame(id)?;
         let body = self.pipeline_frame_mut(id)?;
         let PipelineFrame { pc, matched, .. } = body;
         let retries = |task: u32, rule: u32| {
@@ -137,35 +137,35 @@ impl<'a> Reducer<'a> {
     }
 }
 
-fn again(outcome: &TaskOutcome, wait: Duration) -> Next {
+fn retry_action(outcome: &TaskOutcome, wait: Duration) -> TaskDecision {
     let same_key = outcome.error.as_ref().is_some_and(|error| !error.replied);
-    Next::Again { wait: not_before(outcome, wait), same_key }
+    TaskDecision::Retry { wait: at_least_requested(outcome, wait), same_key }
 }
 
 /// Why a task is tried again.
-pub(super) fn because(outcome: &TaskOutcome) -> ErrorInfo {
+pub(super) fn retry_cause(outcome: &TaskOutcome) -> ErrorInfo {
     outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"))
 }
 
-fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
-    wait.max(asked(outcome))
+fn at_least_requested(outcome: &TaskOutcome, wait: Duration) -> Duration {
+    wait.max(requested_delay(outcome))
 }
 
 /// Whoever refused may have said when to come back: not earlier than that.
-fn asked(outcome: &TaskOutcome) -> Duration {
-    let asked = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
-    Duration::from_ms(asked.unwrap_or(0))
+fn requested_delay(outcome: &TaskOutcome) -> Duration {
+    let ms = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
+    Duration::from_ms(ms.unwrap_or(0))
 }
 
 /// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.
-pub(super) fn written(error: &Value, mut otherwise: ErrorInfo) -> ErrorInfo {
+pub(super) fn error_from_definition(error: &Value, mut fallback: ErrorInfo) -> ErrorInfo {
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(Arc::from);
-    otherwise.code = text("code").unwrap_or(otherwise.code);
-    otherwise.message = text("message").unwrap_or(otherwise.message);
-    otherwise
+    fallback.code = text("code").unwrap_or(fallback.code);
+    fallback.message = text("message").unwrap_or(fallback.message);
+    fallback
 }
 
 /// The error of a rule that fails its step.
-pub(super) fn ruled(error: &Value) -> ErrorInfo {
-    written(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
+pub(super) fn rule_error(error: &Value) -> ErrorInfo {
+    error_from_definition(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
 }

@@ -10,25 +10,25 @@
 
 use windlass_value::{Level, Map, Value};
 
-use crate::plan::{VariableKind, Write};
-use crate::reduce::impossible::{Checked, no_part};
-use crate::reduce::write::checked;
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, ScopeId, Variable};
-use crate::{SideOutputs, StateChange, ErrorInfo, SentToken, TaskOutcome, Was};
+use crate::plan::{VariableKind, VariableUpdate};
+use crate::reduce::fault::{FaultResult, no_part};
+use crate::reduce::write::check_write;
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, FrameId, ScopeId, Variable};
+use crate::{SideOutputs, StateChange, ErrorInfo, SentToken, TaskOutcome, ExpectedValue};
 
 impl Reducer<'_> {
     /// A result whose changes cannot be made is a failure: the outcome to take for it. Needs all values at hand.
-    pub(super) fn check_state_changes(&mut self, outcome: &TaskOutcome) -> Result<Option<TaskOutcome>, Stop> {
+    pub(super) fn check_state_changes(&mut self, outcome: &TaskOutcome) -> Result<Option<TaskOutcome>, ItemStop> {
         let (Some(side_outputs), None) = (&outcome.side_outputs, &outcome.error) else { return Ok(None) };
         let mut set = Map::new();
         for change in &side_outputs.state_changes {
-            let after = match self.variable_of_run(change)? {
-                found if !seen(change, found.as_ref()) => Err(conflict(change)),
+            let after = match self.run_variable(change)? {
+                found if !is_unchanged(change, found.as_ref()) => Err(conflict(change)),
                 found => {
                     let before = set.get(&change.name).cloned().or(found).unwrap_or_else(|| change.initial.clone());
                     let (before, value) = (self.resolve(&before)?, self.resolve(&change.value)?);
-                    checked(change.op, &change.name, &before, &value)
+                    check_write(change.op, &change.name, &before, &value)
                 }
             };
             match after {
@@ -42,16 +42,16 @@ impl Reducer<'_> {
         Ok(None)
     }
 
-    fn variable_of_run(&self, change: &StateChange) -> Checked<Option<Value>> {
+    fn run_variable(&self, change: &StateChange) -> FaultResult<Option<Value>> {
         let scope = self.scope(self.state.root_scope)?;
         Ok(scope.variables.get(&change.name).map(|variable| variable.value.clone()))
     }
 
     /// The changes have been looked at: none of them fails now.
-    pub(super) fn apply_side_outputs(&mut self, id: FrameId, side_outputs: &SideOutputs, scope: ScopeId) -> Result<(), Stop> {
+    pub(super) fn apply_side_outputs(&mut self, id: FrameId, side_outputs: &SideOutputs, scope: ScopeId) -> Result<(), ItemStop> {
         for change in &side_outputs.state_changes {
-            self.begin_variable(change)?;
-            let write = Write { fresh: true, ..Write::new(Level::Run, change.name.clone(), change.op, None) };
+            self.initialize_variable(change)?;
+            let write = VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Run, change.name.clone(), change.op, None) };
             let value = self.write(&write, scope, change.value.clone())?;
             self.publish_patch(id, &write, &value);
         }
@@ -62,7 +62,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn begin_variable(&mut self, change: &StateChange) -> Checked {
+    fn initialize_variable(&mut self, change: &StateChange) -> FaultResult {
         if change.initial.is_null() {
             return Ok(());
         }
@@ -73,12 +73,12 @@ impl Reducer<'_> {
     }
 
     /// Where the innermost net around a task keeps what its body has sent, until it ends.
-    fn sends_of(&mut self, id: FrameId) -> Checked<Option<&mut Vec<SentToken>>> {
+    fn sends_of(&mut self, id: FrameId) -> FaultResult<Option<&mut Vec<SentToken>>> {
         let mut below = id;
         loop {
             let frame = self.frame(below)?;
             let (slot, Some(parent)) = (frame.slot, frame.parent) else { return Ok(None) };
-            if matches!(self.frame(parent)?.body, Body::Net(_)) {
+            if matches!(self.frame(parent)?.body, FrameBody::Net(_)) {
                 let firing = self.net_frame_mut(parent)?.firings.get_mut(&slot);
                 return Ok(Some(&mut firing.ok_or_else(|| no_part(parent, "firing", slot))?.sends));
             }
@@ -87,11 +87,11 @@ impl Reducer<'_> {
     }
 }
 
-fn seen(change: &StateChange, now: Option<&Value>) -> bool {
-    match &change.was {
-        Was::Any => true,
-        Was::Absent => now.is_none(),
-        Was::Value(was) => now == Some(was),
+fn is_unchanged(change: &StateChange, now: Option<&Value>) -> bool {
+    match &change.expected {
+        ExpectedValue::Any => true,
+        ExpectedValue::Absent => now.is_none(),
+        ExpectedValue::Value(expected) => now == Some(expected),
     }
 }
 

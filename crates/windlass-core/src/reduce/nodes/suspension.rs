@@ -15,27 +15,27 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Timestamp, Value};
 
-use super::pipeline::At;
+use super::pipeline::PipelinePosition;
 use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, no_call, no_part};
-use crate::state::{PendingWait, Body, FrameId, Item, OpenCall, Timer};
-use crate::{WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Command, EffectKey, ErrorInfo, ResumeData, Status, TaskOutcome, TriedBefore};
+use crate::reduce::fault::{FaultResult, no_call, no_part};
+use crate::state::{PendingWait, FrameBody, FrameId, AgendaItem, OpenCall, Timer};
+use crate::{WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Command, EffectKey, ErrorInfo, ResumeData, Status, TaskOutcome, PreviousAttempts};
 
 /// What an answer to a task expects.
-const WAIT: &str = "wait of its current task";
+const A_WAIT: &str = "wait of its current task";
 
 impl Reducer<'_> {
     /// The task has told what it waits for.
-    pub(super) fn suspend(&mut self, id: FrameId, suspension: &Suspension) -> Checked {
+    pub(super) fn suspend(&mut self, id: FrameId, suspension: &Suspension) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         Arc::make_mut(body.resumed.get_or_insert_default()).published_events = suspension.published_events;
         match &suspension.waits_for {
             SuspendedOn::Checkpoint(value) => {
                 // The worker is at rest and goes on with the same lease.
-                let value = self.slim(value.clone());
-                self.record_wait_result(id, WaitResult { to: "kept".into(), value, error: None })?;
-                self.state.agenda.push_back(Item::Task(id));
+                let value = self.to_reference(value.clone());
+                self.record_wait_result(id, WaitResult { waited_for: "kept".into(), value, error: None })?;
+                self.state.agenda.push_back(AgendaItem::Task(id));
             }
             SuspendedOn::Time(time) => {
                 self.set_pending_wait(id, PendingWait::Time, Some(*time))?;
@@ -47,19 +47,19 @@ impl Reducer<'_> {
                 let (name, requirements) = (name.clone(), requirements.clone());
                 let awaiting = PendingWait::Event { name: name.clone(), requirements: requirements.clone() };
                 self.set_pending_wait(id, awaiting, *deadline)?;
-                self.await_signal(id, name, &requirements)?;
+                self.wait_for_signal(id, name, &requirements)?;
             }
             SuspendedOn::Child { definition, input } => {
-                let call = self.call_for(id, definition.clone(), input.clone())?;
+                let call = self.open_child_call(id, definition.clone(), input.clone())?;
                 self.set_pending_wait(id, PendingWait::Child { call }, None)?;
-                self.ask_for_child(call)?;
+                self.request_child(call)?;
             }
         }
         Ok(())
     }
 
     /// Nobody is kept busy, and nobody's slot is.
-    fn set_pending_wait(&mut self, id: FrameId, wait: PendingWait, deadline: Option<Duration>) -> Checked {
+    fn set_pending_wait(&mut self, id: FrameId, wait: PendingWait, deadline: Option<Duration>) -> FaultResult {
         self.return_worker(id)?;
         let alarm = deadline.map(|after| self.set_timer(self.now() + after, Timer::Alarm(id)));
         self.frame_mut(id)?.alarm = alarm;
@@ -68,11 +68,11 @@ impl Reducer<'_> {
     }
 
     /// Each wait of each try of the task has a child of its own.
-    fn call_for(&mut self, id: FrameId, definition: Arc<str>, input: Value) -> Checked<u64> {
-        let input = self.slim(input);
+    fn open_child_call(&mut self, id: FrameId, definition: Arc<str>, input: Value) -> FaultResult<u64> {
+        let input = self.to_reference(input);
         let path = self.task_path(id);
         let generation = self.frame(id)?.generation;
-        let At { body, .. } = self.pipeline_frame(id)?;
+        let PipelinePosition { body, .. } = self.pipeline_frame(id)?;
         let ordinal = body.resumed.as_ref().map_or(0, |resumed| resumed.answers.len());
         let (visit, group) = (body.visits.get(&body.pc).copied().unwrap_or(0), body.attempt.saturating_sub(1));
         let path = format!("{path}#{ordinal}").into();
@@ -84,36 +84,36 @@ impl Reducer<'_> {
     }
 
     /// The wait of a frame's current task. Only a pipeline has tasks.
-    pub(in crate::reduce) fn pending_wait(&self, id: FrameId) -> Checked<Option<&PendingWait>> {
+    pub(in crate::reduce) fn pending_wait(&self, id: FrameId) -> FaultResult<Option<&PendingWait>> {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) => Ok(body.pending_wait.as_deref()),
-            Body::New
-            | Body::Backoff
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Loop(_)
-            | Body::Net(_)
-            | Body::Wait(_)
-            | Body::Call { .. } => Ok(None),
+            FrameBody::Pipeline(body) => Ok(body.pending_wait.as_deref()),
+            FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Loop(_)
+            | FrameBody::Net(_)
+            | FrameBody::Wait(_)
+            | FrameBody::Call { .. } => Ok(None),
         }
     }
 
     /// What the task has waited for is there: it goes on as soon as it has a slot.
-    pub(in crate::reduce) fn resolve_wait(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> Checked {
+    pub(in crate::reduce) fn resolve_wait(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> FaultResult {
         let wait = self.pipeline_frame_mut(id)?.pending_wait.take();
-        let to: Arc<str> = match wait.as_deref() {
+        let waited_for: Arc<str> = match wait.as_deref() {
             Some(PendingWait::Event { name, .. }) => format!("event {name}").into(),
             Some(PendingWait::Child { .. }) => "child".into(),
             Some(PendingWait::Time) => "time".into(),
-            Some(PendingWait::Resolved) | None => return Err(no_part(id, WAIT, 0)),
+            Some(PendingWait::Resolved) | None => return Err(no_part(id, A_WAIT, 0)),
         };
         self.clear_alarm(id)?;
         self.forget_pending_wait(id, wait.as_deref());
-        self.record_wait_result(id, WaitResult { to, value, error })?;
+        self.record_wait_result(id, WaitResult { waited_for: to: waited_for, value, error })?;
         self.request_slot(id)
     }
 
-    fn record_wait_result(&mut self, id: FrameId, result: WaitResult) -> Checked {
+    fn record_wait_result(&mut self, id: FrameId, result: WaitResult) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         body.pending_wait = Some(Box::new(PendingWait::Resolved));
         Arc::make_mut(body.resumed.get_or_insert_default()).answers.push(result);
@@ -121,7 +121,7 @@ impl Reducer<'_> {
     }
 
     /// The time is over: that is what was waited for, or the reason why it is waited for no longer.
-    pub(in crate::reduce) fn wait_expired(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn wait_expired(&mut self, id: FrameId) -> FaultResult {
         let error = match self.pending_wait(id)? {
             Some(PendingWait::Event { name, .. }) => {
                 let message = format!("nobody sent `{name}` in time");
@@ -129,19 +129,19 @@ impl Reducer<'_> {
             }
             Some(PendingWait::Time) => None,
             // A child run has all the time it takes.
-            Some(PendingWait::Child { .. } | PendingWait::Resolved) | None => return Err(no_part(id, WAIT, 0)),
+            Some(PendingWait::Child { .. } | PendingWait::Resolved) | None => return Err(no_part(id, A_WAIT, 0)),
         };
         self.resolve_wait(id, Value::Null, error)
     }
 
-    pub(in crate::reduce) fn child_run_ended(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) -> Checked {
+    pub(in crate::reduce) fn child_run_ended(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) -> FaultResult {
         let ended = || ErrorInfo::new("ChildFailed", "call", format!("the child run ended as {}", status.as_str()));
         let error = outcome.error.clone().or_else(|| status.is_bad().then(ended));
         self.resolve_wait(id, outcome.output.clone(), error)
     }
 
     /// A child run that a task waits for is not wanted without it.
-    pub(in crate::reduce) fn cancel_child_run(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn cancel_child_run(&mut self, id: FrameId) -> FaultResult {
         if let Some(PendingWait::Child { call }) = self.pending_wait(id)? {
             let open = self.state.calls.get(call).ok_or_else(|| no_call(*call, "the one that a task waits for"))?;
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
@@ -150,7 +150,7 @@ impl Reducer<'_> {
     }
 
     /// Whether the frame's task waits for the end of this child run.
-    pub(in crate::reduce) fn waits_for_child(&self, id: FrameId, call: u64) -> Checked<bool> {
+    pub(in crate::reduce) fn waits_for_child(&self, id: FrameId, call: u64) -> FaultResult<bool> {
         Ok(matches!(self.pending_wait(id)?, Some(PendingWait::Child { call: awaited }) if *awaited == call))
     }
 
@@ -164,50 +164,50 @@ impl Reducer<'_> {
     }
 
     /// When the current attempt was first handed out: what a task that asks for the time is told.
-    pub(super) fn attempt_begun_at(&self, id: FrameId) -> Checked<Option<Timestamp>> {
-        let At { task, body, .. } = self.pipeline_frame(id)?;
-        Ok(asks_for_time(task).then_some(body.task_started_at))
+    pub(super) fn attempt_started_at(&self, id: FrameId) -> FaultResult<Option<Timestamp>> {
+        let PipelinePosition { task, body, .. } = self.pipeline_frame(id)?;
+        Ok(needs_attempt_history(task).then_some(body.task_started_at))
     }
 
     /// A task that asks for the time is told of its last failure as well.
-    pub(super) fn note_failure(&mut self, id: FrameId, outcome: &TaskOutcome) -> Checked {
+    pub(super) fn note_failure(&mut self, id: FrameId, outcome: &TaskOutcome) -> FaultResult {
         let failed_at = self.now();
-        let asks = asks_for_time(self.pipeline_frame(id)?.task);
+        let needs_history = needs_attempt_history(self.pipeline_frame(id)?.task);
         // A rule may ask for a task again that has not failed.
-        let Some(error) = outcome.error.clone().filter(|_| asks) else { return Ok(()) };
+        let Some(error) = outcome.error.clone().filter(|_| needs_history) else { return Ok(()) };
         let body = self.pipeline_frame_mut(id)?;
         let since = body.first_try_at.unwrap_or(failed_at);
-        body.tried = Some(Arc::new(TriedBefore { since, failed_at, error }));
+        body.previous_attempts = Some(Arc::new(PreviousAttempts { since, failed_at, error }));
         Ok(())
     }
 
     /// What the task has waited for so far; from here on it waits for nothing.
-    pub(super) fn take_resume_data(&mut self, id: FrameId) -> Checked<Option<Arc<ResumeData>>> {
+    pub(super) fn take_resume_data(&mut self, id: FrameId) -> FaultResult<Option<Arc<ResumeData>>> {
         let body = self.pipeline_frame_mut(id)?;
         body.pending_wait = None;
         Ok(body.resumed.clone())
     }
 
     /// A task that failed right after it has waited in vain waits anew when it is tried again. What it has got before is kept.
-    pub(super) fn forget_failed_wait(&mut self, id: FrameId) -> Checked {
+    pub(super) fn forget_failed_wait(&mut self, id: FrameId) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
-        let vain = |resumed: &Arc<ResumeData>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
-        if let Some(resumed) = body.resumed.as_mut().filter(|resumed| vain(resumed)) {
+        let failed = |resumed: &Arc<ResumeData>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
+        if let Some(resumed) = body.resumed.as_mut().filter(|resumed| failed(resumed)) {
             Arc::make_mut(resumed).answers.pop();
         }
         Ok(())
     }
 
     /// What a task has been told already, for its next handing out. A task that is left forgets.
-    pub(super) fn forget_wait_results(&mut self, id: FrameId) -> Checked {
+    pub(super) fn forget_wait_results(&mut self, id: FrameId) -> FaultResult {
         self.pipeline_frame_mut(id)?.resumed = None;
         Ok(())
     }
 }
 
-fn asks_for_time(task: &Task) -> bool {
+fn needs_attempt_history(task: &Task) -> bool {
     match &task.action {
-        Action::Effect(effect) => effect.fresh,
+        Action::Effect(effect) => effect.reevaluates_input,
         Action::Evaluate(_)
         | Action::Write(_)
         | Action::End { .. }

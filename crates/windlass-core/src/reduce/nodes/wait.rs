@@ -13,27 +13,27 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::signal_delivery::meets;
+use crate::signal_delivery::meets_requirements;
 use crate::plan::Wait;
-use crate::reduce::impossible::{Checked, wrong_frame};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{PendingWait, Body, Form, FrameId, Timer, WaitFrame};
+use crate::reduce::fault::{FaultResult, wrong_frame};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{PendingWait, FrameBody, ApprovalForm, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
-    pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let (body, until) = match wait {
-            Wait::Mail { blocks, settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
+            Wait::Mail { blocks, after_idle: settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
             Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
             Wait::Signal { name, requirements, deadline, form } => {
                 let requirements = requirements.map(|required| self.eval(required, scope)).transpose()?;
                 let deadline = deadline.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
-                let asks = form.map(|form| self.eval(form, scope).and_then(|asks| self.whole(asks))).transpose()?;
+                let content = form.map(|form| self.eval(form, scope).and_then(|asks| self.resolve_properties(asks))).transpose()?;
                 let requirements = requirements.unwrap_or_default();
                 let until = deadline.map(|after| self.now() + after);
-                let form = asks.map(|asks| self.form(id, asks, until)).transpose()?;
+                let form = content.map(|asks| self.new_form(id, asks, until)).transpose()?;
                 let address = form.as_ref().map(|form| form.address.clone()).filter(|_| name.is_empty());
                 let name = address.unwrap_or_else(|| name.clone());
                 (WaitFrame::Signal { name, requirements, form }, until)
@@ -51,27 +51,27 @@ impl Reducer<'_> {
         };
         let frame = self.frame_mut(id)?;
         frame.alarm = alarm;
-        frame.body = Body::Wait(body);
+        frame.body = FrameBody::Wait(body);
         match signal {
             Some((name, _, true)) => self.state.waits.entry(name).or_default().push_back(id),
-            Some((name, requirements, false)) => self.await_signal(id, name, &requirements)?,
+            Some((name, requirements, false)) => self.wait_for_signal(id, name, &requirements)?,
             None => {}
         }
         Ok(())
     }
 
     /// With the content of properties that are stored elsewhere.
-    fn whole(&self, asks: Value) -> Result<Value, Stop> {
-        let asks = self.resolve(&asks)?;
+    fn resolve_properties(&self, content: Value) -> Result<Value, ItemStop> {
+        let asks = self.resolve(&content)?;
         let Some(map) = asks.as_map() else { return Ok(asks) };
         let parts = map.iter().map(|(name, part)| Ok((name.clone(), self.resolve(part)?)));
-        Ok(Value::object(parts.collect::<Result<Vec<_>, Stop>>()?))
+        Ok(Value::object(parts.collect::<Result<Vec<_>, ItemStop>>()?))
     }
 
     /// What is asked must be small enough for whoever lists what all runs ask.
-    fn form(&mut self, id: FrameId, asks: Value, deadline: Option<Timestamp>) -> Result<Box<Form>, Stop> {
+    fn new_form(&mut self, id: FrameId, content: Value, deadline: Option<Timestamp>) -> Result<Box<ApprovalForm>, ItemStop> {
         let max_bytes = self.program.limits.max_inline_bytes;
-        if asks.size_up_to(max_bytes) > max_bytes {
+        if content.size_up_to(max_bytes) > max_bytes {
             let message = format!("what is asked has more than {max_bytes} bytes");
             let hint = "say where to look, instead of showing all of it";
             return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint).into());
@@ -81,57 +81,57 @@ impl Reducer<'_> {
             None => path,
             Some(generation) => format!("{path}#{generation}").into(),
         };
-        Ok(Box::new(Form { address, asks, since: self.now(), deadline }))
+        Ok(Box::new(ApprovalForm { address, content: asks: content, since: self.now(), deadline }))
     }
 
-    fn publish_form(&mut self, id: FrameId, name: &Arc<str>, form: &Form) {
+    fn publish_form(&mut self, id: FrameId, name: &Arc<str>, form: &ApprovalForm) {
         self.state.forms.open.insert(id);
         self.state.forms.changes += 1;
         let (name, address, deadline) = (name.clone(), form.address.clone(), form.deadline);
-        self.publish_at(id, EventKind::ApprovalRequested { name, address, form: form.asks.clone(), deadline });
+        self.publish_at(id, EventKind::ApprovalRequested { name, address, form: form.content.clone(), deadline });
     }
 
-    pub(super) fn await_signal(&mut self, id: FrameId, name: Arc<str>, requirements: &Value) -> Checked {
-        let kept = self.state.signals.get_mut(&name).and_then(|kept| {
-            let at = kept.iter().position(|payload| meets(payload, requirements))?;
+    pub(super) fn wait_for_signal(&mut self, id: FrameId, name: Arc<str>, requirements: &Value) -> FaultResult {
+        let buffered = self.state.signals.get_mut(&name).and_then(|kept| {
+            let at = kept.iter().position(|payload| meets_requirements(payload, requirements))?;
             kept.remove(at)
         });
         if self.state.signals.get(&name).is_some_and(|kept| kept.is_empty()) {
             self.state.signals.remove(&name);
         }
-        match kept {
-            Some(payload) => self.signalled(id, payload)?,
+        match buffered {
+            Some(payload) => self.signal_received(id, payload)?,
             None => self.state.waits.entry(name).or_default().push_back(id),
         }
         Ok(())
     }
 
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
-    pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) -> Checked {
+    pub(in crate::reduce) fn signal_received(&mut self, id: FrameId, payload: Value) -> FaultResult {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) if matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })) => {
+            FrameBody::Pipeline(body) if matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })) => {
                 return self.resolve_wait(id, payload, None);
             }
-            Body::Wait(WaitFrame::Signal { .. }) => {}
-            other @ (Body::New
-            | Body::Backoff
-            | Body::Pipeline(_)
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Loop(_)
-            | Body::Net(_)
-            | Body::Wait(WaitFrame::Time | WaitFrame::Mail(_))
-            | Body::Call { .. }) => return Err(wrong_frame(id, "a wait for an event", other)),
+            FrameBody::Wait(WaitFrame::Signal { .. }) => {}
+            other @ (FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Pipeline(_)
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Loop(_)
+            | FrameBody::Net(_)
+            | FrameBody::Wait(WaitFrame::Time | WaitFrame::Mail(_))
+            | FrameBody::Call { .. }) => return Err(wrong_frame(id, "a wait for an event", other)),
         }
         self.clear_alarm(id)?;
         let body = self.frame(id)?.body.clone();
-        self.forget(id, &body)?;
+        self.remove_from_indexes(id, &body)?;
         self.end_with(id, Status::Succeeded, payload, None)
     }
 
-    pub(in crate::reduce) fn wait_over(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn wait_alarm(&mut self, id: FrameId) -> FaultResult {
         let wait = match &self.frame(id)?.body {
-            Body::Wait(wait) => wait,
+            FrameBody::Wait(wait) => wait,
             other => return Err(wrong_frame(id, "a wait", other)),
         };
         match wait {
@@ -144,7 +144,7 @@ impl Reducer<'_> {
                 let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint(hint);
                 self.end_with(id, Status::TimedOut, Value::Null, Some(error))
             }
-            WaitFrame::Mail(wait) => self.held_long_enough(id, *wait),
+            WaitFrame::Mail(wait) => self.idle_wait_expired(id, *wait),
         }
     }
 
@@ -158,32 +158,32 @@ impl Reducer<'_> {
     }
 
     /// What a frame that ends leaves behind in the state's indexes.
-    pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) -> Checked {
+    pub(in crate::reduce) fn remove_from_indexes(&mut self, id: FrameId, body: &FrameBody) -> FaultResult {
         match body {
-            Body::Wait(WaitFrame::Signal { name, .. }) => {
+            FrameBody::Wait(WaitFrame::Signal { name, .. }) => {
                 self.forget_wait(id, name);
                 if self.state.forms.open.remove(&id) {
                     self.state.forms.changes += 1;
                 }
             }
-            Body::Wait(WaitFrame::Mail(wait)) => self.forget_mail_wait(id, *wait),
-            Body::Call { call } => {
+            FrameBody::Wait(WaitFrame::Mail(wait)) => self.forget_mail_wait(id, *wait),
+            FrameBody::Call { call } => {
                 self.state.calls.remove(call);
             }
-            Body::Net(_) => self.state.nets.retain(|frame| *frame != id),
-            Body::Loop(looping) => {
+            FrameBody::Net(_) => self.state.nets.retain(|frame| *frame != id),
+            FrameBody::Loop(looping) => {
                 if let Some(key) = looping.time_key {
                     self.state.timers.remove(&key);
                 }
             }
-            Body::Pipeline(pipeline) => {
+            FrameBody::Pipeline(pipeline) => {
                 self.forget_pending_wait(id, pipeline.pending_wait.as_deref());
-                self.state.short.retain(|frame| *frame != id);
+                self.state.waiting_for_budget.retain(|frame| *frame != id);
                 if let Some(job) = pipeline.job {
                     self.close_job(job)?;
                 }
             }
-            Body::New | Body::Backoff | Body::Graph(_) | Body::Branch { .. } | Body::Wait(WaitFrame::Time) => {}
+            FrameBody::New | FrameBody::Backoff | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Wait(WaitFrame::Time) => {}
         }
         Ok(())
     }

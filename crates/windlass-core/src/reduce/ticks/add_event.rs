@@ -13,12 +13,12 @@
 use windlass_value::Value;
 
 use crate::signal_delivery;
-use crate::program::laid_over;
-use crate::reduce::impossible::{Checked, not_started};
-use crate::reduce::{Reducer, Stop, redacted_value};
-use crate::state::{FrameId, Item, Later, Phase, PutOff};
+use crate::program::merge_deep;
+use crate::reduce::fault::{FaultResult, not_started};
+use crate::reduce::{Reducer, ItemStop, redacted_value};
+use crate::state::{FrameId, AgendaItem, HeldEvent, Phase, HeldStart};
 use crate::tick::{MAIL_EVENT, START_EVENT};
-use crate::{ErrorInfo, EventKind, Origin, Status};
+use crate::{ErrorInfo, EventKind, CallOrigin, Status};
 use std::sync::Arc;
 
 impl Reducer<'_> {
@@ -26,21 +26,21 @@ impl Reducer<'_> {
         &mut self,
         name: &Arc<str>,
         payload: &Value,
-        origin: Option<&Origin>,
+        origin: Option<&CallOrigin>,
         to: Option<&Arc<str>>,
-        (beside, defaults): (&Value, &Value),
-    ) -> Checked {
+        (trigger_metadata, defaults): (&Value, &Value),
+    ) -> FaultResult {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) if self.state.held.is_some() => self.publish_late("start"),
-            (Phase::Created, true) if self.state.paused => self.put_off(payload, origin, beside, defaults),
-            (Phase::Created, true) => self.start(payload, origin, beside, defaults)?,
+            (Phase::Created, true) if self.state.held_start.is_some() => self.publish_late("start"),
+            (Phase::Created, true) if self.state.paused => self.hold_start(payload, origin, trigger_metadata, defaults),
+            (Phase::Created, true) => self.start(payload, origin, trigger_metadata, defaults)?,
             (Phase::Created, false) => {
-                let event = Later { name: name.clone(), payload: payload.clone(), to: to.cloned() };
-                self.keep_until_started(event)?;
+                let event = HeldEvent { name: name.clone(), payload: payload.clone(), to: to.cloned() };
+                self.buffer_until_started(event)?;
             }
             (Phase::Running, true) => self.publish_late("start"),
             (Phase::Running, false) if &**name == MAIL_EVENT && to.is_none() && self.program.addresses().in_use() => {
-                self.state.agenda.push_back(Item::Mail(payload.clone()));
+                self.state.agenda.push_back(AgendaItem::Mail(payload.clone()));
             }
             (Phase::Running, false) => self.deliver_signal(name, payload, to)?,
             (Phase::Ended(_), _) => self.publish_late("AddEvent"),
@@ -49,10 +49,10 @@ impl Reducer<'_> {
     }
 
     /// Nothing of it begins, not even its time, until somebody resumes it.
-    fn put_off(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
-        (self.state.run.input, self.state.run.trigger_metadata) = (input.clone(), beside.clone());
+    fn hold_start(&mut self, input: &Value, origin: Option<&CallOrigin>, trigger_metadata: &Value, defaults: &Value) {
+        (self.state.run.input, self.state.run.trigger_metadata) = (input.clone(), trigger_metadata.clone());
         let origin = origin.cloned().map(Box::new);
-        self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
+        self.state.held_start = Some(Box::new(HeldStart { origin, defaults: defaults.clone(), events: Vec::new() }));
         let (definition, input) = (self.program.plan.name.clone(), self.redacted_input());
         self.publish("".into(), EventKind::WorkflowHeld { definition, input });
     }
@@ -65,9 +65,9 @@ impl Reducer<'_> {
     }
 
     /// Keeps an event for a run that is held, as long as there is room. A run that is not held takes none before its start.
-    fn keep_until_started(&mut self, event: Later) -> Checked {
-        match &mut self.state.held {
-            Some(held) if held.later.len() < self.program.limits.max_buffered_signals => held.later.push(event),
+    fn buffer_until_started(&mut self, event: HeldEvent) -> FaultResult {
+        match &mut self.state.held_start {
+            Some(held) if held.events.len() < self.program.limits.max_buffered_signals => held.events.push(event),
             Some(_) => self.publish_late("AddEvent"),
             None => return Err(not_started()),
         }
@@ -77,16 +77,16 @@ impl Reducer<'_> {
     pub(super) fn start(
         &mut self,
         input: &Value,
-        origin: Option<&Origin>,
-        beside: &Value,
+        origin: Option<&CallOrigin>,
+        trigger_metadata: &Value,
         defaults: &Value,
-    ) -> Checked {
+    ) -> FaultResult {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
-        self.state.returns = origin.and_then(|origin| origin.returns.clone());
-        self.state.run.input = self.slim_merged(input.clone());
-        self.state.run.trigger_metadata = beside.clone();
+        self.state.output_node = origin.and_then(|origin| origin.output_node.clone());
+        self.state.run.input = self.to_references(input.clone());
+        self.state.run.trigger_metadata = trigger_metadata.clone();
         self.state.run.started_at = self.state.now;
         let definition = self.program.plan.name.clone();
         let requested = EventKind::ExecutionRequested {
@@ -96,13 +96,13 @@ impl Reducer<'_> {
             trace: origin.map(|origin| origin.trace.clone()),
         };
         self.publish("".into(), requested);
-        match self.program.parameters_over(input, defaults) {
+        match self.program.parameters_with_defaults(input, defaults) {
             Ok(parameters) => {
-                self.state.run.parameters = self.slim_merged(parameters);
+                self.state.run.parameters = self.to_references(parameters);
                 self.publish("".into(), EventKind::WorkflowStarted { definition });
                 self.arm_run_timeout();
                 if self.program.plan.parameters.iter().any(|parameter| parameter.computed.is_some()) {
-                    self.state.agenda.push_back(Item::Parameters);
+                    self.state.agenda.push_back(AgendaItem::Parameters);
                 }
                 self.begin_root()
             }
@@ -116,7 +116,7 @@ impl Reducer<'_> {
 
     /// In the order of the plan, so that one may read those before it. Done again from the start when a value has to be
     /// fetched, with the same result.
-    pub(in crate::reduce) fn compute_parameters(&mut self) -> Result<(), Stop> {
+    pub(in crate::reduce) fn compute_parameters(&mut self) -> Result<(), ItemStop> {
         let program = self.program;
         for parameter in &program.plan.parameters {
             let Some(computed) = parameter.computed else { continue };
@@ -126,10 +126,10 @@ impl Reducer<'_> {
                 Some(given) if !parameter.merge || given.as_map().is_none() => given,
                 given => {
                     let default = self.eval(computed, self.state.root_scope)?;
-                    given.map_or(default.clone(), |given| laid_over(&default, &given))
+                    given.map_or(default.clone(), |given| merge_deep(&default, &given))
                 }
             };
-            let value = self.slim(value);
+            let value = self.to_reference(value);
             let mut all = self.state.run.parameters.as_map().cloned().unwrap_or_default();
             all.insert(parameter.name.clone(), value);
             self.state.run.parameters = Value::map(all);
@@ -138,10 +138,10 @@ impl Reducer<'_> {
     }
 
     /// What is laid over a default comes whole, however large it is; from here on it is a reference like anything else.
-    fn slim_merged(&mut self, parameters: Value) -> Value {
+    fn to_references(&mut self, parameters: Value) -> Value {
         let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
         let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
-        Value::object(map.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))))
+        Value::object(map.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))))
     }
 
     fn end_before_start(&mut self, error: ErrorInfo) {
@@ -157,29 +157,29 @@ impl Reducer<'_> {
             loop_summary: None,
             usage: Value::Null,
         };
-        self.run_ends_badly(&Arc::new(outcome), error);
+        self.fail_run(&Arc::new(outcome), error);
     }
 
     /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
-    fn deliver_signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Checked {
+    fn deliver_signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> FaultResult {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
-            let asking = signal_delivery::asking(self.program, self.state, name, to);
-            if let Some(frame) = asking.filter(|frame| self.accepts(*frame, payload)) {
-                self.signalled(frame, payload.clone())?;
-            } else if !self.offer_to_nets(name, payload, Some(to))? {
+            let asking = signal_delivery::find_addressed_wait(self.program, self.state, name, to);
+            if let Some(frame) = asking.filter(|frame| self.wait_accepts(*frame, payload)) {
+                self.signal_received(frame, payload.clone())?;
+            } else if !self.deliver_to_nets(name, payload, Some(to))? {
                 self.publish_unhandled(name, format!("no step `{to}` accepts it"));
             }
             return Ok(());
         }
-        if let Some(frame) = signal_delivery::waiting(self.state, name, payload) {
+        if let Some(frame) = signal_delivery::find_wait(self.state, name, payload) {
             // A step that waits for it is not the only one that may want it: others begin with it.
-            if !(self.is_wanted_beside(frame, name)? && self.offer_to_nets(name, payload, None)?) {
-                self.signalled(frame, payload.clone())?;
+            if !(self.is_accepted_by_places(frame, name)? && self.deliver_to_nets(name, payload, None)?) {
+                self.signal_received(frame, payload.clone())?;
             }
             return Ok(());
         }
-        if !self.offer_to_nets(name, payload, None)? {
+        if !self.deliver_to_nets(name, payload, None)? {
             self.buffer_signal(name, payload);
         }
         Ok(())
@@ -188,21 +188,21 @@ impl Reducer<'_> {
     /// For a wait that is yet to begin.
     pub(in crate::reduce) fn buffer_signal(&mut self, name: &Arc<str>, payload: &Value) {
         let max = signal_delivery::max_buffered(self.program, self.state);
-        let kept = self.state.signals.entry(name.clone()).or_default();
-        if kept.len() >= max {
+        let buffered = self.state.signals.entry(name.clone()).or_default();
+        if buffered.len() >= max {
             return self.publish_late("signal");
         }
-        kept.push_back(payload.clone());
+        buffered.push_back(payload.clone());
         self.publish_unhandled(name, "nobody waits for it yet; it is kept".to_owned());
     }
 
     fn publish_unhandled(&mut self, name: &Arc<str>, reason: String) {
-        let idle = self.publishes_slots().then(|| self.state.agenda.is_empty() && self.nothing_goes_on());
+        let idle = self.publishes_slots().then(|| self.state.agenda.is_empty() && self.is_stalled());
         let (event, reason) = (name.clone(), reason.into());
         self.publish("".into(), EventKind::EventUnhandled { event, reason, idle });
     }
 
-    pub(in crate::reduce) fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
-        signal_delivery::accepts(self.state, frame, payload)
+    pub(in crate::reduce) fn wait_accepts(&self, frame: FrameId, payload: &Value) -> bool {
+        signal_delivery::wait_accepts(self.state, frame, payload)
     }
 }

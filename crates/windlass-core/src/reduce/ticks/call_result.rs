@@ -9,29 +9,29 @@
 //! An open call of any other frame is impossible and a fault.
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, no_call, wrong_frame};
-use crate::state::{Body, OpenCall};
+use crate::reduce::fault::{FaultResult, no_call, wrong_frame};
+use crate::state::{FrameBody, OpenCall};
 use crate::{Status, TaskOutcome};
 
 impl Reducer<'_> {
-    pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) -> Checked {
+    pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) -> FaultResult {
         let Some(OpenCall { frame, .. }) = self.state.calls.remove(&call) else {
             self.publish_late("CallResult");
             return Ok(());
         };
         match &self.frame(frame)?.body {
-            Body::Pipeline(_) if self.waits_for_child(frame, call)? => self.child_run_ended(frame, status, outcome),
-            Body::Call { call: own } if *own == call => {
+            FrameBody::Pipeline(_) if self.waits_for_child(frame, call)? => self.child_run_ended(frame, status, outcome),
+            FrameBody::Call { call: own } if *own == call => {
                 self.end_with(frame, status, outcome.output.clone(), outcome.error.clone())
             }
-            Body::Pipeline(_) | Body::Call { .. } => Err(no_call(call, "the one that its frame waits for")),
-            other @ (Body::New
-            | Body::Backoff
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Loop(_)
-            | Body::Net(_)
-            | Body::Wait(_)) => Err(wrong_frame(frame, "a frame that waits for a child run", other)),
+            FrameBody::Pipeline(_) | FrameBody::Call { .. } => Err(no_call(call, "the one that its frame waits for")),
+            other @ (FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Loop(_)
+            | FrameBody::Net(_)
+            | FrameBody::Wait(_)) => Err(wrong_frame(frame, "a frame that waits for a child run", other)),
         }
     }
 }

@@ -10,12 +10,12 @@
 use std::sync::Arc;
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::fault::FaultResult;
 use crate::state::Closing;
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
-    pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) -> Checked {
+    pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) -> FaultResult {
         if by_caller && self.state.reply.is_some() {
             // The caller has its answer, though it may not have seen it: the run is no longer part of it.
             self.publish_late("CancelRun");

@@ -8,10 +8,10 @@
 //! | out or at rest under another epoch, or not open | refused, and an event tells of it |
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::fault::FaultResult;
 
 impl Reducer<'_> {
-    pub(super) fn lease_lost(&mut self, job: u64, lease_epoch: u32) -> Checked {
+    pub(super) fn lease_lost(&mut self, job: u64, lease_epoch: u32) -> FaultResult {
         match self.state.jobs.get(&job) {
             Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_cancelled(job),
             // It had reported: nothing is lost but the worker.

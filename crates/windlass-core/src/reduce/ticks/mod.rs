@@ -17,31 +17,27 @@ mod timeout;
 mod timer_due;
 
 use super::Reducer;
-use super::impossible::Checked;
+use super::fault::FaultResult;
 use windlass_value::known;
 
 use crate::{EventKind, TickKind};
 
 impl Reducer<'_> {
-    pub(super) fn apply(&mut self, kind: &TickKind) -> Checked {
+    pub(super) fn apply(&mut self, kind: &TickKind) -> FaultResult {
         if self.state.result().is_some() {
             // An ended run takes no more input; what comes late is told of and changes nothing.
             self.publish_late(kind.name());
             return Ok(());
         }
         match kind {
-            TickKind::AddEvent { name, payload, origin, to, beside, defaults, .. } => {
+            TickKind::AddEvent { name, payload, origin, to, trigger_metadata: beside, defaults, .. } => {
                 self.add_event(name, payload, origin.as_deref(), to.as_ref(), (beside, defaults))?;
             }
-            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
-                self.step_result(*job, *dispatch, outcome)?
-            }
+            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => self.step_result(*job, *dispatch, outcome)?,
             TickKind::LeaseLost { job, lease_epoch: dispatch } => self.lease_lost(*job, *dispatch)?,
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome)?,
             TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller)?,
-            TickKind::PublishEvent { job, lease_epoch: dispatch, kind, data } => {
-                self.publish_event(*job, *dispatch, kind, data)?
-            }
+            TickKind::PublishEvent { job, lease_epoch: dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data)?,
             TickKind::Timeout => self.timeout()?,
             TickKind::TimerDue => self.timer_due(),
             TickKind::Pause { .. } => self.pause()?,
@@ -54,7 +50,7 @@ impl Reducer<'_> {
     }
 
     pub(super) fn publish_late(&mut self, what: &'static str) {
-        let (event, reason) = (known(what), known("it came too late and changed nothing"));
+        let (event, reason) = (interned(what), interned("it came too late and changed nothing"));
         self.publish("".into(), EventKind::EventUnhandled { event, reason, idle: None });
     }
 }

@@ -9,12 +9,12 @@
 
 use crate::EventKind;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::fault::FaultResult;
 use crate::state::Phase;
 
 impl Reducer<'_> {
-    pub(super) fn pause(&mut self) -> Checked {
-        if !self.state.paused && self.state.verdict.is_none() {
+    pub(super) fn pause(&mut self) -> FaultResult {
+        if !self.state.paused && self.state.decided_end.is_none() {
             self.state.paused = true;
             if self.state.phase == Phase::Created {
                 // Its start comes next, and says so.

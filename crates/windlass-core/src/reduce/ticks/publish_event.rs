@@ -10,10 +10,10 @@ use std::sync::Arc;
 use windlass_value::Value;
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, no_job};
+use crate::reduce::fault::{FaultResult, no_job};
 
 impl Reducer<'_> {
-    pub(super) fn publish_event(&mut self, job: u64, lease_epoch: u32, kind: &Arc<str>, data: &Value) -> Checked {
+    pub(super) fn publish_event(&mut self, job: u64, lease_epoch: u32, kind: &Arc<str>, data: &Value) -> FaultResult {
         let Some(frame) = self.frame_of_dispatched(job, lease_epoch) else {
             self.reject_report("PublishEvent", job, lease_epoch);
             return Ok(());

@@ -10,10 +10,10 @@
 //! | the run's timeout | armed anew, unless the run is held |
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::fault::FaultResult;
 
 impl Reducer<'_> {
-    pub(super) fn restart(&mut self) -> Checked {
+    pub(super) fn restart(&mut self) -> FaultResult {
         self.state.free_workers.clear();
         self.state.workers = 0;
         let cancelled: Vec<u64> =
@@ -28,9 +28,9 @@ impl Reducer<'_> {
             self.redispatch(job)?;
         }
         for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
-            self.ask_for_child(call)?;
+            self.request_child(call)?;
         }
-        if self.state.held.is_none() {
+        if self.state.held_start.is_none() {
             self.arm_run_timeout();
         }
         Ok(())

@@ -8,16 +8,16 @@
 
 use crate::EventKind;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
-use crate::state::PutOff;
+use crate::reduce::fault::FaultResult;
+use crate::state::HeldStart;
 
 impl Reducer<'_> {
-    pub(super) fn resume(&mut self) -> Checked {
+    pub(super) fn resume(&mut self) -> FaultResult {
         if !self.state.paused {
             return Ok(());
         }
         self.state.paused = false;
-        match self.state.held.take() {
+        match self.state.held_start.take() {
             None => self.publish("".into(), EventKind::WorkflowResumed {}),
             Some(held) => self.start_held(*held)?,
         }
@@ -25,10 +25,10 @@ impl Reducer<'_> {
     }
 
     /// As if all of it came now.
-    fn start_held(&mut self, held: PutOff) -> Checked {
-        let (input, beside) = (self.state.run.input.clone(), self.state.run.trigger_metadata.clone());
-        self.start(&input, held.origin.as_deref(), &beside, &held.defaults)?;
-        for event in held.later {
+    fn start_held(&mut self, held_start: HeldStart) -> FaultResult {
+        let (input, trigger_metadata) = (self.state.run.input.clone(), self.state.run.trigger_metadata.clone());
+        self.start(&input, held_start.origin.as_deref(), &trigger_metadata, &held_start.defaults)?;
+        for event in held_start.events {
             self.add_event(
                 &event.name,
                 &event.payload,

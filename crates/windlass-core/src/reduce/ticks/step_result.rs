@@ -10,11 +10,11 @@
 
 use crate::TaskOutcome;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
-use crate::state::Item;
+use crate::reduce::fault::FaultResult;
+use crate::state::AgendaItem;
 
 impl Reducer<'_> {
-    pub(super) fn step_result(&mut self, job: u64, lease_epoch: u32, outcome: &TaskOutcome) -> Checked {
+    pub(super) fn step_result(&mut self, job: u64, lease_epoch: u32, outcome: &TaskOutcome) -> FaultResult {
         // A job that is not open, or was handed out again since: the lease was lost, the result is refused.
         let Some(open) = self.state.jobs.get(&job).filter(|open| open.is_dispatched_under(lease_epoch)) else {
             self.reject_report("StepResult", job, lease_epoch);
@@ -23,13 +23,13 @@ impl Reducer<'_> {
         let (frame, cancelled) = (open.frame, open.cancelled.is_some());
         // A job goes with its pipeline.
         self.frame(frame)?;
-        self.settle_job(job, Some(outcome))?;
+        self.account_job(job, Some(outcome))?;
         if cancelled {
             return self.job_cancelled(job);
         }
         self.watch_report(frame, outcome);
         self.rest_job(job)?;
-        self.state.agenda.push_back(Item::TaskEnded(frame, Box::new(outcome.clone())));
+        self.state.agenda.push_back(AgendaItem::TaskEnded(frame, Box::new(outcome.clone())));
         Ok(())
     }
 }

@@ -8,10 +8,10 @@
 //! | its end is decided | none: the first decision counts |
 
 use crate::reduce::Reducer;
-use crate::reduce::impossible::Checked;
+use crate::reduce::fault::FaultResult;
 
 impl Reducer<'_> {
-    pub(super) fn timeout(&mut self) -> Checked {
-        self.run_time_over()
+    pub(super) fn timeout(&mut self) -> FaultResult {
+        self.run_timeout_due()
     }
 }

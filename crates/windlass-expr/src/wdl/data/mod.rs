@@ -4,7 +4,7 @@
 //! - `list` query, select, join · `table` CSV and HTML · `parse` JSON against a schema · `schema` what a schema is, the only
 //!   place that knows the crate for it.
 
-mod effort;
+mod cost;
 mod list;
 mod parse;
 mod schema;
@@ -13,46 +13,46 @@ mod table;
 use std::sync::Arc;
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Map, Mode, PathPart, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Map, ExpressionMode, PathPart, Value, nearest,
 };
 
-use super::Wdl;
-use super::compile::Compiler;
-use super::node::{Node, eval};
-use super::values::{Context, Outcome, check_result, describe, type_error};
+use super::WdlLanguage;
+use super::compile::WdlCompiler;
+use super::node::{WdlNode, eval};
+use super::values::{WdlContext, WdlResult, check_result, describe, type_error};
 
 /// The expression language and all data operations.
 pub fn languages() -> Vec<Arc<dyn Language>> {
-    let mut all: Vec<Arc<dyn Language>> = vec![Arc::new(Wdl)];
+    let mut all: Vec<Arc<dyn Language>> = vec![Arc::new(WdlLanguage)];
     all.extend(OPERATIONS.iter().map(|operation| Arc::new(*operation) as Arc<dyn Language>));
     all
 }
 
 #[derive(Clone, Copy)]
-struct Operation {
+struct DataOperation {
     name: &'static str,
     /// The keys it needs, then those it may have besides.
     keys: &'static [&'static str],
     optional: &'static [&'static str],
-    compile: fn(&mut Parts) -> Option<Box<dyn Expression>>,
+    compile: fn(&mut OperationParts) -> Option<Box<dyn Expression>>,
 }
 
-const OPERATIONS: &[Operation] = &[
-    Operation { name: "wdl.query", keys: &["from", "where"], optional: &[], compile: list::query },
-    Operation { name: "wdl.select", keys: &["from", "select"], optional: &[], compile: list::select },
-    Operation { name: "wdl.join", keys: &["from", "joinWith"], optional: &[], compile: list::join },
-    Operation { name: "wdl.table", keys: &["from", "format"], optional: &["columns"], compile: table::table },
-    Operation { name: "wdl.parse", keys: &["content", "schema"], optional: &[], compile: parse::parse },
+const OPERATIONS: &[DataOperation] = &[
+    DataOperation { name: "wdl.query", keys: &["from", "where"], optional: &[], compile: list::query },
+    DataOperation { name: "wdl.select", keys: &["from", "select"], optional: &[], compile: list::select },
+    DataOperation { name: "wdl.join", keys: &["from", "joinWith"], optional: &[], compile: list::join },
+    DataOperation { name: "wdl.table", keys: &["from", "format"], optional: &["columns"], compile: table::table },
+    DataOperation { name: "wdl.parse", keys: &["content", "schema"], optional: &[], compile: parse::parse },
 ];
 
-impl Language for Operation {
+impl Language for DataOperation {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
-        let mut parts = Parts::split(self, source);
-        if mode != Mode::Value {
+    fn compile(&self, source: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let mut parts = OperationParts::split(self, source);
+        if mode != ExpressionMode::Value {
             parts.compiler.error(format!("`{}` gives a value, it cannot be a condition", self.name), None, 0..0);
         }
         let expression = (self.compile)(&mut parts);
@@ -64,14 +64,14 @@ impl Language for Operation {
 }
 
 /// The parts of an operation's source by the names they should have, whatever their letter case.
-struct Parts<'a> {
-    compiler: Compiler,
+struct OperationParts<'a> {
+    compiler: WdlCompiler,
     found: Vec<(&'static str, &'a Arc<str>, &'a Value)>,
 }
 
-impl<'a> Parts<'a> {
-    fn split(operation: &Operation, source: &'a Value) -> Parts<'a> {
-        let mut parts = Parts { compiler: Compiler::new(false), found: Vec::new() };
+impl<'a> OperationParts<'a> {
+    fn split(operation: &DataOperation, source: &'a Value) -> OperationParts<'a> {
+        let mut parts = OperationParts { compiler: WdlCompiler::new(false), found: Vec::new() };
         let known: Vec<&'static str> = operation.keys.iter().chain(operation.optional).copied().collect();
         let Value::Map(map) = source else {
             let message = format!("needs an object with {}, got {}", quoted(&known), describe(source));
@@ -88,21 +88,21 @@ impl<'a> Parts<'a> {
     }
 
     /// Compiles one part with its place on the pointer; None if it is not there.
-    fn part<T>(&mut self, name: &str, compile: impl FnOnce(&mut Compiler, &'a Value) -> T) -> Option<T> {
+    fn part<T>(&mut self, name: &str, compile: impl FnOnce(&mut WdlCompiler, &'a Value) -> T) -> Option<T> {
         let (_, key, value) = self.found.iter().find(|(known, _, _)| *known == name)?;
         let (key, value) = (PathPart::Key(Arc::clone(key)), *value);
         Some(self.compiler.inside(key, |compiler| compile(compiler, value)))
     }
 
-    fn tree(&mut self, name: &str) -> Option<Node> {
-        self.part(name, Compiler::tree)
+    fn tree(&mut self, name: &str) -> Option<WdlNode> {
+        self.part(name, WdlCompiler::tree)
     }
 
     /// The list that is worked on. One that is written down must be a list.
-    fn list(&mut self) -> Option<Node> {
+    fn list(&mut self) -> Option<WdlNode> {
         self.part("from", |compiler, source| {
             let node = compiler.tree(source);
-            if let Node::Constant(value) = &node
+            if let WdlNode::Constant(value) = &node
                 && !matches!(value, Value::List(_))
                 && compiler.errors.is_empty()
             {
@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
 
 /// The entries of an object by their known names; what is unknown or said twice is reported.
 fn entries<'a>(
-    compiler: &mut Compiler,
+    compiler: &mut WdlCompiler,
     map: &'a Map,
     known: &[&'static str],
 ) -> Vec<(&'static str, &'a Arc<str>, &'a Value)> {
@@ -155,19 +155,19 @@ fn list_hint() -> Option<String> {
 }
 
 /// The items to work on, with their content at hand.
-fn items(context: &mut Context, from: &Node) -> Outcome {
+fn items(context: &mut WdlContext, from: &WdlNode) -> WdlResult {
     let value = eval(from, context)?;
     match context.content(value)? {
         list @ Value::List(_) => Ok(list),
         other => {
             let error = type_error(not_a_list(&other));
-            Err(list_hint().into_iter().fold(error, EvalError::hint))
+            Err(list_hint().into_iter().fold(error, EvalError::with_hint))
         }
     }
 }
 
 /// Evaluates with the element as `item()`; an error says which it was.
-fn for_item(context: &mut Context, node: &Node, index: usize, item: &Value) -> Outcome {
+fn for_item(context: &mut WdlContext, node: &WdlNode, index: usize, item: &Value) -> WdlResult {
     context.item = Some(item.clone());
     let outcome = eval(node, context);
     context.item = None;
@@ -181,7 +181,7 @@ fn at_item(mut error: EvalError, index: usize) -> EvalError {
     error
 }
 
-fn body(context: &Context, result: Value) -> Outcome {
+fn body(context: &WdlContext, result: Value) -> WdlResult {
     let value = Value::object([("body", result)]);
     check_result(context.meter, &value)?;
     Ok(value)

@@ -1,26 +1,26 @@
 //! Content as JSON that a schema allows.
 
 use serde_json::Value as Json;
-use windlass_value::{EvalError, EvalErrorKind, Expression, Meter, PathPart, Scope, Value, parse_json};
+use windlass_value::{EvalError, EvalErrorKind, Expression, Meter, PathPart, EvalScope, Value, parse_json};
 
-use super::schema::Schema;
-use super::{Parts, body};
+use super::schema::WdlSchema;
+use super::{OperationParts, body};
 use crate::wdl::functions::binary_text;
-use crate::wdl::node::{Node, eval};
-use crate::wdl::values::{Context, MAX_DEPTH, Outcome, preview, too_deep, type_error};
+use crate::wdl::node::{WdlNode, eval};
+use crate::wdl::values::{WdlContext, MAX_DEPTH, WdlResult, preview, too_deep, type_error};
 
-pub(super) fn parse(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+pub(super) fn parse(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     let content = parts.tree("content");
     let schema = parts.part("schema", |compiler, source| {
         let node = compiler.tree(source);
-        let Node::Constant(value) = &node else { return Some(Wanted::Computed(node)) };
+        let WdlNode::Constant(value) = &node else { return Some(SchemaSource::Computed(node)) };
         if !compiler.errors.is_empty() {
             return None;
         }
-        match serde_json::to_value(value).map(|schema| Schema::compile(&schema)) {
-            Ok(Ok(schema)) => Some(Wanted::Fixed(Box::new(schema))),
+        match serde_json::to_value(value).map(|schema| WdlSchema::compile(&schema)) {
+            Ok(Ok(schema)) => Some(SchemaSource::Fixed(Box::new(schema))),
             Ok(Err(bad)) => {
-                bad_schema(compiler, source, &bad.pointer, bad.message);
+                report_bad_schema(compiler, source, &bad.pointer, bad.message);
                 None
             }
             Err(error) => {
@@ -33,8 +33,8 @@ pub(super) fn parse(parts: &mut Parts) -> Option<Box<dyn Expression>> {
 }
 
 /// Puts the complaint where in the schema it belongs.
-fn bad_schema(compiler: &mut crate::wdl::compile::Compiler, source: &Value, pointer: &str, message: String) {
-    fn go(compiler: &mut crate::wdl::compile::Compiler, at: &Value, mut rest: std::str::Split<char>, message: String) {
+fn report_bad_schema(compiler: &mut crate::wdl::compile::WdlCompiler, source: &Value, pointer: &str, message: String) {
+    fn descend(compiler: &mut crate::wdl::compile::WdlCompiler, at: &Value, mut rest: std::str::Split<char>, message: String) {
         let Some(step) = rest.next() else { return compiler.error(message, None, 0..0) };
         let step = step.replace("~1", "/").replace("~0", "~");
         let inner = match at {
@@ -43,12 +43,12 @@ fn bad_schema(compiler: &mut crate::wdl::compile::Compiler, source: &Value, poin
         };
         match (at, inner) {
             (Value::Map(_), Some((key, value))) => {
-                compiler.inside(PathPart::Key(key.clone()), |compiler| go(compiler, value, rest, message));
+                compiler.inside(PathPart::Key(key.clone()), |compiler| descend(compiler, value, rest, message));
             }
             (Value::List(items), _) => {
                 match step.parse().ok().and_then(|index: usize| Some((index, items.get(index)?))) {
                     Some((index, value)) => {
-                        compiler.inside(PathPart::Index(index), |compiler| go(compiler, value, rest, message))
+                        compiler.inside(PathPart::Index(index), |compiler| descend(compiler, value, rest, message))
                     }
                     None => compiler.error(message, None, 0..0),
                 }
@@ -58,32 +58,32 @@ fn bad_schema(compiler: &mut crate::wdl::compile::Compiler, source: &Value, poin
     }
     let mut steps = pointer.split('/');
     steps.next();
-    go(compiler, source, steps, message);
+    descend(compiler, source, steps, message);
 }
 
-enum Wanted {
+enum SchemaSource {
     /// Written down, and compiled with the expression.
-    Fixed(Box<Schema>),
-    Computed(Node),
+    Fixed(Box<WdlSchema>),
+    Computed(WdlNode),
 }
 
 struct Parse {
-    content: Node,
-    schema: Wanted,
+    content: WdlNode,
+    schema: SchemaSource,
 }
 
 impl Expression for Parse {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let mut context = Context::new(scope, meter);
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = WdlContext::new(scope, meter);
         let value = eval(&self.content, &mut context)?;
-        let value = read(&mut context, value)?;
-        let json = plain(&mut context, &value, 0)?;
+        let value = read_content(&mut context, value)?;
+        let json = to_json(&mut context, &value, 0)?;
         match &self.schema {
-            Wanted::Fixed(schema) => check(&mut context, schema, &json)?,
-            Wanted::Computed(node) => {
+            SchemaSource::Fixed(schema) => check(&mut context, schema, &json)?,
+            SchemaSource::Computed(node) => {
                 let schema = eval(node, &mut context)?;
-                let schema = plain(&mut context, &schema, 0)?;
-                let schema = Schema::compile(&schema)
+                let schema = to_json(&mut context, &schema, 0)?;
+                let schema = WdlSchema::compile(&schema)
                     .map_err(|bad| type_error(format!("{} (at `schema{}`)", bad.message, bad.pointer)))?;
                 check(&mut context, &schema, &json)?;
             }
@@ -93,26 +93,26 @@ impl Expression for Parse {
 }
 
 /// Paid before it is done, so that no schema takes more than the evaluation has.
-fn check(context: &mut Context, schema: &Schema, json: &Json) -> Result<(), EvalError> {
-    let Some(effort) = schema.effort(json, context.meter.fuel) else {
+fn check(context: &mut WdlContext, schema: &WdlSchema, json: &Json) -> Result<(), EvalError> {
+    let Some(effort) = schema.validation_cost(json, context.meter.fuel) else {
         context.meter.fuel = 0;
         let message = "to check the content by its schema takes more steps than one evaluation may take";
         return Err(EvalError::new(EvalErrorKind::Limit, message)
-            .hint("branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level"));
+            .with_hint("branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level"));
     };
-    context.meter.spend(effort.looks)?;
+    context.meter.spend(effort.steps)?;
     schema.check(json, effort).map_err(|problems| {
         EvalError::new(EvalErrorKind::Invalid, format!("the content is not as the schema wants it: {problems}"))
-            .hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
+            .with_hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
     })
 }
 
 /// Text is read as JSON, binary content too; anything else is taken as it is.
-fn read(context: &mut Context, value: Value) -> Outcome {
+fn read_content(context: &mut WdlContext, value: Value) -> WdlResult {
     let value = context.content(value)?;
     let text = match &value {
         Value::Null => {
-            return Err(type_error("`content` is null").hint("let the action run only when there is content"));
+            return Err(type_error("`content` is null").with_hint("let the action run only when there is content"));
         }
         Value::Str(text) => text.to_string(),
         Value::Map(map) if map.contains_key("$content") && map.contains_key("$content-type") => {
@@ -120,33 +120,33 @@ fn read(context: &mut Context, value: Value) -> Outcome {
         }
         _ => return Ok(value),
     };
-    context.room_for_bytes(text.len())?;
-    context.items(text.len() / 8)?;
+    context.reserve_bytes(text.len())?;
+    context.charge_items(text.len() / 8)?;
     parse_json(&text).map_err(|error| {
         type_error(format!("`content` cannot be read as JSON: {error}; it is {}", preview(&Value::from(text.as_str()))))
     })
 }
 
 /// The value as the schema's crate wants it, with everything stored in it.
-fn plain(context: &mut Context, value: &Value, depth: usize) -> Result<Json, EvalError> {
+fn to_json(context: &mut WdlContext, value: &Value, depth: usize) -> Result<Json, EvalError> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    context.items(1)?;
+    context.charge_items(1)?;
     Ok(match value {
         Value::List(items) => {
-            Json::Array(items.iter().map(|item| plain(context, item, depth + 1)).collect::<Result<_, _>>()?)
+            Json::Array(items.iter().map(|item| to_json(context, item, depth + 1)).collect::<Result<_, _>>()?)
         }
         Value::Map(map) => {
-            let each = map.iter().map(|(key, item)| Ok((key.to_string(), plain(context, item, depth + 1)?)));
+            let each = map.iter().map(|(key, item)| Ok((key.to_string(), to_json(context, item, depth + 1)?)));
             Json::Object(each.collect::<Result<_, EvalError>>()?)
         }
         Value::Stored(stored) => {
             let content = context.load(stored)?;
-            plain(context, &content, depth + 1)?
+            to_json(context, &content, depth + 1)?
         }
         Value::Str(text) => {
-            context.bytes(text.len())?;
+            context.charge_bytes(text.len())?;
             Json::String(text.to_string())
         }
         other => serde_json::to_value(other).unwrap_or_default(),

@@ -4,7 +4,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value as Json;
 
-use super::effort::{Effort, effort};
+use super::cost::{ValidationCost, validation_cost};
 
 /// Steps that one regular expression may go back; beyond it the text counts as no match.
 const MAX_PATTERN_STEPS: usize = 100_000;
@@ -14,7 +14,7 @@ const MAX_TEXT_CHARS: usize = 120;
 /// With more possible problems than these, none is looked for: the crate makes all of them before it tells the first.
 const MAX_PROBLEMS: u64 = 500_000;
 
-pub(super) struct Schema {
+pub(super) struct WdlSchema {
     validator: Validator,
     source: Json,
 }
@@ -25,9 +25,9 @@ pub(super) struct BadSchema {
     pub pointer: String,
 }
 
-impl Schema {
+impl WdlSchema {
     /// Nothing is ever fetched: a `$ref` to another document is an error.
-    pub(crate) fn compile(schema: &Json) -> Result<Schema, BadSchema> {
+    pub(crate) fn compile(schema: &Json) -> Result<WdlSchema, BadSchema> {
         let mut options = jsonschema::options()
             .offline()
             .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(MAX_PATTERN_STEPS));
@@ -35,28 +35,28 @@ impl Schema {
             options = options.with_draft(draft);
         }
         let validator = options.build(schema).map_err(|error| BadSchema {
-            message: format!("the schema is not valid: {}", what(&error)),
+            message: format!("the schema is not valid: {}", describe_error(&error)),
             pointer: error.instance_path().to_string(),
         })?;
-        Ok(Schema { validator, source: schema.clone() })
+        Ok(WdlSchema { validator, source: schema.clone() })
     }
 
     /// What a check of this value takes; none if that is more than `most` looks.
-    pub(crate) fn effort(&self, value: &Json, max_steps: u64) -> Option<Effort> {
-        effort(&self.source, value, max_steps)
+    pub(crate) fn validation_cost(&self, value: &Json, max_steps: u64) -> Option<ValidationCost> {
+        validation_cost(&self.source, value, max_steps)
     }
 
     /// All is well, or the first problems and how many there are more. The effort is that of this value.
-    pub(crate) fn check(&self, value: &Json, effort: Effort) -> Result<(), String> {
+    pub(crate) fn check(&self, value: &Json, effort: ValidationCost) -> Result<(), String> {
         if self.validator.is_valid(value) {
             return Ok(());
         }
         if effort.problems > MAX_PROBLEMS {
-            return Err(format!("found {}, which is too much to tell what is wrong where", found(value)));
+            return Err(format!("found {}, which is too much to tell what is wrong where", describe_value(value)));
         }
         // Sorted, because a replay must tell the same ones, in whatever order the crate finds them.
-        let mut errors: Vec<(Vec<Place>, ValidationError)> =
-            self.validator.iter_errors(value).map(|error| (places(&error), error)).collect();
+        let mut errors: Vec<(Vec<InstanceStep>, ValidationError)> =
+            self.validator.iter_errors(value).map(|error| (instance_path(&error), error)).collect();
         errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
         let shown: Vec<String> = errors.iter().take(MAX_PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
         let more = errors.len() - shown.len();
@@ -67,15 +67,15 @@ impl Schema {
 
 /// A step towards a value; items by number, not by the text of it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum InstanceStep {
     Item(usize),
     Property(String),
 }
 
-fn places(error: &ValidationError) -> Vec<Place> {
+fn instance_path(error: &ValidationError) -> Vec<InstanceStep> {
     let path = error.instance_path().to_string();
     let steps = path.split('/').skip(1);
-    steps.map(|step| step.parse().map_or_else(|_| Place::Property(step.to_owned()), Place::Item)).collect()
+    steps.map(|step| step.parse().map_or_else(|_| InstanceStep::Property(step.to_owned()), InstanceStep::Item)).collect()
 }
 
 /// A schema that does not say which draft it is means what all of them have in common. Where they differ, the older
@@ -101,43 +101,43 @@ fn has_old_bounds(schema: &Json) -> bool {
 
 fn problem(error: &ValidationError) -> String {
     let path = error.instance_path().to_string();
-    let place = if path.is_empty() { "the content" } else { &path };
-    format!("{place}: {}", what(error))
+    let location = if path.is_empty() { "the content" } else { &path };
+    format!("{location}: {}", describe_error(error))
 }
 
-fn what(error: &ValidationError) -> String {
+fn describe_error(error: &ValidationError) -> String {
     match error.kind() {
         ValidationErrorKind::Type { kind } => {
-            format!("found {}, wanted {}", found(error.instance()), type_names(kind))
+            format!("found {}, wanted {}", describe_value(error.instance()), type_names(kind))
         }
         ValidationErrorKind::Required { property } => {
-            format!("the property {property} is missing, found {}", found(error.instance()))
+            format!("the property {property} is missing, found {}", describe_value(error.instance()))
         }
         ValidationErrorKind::Enum { options } => {
-            format!("found {}, wanted one of {}", found(error.instance()), short(&options.to_string()))
+            format!("found {}, wanted one of {}", describe_value(error.instance()), truncate(&options.to_string()))
         }
         ValidationErrorKind::Constant { expected_value } => {
-            format!("found {}, wanted {}", found(error.instance()), short(&expected_value.to_string()))
+            format!("found {}, wanted {}", describe_value(error.instance()), truncate(&expected_value.to_string()))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            format!("the properties {} are not allowed", short(&unexpected.join(", ")))
+            format!("the properties {} are not allowed", truncate(&unexpected.join(", ")))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let choices: Vec<String> = context.iter().filter_map(|errors| errors.first()).map(choice).collect();
-            format!("found {}, wanted {}", found(error.instance()), short(&choices.join(", or ")))
+            let choices: Vec<String> = context.iter().filter_map(|errors| errors.first()).map(describe_choice).collect();
+            format!("found {}, wanted {}", describe_value(error.instance()), truncate(&choices.join(", or ")))
         }
-        _ => short(&error.masked_with(found(error.instance())).to_string()),
+        _ => truncate(&error.masked_with(describe_value(error.instance())).to_string()),
     }
 }
 
 /// What one of several schemas wanted.
-fn choice(error: &ValidationError) -> String {
+fn describe_choice(error: &ValidationError) -> String {
     match error.kind() {
         ValidationErrorKind::Type { kind } => type_names(kind),
         ValidationErrorKind::Enum { options } => format!("one of {options}"),
         ValidationErrorKind::Constant { expected_value } => expected_value.to_string(),
         ValidationErrorKind::Required { property } => format!("the property {property}"),
-        _ => format!("what fits ({})", what(error)),
+        _ => format!("what fits ({})", describe_error(error)),
     }
 }
 
@@ -149,7 +149,7 @@ fn type_names(kind: &TypeKind) -> String {
 }
 
 /// Kind and beginning of what was there.
-fn found(value: &Json) -> String {
+fn describe_value(value: &Json) -> String {
     let kind = match value {
         Json::Null => return "null".to_owned(),
         Json::Bool(_) => "boolean",
@@ -159,13 +159,13 @@ fn found(value: &Json) -> String {
         Json::Object(map) if map.is_empty() => return "an empty object".to_owned(),
         Json::Object(map) => {
             let names: Vec<&str> = map.keys().take(8).map(String::as_str).collect();
-            return format!("an object with {}", short(&names.join(", ")));
+            return format!("an object with {}", truncate(&names.join(", ")));
         }
     };
-    format!("{kind} {}", short(&value.to_string()))
+    format!("{kind} {}", truncate(&value.to_string()))
 }
 
-fn short(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.chars().count() <= MAX_TEXT_CHARS {
         true => text.to_owned(),
         false => text.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect(),

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, Expression, Meter, PathPart, Scope, Value};
+use windlass_value::{EvalError, Expression, Meter, PathPart, EvalScope, Value};
 
-use super::{Parts, at_item, body, entries, for_item, items};
-use crate::wdl::compile::Compiler;
-use crate::wdl::node::{Node, eval};
-use crate::wdl::values::{Context, Gathering, describe, text_of, type_error};
+use super::{OperationParts, at_item, body, entries, for_item, items};
+use crate::wdl::compile::WdlCompiler;
+use crate::wdl::node::{WdlNode, eval};
+use crate::wdl::values::{WdlContext, MissingBlobs, describe, to_text, type_error};
 
-pub(super) fn table(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+pub(super) fn table(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     let from = parts.list();
     let format = parts.part("format", |compiler, source| {
         let node = compiler.tree(source);
-        if let Node::Constant(value) = &node
+        if let WdlNode::Constant(value) = &node
             && compiler.errors.is_empty()
-            && let Err(error) = Format::of(value)
+            && let Err(error) = TableFormat::from_value(value)
         {
             let length = source.as_str().map_or(0, str::len);
             compiler.error(error.message, error.hint, 0..length);
@@ -27,11 +27,11 @@ pub(super) fn table(parts: &mut Parts) -> Option<Box<dyn Expression>> {
 }
 
 struct Column {
-    header: Node,
-    value: Node,
+    header: WdlNode,
+    value: WdlNode,
 }
 
-fn columns(compiler: &mut Compiler, source: &Value) -> Option<Vec<Column>> {
+fn columns(compiler: &mut WdlCompiler, source: &Value) -> Option<Vec<Column>> {
     let Value::List(list) = source else {
         let hint = Some("such as [{\"header\": \"Name\", \"value\": \"@item()?['name']\"}]".to_owned());
         compiler.error(format!("`columns` must be an array, got {}", describe(source)), hint, 0..0);
@@ -44,7 +44,7 @@ fn columns(compiler: &mut Compiler, source: &Value) -> Option<Vec<Column>> {
     (!made.is_empty()).then_some(made)
 }
 
-fn column(compiler: &mut Compiler, source: &Value) -> Option<Column> {
+fn column(compiler: &mut WdlCompiler, source: &Value) -> Option<Column> {
     let Value::Map(map) = source else {
         compiler.error(
             format!("a column is an object with `header` and `value`, got {}", describe(source)),
@@ -62,60 +62,60 @@ fn column(compiler: &mut Compiler, source: &Value) -> Option<Column> {
     if value.is_none() {
         compiler.error("`value` is missing", None, 0..0);
     }
-    Some(Column { header: header.unwrap_or_else(|| Node::Constant(Value::from(""))), value: value? })
+    Some(Column { header: header.unwrap_or_else(|| WdlNode::Constant(Value::from(""))), value: value? })
 }
 
 #[derive(Clone, Copy)]
-enum Format {
+enum TableFormat {
     Csv,
     Html,
 }
 
-impl Format {
-    fn of(value: &Value) -> Result<Format, EvalError> {
+impl TableFormat {
+    fn from_value(value: &Value) -> Result<TableFormat, EvalError> {
         match value.as_str() {
-            Some(text) if text.eq_ignore_ascii_case("csv") => Ok(Format::Csv),
-            Some(text) if text.eq_ignore_ascii_case("html") => Ok(Format::Html),
+            Some(text) if text.eq_ignore_ascii_case("csv") => Ok(TableFormat::Csv),
+            Some(text) if text.eq_ignore_ascii_case("html") => Ok(TableFormat::Html),
             _ => Err(type_error(format!("`format` must be CSV or HTML, got {}", describe(value)))),
         }
     }
 }
 
 struct Table {
-    from: Node,
-    format: Node,
+    from: WdlNode,
+    format: WdlNode,
     columns: Option<Vec<Column>>,
 }
 
 impl Expression for Table {
-    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let mut context = Context::new(scope, meter);
+    fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = WdlContext::new(scope, meter);
         let list = items(&mut context, &self.from)?;
         let list = list.as_list().unwrap_or_default();
-        let format = Format::of(&eval(&self.format, &mut context)?)?;
+        let format = TableFormat::from_value(&eval(&self.format, &mut context)?)?;
         let mut writer = Writer { format, out: String::new() };
         match &self.columns {
-            Some(columns) => written(&mut context, &mut writer, list, columns)?,
-            None => keyed(&mut context, &mut writer, list)?,
+            Some(columns) => write_columns(&mut context, &mut writer, list, columns)?,
+            None => write_keyed(&mut context, &mut writer, list)?,
         }
         body(&context, Value::from(writer.out))
     }
 }
 
 /// Columns as they are written down.
-fn written(context: &mut Context, writer: &mut Writer, list: &[Value], columns: &[Column]) -> Result<(), EvalError> {
+fn write_columns(context: &mut WdlContext, writer: &mut Writer, list: &[Value], columns: &[Column]) -> Result<(), EvalError> {
     let mut headers = Vec::with_capacity(columns.len());
     for column in columns {
         let header = eval(&column.header, context)?;
-        headers.push(text_of(context, &header)?);
+        headers.push(to_text(context, &header)?);
     }
     writer.start(context, &headers)?;
-    let mut gathering = Gathering::default();
+    let mut gathering = MissingBlobs::default();
     for (index, item) in list.iter().enumerate() {
         let mut cells = Vec::with_capacity(columns.len());
         for column in columns {
-            let value = gathering.take(for_item(context, &column.value, index, item))?;
-            cells.push(text_of(context, &value)?);
+            let value = gathering.defer(for_item(context, &column.value, index, item))?;
+            cells.push(to_text(context, &value)?);
         }
         writer.row(context, &cells)?;
     }
@@ -125,13 +125,13 @@ fn written(context: &mut Context, writer: &mut Writer, list: &[Value], columns: 
 }
 
 /// A column for each key of the first item; what an item does not have is empty.
-fn keyed(context: &mut Context, writer: &mut Writer, list: &[Value]) -> Result<(), EvalError> {
+fn write_keyed(context: &mut WdlContext, writer: &mut Writer, list: &[Value]) -> Result<(), EvalError> {
     let mut headers: Vec<Arc<str>> = Vec::new();
     for (index, item) in list.iter().enumerate() {
         let item = context.content(item.clone())?;
         let Value::Map(map) = &item else {
             let error = type_error(format!("a row must be an object, got {}", describe(&item)));
-            return Err(at_item(error.hint("give `columns` with a `value` such as @item()"), index));
+            return Err(at_item(error.with_hint("give `columns` with a `value` such as @item()"), index));
         };
         if index == 0 {
             headers = map.keys().cloned().collect();
@@ -139,7 +139,7 @@ fn keyed(context: &mut Context, writer: &mut Writer, list: &[Value]) -> Result<(
         }
         let mut cells = Vec::with_capacity(headers.len());
         for header in &headers {
-            cells.push(text_of(context, map.get(header).unwrap_or(&Value::Null))?);
+            cells.push(to_text(context, map.get(header).unwrap_or(&Value::Null))?);
         }
         writer.row(context, &cells)?;
     }
@@ -151,18 +151,18 @@ fn keyed(context: &mut Context, writer: &mut Writer, list: &[Value]) -> Result<(
 }
 
 struct Writer {
-    format: Format,
+    format: TableFormat,
     out: String,
 }
 
 impl Writer {
     /// The row of headers; left out when all are empty.
-    fn start(&mut self, context: &mut Context, headers: &[Arc<str>]) -> Result<(), EvalError> {
+    fn start(&mut self, context: &mut WdlContext, headers: &[Arc<str>]) -> Result<(), EvalError> {
         let named = headers.iter().any(|header| !header.is_empty());
         match self.format {
-            Format::Csv if named => self.row(context, headers)?,
-            Format::Csv => {}
-            Format::Html => {
+            TableFormat::Csv if named => self.row(context, headers)?,
+            TableFormat::Csv => {}
+            TableFormat::Html => {
                 self.out.push_str("<table>");
                 if named {
                     self.out.push_str("<thead>");
@@ -175,11 +175,11 @@ impl Writer {
         Ok(())
     }
 
-    fn row(&mut self, context: &mut Context, cells: &[Arc<str>]) -> Result<(), EvalError> {
+    fn row(&mut self, context: &mut WdlContext, cells: &[Arc<str>]) -> Result<(), EvalError> {
         match self.format {
-            Format::Html => self.cells(context, cells, "td"),
-            Format::Csv => {
-                self.room(context, cells)?;
+            TableFormat::Html => self.cells(context, cells, "td"),
+            TableFormat::Csv => {
+                self.reserve(context, cells)?;
                 for (index, cell) in cells.iter().enumerate() {
                     self.out.push_str(if index > 0 { "," } else { "" });
                     push_csv(&mut self.out, cell);
@@ -190,8 +190,8 @@ impl Writer {
         }
     }
 
-    fn cells(&mut self, context: &mut Context, cells: &[Arc<str>], tag: &str) -> Result<(), EvalError> {
-        self.room(context, cells)?;
+    fn cells(&mut self, context: &mut WdlContext, cells: &[Arc<str>], tag: &str) -> Result<(), EvalError> {
+        self.reserve(context, cells)?;
         self.out.push_str("<tr>");
         for cell in cells {
             self.out.extend(["<", tag, ">"]);
@@ -202,15 +202,15 @@ impl Writer {
         Ok(())
     }
 
-    fn room(&mut self, context: &mut Context, cells: &[Arc<str>]) -> Result<(), EvalError> {
+    fn reserve(&mut self, context: &mut WdlContext, cells: &[Arc<str>]) -> Result<(), EvalError> {
         let more: usize = cells.iter().map(|cell| cell.len() + 9).sum();
-        context.items(1 + cells.len())?;
-        context.bytes(more)?;
+        context.charge_items(1 + cells.len())?;
+        context.charge_bytes(more)?;
         context.meter.check_size(self.out.len() + more)
     }
 
     fn end(&mut self) {
-        if let Format::Html = self.format {
+        if let TableFormat::Html = self.format {
             self.out.push_str("</tbody></table>");
         }
     }

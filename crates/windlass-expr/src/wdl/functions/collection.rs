@@ -4,47 +4,47 @@ use std::collections::HashSet;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{ANY, Content, Function, int_at, list_at, pure, text_at, wrong};
+use super::{UNLIMITED, LoadedArguments, WdlFunction, int_at, list_at, pure, text_at, wrong_argument};
 use crate::wdl::path::property;
-use crate::wdl::values::{Context, Outcome, describe, fingerprint, is_stored_list, order, same, text_of, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, describe, fingerprint, is_stored_list, compare_values, deep_equal, to_text, type_error};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
-    pure("length", 1, 1, length).loading(Content::None),
-    pure("empty", 1, 1, empty).loading(Content::None),
-    pure("first", 1, 1, first).loading(Content::None),
-    pure("last", 1, 1, last).loading(Content::None),
-    pure("contains", 2, 2, contains).loading(Content::First),
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
+    pure("length", 1, 1, length).loading(LoadedArguments::None),
+    pure("empty", 1, 1, empty).loading(LoadedArguments::None),
+    pure("first", 1, 1, first).loading(LoadedArguments::None),
+    pure("last", 1, 1, last).loading(LoadedArguments::None),
+    pure("contains", 2, 2, contains).loading(LoadedArguments::First),
     pure("join", 2, 2, join),
     pure("take", 2, 2, take),
     pure("skip", 2, 2, skip),
     pure("reverse", 1, 1, reverse),
     pure("sort", 1, 2, sort),
     pure("chunk", 2, 2, chunk),
-    pure("union", 1, ANY, union),
-    pure("intersection", 1, ANY, intersection),
+    pure("union", 1, UNLIMITED, union),
+    pure("intersection", 1, UNLIMITED, intersection),
 ];
 
 /// A stored list knows its length without being loaded.
-fn length(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn length(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::List(items) => Ok(Value::from(items.len())),
         Value::Str(text) => {
-            context.bytes(text.len())?;
+            context.charge_bytes(text.len())?;
             Ok(Value::from(text.chars().count()))
         }
         Value::Stored(stored) if is_stored_list(stored) => Ok(Value::from(stored.items)),
         Value::Stored(stored) => {
             let content = context.load(stored)?;
             match content {
-                Value::Stored(_) => Err(wrong("length", arguments, 0, "a string or an array")),
+                Value::Stored(_) => Err(wrong_argument("length", arguments, 0, "a string or an array")),
                 content => length(context, &[content]),
             }
         }
-        _ => Err(wrong("length", arguments, 0, "a string or an array")),
+        _ => Err(wrong_argument("length", arguments, 0, "a string or an array")),
     }
 }
 
-fn empty(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn empty(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let is_empty = match &arguments[0] {
         Value::Null => true,
         Value::Str(text) => text.is_empty(),
@@ -55,28 +55,28 @@ fn empty(context: &mut Context, arguments: &[Value]) -> Outcome {
             Value::Stored(_) => false,
             content => return empty(context, &[content]),
         },
-        _ => return Err(wrong("empty", arguments, 0, "a string, an array or an object")),
+        _ => return Err(wrong_argument("empty", arguments, 0, "a string, an array or an object")),
     };
     Ok(Value::Bool(is_empty))
 }
 
-fn first(context: &mut Context, arguments: &[Value]) -> Outcome {
-    end("first", context, &arguments[0], |items| items.first(), |text| text.chars().next(), |_| 0)
+fn first(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    first_or_last("first", context, &arguments[0], |items| items.first(), |text| text.chars().next(), |_| 0)
 }
 
-fn last(context: &mut Context, arguments: &[Value]) -> Outcome {
-    end("last", context, &arguments[0], |items| items.last(), |text| text.chars().next_back(), |items| items - 1)
+fn last(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    first_or_last("last", context, &arguments[0], |items| items.last(), |text| text.chars().next_back(), |items| items - 1)
 }
 
 /// One end of a collection: null of an empty array, '' of an empty text.
-fn end(
+fn first_or_last(
     function: &str,
-    context: &mut Context,
+    context: &mut WdlContext,
     collection: &Value,
     of_list: fn(&[Value]) -> Option<&Value>,
     of_text: fn(&str) -> Option<char>,
     of_stored: fn(usize) -> usize,
-) -> Outcome {
+) -> WdlResult {
     match collection {
         Value::List(items) => Ok(of_list(items).cloned().unwrap_or_default()),
         Value::Str(text) => Ok(Value::from(of_text(text).map(String::from).unwrap_or_default())),
@@ -86,24 +86,24 @@ fn end(
         }
         Value::Stored(stored) => match context.load(stored)? {
             Value::Stored(_) => Err(type_error("a stored value holds another stored value")),
-            content => end(function, context, &content, of_list, of_text, of_stored),
+            content => first_or_last(function, context, &content, of_list, of_text, of_stored),
         },
-        other => Err(wrong(function, std::slice::from_ref(other), 0, "a string or an array")),
+        other => Err(wrong_argument(function, std::slice::from_ref(other), 0, "a string or an array")),
     }
 }
 
 /// A text has a part, an array an item, an object a key; letter case counts.
-fn contains(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn contains(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let found = match &arguments[0] {
         Value::Str(text) => {
-            context.bytes(text.len())?;
-            let part = text_of(context, &arguments[1])?;
+            context.charge_bytes(text.len())?;
+            let part = to_text(context, &arguments[1])?;
             text.contains(&*part)
         }
         Value::List(items) => {
             let mut found = false;
             for item in items.iter() {
-                if same(context, item, &arguments[1])? {
+                if deep_equal(context, item, &arguments[1])? {
                     found = true;
                     break;
                 }
@@ -111,18 +111,18 @@ fn contains(context: &mut Context, arguments: &[Value]) -> Outcome {
             found
         }
         Value::Map(map) => map.contains_key(text_at("contains", arguments, 1)?),
-        _ => return Err(wrong("contains", arguments, 0, "a string, an array or an object")),
+        _ => return Err(wrong_argument("contains", arguments, 0, "a string, an array or an object")),
     };
     Ok(Value::Bool(found))
 }
 
-fn join(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn join(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (items, delimiter) = (list_at("join", arguments, 0)?, text_at("join", arguments, 1)?);
     let mut out = String::new();
     for (index, item) in items.iter().enumerate() {
-        let text = text_of(context, item)?;
+        let text = to_text(context, item)?;
         let more = text.len() + delimiter.len();
-        context.items(1 + more / 32)?;
+        context.charge_items(1 + more / 32)?;
         context.meter.check_size(out.len() + more)?;
         out.push_str(if index > 0 { delimiter } else { "" });
         out.push_str(&text);
@@ -135,39 +135,39 @@ fn count_at(function: &str, arguments: &[Value], index: usize) -> Result<usize, 
     usize::try_from(count).map_err(|_| type_error(format!("`{function}` needs a count of 0 or more, got {count}")))
 }
 
-fn take(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn take(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let count = count_at("take", arguments, 1)?;
     match &arguments[0] {
         Value::List(items) => {
             let count = count.min(items.len());
-            context.room_for_items(count)?;
+            context.reserve_items(count)?;
             Ok(Value::list(items[..count].to_vec()))
         }
         Value::Str(text) => {
-            context.room_for_bytes(text.len())?;
+            context.reserve_bytes(text.len())?;
             Ok(Value::from(text.chars().take(count).collect::<String>()))
         }
-        _ => Err(wrong("take", arguments, 0, "a string or an array")),
+        _ => Err(wrong_argument("take", arguments, 0, "a string or an array")),
     }
 }
 
-fn skip(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn skip(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let items = list_at("skip", arguments, 0)?;
     let count = count_at("skip", arguments, 1)?.min(items.len());
-    context.room_for_items(items.len() - count)?;
+    context.reserve_items(items.len() - count)?;
     Ok(Value::list(items[count..].to_vec()))
 }
 
-fn reverse(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn reverse(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let items = list_at("reverse", arguments, 0)?;
-    context.room_for_items(items.len())?;
+    context.reserve_items(items.len())?;
     Ok(Value::list(items.iter().rev().cloned().collect()))
 }
 
 /// By the items themselves, or by one of their properties. Equal ones keep their order.
-fn sort(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn sort(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let items = list_at("sort", arguments, 0)?;
-    context.room_for_items(items.len().saturating_mul(1 + items.len().checked_ilog2().unwrap_or(0) as usize))?;
+    context.reserve_items(items.len().saturating_mul(1 + items.len().checked_ilog2().unwrap_or(0) as usize))?;
     let mut keyed = Vec::with_capacity(items.len());
     for item in items {
         let key = match arguments.len() {
@@ -182,76 +182,76 @@ fn sort(context: &mut Context, arguments: &[Value]) -> Outcome {
         keyed.push((key, item.clone()));
     }
     // Checked beforehand: sorting needs an order between every two keys.
-    if let Some((odd, _)) = keyed.iter().find(|(key, _)| order(key, &keyed[0].0).is_none()) {
+    if let Some((odd, _)) = keyed.iter().find(|(key, _)| compare_values(key, &keyed[0].0).is_none()) {
         return Err(type_error(format!(
             "`sort` orders numbers or strings, got {} and {}",
             describe(&keyed[0].0),
             describe(odd)
         )));
     }
-    keyed.sort_by(|(a, _), (b, _)| order(a, b).unwrap_or(std::cmp::Ordering::Equal));
+    keyed.sort_by(|(a, _), (b, _)| compare_values(a, b).unwrap_or(std::cmp::Ordering::Equal));
     Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect()))
 }
 
-fn chunk(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn chunk(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let size = count_at("chunk", arguments, 1)?;
     if size == 0 {
         return Err(type_error("`chunk` needs a size of 1 or more"));
     }
     match &arguments[0] {
         Value::List(items) => {
-            context.room_for_items(items.len())?;
+            context.reserve_items(items.len())?;
             Ok(Value::list(items.chunks(size).map(|part| Value::list(part.to_vec())).collect()))
         }
         Value::Str(text) => {
-            context.room_for_bytes(text.len())?;
+            context.reserve_bytes(text.len())?;
             let letters: Vec<char> = text.chars().collect();
-            context.room_for_items(letters.len() / size)?;
+            context.reserve_items(letters.len() / size)?;
             Ok(Value::list(letters.chunks(size).map(|part| Value::from(part.iter().collect::<String>())).collect()))
         }
-        _ => Err(wrong("chunk", arguments, 0, "a string or an array")),
+        _ => Err(wrong_argument("chunk", arguments, 0, "a string or an array")),
     }
 }
 
 /// All arguments as arrays, or all as objects.
-enum Alike<'a> {
+enum SameKindCollections<'a> {
     Lists(Vec<&'a [Value]>),
     Maps(Vec<&'a Map>),
 }
 
-fn alike<'a>(function: &str, arguments: &'a [Value]) -> Result<Alike<'a>, EvalError> {
-    let wanted = if arguments[0].as_map().is_some() { "an object" } else { "an array" };
-    let odd = |index: usize| wrong(function, arguments, index, wanted);
+fn same_kind_collections<'a>(function: &str, arguments: &'a [Value]) -> Result<SameKindCollections<'a>, EvalError> {
+    let expected = if arguments[0].as_map().is_some() { "an object" } else { "an array" };
+    let odd = |index: usize| wrong_argument(function, arguments, index, expected);
     let each = arguments.iter().enumerate();
     match arguments[0].as_map() {
         Some(_) => {
             let maps = each.map(|(index, value)| value.as_map().ok_or_else(|| odd(index))).collect::<Result<_, _>>();
-            Ok(Alike::Maps(maps?))
+            Ok(SameKindCollections::Maps(maps?))
         }
         None => {
             let lists = each.map(|(index, value)| value.as_list().ok_or_else(|| odd(index))).collect::<Result<_, _>>();
-            Ok(Alike::Lists(lists?))
+            Ok(SameKindCollections::Lists(lists?))
         }
     }
 }
 
 /// Arrays: every item once, in the order of first sight. Objects: the last value of a key, in its first place.
-fn union(context: &mut Context, arguments: &[Value]) -> Outcome {
-    match alike("union", arguments)? {
-        Alike::Lists(lists) => {
+fn union(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    match same_kind_collections("union", arguments)? {
+        SameKindCollections::Lists(lists) => {
             let (mut seen, mut out) = (HashSet::new(), Vec::new());
             for item in lists.into_iter().flatten() {
-                context.items(1)?;
+                context.charge_items(1)?;
                 if seen.insert(fingerprint(context, item)?) {
                     out.push(item.clone());
                 }
             }
             Ok(Value::list(out))
         }
-        Alike::Maps(maps) => {
+        SameKindCollections::Maps(maps) => {
             let mut out = Map::new();
             for (key, value) in maps.into_iter().flat_map(Map::iter) {
-                context.items(1)?;
+                context.charge_items(1)?;
                 out.insert(key.clone(), value.clone());
             }
             Ok(Value::map(out))
@@ -260,17 +260,17 @@ fn union(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 /// What all have, in the order of the first. Objects: a key with the same value everywhere.
-fn intersection(context: &mut Context, arguments: &[Value]) -> Outcome {
-    match alike("intersection", arguments)? {
-        Alike::Lists(lists) => {
+fn intersection(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    match same_kind_collections("intersection", arguments)? {
+        SameKindCollections::Lists(lists) => {
             let mut others = Vec::new();
             for list in &lists[1..] {
-                context.items(list.len())?;
+                context.charge_items(list.len())?;
                 others.push(list.iter().map(|item| fingerprint(context, item)).collect::<Result<HashSet<_>, _>>()?);
             }
             let (mut seen, mut out) = (HashSet::new(), Vec::new());
             for item in lists[0] {
-                context.items(1)?;
+                context.charge_items(1)?;
                 let mark = fingerprint(context, item)?;
                 if others.iter().all(|other| other.contains(&mark)) && seen.insert(mark) {
                     out.push(item.clone());
@@ -278,18 +278,18 @@ fn intersection(context: &mut Context, arguments: &[Value]) -> Outcome {
             }
             Ok(Value::list(out))
         }
-        Alike::Maps(maps) => {
+        SameKindCollections::Maps(maps) => {
             let mut out = Map::new();
             for (key, value) in maps[0].iter() {
                 let mut everywhere = true;
                 for other in &maps[1..] {
                     everywhere = everywhere
                         && match other.get(key) {
-                            Some(found) => same(context, value, found)?,
+                            Some(found) => deep_equal(context, value, found)?,
                             None => false,
                         };
                 }
-                context.items(1)?;
+                context.charge_items(1)?;
                 if everywhere {
                     out.insert(key.clone(), value.clone());
                 }

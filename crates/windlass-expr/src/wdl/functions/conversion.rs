@@ -5,33 +5,33 @@ use std::str::FromStr;
 use rust_decimal::Decimal;
 use windlass_value::{Digits, Map, Value, parse_json};
 
-use super::encoding::{content_bytes, readable};
-use super::{ANY, Content, Function, Literal, locale_at, pure, wrong};
-use crate::wdl::locale::{Locale, usual};
-use crate::wdl::values::{Context, Outcome, describe, preview, text_of, type_error, whole, whole_big};
+use super::encoding::{content_bytes, utf8_text};
+use super::{UNLIMITED, LoadedArguments, WdlFunction, LiteralArgument, locale_at, pure, wrong_argument};
+use crate::wdl::locale::{Locale, default_locale};
+use crate::wdl::values::{WdlContext, WdlResult, describe, preview, to_text, type_error, exact_int, exact_int_from_decimal};
 use crate::wdl::xml;
 
-pub(crate) const FUNCTIONS: &[Function] = &[
-    pure("array", 1, 1, array).loading(Content::None),
-    pure("createArray", 1, ANY, create_array).loading(Content::None),
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
+    pure("array", 1, 1, array).loading(LoadedArguments::None),
+    pure("createArray", 1, UNLIMITED, create_array).loading(LoadedArguments::None),
     pure("bool", 1, 1, bool),
     pure("int", 1, 1, int),
-    pure("float", 1, 2, float).checking(&[(1, Literal::Locale)]),
+    pure("float", 1, 2, float).checking(&[(1, LiteralArgument::Locale)]),
     pure("decimal", 1, 1, decimal),
-    pure("string", 1, 1, string).loading(Content::None),
+    pure("string", 1, 1, string).loading(LoadedArguments::None),
     pure("json", 1, 1, json),
 ];
 
-fn array(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn array(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::list(vec![arguments[0].clone()]))
 }
 
-fn create_array(context: &mut Context, arguments: &[Value]) -> Outcome {
-    context.room_for_items(arguments.len())?;
+fn create_array(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    context.reserve_items(arguments.len())?;
     Ok(Value::list(arguments.to_vec()))
 }
 
-fn bool(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn bool(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let flag = match &arguments[0] {
         Value::Bool(flag) => Some(*flag),
         Value::Int(number) => Some(*number != 0),
@@ -41,7 +41,7 @@ fn bool(_context: &mut Context, arguments: &[Value]) -> Outcome {
         Value::Str(text) if text.trim().eq_ignore_ascii_case("false") => Some(false),
         _ => None,
     };
-    flag.map(Value::Bool).ok_or_else(|| wrong("bool", arguments, 0, "a boolean, a number, 'true' or 'false'"))
+    flag.map(Value::Bool).ok_or_else(|| wrong_argument("bool", arguments, 0, "a boolean, a number, 'true' or 'false'"))
 }
 
 /// Digits with an optional sign, spaces around them.
@@ -51,7 +51,7 @@ pub(super) fn parse_plain_int(text: &str) -> Option<i64> {
 
 /// The text in plain form: without the locale's thousands separators, which may stand between digits before the point
 /// only, and with a point for its decimal separator.
-fn plain(text: &str, locale: &Locale) -> Option<String> {
+fn normalize_number(text: &str, locale: &Locale) -> Option<String> {
     let text = text.trim();
     let whole_end = text.find(locale.decimal).or_else(|| text.find(['e', 'E'])).unwrap_or(text.len());
     let (whole, rest) = text.split_at(whole_end);
@@ -83,11 +83,11 @@ fn plain(text: &str, locale: &Locale) -> Option<String> {
 }
 
 pub(super) fn parse_float(text: &str, locale: &Locale) -> Option<f64> {
-    plain(text, locale)?.parse().ok().filter(|number: &f64| number.is_finite())
+    normalize_number(text, locale)?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn parse_int(text: &str) -> Option<i64> {
-    let text = plain(text, usual())?;
+    let text = normalize_number(text, default_locale())?;
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     fraction.bytes().all(|byte| byte == b'0').then(|| whole.parse().ok()).flatten()
 }
@@ -97,7 +97,7 @@ fn parse_decimal(text: &str) -> Option<Decimal> {
     if !text.contains(['e', 'E']) {
         return Decimal::from_str(text).ok();
     }
-    let mut digits = Digits::read(text)?;
+    let mut digits = Digits::parse(text)?;
     digits.round(28);
     if digits.point > 29 {
         return None;
@@ -130,75 +130,75 @@ pub(super) fn decimal_of(number: &Value) -> Option<Decimal> {
     }
 }
 
-fn int(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn int(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let number = match &arguments[0] {
         Value::Int(number) => Some(*number),
-        Value::Float(number) => whole(*number),
-        Value::Big(text) => whole_big(text),
+        Value::Float(number) => exact_int(*number),
+        Value::Big(text) => exact_int_from_decimal(text),
         Value::Str(text) => {
-            context.bytes(text.len())?;
+            context.charge_bytes(text.len())?;
             parse_int(text)
         }
         _ => None,
     };
-    number.map(Value::Int).ok_or_else(|| wrong("int", arguments, 0, "a whole number of 64 bits, or the text of one,"))
+    number.map(Value::Int).ok_or_else(|| wrong_argument("int", arguments, 0, "a whole number of 64 bits, or the text of one,"))
 }
 
-fn float(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn float(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let locale = locale_at("float", arguments, 1)?;
     let number = match &arguments[0] {
         Value::Str(text) => {
-            context.bytes(text.len())?;
+            context.charge_bytes(text.len())?;
             parse_float(text, locale)
         }
         Value::Big(text) => text.parse().ok(),
         other => other.as_f64(),
     };
     let number = number.and_then(Value::float);
-    number.ok_or_else(|| wrong("float", arguments, 0, "a number, or the text of one,"))
+    number.ok_or_else(|| wrong_argument("float", arguments, 0, "a number, or the text of one,"))
 }
 
 /// A decimal keeps its digits, so that 0.1 and 0.2 are 0.3; it is carried as its text.
-fn decimal(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn decimal(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let number = match &arguments[0] {
         Value::Str(text) => {
-            context.bytes(text.len())?;
-            plain(text, usual()).and_then(|text| parse_decimal(&text))
+            context.charge_bytes(text.len())?;
+            normalize_number(text, default_locale()).and_then(|text| parse_decimal(&text))
         }
         other => decimal_of(other),
     };
     match number {
         Some(number) => Ok(Value::Big(number.to_string().into())),
-        None => Err(wrong("decimal", arguments, 0, "a number that fits into a decimal, or the text of one,")),
+        None => Err(wrong_argument("decimal", arguments, 0, "a number that fits into a decimal, or the text of one,")),
     }
 }
 
 /// A binary value is its bytes read as text, if they are one.
-fn string(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     if let Value::Map(map) = &arguments[0]
         && let Some(Ok(text)) =
-            content_bytes("string", context, map).map(|bytes| bytes.and_then(|b| readable("string", b)))
+            content_bytes("string", context, map).map(|bytes| bytes.and_then(|b| utf8_text("string", b)))
     {
         return Ok(text);
     }
-    text_of(context, &arguments[0]).map(Value::Str)
+    to_text(context, &arguments[0]).map(Value::Str)
 }
 
 /// Text is read as JSON, and so is a binary value; XML is turned into it. What is JSON already stays. Null gives an empty
 /// object.
-fn json(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn json(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::Null => Ok(Value::map(Map::new())),
         Value::Str(text) => read_json(context, text),
         value if xml::is_xml(value) => {
-            let text = xml::text_at("json", context, value)?;
-            let document = xml::Document::parse(context, &text)?;
+            let text = xml::xml_text("json", context, value)?;
+            let document = xml::XmlDocument::parse(context, &text)?;
             xml::json::to_json(context, &document)
         }
         Value::Stored(_) => Err(type_error(format!("`json` cannot read {}", describe(&arguments[0])))),
         Value::Map(map) => match content_bytes("json", context, map) {
             Some(bytes) => {
-                let text = readable("json", bytes?)?;
+                let text = utf8_text("json", bytes?)?;
                 read_json(context, text.as_str().unwrap_or_default())
             }
             None => Ok(arguments[0].clone()),
@@ -207,11 +207,11 @@ fn json(context: &mut Context, arguments: &[Value]) -> Outcome {
     }
 }
 
-fn read_json(context: &mut Context, text: &str) -> Outcome {
-    context.room_for_bytes(text.len())?;
-    context.items(text.len() / 8)?;
+fn read_json(context: &mut WdlContext, text: &str) -> WdlResult {
+    context.reserve_bytes(text.len())?;
+    context.charge_items(text.len() / 8)?;
     parse_json(text).map_err(|error| {
         type_error(format!("`json` cannot read {}: {error}", preview(&Value::from(text))))
-            .hint("the text must be JSON; a text value needs double quotes in it")
+            .with_hint("the text must be JSON; a text value needs double quotes in it")
     })
 }

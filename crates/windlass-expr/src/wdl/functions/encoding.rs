@@ -2,10 +2,10 @@
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{Function, pure, text_at, wrong};
-use crate::wdl::values::{Context, Outcome, type_error};
+use super::{WdlFunction, pure, text_at, wrong_argument};
+use crate::wdl::values::{WdlContext, WdlResult, type_error};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("base64", 1, 1, base64),
     pure("base64ToString", 1, 1, base64_to_string),
     pure("decodeBase64", 1, 1, decode_base64),
@@ -25,8 +25,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const OCTETS: &str = "application/octet-stream";
 
-pub(super) fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
-    context.room_for_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
+pub(super) fn encode(context: &mut WdlContext, bytes: &[u8]) -> Result<String, EvalError> {
+    context.reserve_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
     Ok(to_base64(bytes))
 }
 
@@ -79,14 +79,14 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn decode_at(function: &str, context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
-    context.room_for_bytes(text.len())?;
+fn decode_at(function: &str, context: &mut WdlContext, text: &str) -> Result<Vec<u8>, EvalError> {
+    context.reserve_bytes(text.len())?;
     decode(text).ok_or_else(|| type_error(format!("`{function}`: the text is not base64")))
 }
 
-pub(super) fn readable(function: &str, bytes: Vec<u8>) -> Outcome {
+pub(super) fn utf8_text(function: &str, bytes: Vec<u8>) -> WdlResult {
     String::from_utf8(bytes).map(Value::from).map_err(|_| {
-        type_error(format!("`{function}`: the bytes are not UTF-8 text")).hint("keep them as binary: base64ToBinary(…)")
+        type_error(format!("`{function}`: the bytes are not UTF-8 text")).with_hint("keep them as binary: base64ToBinary(…)")
     })
 }
 
@@ -95,118 +95,118 @@ pub(super) fn binary_value(content_type: &str, content: String) -> Value {
 }
 
 /// The bytes of an object that is a binary value; None for any other.
-pub(super) fn content_bytes(function: &str, context: &mut Context, map: &Map) -> Option<Result<Vec<u8>, EvalError>> {
+pub(super) fn content_bytes(function: &str, context: &mut WdlContext, map: &Map) -> Option<Result<Vec<u8>, EvalError>> {
     let content = map.get("$content")?.as_str()?;
     map.get("$content-type")?.as_str()?;
     Some(decode_at(function, context, content))
 }
 
 /// The bytes of a text or of a binary value.
-fn bytes_at(function: &str, context: &mut Context, arguments: &[Value]) -> Result<Vec<u8>, EvalError> {
+fn bytes_at(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<Vec<u8>, EvalError> {
     match &arguments[0] {
         Value::Str(text) => {
-            context.room_for_bytes(text.len())?;
+            context.reserve_bytes(text.len())?;
             Ok(text.as_bytes().to_vec())
         }
         other => match other.as_map().and_then(|map| content_bytes(function, context, map)) {
             Some(bytes) => bytes,
-            None => Err(wrong(function, arguments, 0, "a string or a binary value")),
+            None => Err(wrong_argument(function, arguments, 0, "a string or a binary value")),
         },
     }
 }
 
-pub(crate) fn base64_text(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
+pub(crate) fn base64_text(context: &mut WdlContext, bytes: &[u8]) -> Result<String, EvalError> {
     encode(context, bytes)
 }
 
 /// The text of a binary value.
-pub(crate) fn binary_text(what: &str, context: &mut Context, value: &Value) -> Result<String, EvalError> {
+pub(crate) fn binary_text(what: &str, context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let content = value.get("$content").and_then(Value::as_str);
     let content = content.ok_or_else(|| type_error(format!("{what} has no `$content`")))?;
     let bytes = decode_at(what, context, content)?;
     String::from_utf8(bytes).map_err(|_| type_error(format!("{what}: the bytes are not UTF-8 text")))
 }
 
-fn base64(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn base64(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = bytes_at("base64", context, arguments)?;
     encode(context, &bytes).map(Value::from)
 }
 
 /// Of a text in base64; a binary value is its own bytes.
-fn text_of_base64(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+fn base64_to_text(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = match &arguments[0] {
         Value::Str(text) => decode_at(function, context, text)?,
         _ => bytes_at(function, context, arguments)?,
     };
-    readable(function, bytes)
+    utf8_text(function, bytes)
 }
 
-fn base64_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
-    text_of_base64("base64ToString", context, arguments)
+fn base64_to_string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    base64_to_text("base64ToString", context, arguments)
 }
 
-fn decode_base64(context: &mut Context, arguments: &[Value]) -> Outcome {
-    text_of_base64("decodeBase64", context, arguments)
+fn decode_base64(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    base64_to_text("decodeBase64", context, arguments)
 }
 
-fn base64_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn base64_to_binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = decode_at("base64ToBinary", context, text_at("base64ToBinary", arguments, 0)?)?;
     Ok(binary_value(OCTETS, encode(context, &bytes)?))
 }
 
-fn binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = bytes_at("binary", context, arguments)?;
     Ok(binary_value(OCTETS, encode(context, &bytes)?))
 }
 
-fn data_uri(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = bytes_at("dataUri", context, arguments)?;
     let kind = arguments[0].get("$content-type").and_then(Value::as_str).unwrap_or("text/plain;charset=utf-8");
     Ok(Value::from(format!("data:{kind};base64,{}", encode(context, &bytes)?)))
 }
 
 /// The type and the bytes of a data URI.
-fn read_data_uri(function: &str, context: &mut Context, arguments: &[Value]) -> Result<(String, Vec<u8>), EvalError> {
+fn read_data_uri(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<(String, Vec<u8>), EvalError> {
     let text = text_at(function, arguments, 0)?;
     let bad = || type_error(format!("`{function}` needs a text such as 'data:text/plain;base64,aGVsbG8='"));
     let (head, data) = text.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(bad)?;
     let (kind, bytes) = match head.strip_suffix(";base64") {
         Some(kind) => (kind, decode_at(function, context, data)?),
-        None => (head, unescape(context, data)?),
+        None => (head, percent_decode(context, data)?),
     };
     let kind = if kind.is_empty() { "text/plain;charset=us-ascii" } else { kind };
     Ok((kind.to_owned(), bytes))
 }
 
-fn binary_of_uri(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+fn uri_to_binary_value(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (kind, bytes) = read_data_uri(function, context, arguments)?;
     Ok(binary_value(&kind, encode(context, &bytes)?))
 }
 
-fn data_uri_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
-    binary_of_uri("dataUriToBinary", context, arguments)
+fn data_uri_to_binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    uri_to_binary_value("dataUriToBinary", context, arguments)
 }
 
-fn decode_data_uri(context: &mut Context, arguments: &[Value]) -> Outcome {
-    binary_of_uri("decodeDataUri", context, arguments)
+fn decode_data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    uri_to_binary_value("decodeDataUri", context, arguments)
 }
 
-fn data_uri_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn data_uri_to_string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (_, bytes) = read_data_uri("dataUriToString", context, arguments)?;
-    readable("dataUriToString", bytes)
+    utf8_text("dataUriToString", bytes)
 }
 
-fn uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
-    escaped("uriComponent", context, arguments)
+fn uri_component(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    percent_encode("uriComponent", context, arguments)
 }
 
-fn encode_uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
-    escaped("encodeUriComponent", context, arguments)
+fn encode_uri_component(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    percent_encode("encodeUriComponent", context, arguments)
 }
 
-fn escaped(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+fn percent_encode(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = bytes_at(function, context, arguments)?;
-    context.room_for_bytes(bytes.len())?;
+    context.reserve_bytes(bytes.len())?;
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
         match byte {
@@ -221,8 +221,8 @@ fn escaped(function: &str, context: &mut Context, arguments: &[Value]) -> Outcom
 }
 
 /// A `%` that is not followed by two hexadecimal digits stands for itself.
-pub(super) fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
-    context.room_for_bytes(text.len())?;
+pub(super) fn percent_decode(context: &mut WdlContext, text: &str) -> Result<Vec<u8>, EvalError> {
+    context.reserve_bytes(text.len())?;
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while at < bytes.len() {
         let nibble = |index: usize| bytes.get(index).and_then(|byte| (*byte as char).to_digit(16));
@@ -240,17 +240,17 @@ pub(super) fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, Eva
     Ok(out)
 }
 
-fn uri_component_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let bytes = unescape(context, text_at("uriComponentToString", arguments, 0)?)?;
-    readable("uriComponentToString", bytes)
+fn uri_component_to_string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    let bytes = percent_decode(context, text_at("uriComponentToString", arguments, 0)?)?;
+    utf8_text("uriComponentToString", bytes)
 }
 
-fn decode_uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let bytes = unescape(context, text_at("decodeUriComponent", arguments, 0)?)?;
-    readable("decodeUriComponent", bytes)
+fn decode_uri_component(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    let bytes = percent_decode(context, text_at("decodeUriComponent", arguments, 0)?)?;
+    utf8_text("decodeUriComponent", bytes)
 }
 
-fn uri_component_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let bytes = unescape(context, text_at("uriComponentToBinary", arguments, 0)?)?;
+fn uri_component_to_binary(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    let bytes = percent_decode(context, text_at("uriComponentToBinary", arguments, 0)?)?;
     Ok(binary_value(OCTETS, encode(context, &bytes)?))
 }

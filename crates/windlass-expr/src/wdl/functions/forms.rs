@@ -3,13 +3,13 @@
 
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json};
 
-use super::encoding::{binary_value, content_bytes, encode, unescape};
+use super::encoding::{binary_value, content_bytes, encode, percent_decode};
 use super::workflow::{body, trigger_body};
-use super::{Function, int_at, state, text_at};
+use super::{WdlFunction, int_at, state, text_at};
 use crate::wdl::path::property;
-use crate::wdl::values::{Context, Outcome, describe, short, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, describe, truncate, type_error};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     state("formDataValue", 2, 2, form_data_value),
     state("formDataMultiValues", 2, 2, form_data_multi_values),
     state("multipartBody", 2, 2, multipart_body),
@@ -19,85 +19,85 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 ];
 
 /// One part of a multipart body.
-struct Part {
+struct MultipartPart {
     /// The field of a form it is, if any.
     name: Option<String>,
     body: Value,
 }
 
-fn form_data_value(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn form_data_value(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let found = action_values("formDataValue", context, arguments)?;
     single("formDataValue", text_at("formDataValue", arguments, 1)?, found)
 }
 
-fn form_data_multi_values(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn form_data_multi_values(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     action_values("formDataMultiValues", context, arguments).map(|found| Value::list(found.values))
 }
 
-fn trigger_form_data_value(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn trigger_form_data_value(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let found = trigger_values("triggerFormDataValue", context, arguments)?;
     single("triggerFormDataValue", text_at("triggerFormDataValue", arguments, 0)?, found)
 }
 
-fn trigger_form_data_multi_values(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn trigger_form_data_multi_values(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     trigger_values("triggerFormDataMultiValues", context, arguments).map(|found| Value::list(found.values))
 }
 
-fn multipart_body(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn multipart_body(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let body = body_of("multipartBody", context, arguments)?;
     part_at("multipartBody", context, &body, int_at("multipartBody", arguments, 1)?)
 }
 
-fn trigger_multipart_body(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn trigger_multipart_body(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let body = trigger_body(context, &[])?;
     let body = context.content(body)?;
     part_at("triggerMultipartBody", context, &body, int_at("triggerMultipartBody", arguments, 0)?)
 }
 
 /// The values of a key, and the keys there are.
-struct Found {
+struct FormValues {
     values: Vec<Value>,
     keys: Vec<String>,
 }
 
-fn action_values(function: &str, context: &mut Context, arguments: &[Value]) -> Result<Found, EvalError> {
+fn action_values(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<FormValues, EvalError> {
     let body = body_of(function, context, arguments)?;
     values(function, context, &body, text_at(function, arguments, 1)?)
 }
 
-fn trigger_values(function: &str, context: &mut Context, arguments: &[Value]) -> Result<Found, EvalError> {
+fn trigger_values(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<FormValues, EvalError> {
     let body = trigger_body(context, &[])?;
     let body = context.content(body)?;
     values(function, context, &body, text_at(function, arguments, 0)?)
 }
 
-fn body_of(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+fn body_of(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     text_at(function, arguments, 0)?;
     let body = body(context, &arguments[..1])?;
     context.content(body)
 }
 
-fn single(function: &str, key: &str, found: Found) -> Outcome {
+fn single(function: &str, key: &str, found: FormValues) -> WdlResult {
     match found.values.len() {
         1 => Ok(found.values.into_iter().next().unwrap_or_default()),
         0 => {
-            let mut keys: Vec<String> = found.keys.iter().take(20).map(|key| format!("`{}`", short(key))).collect();
+            let mut keys: Vec<String> = found.keys.iter().take(20).map(|key| format!("`{}`", truncate(key))).collect();
             keys.dedup();
             let keys = if keys.is_empty() { "no fields".to_owned() } else { keys.join(", ") };
-            let message = format!("`{function}`: the form has no field `{}`; it has {keys}", short(key));
+            let message = format!("`{function}`: the form has no field `{}`; it has {keys}", truncate(key));
             Err(EvalError::new(EvalErrorKind::Missing, message)
-                .hint("the …MultiValues function gives an empty array instead"))
+                .with_hint("the …MultiValues function gives an empty array instead"))
         }
-        count => Err(type_error(format!("`{function}`: the form has {count} fields `{}`", short(key)))
-            .hint("the …MultiValues function gives all of them")),
+        count => Err(type_error(format!("`{function}`: the form has {count} fields `{}`", truncate(key)))
+            .with_hint("the …MultiValues function gives all of them")),
     }
 }
 
-fn values(function: &str, context: &mut Context, body: &Value, key: &str) -> Result<Found, EvalError> {
+fn values(function: &str, context: &mut WdlContext, body: &Value, key: &str) -> Result<FormValues, EvalError> {
     let fields = fields(function, context, body)?;
-    let mut found = Found { values: Vec::new(), keys: Vec::new() };
+    let mut found = FormValues { values: Vec::new(), keys: Vec::new() };
     for (name, value) in fields {
-        context.items(1)?;
+        context.charge_items(1)?;
         if name == key {
             found.values.push(value);
         }
@@ -107,7 +107,7 @@ fn values(function: &str, context: &mut Context, body: &Value, key: &str) -> Res
 }
 
 /// The fields of a form in their order.
-fn fields(function: &str, context: &mut Context, body: &Value) -> Result<Vec<(String, Value)>, EvalError> {
+fn fields(function: &str, context: &mut WdlContext, body: &Value) -> Result<Vec<(String, Value)>, EvalError> {
     if let Some(entries) = body.get("$formdata").and_then(Value::as_list) {
         let field = |entry: &Value| {
             let part = |name: &str| entry.as_map().and_then(|map| property(map, name));
@@ -125,10 +125,10 @@ fn fields(function: &str, context: &mut Context, body: &Value) -> Result<Vec<(St
     let text = String::from_utf8_lossy(&bytes);
     let mut fields = Vec::new();
     for pair in text.trim().split('&').filter(|pair| !pair.is_empty()) {
-        context.items(1)?;
+        context.charge_items(1)?;
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let mut plain = |text: &str| -> Result<String, EvalError> {
-            let bytes = unescape(context, &text.replace('+', " "))?;
+            let bytes = percent_decode(context, &text.replace('+', " "))?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
         fields.push((plain(key)?, Value::from(plain(value)?)));
@@ -138,16 +138,16 @@ fn fields(function: &str, context: &mut Context, body: &Value) -> Result<Vec<(St
 
 fn no_form(function: &str, body: &Value) -> EvalError {
     type_error(format!("`{function}`: the body is no form but {}", describe(body)))
-        .hint("properties of an object are read directly: body('action')?['name']")
+        .with_hint("properties of an object are read directly: body('action')?['name']")
 }
 
-type Source = (Option<String>, Option<Vec<u8>>);
+type BodySource = (Option<String>, Option<Vec<u8>>);
 
 /// The content type if it is known, and the bytes; neither of an object that is no binary value.
-fn source(function: &str, context: &mut Context, body: &Value) -> Result<Source, EvalError> {
+fn source(function: &str, context: &mut WdlContext, body: &Value) -> Result<BodySource, EvalError> {
     match body {
         Value::Str(text) => {
-            context.room_for_bytes(text.len())?;
+            context.reserve_bytes(text.len())?;
             Ok((None, Some(text.as_bytes().to_vec())))
         }
         Value::Map(map) => match content_bytes(function, context, map) {
@@ -161,11 +161,11 @@ fn source(function: &str, context: &mut Context, body: &Value) -> Result<Source,
     }
 }
 
-fn part_at(function: &str, context: &mut Context, body: &Value, index: i64) -> Outcome {
+fn part_at(function: &str, context: &mut WdlContext, body: &Value, index: i64) -> WdlResult {
     let (kind, text) = source(function, context, body)?;
     let Some(parts) = parts(context, body, kind.as_deref(), text.as_deref())? else {
         return Err(type_error(format!("`{function}`: the body has no parts, it is {}", describe(body)))
-            .hint("a multipart body is an object with `$multipart`, or a text or binary value of that type"));
+            .with_hint("a multipart body is an object with `$multipart`, or a text or binary value of that type"));
     };
     let count = parts.len();
     let part = usize::try_from(index).ok().and_then(|index| parts.into_iter().nth(index));
@@ -177,17 +177,17 @@ fn part_at(function: &str, context: &mut Context, body: &Value, index: i64) -> O
 
 /// None for a body that is not multipart.
 fn parts(
-    context: &mut Context,
+    context: &mut WdlContext,
     body: &Value,
     kind: Option<&str>,
     bytes: Option<&[u8]>,
-) -> Result<Option<Vec<Part>>, EvalError> {
+) -> Result<Option<Vec<MultipartPart>>, EvalError> {
     if let Some(entries) = body.get("$multipart").and_then(Value::as_list) {
         let part = |entry: &Value| {
             let of = |name: &str| entry.as_map().and_then(|map| property(map, name));
             let header = |name: &str| of("headers")?.as_map().and_then(|map| property(map, name))?.as_str();
             let name = header("Content-Disposition").and_then(|text| parameter(text, "name"));
-            Part { name, body: of("body").cloned().unwrap_or_default() }
+            MultipartPart { name, body: of("body").cloned().unwrap_or_default() }
         };
         return Ok(Some(entries.iter().map(part).collect()));
     }
@@ -205,9 +205,9 @@ fn parts(
     let Some(boundary) = boundary else { return Ok(None) };
     let mark = format!("--{boundary}");
     let mut found = Vec::new();
-    context.bytes(bytes.len())?;
+    context.charge_bytes(bytes.len())?;
     for piece in split(bytes, mark.as_bytes()).into_iter().skip(1) {
-        context.items(1)?;
+        context.charge_items(1)?;
         if piece.starts_with(b"--") {
             break;
         }
@@ -234,7 +234,7 @@ fn split<'a>(bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
 }
 
 /// Headers, an empty line, the content: text as text, JSON as its value, anything else as a binary value.
-fn read_part(context: &mut Context, piece: &[u8]) -> Result<Part, EvalError> {
+fn read_part(context: &mut WdlContext, piece: &[u8]) -> Result<MultipartPart, EvalError> {
     let (mut name, mut kind) = (None, None);
     let mut rest = after_line(piece).1;
     loop {
@@ -268,7 +268,7 @@ fn read_part(context: &mut Context, piece: &[u8]) -> Result<Part, EvalError> {
             binary_value(&kind, content)
         }
     };
-    Ok(Part { name, body })
+    Ok(MultipartPart { name, body })
 }
 
 /// The first line without its end, and what follows it.

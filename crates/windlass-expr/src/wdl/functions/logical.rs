@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 
 use windlass_value::{EvalError, Value};
 
-use super::{ANY, Content, Function, lazy, pure};
-use crate::wdl::node::{Node, eval};
-use crate::wdl::values::{Context, Outcome, describe, order, same, type_error};
+use super::{UNLIMITED, LoadedArguments, WdlFunction, lazy, pure};
+use crate::wdl::node::{WdlNode, eval};
+use crate::wdl::values::{WdlContext, WdlResult, describe, compare_values, deep_equal, type_error};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
-    lazy("and", 1, ANY, and),
-    lazy("or", 1, ANY, or),
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
+    lazy("and", 1, UNLIMITED, and),
+    lazy("or", 1, UNLIMITED, or),
     lazy("if", 3, 3, choose),
     pure("not", 1, 1, not),
-    pure("equals", 2, 2, equals).loading(Content::None),
+    pure("equals", 2, 2, equals).loading(LoadedArguments::None),
     pure("greater", 2, 2, greater),
     pure("greaterOrEquals", 2, 2, greater_or_equals),
     pure("less", 2, 2, less),
@@ -23,11 +23,11 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 fn truth(function: &str, value: &Value) -> Result<bool, EvalError> {
     value.as_bool().ok_or_else(|| {
         type_error(format!("`{function}` needs true or false, got {}", describe(value)))
-            .hint("compare with equals(…) or convert with bool(…)")
+            .with_hint("compare with equals(…) or convert with bool(…)")
     })
 }
 
-fn and(context: &mut Context, arguments: &[Node]) -> Outcome {
+fn and(context: &mut WdlContext, arguments: &[WdlNode]) -> WdlResult {
     for argument in arguments {
         if !truth("and", &eval(argument, context)?)? {
             return Ok(Value::Bool(false));
@@ -36,7 +36,7 @@ fn and(context: &mut Context, arguments: &[Node]) -> Outcome {
     Ok(Value::Bool(true))
 }
 
-fn or(context: &mut Context, arguments: &[Node]) -> Outcome {
+fn or(context: &mut WdlContext, arguments: &[WdlNode]) -> WdlResult {
     for argument in arguments {
         if truth("or", &eval(argument, context)?)? {
             return Ok(Value::Bool(true));
@@ -45,17 +45,17 @@ fn or(context: &mut Context, arguments: &[Node]) -> Outcome {
     Ok(Value::Bool(false))
 }
 
-fn choose(context: &mut Context, arguments: &[Node]) -> Outcome {
-    let taken = if truth("if", &eval(&arguments[0], context)?)? { 1 } else { 2 };
-    eval(&arguments[taken], context)
+fn choose(context: &mut WdlContext, arguments: &[WdlNode]) -> WdlResult {
+    let branch = if truth("if", &eval(&arguments[0], context)?)? { 1 } else { 2 };
+    eval(&arguments[branch], context)
 }
 
-fn not(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn not(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(!truth("not", &arguments[0])?))
 }
 
 /// A boolean also equals its text, and 1 or 0. Null equals null only.
-fn equals(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn equals(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let equal = match (&arguments[0], &arguments[1]) {
         (Value::Int(a), Value::Int(b)) => a == b,
         (Value::Str(a), Value::Str(b)) => a == b,
@@ -65,34 +65,34 @@ fn equals(context: &mut Context, arguments: &[Value]) -> Outcome {
         (Value::Bool(flag), Value::Int(number)) | (Value::Int(number), Value::Bool(flag)) => {
             *number == i64::from(*flag)
         }
-        (a, b) => same(context, a, b)?,
+        (a, b) => deep_equal(context, a, b)?,
     };
     Ok(Value::Bool(equal))
 }
 
 fn compare(function: &str, arguments: &[Value]) -> Result<Ordering, EvalError> {
-    order(&arguments[0], &arguments[1]).ok_or_else(|| {
+    compare_values(&arguments[0], &arguments[1]).ok_or_else(|| {
         let (left, right) = (describe(&arguments[0]), describe(&arguments[1]));
         let error = type_error(format!("`{function}` compares two numbers or two strings, got {left} and {right}"));
         match arguments.iter().any(Value::is_null) {
-            true => error.hint("use coalesce(value, default) if it may be null"),
-            false => error.hint("use int(…), float(…) or string(…) so that both are of one kind"),
+            true => error.with_hint("use coalesce(value, default) if it may be null"),
+            false => error.with_hint("use int(…), float(…) or string(…) so that both are of one kind"),
         }
     })
 }
 
-fn greater(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn greater(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(compare("greater", arguments)?.is_gt()))
 }
 
-fn greater_or_equals(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn greater_or_equals(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(compare("greaterOrEquals", arguments)?.is_ge()))
 }
 
-fn less(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn less(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(compare("less", arguments)?.is_lt()))
 }
 
-fn less_or_equals(_context: &mut Context, arguments: &[Value]) -> Outcome {
+fn less_or_equals(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(compare("lessOrEquals", arguments)?.is_le()))
 }

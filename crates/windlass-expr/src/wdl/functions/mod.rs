@@ -17,22 +17,22 @@ mod zone;
 use windlass_value::{EvalError, Value};
 
 use super::locale::{self, Locale};
-use super::node::Node;
-use super::values::{Context, Outcome, describe, short, type_error, whole, whole_big};
+use super::node::WdlNode;
+use super::values::{WdlContext, WdlResult, describe, truncate, type_error, exact_int, exact_int_from_decimal};
 use super::{date_format, number_format, zones};
 
 pub(crate) use encoding::{base64_text, binary_text};
 pub(crate) use workflow::is_node_result;
 
 /// As many arguments as wanted.
-pub(crate) const ANY: usize = usize::MAX;
+pub(crate) const UNLIMITED: usize = usize::MAX;
 
-pub(crate) type Eager = fn(&mut Context, &[Value]) -> Outcome;
+pub(crate) type EagerFunction = fn(&mut WdlContext, &[Value]) -> WdlResult;
 /// A function for one call, with what was worked out of its constant arguments.
-pub(crate) type Prepared = Box<dyn Fn(&mut Context, &[Value]) -> Outcome + Send + Sync>;
+pub(crate) type PreparedFunction = Box<dyn Fn(&mut WdlContext, &[Value]) -> WdlResult + Send + Sync>;
 /// Looks at the arguments when a call is compiled: None leaves everything to evaluation.
-pub(crate) type Prepare = fn(&[Node]) -> Result<Option<Prepared>, BadArgument>;
-pub(crate) type Lazy = fn(&mut Context, &[Node]) -> Outcome;
+pub(crate) type PrepareFunction = fn(&[WdlNode]) -> Result<Option<PreparedFunction>, BadArgument>;
+pub(crate) type LazyFunction = fn(&mut WdlContext, &[WdlNode]) -> WdlResult;
 
 /// A constant argument that can never be right.
 pub(crate) struct BadArgument {
@@ -42,119 +42,119 @@ pub(crate) struct BadArgument {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Run {
+pub(crate) enum FunctionImpl {
     /// Arguments are evaluated first, from left to right.
-    Eager(Eager),
+    Eager(EagerFunction),
     /// The function evaluates what it needs.
-    Lazy(Lazy),
+    Lazy(LazyFunction),
 }
 
 /// Which stored arguments are loaded before the call; the others are handed on as they are.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum LoadedArguments {
     All,
     First,
     None,
 }
 
-pub(crate) struct Function {
+pub(crate) struct WdlFunction {
     pub name: &'static str,
-    pub least: usize,
+    pub min_arguments: usize,
     pub max_arguments: usize,
-    pub run: Run,
-    pub content: Content,
+    pub run: FunctionImpl,
+    pub content: LoadedArguments,
     /// The same arguments always give the same result, so that calls with constants are done when compiling.
     pub pure: bool,
     /// Hands on a value that was there before; such results need no check of size and depth.
-    pub reads: bool,
-    pub prepare: Option<Prepare>,
+    pub returns_existing: bool,
+    pub prepare: Option<PrepareFunction>,
     /// Arguments that are looked at when compiling, if they are literal.
-    pub literals: &'static [(usize, Literal)],
+    pub literals: &'static [(usize, LiteralArgument)],
     /// Only a loop's own condition may call it.
-    pub of_loop: bool,
+    pub loop_condition_only: bool,
 }
 
 /// What a literal argument has to be.
 #[derive(Clone, Copy)]
-pub(crate) enum Literal {
+pub(crate) enum LiteralArgument {
     Zone,
     Locale,
     TimeFormat,
     NumberFormat,
 }
 
-impl Literal {
+impl LiteralArgument {
     /// What is wrong with the text, and what to do.
     pub(crate) fn problem(self, text: &str) -> Option<(String, String)> {
         match self {
-            Literal::Zone => zones::find(text).is_none().then(|| zones::unknown(text)),
-            Literal::Locale => locale::find(text).is_none().then(|| locale::unknown(text)),
-            Literal::TimeFormat => (!date_format::is_format(text)).then(|| {
+            LiteralArgument::Zone => zones::find(text).is_none().then(|| zones::unknown_zone(text)),
+            LiteralArgument::Locale => locale::find(text).is_none().then(|| locale::unknown_locale(text)),
+            LiteralArgument::TimeFormat => (!date_format::is_format(text)).then(|| {
                 let hint = "formats are such as 'yyyy-MM-dd', 'HH:mm', 'o', 's', 'r'";
-                (format!("'{}' is not a format for times", short(text)), hint.to_owned())
+                (format!("'{}' is not a format for times", truncate(text)), hint.to_owned())
             }),
-            Literal::NumberFormat => (!number_format::is_format(text)).then(|| {
+            LiteralArgument::NumberFormat => (!number_format::is_format(text)).then(|| {
                 let hint = "formats are such as 'N2', 'F1', 'C', 'P0', 'D5', 'X', 'E2', '0.00', '#,##0.0'";
-                (format!("'{}' is not a format for numbers", short(text)), hint.to_owned())
+                (format!("'{}' is not a format for numbers", truncate(text)), hint.to_owned())
             }),
         }
     }
 }
 
-const PLAIN: Function = Function {
+const DEFAULT_FUNCTION: WdlFunction = WdlFunction {
     name: "",
-    least: 0,
+    min_arguments: 0,
     max_arguments: 0,
-    run: Run::Eager(|_, _| Ok(Value::Null)),
-    content: Content::All,
+    run: FunctionImpl::Eager(|_, _| Ok(Value::Null)),
+    content: LoadedArguments::All,
     pure: false,
-    reads: false,
+    returns_existing: false,
     prepare: None,
     literals: &[],
-    of_loop: false,
+    loop_condition_only: false,
 };
 
-pub(crate) const fn pure(name: &'static str, least: usize, max_arguments: usize, run: Eager) -> Function {
-    Function { name, least, max_arguments: most: max_arguments, run: Run::Eager(run), pure: true, ..PLAIN }
+pub(crate) const fn pure(name: &'static str, min_arguments: usize, max_arguments: usize, run: EagerFunction) -> WdlFunction {
+    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Eager(run), pure: true, ..DEFAULT_FUNCTION }
 }
 
 /// A function that reads the run, the clock or the random numbers.
-pub(crate) const fn state(name: &'static str, least: usize, max_arguments: usize, run: Eager) -> Function {
-    Function { name, least, max_arguments: most: max_arguments, run: Run::Eager(run), ..PLAIN }
+pub(crate) const fn state(name: &'static str, min_arguments: usize, max_arguments: usize, run: EagerFunction) -> WdlFunction {
+    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Eager(run), ..DEFAULT_FUNCTION }
 }
 
-pub(crate) const fn lazy(name: &'static str, least: usize, max_arguments: usize, run: Lazy) -> Function {
-    Function { name, least, max_arguments: most: max_arguments, run: Run::Lazy(run), content: Content::None, ..PLAIN }
+pub(crate) const fn lazy(name: &'static str, min_arguments: usize, max_arguments: usize, run: LazyFunction) -> WdlFunction {
+    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Lazy(run), content: LoadedArguments::None, ..DEFAULT_FUNCTION }
 }
 
-impl Function {
-    const fn loading(mut self, content: Content) -> Function {
+impl WdlFunction {
+    const fn loading(mut self, content: LoadedArguments) -> WdlFunction {
         self.content = content;
         self
     }
 
-    const fn preparing(mut self, prepare: Prepare) -> Function {
+    const fn preparing(mut self, prepare: PrepareFunction) -> WdlFunction {
         self.prepare = Some(prepare);
         self
     }
 
-    const fn reading(mut self) -> Function {
-        self.reads = true;
+    const fn returning_existing(mut self) -> WdlFunction {
+        self.returns_existing = true;
         self
     }
 
-    const fn checking(mut self, literals: &'static [(usize, Literal)]) -> Function {
+    const fn checking(mut self, literals: &'static [(usize, LiteralArgument)]) -> WdlFunction {
         self.literals = literals;
         self
     }
 
-    const fn of_loop(mut self) -> Function {
-        self.of_loop = true;
+    const fn in_loop_condition_only(mut self) -> WdlFunction {
+        self.loop_condition_only = true;
         self
     }
 }
 
-const FAMILIES: &[&[Function]] = &[
+const FAMILIES: &[&[WdlFunction]] = &[
     logical::FUNCTIONS,
     math::FUNCTIONS,
     text::FUNCTIONS,
@@ -173,72 +173,72 @@ const FAMILIES: &[&[Function]] = &[
 /// Functions of the language that are known by name only, and what to do instead.
 const UNSUPPORTED: &[(&str, &str)] = &[("secret", "declare a parameter")];
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
+pub(crate) fn all() -> impl Iterator<Item = &'static WdlFunction> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-pub(crate) fn find(name: &str) -> Option<&'static Function> {
+pub(crate) fn find(name: &str) -> Option<&'static WdlFunction> {
     all().find(|function| function.name.eq_ignore_ascii_case(name))
 }
 
 /// What to do instead of a function that exists elsewhere only.
-pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+pub(crate) fn replacement_hint(name: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }
 
 /// The complaint that an argument is of the wrong kind.
-pub(crate) fn wrong(function: &str, arguments: &[Value], index: usize, wanted: &str) -> EvalError {
+pub(crate) fn wrong_argument(function: &str, arguments: &[Value], index: usize, expected: &str) -> EvalError {
     let which = ["first", "second", "third", "fourth", "fifth"].get(index).copied().unwrap_or("next");
     let got = arguments.get(index).map_or_else(|| "nothing".to_owned(), describe);
-    let error = type_error(format!("`{function}` needs {wanted} as its {which} argument, got {got}"));
+    let error = type_error(format!("`{function}` needs {expected} as its {which} argument, got {got}"));
     match arguments.get(index) {
-        Some(Value::Null) => error.hint("use coalesce(value, default) if it may be null"),
+        Some(Value::Null) => error.with_hint("use coalesce(value, default) if it may be null"),
         // Whoever calls one of these need not be told to call it.
         Some(Value::Str(_)) if function == "int" => {
-            error.hint("ask isInt(…) first if the text may hold something else")
+            error.with_hint("ask isInt(…) first if the text may hold something else")
         }
         Some(Value::Str(_)) if ["float", "decimal"].contains(&function) => {
-            error.hint("ask isFloat(…) first if the text may hold something else")
+            error.with_hint("ask isFloat(…) first if the text may hold something else")
         }
-        Some(Value::Str(_)) if function == "bool" => error.hint("compare other words, such as equals(value, 'yes')"),
-        Some(Value::Str(_)) if wanted.contains("number") || wanted.contains("integer") => {
-            error.hint("use int(…) or float(…) to read a number from a text")
+        Some(Value::Str(_)) if function == "bool" => error.with_hint("compare other words, such as equals(value, 'yes')"),
+        Some(Value::Str(_)) if expected.contains("number") || expected.contains("integer") => {
+            error.with_hint("use int(…) or float(…) to read a number from a text")
         }
         _ => error,
     }
 }
 
 pub(crate) fn text_at<'a>(function: &str, arguments: &'a [Value], index: usize) -> Result<&'a str, EvalError> {
-    arguments.get(index).and_then(Value::as_str).ok_or_else(|| wrong(function, arguments, index, "a string"))
+    arguments.get(index).and_then(Value::as_str).ok_or_else(|| wrong_argument(function, arguments, index, "a string"))
 }
 
 /// An integer; a float that is whole counts.
 pub(crate) fn int_at(function: &str, arguments: &[Value], index: usize) -> Result<i64, EvalError> {
     let number = match arguments.get(index) {
         Some(Value::Int(number)) => Some(*number),
-        Some(Value::Float(number)) => whole(*number),
-        Some(Value::Big(text)) => whole_big(text),
+        Some(Value::Float(number)) => exact_int(*number),
+        Some(Value::Big(text)) => exact_int_from_decimal(text),
         _ => None,
     };
-    number.ok_or_else(|| wrong(function, arguments, index, "an integer"))
+    number.ok_or_else(|| wrong_argument(function, arguments, index, "an integer"))
 }
 
 pub(crate) fn list_at<'a>(function: &str, arguments: &'a [Value], index: usize) -> Result<&'a [Value], EvalError> {
-    arguments.get(index).and_then(Value::as_list).ok_or_else(|| wrong(function, arguments, index, "an array"))
+    arguments.get(index).and_then(Value::as_list).ok_or_else(|| wrong_argument(function, arguments, index, "an array"))
 }
 
 /// The locale that is named, or the usual one.
 pub(crate) fn locale_at(function: &str, arguments: &[Value], index: usize) -> Result<&'static Locale, EvalError> {
     match arguments.get(index) {
-        None | Some(Value::Null) => Ok(locale::usual()),
+        None | Some(Value::Null) => Ok(locale::default_locale()),
         Some(_) => {
             let name = text_at(function, arguments, index)?;
-            locale::find(name).ok_or_else(|| problem(function, locale::unknown(name)))
+            locale::find(name).ok_or_else(|| call_error(function, locale::unknown_locale(name)))
         }
     }
 }
 
 /// A message and its hint as the error of a call.
-pub(crate) fn problem(function: &str, (message, hint): (String, String)) -> EvalError {
-    type_error(format!("`{function}`: {message}")).hint(hint)
+pub(crate) fn call_error(function: &str, (message, hint): (String, String)) -> EvalError {
+    type_error(format!("`{function}`: {message}")).with_hint(hint)
 }

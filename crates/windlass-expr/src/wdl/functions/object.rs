@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{ANY, Content, Function, lazy, pure, text_at, wrong};
-use crate::wdl::node::{Node, eval};
-use crate::wdl::values::{Context, Outcome, type_error};
+use super::{UNLIMITED, LoadedArguments, WdlFunction, lazy, pure, text_at, wrong_argument};
+use crate::wdl::node::{WdlNode, eval};
+use crate::wdl::values::{WdlContext, WdlResult, type_error};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
-    lazy("coalesce", 1, ANY, coalesce),
-    pure("addProperty", 3, 3, add_property).loading(Content::First),
-    pure("setProperty", 3, 3, set_property).loading(Content::First),
-    pure("removeProperty", 2, 2, remove_property).loading(Content::First),
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
+    lazy("coalesce", 1, UNLIMITED, coalesce),
+    pure("addProperty", 3, 3, add_property).loading(LoadedArguments::First),
+    pure("setProperty", 3, 3, set_property).loading(LoadedArguments::First),
+    pure("removeProperty", 2, 2, remove_property).loading(LoadedArguments::First),
 ];
 
-fn coalesce(context: &mut Context, arguments: &[Node]) -> Outcome {
+fn coalesce(context: &mut WdlContext, arguments: &[WdlNode]) -> WdlResult {
     for argument in arguments {
         let value = eval(argument, context)?;
         if !value.is_null() {
@@ -28,40 +28,40 @@ fn coalesce(context: &mut Context, arguments: &[Node]) -> Outcome {
 fn object_at<'a>(function: &str, arguments: &'a [Value]) -> Result<&'a Arc<Map>, EvalError> {
     match &arguments[0] {
         Value::Map(map) => Ok(map),
-        _ => Err(wrong(function, arguments, 0, "an object")),
+        _ => Err(wrong_argument(function, arguments, 0, "an object")),
     }
 }
 
-fn changed(context: &mut Context, map: &Map) -> Result<Map, EvalError> {
-    context.room_for_items(map.len() + 1)?;
+fn copy_with_room(context: &mut WdlContext, map: &Map) -> Result<Map, EvalError> {
+    context.reserve_items(map.len() + 1)?;
     Ok(map.clone())
 }
 
-fn add_property(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn add_property(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (map, name) = (object_at("addProperty", arguments)?, text_at("addProperty", arguments, 1)?);
     if map.contains_key(name) {
         return Err(type_error(format!("`addProperty`: the object has a property `{name}` already"))
-            .hint("setProperty(…) replaces a value"));
+            .with_hint("setProperty(…) replaces a value"));
     }
-    let mut map = changed(context, map)?;
+    let mut map = copy_with_room(context, map)?;
     map.insert(name, arguments[2].clone());
     Ok(Value::map(map))
 }
 
-fn set_property(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn set_property(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (map, name) = (object_at("setProperty", arguments)?, text_at("setProperty", arguments, 1)?);
-    let mut map = changed(context, map)?;
+    let mut map = copy_with_room(context, map)?;
     map.insert(name, arguments[2].clone());
     Ok(Value::map(map))
 }
 
 /// A property that is not there is removed already.
-fn remove_property(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn remove_property(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (map, name) = (object_at("removeProperty", arguments)?, text_at("removeProperty", arguments, 1)?);
     if !map.contains_key(name) {
         return Ok(arguments[0].clone());
     }
-    let mut map = changed(context, map)?;
+    let mut map = copy_with_room(context, map)?;
     map.remove(name);
     Ok(Value::map(map))
 }

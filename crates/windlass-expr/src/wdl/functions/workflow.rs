@@ -1,31 +1,31 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, InsideLoop, Map, NodeView, RunView, IterationRecords, IterationView, Value};
+use windlass_value::{EvalError, EvalErrorKind, LoopInnerNode, Map, NodeView, RunView, IterationRecords, IterationView, Value};
 
-use super::{Function, state, text_at};
-use crate::wdl::path::{names, property};
+use super::{WdlFunction, state, text_at};
+use crate::wdl::path::{format_names, property};
 use crate::wdl::settings::{is_setting_key, setting_key};
-use crate::wdl::values::{Context, Gathering, Outcome, check_result, is_stored_list};
+use crate::wdl::values::{WdlContext, MissingBlobs, WdlResult, check_result, is_stored_list};
 use crate::wdl::variable::{VariableName, read_variable};
 
-pub(crate) const FUNCTIONS: &[Function] = &[
-    state("parameters", 1, 1, parameters).reading(),
-    state("appsetting", 1, 1, app_setting).reading(),
-    state("variables", 1, 1, variables).reading(),
-    state("outputs", 1, 1, outputs).reading(),
-    state("body", 1, 1, body).reading(),
+pub(crate) const FUNCTIONS: &[WdlFunction] = &[
+    state("parameters", 1, 1, parameters).returning_existing(),
+    state("appsetting", 1, 1, app_setting).returning_existing(),
+    state("variables", 1, 1, variables).returning_existing(),
+    state("outputs", 1, 1, outputs).returning_existing(),
+    state("body", 1, 1, body).returning_existing(),
     state("actions", 1, 1, actions),
-    state("actionOutputs", 1, 1, outputs).reading(),
-    state("actionBody", 1, 1, body).reading(),
+    state("actionOutputs", 1, 1, outputs).returning_existing(),
+    state("actionBody", 1, 1, body).returning_existing(),
     state("result", 1, 1, result),
     state("trigger", 0, 0, trigger),
-    state("triggerBody", 0, 0, trigger_body).reading(),
+    state("triggerBody", 0, 0, trigger_body).returning_existing(),
     state("triggerOutputs", 0, 0, trigger_outputs),
-    state("item", 0, 0, item).reading(),
-    state("items", 1, 1, items).reading(),
+    state("item", 0, 0, item).returning_existing(),
+    state("items", 1, 1, items).returning_existing(),
     state("iterationIndexes", 1, 1, iteration_indexes),
     state("workflow", 0, 0, workflow),
-    state("action", 0, 0, action).of_loop(),
+    state("action", 0, 0, action).in_loop_condition_only(),
     state("listCallbackUrl", 0, 0, list_callback_url),
 ];
 
@@ -36,29 +36,29 @@ pub(crate) fn is_node_result(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-fn missing(message: impl Into<String>) -> EvalError {
+fn missing_error(message: impl Into<String>) -> EvalError {
     EvalError::new(EvalErrorKind::Missing, message)
 }
 
-fn declared_parameters(context: &mut Context) -> Outcome {
+fn declared_parameters(context: &mut WdlContext) -> WdlResult {
     let scope = context.scope;
     match &scope.run().parameters {
-        Value::Stored(stored) => context.look(stored),
+        Value::Stored(stored) => context.load_for_lookup(stored),
         other => Ok(other.clone()),
     }
 }
 
 /// Settings are among the run's parameters, under names that no parameter has.
-fn app_setting(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn app_setting(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let name = text_at("appsetting", arguments, 0)?;
     let declared = declared_parameters(context)?;
     let found = declared.as_map().and_then(|map| property(map, &setting_key(name))).cloned();
     found.ok_or_else(|| {
-        missing(format!("there is no app setting `{name}`")).hint("add it under `[settings]` in windlass.toml")
+        missing_error(format!("there is no app setting `{name}`")).with_hint("add it under `[settings]` in windlass.toml")
     })
 }
 
-fn parameters(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn parameters(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let name = text_at("parameters", arguments, 0)?;
     let declared = declared_parameters(context)?;
     let found = declared.as_map().and_then(|map| property(map, name)).cloned();
@@ -69,51 +69,51 @@ fn parameters(context: &mut Context, arguments: &[Value]) -> Outcome {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect::<Map>()
         };
-        let known = declared.as_map().map_or_else(|| "none".to_owned(), |map| names(&own(map)));
-        missing(format!("there is no parameter `{name}`; declared: {known}"))
-            .hint("declare it under `parameters` with a type or a default")
+        let known = declared.as_map().map_or_else(|| "none".to_owned(), |map| format_names(&own(map)));
+        missing_error(format!("there is no parameter `{name}`; declared: {known}"))
+            .with_hint("declare it under `parameters` with a type or a default")
     })
 }
 
-fn variables(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn variables(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let name = VariableName::new(text_at("variables", arguments, 0)?);
     read_variable(context, &name)
 }
 
-enum Found {
+enum NodeLookup {
     Node(NodeView),
     /// In a loop that has ended.
-    Inside(InsideLoop),
+    InsideLoop(LoopInnerNode),
     /// It has not run, where that is allowed.
-    Nothing,
+    NotRun,
 }
 
-fn node_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Found, EvalError> {
+fn node_at(function: &str, context: &WdlContext, arguments: &[Value]) -> Result<NodeLookup, EvalError> {
     let name = text_at(function, arguments, 0)?;
     if let Some(node) = context.scope.node(name) {
-        return Ok(Found::Node(node));
+        return Ok(NodeLookup::Node(node));
     }
-    match context.scope.inside_loop(name) {
-        Some(inside) => Ok(Found::Inside(inside)),
-        None if context.lenient => Ok(Found::Nothing),
-        None => Err(missing(format!("`{function}('{name}')`: there is no result of `{name}` yet"))
-            .hint("let this action run after it, with `runAfter`; check the name")),
+    match context.scope.node_in_loop(name) {
+        Some(inside) => Ok(NodeLookup::InsideLoop(inside)),
+        None if context.lenient => Ok(NodeLookup::NotRun),
+        None => Err(missing_error(format!("`{function}('{name}')`: there is no result of `{name}` yet"))
+            .with_hint("let this action run after it, with `runAfter`; check the name")),
     }
 }
 
-fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn outputs(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match node_at("outputs", context, arguments)? {
-        Found::Node(node) => Ok(node.output),
-        Found::Inside(inside) => from_iterations(context, inside, |_, record| Ok(output_of(&record))),
-        Found::Nothing => Ok(Value::Null),
+        NodeLookup::Node(node) => Ok(node.output),
+        NodeLookup::InsideLoop(inside) => from_iterations(context, inside, |_, record| Ok(output_of(&record))),
+        NodeLookup::NotRun => Ok(Value::Null),
     }
 }
 
-pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
+pub(super) fn body(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match node_at("body", context, arguments)? {
-        Found::Node(node) => body_of(context, node.output),
-        Found::Inside(inside) => from_iterations(context, inside, |context, record| body_of(context, output_of(&record))),
-        Found::Nothing => Ok(Value::Null),
+        NodeLookup::Node(node) => body_of(context, node.output),
+        NodeLookup::InsideLoop(inside) => from_iterations(context, inside, |context, record| body_of(context, output_of(&record))),
+        NodeLookup::NotRun => Ok(Value::Null),
     }
 }
 
@@ -122,17 +122,17 @@ fn output_of(record: &Value) -> Value {
 }
 
 /// The `body` of the output if it has one, else the output. A stored output without one stays stored.
-fn body_of(context: &mut Context, output: Value) -> Outcome {
+fn body_of(context: &mut WdlContext, output: Value) -> WdlResult {
     let content = match &output {
-        Value::Stored(stored) if !is_stored_list(stored) => context.look(stored)?,
+        Value::Stored(stored) if !is_stored_list(stored) => context.load_for_lookup(stored)?,
         other => other.clone(),
     };
     Ok(content.get("body").cloned().unwrap_or(output))
 }
 
 /// What a node inside a loop gave: in the last turn, or in every one. A turn that was called off has no record.
-fn from_iterations(context: &mut Context, inside: InsideLoop, part: fn(&mut Context, Value) -> Outcome) -> Outcome {
-    let InsideLoop { name, around, at } = inside;
+fn from_iterations(context: &mut WdlContext, inside: LoopInnerNode, part: fn(&mut WdlContext, Value) -> WdlResult) -> WdlResult {
+    let LoopInnerNode { name, loop_node: around, record_index: at } = inside;
     let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
     let records = match around.iteration_records {
         // The loop was skipped, or failed before any turn; what is inside did not run.
@@ -143,18 +143,18 @@ fn from_iterations(context: &mut Context, inside: InsideLoop, part: fn(&mut Cont
             return part(context, record);
         }
         IterationRecords::Last(row) => {
-            let row = looked_into(context, row)?;
+            let row = load_row(context, row)?;
             return part(context, entry(&row));
         }
         IterationRecords::All(records) => records,
     };
     let iterations = context.content(records)?;
     let iterations = iterations.as_list().unwrap_or_default();
-    context.room_for_items(iterations.len())?;
-    let (mut parts, mut gathering) = (Vec::with_capacity(iterations.len()), Gathering::default());
+    context.reserve_items(iterations.len())?;
+    let (mut parts, mut gathering) = (Vec::with_capacity(iterations.len()), MissingBlobs::default());
     for iteration in iterations {
-        let found = looked_into(context, iteration.clone()).and_then(|row| part(context, entry(&row)));
-        parts.push(gathering.take(found)?);
+        let found = load_row(context, iteration.clone()).and_then(|row| part(context, entry(&row)));
+        parts.push(gathering.defer(found)?);
     }
     gathering.finish()?;
     let parts = Value::list(parts);
@@ -163,9 +163,9 @@ fn from_iterations(context: &mut Context, inside: InsideLoop, part: fn(&mut Cont
 }
 
 /// A turn's record, for one entry of it.
-fn looked_into(context: &mut Context, row: Value) -> Outcome {
+fn load_row(context: &mut WdlContext, row: Value) -> WdlResult {
     match &row {
-        Value::Stored(stored) => context.look(stored),
+        Value::Stored(stored) => context.load_for_lookup(stored),
         _ => Ok(row),
     }
 }
@@ -251,18 +251,18 @@ fn record(run: &RunView, node: NodeView) -> Value {
     ])
 }
 
-fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn actions(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match node_at("actions", context, arguments)? {
-        Found::Node(node) => Ok(record(context.scope.run(), node)),
-        Found::Inside(inside) => from_iterations(context, inside, |_, record| Ok(record)),
-        Found::Nothing => Ok(Value::Null),
+        NodeLookup::Node(node) => Ok(record(context.scope.run(), node)),
+        NodeLookup::InsideLoop(inside) => from_iterations(context, inside, |_, record| Ok(record)),
+        NodeLookup::NotRun => Ok(Value::Null),
     }
 }
 
-fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn result(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let name = text_at("result", arguments, 0)?;
     let found = context.scope.node(name);
-    let listed = found.as_ref().and_then(|node| node.records_listed).unwrap_or(usize::MAX);
+    let listed = found.as_ref().and_then(|node| node.body_nodes).unwrap_or(usize::MAX);
     match found.map(|node| node.iteration_records).unwrap_or_default() {
         IterationRecords::None => {}
         IterationRecords::Last(Value::Null) => return Ok(Value::list(Vec::new())),
@@ -271,13 +271,13 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     }
     match context.scope.children(name) {
         Some(children) => {
-            context.room_for_items(children.len())?;
+            context.reserve_items(children.len())?;
             let run = context.scope.run();
             Ok(Value::list(children.into_iter().map(|(_, node)| record(run, node)).collect()))
         }
         None if context.lenient => Ok(Value::Null),
-        None => Err(missing(format!("`result('{name}')`: there is no scope or loop `{name}` that has run"))
-            .hint("result() takes the name of a scope, a loop or a condition")),
+        None => Err(missing_error(format!("`result('{name}')`: there is no scope or loop `{name}` that has run"))
+            .with_hint("result() takes the name of a scope, a loop or a condition")),
     }
 }
 
@@ -289,17 +289,17 @@ fn first_of(row: Value, listed: usize) -> Value {
 }
 
 /// A loop over items: one entry per action, with what became of it in every turn. A turn that was called off has null.
-fn by_action(context: &mut Context, records: Value, listed: usize) -> Outcome {
+fn by_action(context: &mut WdlContext, records: Value, listed: usize) -> WdlResult {
     let iterations = context.content(records)?;
     let iterations = iterations.as_list().unwrap_or_default();
-    let (mut rows, mut gathering) = (Vec::with_capacity(iterations.len()), Gathering::default());
+    let (mut rows, mut gathering) = (Vec::with_capacity(iterations.len()), MissingBlobs::default());
     for iteration in iterations {
         let row = context.content(iteration.clone());
-        rows.push(gathering.take(row)?);
+        rows.push(gathering.defer(row)?);
     }
     gathering.finish()?;
     let actions = rows.iter().map(|row| row.as_list().map_or(0, <[Value]>::len)).max().unwrap_or(0).min(listed);
-    context.room_for_items(actions.saturating_mul(rows.len()))?;
+    context.reserve_items(actions.saturating_mul(rows.len()))?;
     Ok(Value::list((0..actions).map(|action| over_iterations(&rows, action)).collect()))
 }
 
@@ -325,52 +325,52 @@ fn over_iterations(rows: &[Value], action: usize) -> Value {
 /// The status of an action over all turns is the worst it had; skipped only if it never ran.
 const WORST_FIRST: [&str; 5] = ["Failed", "TimedOut", "Cancelled", "Succeeded", "Skipped"];
 
-pub(super) fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outcome {
+pub(super) fn trigger_body(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     Ok(context.scope.run().input.clone())
 }
 
-fn trigger_outputs(context: &mut Context, _arguments: &[Value]) -> Outcome {
+fn trigger_outputs(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     let run = context.scope.run();
     let mut outputs = run.trigger_metadata.as_map().cloned().unwrap_or_default();
     outputs.insert("body", run.input.clone());
     Ok(Value::map(outputs))
 }
 
-fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn trigger(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let outputs = trigger_outputs(context, arguments)?;
     let name = context.scope.trigger().map_or_else(|| Value::from("manual"), Value::Str);
     Ok(Value::object([("name", name), ("outputs", outputs), ("status", Value::from("Succeeded"))]))
 }
 
-fn iteration_at(function: &str, context: &Context, arguments: &[Value]) -> Result<IterationView, EvalError> {
+fn iteration_at(function: &str, context: &WdlContext, arguments: &[Value]) -> Result<IterationView, EvalError> {
     let name = text_at(function, arguments, 0)?;
     context.scope.iteration(Some(name)).ok_or_else(|| {
         let around = context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
-        missing(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
+        missing_error(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
     })
 }
 
-fn item(context: &mut Context, _arguments: &[Value]) -> Outcome {
+fn item(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     if let Some(item) = &context.item {
         return Ok(item.clone());
     }
     match context.scope.iteration(None) {
         Some(iteration) => Ok(iteration.item),
-        None => Err(missing("`item()`: no loop is around it")),
+        None => Err(missing_error("`item()`: no loop is around it")),
     }
 }
 
-fn items(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn items(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(iteration_at("items", context, arguments)?.item)
 }
 
-fn iteration_indexes(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn iteration_indexes(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::from(iteration_at("iterationIndexes", context, arguments)?.iteration_index))
 }
 
 /// The loop whose condition asks; its outputs are the last turn's result.
-fn action(context: &mut Context, _arguments: &[Value]) -> Outcome {
-    let iteration = context.scope.iteration(None).ok_or_else(|| missing("`action()`: no loop is around it"))?;
+fn action(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
+    let iteration = context.scope.iteration(None).ok_or_else(|| missing_error("`action()`: no loop is around it"))?;
     Ok(Value::object([
         ("name", Value::Str(iteration.loop_name)),
         ("startTime", Value::from(iteration.loop_started_at.to_string())),
@@ -380,13 +380,13 @@ fn action(context: &mut Context, _arguments: &[Value]) -> Outcome {
     ]))
 }
 
-fn list_callback_url(_context: &mut Context, _arguments: &[Value]) -> Outcome {
-    Err(missing("`listCallbackUrl()`: no server answers for this run, so it has no callback address")
-        .hint("pass the address in as a parameter"))
+fn list_callback_url(_context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
+    Err(missing_error("`listCallbackUrl()`: no server answers for this run, so it has no callback address")
+        .with_hint("pass the address in as a parameter"))
 }
 
 /// The ids have the parts of Azure's, for files that take them apart.
-fn workflow(context: &mut Context, _arguments: &[Value]) -> Outcome {
+fn workflow(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     let run = context.scope.run();
     let id = format!("/subscriptions/local/resourceGroups/local/providers/Microsoft.Logic/workflows/{}", run.name);
     let run = Value::object([

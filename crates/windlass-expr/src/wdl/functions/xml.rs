@@ -2,22 +2,22 @@
 
 use windlass_value::Value;
 
-use super::{BadArgument, Function, Prepared, pure, wrong};
-use crate::wdl::node::Node;
-use crate::wdl::values::{Context, Outcome, describe, type_error};
+use super::{BadArgument, WdlFunction, PreparedFunction, pure, wrong_argument};
+use crate::wdl::node::WdlNode;
+use crate::wdl::values::{WdlContext, WdlResult, describe, type_error};
 use crate::wdl::xml::document::ROOT;
 use crate::wdl::xml::xpath::{XPath, evaluate};
-use crate::wdl::xml::{self as markup, Document, json, outer, value_of};
+use crate::wdl::xml::{self as markup, XmlDocument, json, outer_xml, xml_value};
 
-pub(crate) const FUNCTIONS: &[Function] =
+pub(crate) const FUNCTIONS: &[WdlFunction] =
     &[pure("xml", 1, 1, xml), pure("xpath", 2, 2, xpath).preparing(prepare_xpath)];
 
 /// Of a text, of an object with one property, or of binary content, which is taken for XML as it is.
-fn xml(context: &mut Context, arguments: &[Value]) -> Outcome {
+fn xml(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::Str(text) => {
-            let document = Document::parse(context, text)?;
-            value_of(context, &outer(&document, ROOT))
+            let document = XmlDocument::parse(context, text)?;
+            xml_value(context, &outer_xml(&document, ROOT))
         }
         Value::Map(map) if map.contains_key("$content") => {
             let content = map.get("$content").cloned().unwrap_or_default();
@@ -25,34 +25,34 @@ fn xml(context: &mut Context, arguments: &[Value]) -> Outcome {
         }
         Value::Map(map) => {
             let text = json::from_json(context, map)?;
-            value_of(context, &text)
+            xml_value(context, &text)
         }
         Value::List(_) => Err(type_error(format!("`xml` cannot make XML of {}", describe(&arguments[0])))
-            .hint("put the array into an object: xml(json(concat('{\"root\":{\"item\":', …, '}}')))")),
-        _ => Err(wrong("xml", arguments, 0, "a text or an object")),
+            .with_hint("put the array into an object: xml(json(concat('{\"root\":{\"item\":', …, '}}')))")),
+        _ => Err(wrong_argument("xml", arguments, 0, "a text or an object")),
     }
 }
 
-fn prepare_xpath(arguments: &[Node]) -> Result<Option<Prepared>, BadArgument> {
-    let Some(Node::Constant(Value::Str(text))) = arguments.get(1) else { return Ok(None) };
+fn prepare_xpath(arguments: &[WdlNode]) -> Result<Option<PreparedFunction>, BadArgument> {
+    let Some(WdlNode::Constant(Value::Str(text))) = arguments.get(1) else { return Ok(None) };
     match XPath::parse(text) {
-        Ok(path) => Ok(Some(Box::new(move |context, arguments| ask(context, &arguments[0], &path)))),
+        Ok(path) => Ok(Some(Box::new(move |context, arguments| evaluate_xpath(context, &arguments[0], &path)))),
         Err(error) => Err(BadArgument { index: 1, message: format!("`xpath`: {}", error.message), hint: error.hint }),
     }
 }
 
 /// With an expression that is known only now.
-fn xpath(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let Value::Str(text) = &arguments[1] else { return Err(wrong("xpath", arguments, 1, "a string")) };
+fn xpath(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
+    let Value::Str(text) = &arguments[1] else { return Err(wrong_argument("xpath", arguments, 1, "a string")) };
     let path = XPath::parse(text).map_err(|error| {
         let bad = type_error(format!("`xpath`: {}", error.message));
-        error.hint.into_iter().fold(bad, windlass_value::EvalError::hint)
+        error.hint.into_iter().fold(bad, windlass_value::EvalError::with_hint)
     })?;
-    ask(context, &arguments[0], &path)
+    evaluate_xpath(context, &arguments[0], &path)
 }
 
-fn ask(context: &mut Context, value: &Value, path: &XPath) -> Outcome {
-    let text = markup::text_at("xpath", context, value)?;
-    let document = Document::parse(context, &text)?;
+fn evaluate_xpath(context: &mut WdlContext, value: &Value, path: &XPath) -> WdlResult {
+    let text = markup::xml_text("xpath", context, value)?;
+    let document = XmlDocument::parse(context, &text)?;
     evaluate(context, &document, path)
 }

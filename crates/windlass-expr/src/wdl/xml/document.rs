@@ -6,38 +6,38 @@ use std::collections::HashSet;
 use roxmltree::{NodeType, ParsingOptions};
 use windlass_value::{EvalError, EvalErrorKind};
 
-use crate::wdl::values::{Context, MAX_DEPTH, too_deep, type_error};
+use crate::wdl::values::{WdlContext, MAX_DEPTH, too_deep, type_error};
 
 const MAX_ATTRIBUTES: usize = 1_000;
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 
-pub(crate) type NodeId = u32;
+pub(crate) type XmlNodeId = u32;
 
-pub(crate) const ROOT: NodeId = 0;
+pub(crate) const ROOT: XmlNodeId = 0;
 
-pub(crate) struct Document {
-    pub nodes: Vec<Node>,
+pub(crate) struct XmlDocument {
+    pub nodes: Vec<XmlNode>,
     /// `version`, `encoding` and `standalone` of the XML declaration.
     pub declaration: Vec<(String, String)>,
 }
 
-pub(crate) struct Node {
-    pub kind: Kind,
-    pub parent: NodeId,
+pub(crate) struct XmlNode {
+    pub kind: XmlNodeKind,
+    pub parent: XmlNodeId,
     /// Where its children begin, behind its attributes.
-    pub inside: NodeId,
+    pub first_child: XmlNodeId,
     /// One past the last node inside.
-    pub end: NodeId,
+    pub end: XmlNodeId,
     /// The sibling before it; the root, which is nobody's sibling, if there is none.
-    pub previous: NodeId,
+    pub previous: XmlNodeId,
 }
 
-pub(crate) enum Kind {
+pub(crate) enum XmlNodeKind {
     Root,
     Element {
-        name: Name,
+        name: XmlName,
         /// Written `<a/>`.
-        closed: bool,
+        self_closing: bool,
     },
     /// A declaration `xmlns:prefix="uri"`.
     Namespace {
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
         uri: Box<str>,
     },
     Attribute {
-        name: Name,
+        name: XmlName,
         value: Box<str>,
     },
     Text {
@@ -61,13 +61,13 @@ pub(crate) enum Kind {
     },
 }
 
-pub(crate) struct Name {
+pub(crate) struct XmlName {
     pub prefix: Box<str>,
     pub local: Box<str>,
     pub namespace: Box<str>,
 }
 
-impl Name {
+impl XmlName {
     pub(crate) fn qualified(&self) -> String {
         match self.prefix.is_empty() {
             true => self.local.to_string(),
@@ -76,37 +76,37 @@ impl Name {
     }
 }
 
-impl Document {
+impl XmlDocument {
     /// Document types are refused: they are what entity bombs and references to files are made of.
-    pub(crate) fn parse(context: &mut Context, text: &str) -> Result<Document, EvalError> {
-        context.room_for_bytes(text.len())?;
-        context.items(text.len() / 8)?;
+    pub(crate) fn parse(context: &mut WdlContext, text: &str) -> Result<XmlDocument, EvalError> {
+        context.reserve_bytes(text.len())?;
+        context.charge_items(text.len() / 8)?;
         let text = text.trim_start_matches('\u{feff}').trim_start();
-        pay_for_tags(context, text)?;
+        charge_for_tags(context, text)?;
         let max_nodes = context.meter.caps.max_xml_nodes;
         let options = ParsingOptions { allow_dtd: false, nodes_limit: max_nodes, ..ParsingOptions::default() };
-        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error, max_nodes))?;
-        let mut builder = Builder { document: Document { nodes: Vec::new(), declaration: declaration(text)? }, text };
-        builder.add(Kind::Root, ROOT, ROOT);
-        let xml = Kind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
+        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| parse_error(&error, max_nodes))?;
+        let mut builder = Builder { document: XmlDocument { nodes: Vec::new(), declaration: declaration(text)? }, text };
+        builder.add(XmlNodeKind::Root, ROOT, ROOT);
+        let xml = XmlNodeKind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
         builder.add(xml, ROOT, ROOT);
         builder.open(ROOT);
-        builder.children(parsed.root(), ROOT, 0, Space::Dropped)?;
+        builder.children(parsed.root(), ROOT, 0, Whitespace::Dropped)?;
         builder.close(ROOT);
         Ok(builder.document)
     }
 
-    pub(crate) fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: XmlNodeId) -> &XmlNode {
         &self.nodes[id as usize]
     }
 
     /// Attributes and declarations of an element.
-    pub(crate) fn attributes(&self, id: NodeId) -> std::ops::Range<NodeId> {
-        id + 1..self.node(id).inside
+    pub(crate) fn attributes(&self, id: XmlNodeId) -> std::ops::Range<XmlNodeId> {
+        id + 1..self.node(id).first_child
     }
 
-    pub(crate) fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        let (mut next, end) = (self.node(id).inside, self.node(id).end);
+    pub(crate) fn children(&self, id: XmlNodeId) -> impl Iterator<Item = XmlNodeId> + '_ {
+        let (mut next, end) = (self.node(id).first_child, self.node(id).end);
         std::iter::from_fn(move || {
             let child = next;
             (child < end).then(|| {
@@ -117,14 +117,14 @@ impl Document {
     }
 
     /// Attributes and declarations: nodes that are nobody's child.
-    pub(crate) fn is_attribute(&self, id: NodeId) -> bool {
-        matches!(self.node(id).kind, Kind::Attribute { .. } | Kind::Namespace { .. })
+    pub(crate) fn is_attribute(&self, id: XmlNodeId) -> bool {
+        matches!(self.node(id).kind, XmlNodeKind::Attribute { .. } | XmlNodeKind::Namespace { .. })
     }
 }
 
 /// The parser compares the attributes of a tag with each other, and hands namespaces on from element to element: a small
 /// text could cost it much. That is paid for, or refused, before.
-fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
+fn charge_for_tags(context: &mut WdlContext, text: &str) -> Result<(), EvalError> {
     let (mut declarations, mut prefixes) = (0, HashSet::new());
     for part in text.split('<').skip(1) {
         let tag = start_tag(part);
@@ -141,19 +141,19 @@ fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
             let message = format!("the XML has an element with more than {MAX_ATTRIBUTES} attributes");
             return Err(EvalError::new(EvalErrorKind::Limit, message));
         }
-        context.items(count * count / 16)?;
+        context.charge_items(count * count / 16)?;
     }
-    context.items(declarations * prefixes.len())
+    context.charge_items(declarations * prefixes.len())
 }
 
-fn refused(error: &roxmltree::Error, max_nodes: u32) -> EvalError {
+fn parse_error(error: &roxmltree::Error, max_nodes: u32) -> EvalError {
     match error {
         roxmltree::Error::NodesLimitReached => {
             EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {max_nodes} nodes"))
-                .hint("raise `limits.max_xml_nodes` in windlass.toml if this is meant")
+                .with_hint("raise `limits.max_xml_nodes` in windlass.toml if this is meant")
         }
         roxmltree::Error::DtdDetected => type_error("the XML has a document type (DOCTYPE), which is not accepted")
-            .hint("leave the document type out; entities cannot be declared"),
+            .with_hint("leave the document type out; entities cannot be declared"),
         other => type_error(format!("not valid XML: {other}")),
     }
 }
@@ -186,33 +186,33 @@ fn attributes_in(mut rest: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Space {
+enum Whitespace {
     Dropped,
-    Kept,
+    Preserved,
 }
 
 struct Builder<'a> {
-    document: Document,
+    document: XmlDocument,
     text: &'a str,
 }
 
 impl Builder<'_> {
-    fn add(&mut self, kind: Kind, parent: NodeId, previous: NodeId) -> NodeId {
-        let id = self.document.nodes.len() as NodeId;
-        self.document.nodes.push(Node { kind, parent, inside: id + 1, end: id + 1, previous });
+    fn add(&mut self, kind: XmlNodeKind, parent: XmlNodeId, previous: XmlNodeId) -> XmlNodeId {
+        let id = self.document.nodes.len() as XmlNodeId;
+        self.document.nodes.push(XmlNode { kind, parent, first_child: id + 1, end: id + 1, previous });
         id
     }
 
     /// Its attributes are all there.
-    fn open(&mut self, id: NodeId) {
-        self.document.nodes[id as usize].inside = self.document.nodes.len() as NodeId;
+    fn open(&mut self, id: XmlNodeId) {
+        self.document.nodes[id as usize].first_child = self.document.nodes.len() as XmlNodeId;
     }
 
-    fn close(&mut self, id: NodeId) {
-        self.document.nodes[id as usize].end = self.document.nodes.len() as NodeId;
+    fn close(&mut self, id: XmlNodeId) {
+        self.document.nodes[id as usize].end = self.document.nodes.len() as XmlNodeId;
     }
 
-    fn children(&mut self, of: roxmltree::Node, parent: NodeId, depth: usize, space: Space) -> Result<(), EvalError> {
+    fn children(&mut self, of: roxmltree::Node, parent: XmlNodeId, depth: usize, space: Whitespace) -> Result<(), EvalError> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
@@ -223,11 +223,11 @@ impl Builder<'_> {
                 NodeType::Text => previous = self.texts(child, parent, previous, space),
                 NodeType::Comment => {
                     let text = child.text().unwrap_or_default();
-                    previous = self.add(Kind::Comment(text.into()), parent, previous);
+                    previous = self.add(XmlNodeKind::Comment(text.into()), parent, previous);
                 }
                 NodeType::PI => {
                     let (target, value) = child.pi().map_or(("", ""), |pi| (pi.target, pi.value.unwrap_or_default()));
-                    let kind = Kind::Instruction { target: target.into(), value: value.into() };
+                    let kind = XmlNodeKind::Instruction { target: target.into(), value: value.into() };
                     previous = self.add(kind, parent, previous);
                 }
                 NodeType::Element => {
@@ -241,32 +241,32 @@ impl Builder<'_> {
     fn element(
         &mut self,
         node: roxmltree::Node,
-        parent: NodeId,
-        previous: NodeId,
+        parent: XmlNodeId,
+        previous: XmlNodeId,
         depth: usize,
-        space: Space,
-    ) -> Result<NodeId, EvalError> {
+        space: Whitespace,
+    ) -> Result<XmlNodeId, EvalError> {
         let source = &self.text[node.range()];
         let tag = start_tag(source);
         let name_end = tag.find(|c: char| c.is_whitespace() || matches!(c, '/' | '>')).unwrap_or(tag.len());
-        let name = named(&tag[1..name_end], node.tag_name().namespace());
-        let id = self.add(Kind::Element { name, closed: tag.ends_with("/>") }, parent, previous);
+        let name = xml_name(&tag[1..name_end], node.tag_name().namespace());
+        let id = self.add(XmlNodeKind::Element { name, self_closing: tag.ends_with("/>") }, parent, previous);
         let mut space = space;
         let mut values = node.attributes();
         for (name, raw) in attributes_in(&tag[name_end..tag.len() - 1]) {
             let kind = match declared_prefix(name) {
                 Some(prefix) => {
                     let found = node.lookup_namespace_uri(Some(prefix).filter(|prefix| !prefix.is_empty()));
-                    Kind::Namespace { prefix: prefix.into(), uri: found.unwrap_or(raw).into() }
+                    XmlNodeKind::Namespace { prefix: prefix.into(), uri: found.unwrap_or(raw).into() }
                 }
                 None => {
                     let attribute = values.next();
                     let value = attribute.map_or("", |attribute| attribute.value());
                     if name == "xml:space" {
-                        space = if value == "preserve" { Space::Kept } else { Space::Dropped };
+                        space = if value == "preserve" { Whitespace::Preserved } else { Whitespace::Dropped };
                     }
-                    Kind::Attribute {
-                        name: named(name, attribute.and_then(|attribute| attribute.namespace())),
+                    XmlNodeKind::Attribute {
+                        name: xml_name(name, attribute.and_then(|attribute| attribute.namespace())),
                         value: value.into(),
                     }
                 }
@@ -280,7 +280,7 @@ impl Builder<'_> {
     }
 
     /// The parser gives text and CDATA in one piece; the source tells them apart.
-    fn texts(&mut self, node: roxmltree::Node, parent: NodeId, mut previous: NodeId, space: Space) -> NodeId {
+    fn texts(&mut self, node: roxmltree::Node, parent: XmlNodeId, mut previous: XmlNodeId, space: Whitespace) -> XmlNodeId {
         let start = node.range().start;
         let end = match (node.next_sibling(), node.parent()) {
             (Some(next), _) => next.range().start,
@@ -290,15 +290,15 @@ impl Builder<'_> {
         let source = self.text.get(start..end).unwrap_or_default();
         let pieces = match source.contains("<![CDATA[") {
             false => vec![(node.text().unwrap_or_default().to_owned(), false)],
-            true => pieces(source),
+            true => text_runs(source),
         };
         let mut continues = false;
         for (text, cdata) in pieces {
             let blank = !cdata && text.bytes().all(|byte| byte.is_ascii_whitespace());
-            if text.is_empty() && !cdata || blank && space == Space::Dropped {
+            if text.is_empty() && !cdata || blank && space == Whitespace::Dropped {
                 continue;
             }
-            previous = self.add(Kind::Text { text: text.into(), cdata, continues }, parent, previous);
+            previous = self.add(XmlNodeKind::Text { text: text.into(), cdata, continues }, parent, previous);
             continues = true;
         }
         previous
@@ -319,9 +319,9 @@ fn start_tag(source: &str) -> &str {
     source
 }
 
-fn named(qualified: &str, namespace: Option<&str>) -> Name {
+fn xml_name(qualified: &str, namespace: Option<&str>) -> XmlName {
     let (prefix, local) = qualified.split_once(':').unwrap_or(("", qualified));
-    Name { prefix: prefix.into(), local: local.into(), namespace: namespace.unwrap_or_default().into() }
+    XmlName { prefix: prefix.into(), local: local.into(), namespace: namespace.unwrap_or_default().into() }
 }
 
 /// The prefix that an attribute declares; empty for the default namespace.
@@ -334,24 +334,24 @@ pub(super) fn declared_prefix(name: &str) -> Option<&str> {
 }
 
 /// Text and CDATA of a run, each with its characters decoded.
-fn pieces(mut source: &str) -> Vec<(String, bool)> {
+fn text_runs(mut source: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     while let Some((before, rest)) = source.split_once("<![CDATA[") {
-        found.push((decoded(before), false));
+        found.push((decode_entities(before), false));
         let (inside, after) = rest.split_once("]]>").unwrap_or((rest, ""));
-        found.push((lines(inside), true));
+        found.push((normalize_line_breaks(inside), true));
         source = after;
     }
-    found.push((decoded(source), false));
+    found.push((decode_entities(source), false));
     found
 }
 
-fn lines(text: &str) -> String {
+fn normalize_line_breaks(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-fn decoded(text: &str) -> String {
-    let text = lines(text);
+fn decode_entities(text: &str) -> String {
+    let text = normalize_line_breaks(text);
     let mut out = String::with_capacity(text.len());
     let mut parts = text.split('&');
     out.push_str(parts.next().unwrap_or_default());

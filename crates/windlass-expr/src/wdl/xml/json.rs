@@ -2,17 +2,17 @@
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::document::{Document, Kind, Name, NodeId, ROOT, declared_prefix};
+use super::document::{XmlDocument, XmlNodeKind, XmlName, XmlNodeId, ROOT, declared_prefix};
 use super::write::{push_attribute, push_cdata, push_declaration, push_text};
-use crate::wdl::values::{Context, MAX_DEPTH, Outcome, describe, text_of, too_deep, type_error};
+use crate::wdl::values::{WdlContext, MAX_DEPTH, WdlResult, describe, to_text, too_deep, type_error};
 
 const TEXT: &str = "#text";
 const CDATA: &str = "#cdata-section";
 const COMMENT: &str = "#comment";
 /// An attribute `Array="true"` of this namespace makes an array of an element that stands alone.
-const HINTS: &str = "http://james.newtonking.com/projects/json";
+const HINT_NAMESPACE: &str = "http://james.newtonking.com/projects/json";
 
-pub(crate) fn to_json(context: &mut Context, document: &Document) -> Outcome {
+pub(crate) fn to_json(context: &mut WdlContext, document: &XmlDocument) -> WdlResult {
     let mut map = Map::new();
     if !document.declaration.is_empty() {
         let entries = document.declaration.iter();
@@ -22,19 +22,19 @@ pub(crate) fn to_json(context: &mut Context, document: &Document) -> Outcome {
     Ok(Value::map(map))
 }
 
-fn element(context: &mut Context, document: &Document, id: NodeId, closed: bool) -> Outcome {
+fn element(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, closed: bool) -> WdlResult {
     let mut map = Map::new();
     for attribute in document.attributes(id) {
         match &document.node(attribute).kind {
-            Kind::Namespace { uri, .. } if &**uri == HINTS => {}
-            Kind::Namespace { prefix, uri } if prefix.is_empty() => {
+            XmlNodeKind::Namespace { uri, .. } if &**uri == HINT_NAMESPACE => {}
+            XmlNodeKind::Namespace { prefix, uri } if prefix.is_empty() => {
                 map.insert("@xmlns", &**uri);
             }
-            Kind::Namespace { prefix, uri } => {
+            XmlNodeKind::Namespace { prefix, uri } => {
                 map.insert(format!("@xmlns:{prefix}"), &**uri);
             }
-            Kind::Attribute { name, .. } if is_array_hint(name) => {}
-            Kind::Attribute { name, value } => {
+            XmlNodeKind::Attribute { name, .. } if is_array_hint(name) => {}
+            XmlNodeKind::Attribute { name, value } => {
                 map.insert(format!("@{}", name.qualified()), &**value);
             }
             _ => {}
@@ -51,34 +51,34 @@ fn element(context: &mut Context, document: &Document, id: NodeId, closed: bool)
     })
 }
 
-fn is_array_hint(name: &Name) -> bool {
-    &*name.namespace == HINTS && &*name.local == "Array"
+fn is_array_hint(name: &XmlName) -> bool {
+    &*name.namespace == HINT_NAMESPACE && &*name.local == "Array"
 }
 
 /// What is inside, grouped by name in the order of first appearance.
-fn members(context: &mut Context, document: &Document, id: NodeId, map: &mut Map) -> Result<(), EvalError> {
+fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map: &mut Map) -> Result<(), EvalError> {
     let mut groups: Map = Map::new();
     // The values of each group, and whether they are an array even if there is only one.
     let mut lists: Vec<(Vec<Value>, bool)> = Vec::new();
     for child in document.children(id) {
-        context.items(1)?;
+        context.charge_items(1)?;
         let mut hinted = false;
         let (name, value) = match &document.node(child).kind {
-            Kind::Element { name, closed } => {
+            XmlNodeKind::Element { name, self_closing: closed } => {
                 hinted = document.attributes(child).any(|id| match &document.node(id).kind {
-                    Kind::Attribute { name, value } => is_array_hint(name) && &**value == "true",
+                    XmlNodeKind::Attribute { name, value } => is_array_hint(name) && &**value == "true",
                     _ => false,
                 });
                 (name.qualified(), element(context, document, child, *closed)?)
             }
-            Kind::Text { text, cdata, .. } => ((if *cdata { CDATA } else { TEXT }).to_owned(), Value::from(&**text)),
-            Kind::Comment(_) => (COMMENT.to_owned(), Value::Null),
-            Kind::Instruction { target, value } => (format!("?{target}"), Value::from(&**value)),
+            XmlNodeKind::Text { text, cdata, .. } => ((if *cdata { CDATA } else { TEXT }).to_owned(), Value::from(&**text)),
+            XmlNodeKind::Comment(_) => (COMMENT.to_owned(), Value::Null),
+            XmlNodeKind::Instruction { target, value } => (format!("?{target}"), Value::from(&**value)),
             _ => continue,
         };
         // The group's place among the lists.
-        let place = groups.get(&name).and_then(Value::as_int);
-        match place.and_then(|place| lists.get_mut(place as usize)) {
+        let index = groups.get(&name).and_then(Value::as_int);
+        match index.and_then(|index| lists.get_mut(index as usize)) {
             Some((list, array)) => {
                 list.push(value);
                 *array |= hinted;
@@ -103,7 +103,7 @@ fn members(context: &mut Context, document: &Document, id: NodeId, map: &mut Map
 }
 
 /// The XML text of an object that has one property, the root element.
-pub(crate) fn from_json(context: &mut Context, map: &Map) -> Result<String, EvalError> {
+pub(crate) fn from_json(context: &mut WdlContext, map: &Map) -> Result<String, EvalError> {
     let mut writer = Writer { context, out: String::new(), prefixes: vec!["xml".to_owned()] };
     let mut roots = 0;
     for (key, value) in map.iter() {
@@ -114,32 +114,32 @@ pub(crate) fn from_json(context: &mut Context, map: &Map) -> Result<String, Eval
         }
         let several = value.as_list().is_some_and(|items| items.len() != 1);
         if key.starts_with(['@', '#']) || several {
-            return Err(one_root(&format!("`{key}` cannot be the root element")));
+            return Err(root_error(&format!("`{key}` cannot be the root element")));
         }
         roots += 1;
         writer.property(key, &value, 0)?;
     }
     match roots {
         1 => Ok(writer.out),
-        count => Err(one_root(&format!("the object has {count} properties for the root element"))),
+        count => Err(root_error(&format!("the object has {count} properties for the root element"))),
     }
 }
 
-fn one_root(what: &str) -> EvalError {
+fn root_error(what: &str) -> EvalError {
     type_error(format!("`xml`: {what}"))
-        .hint("an object becomes XML if it has one property that is no array: json('{\"root\": …}'), addProperty(…)")
+        .with_hint("an object becomes XML if it has one property that is no array: json('{\"root\": …}'), addProperty(…)")
 }
 
 struct Writer<'a, 'b> {
-    context: &'a mut Context<'b>,
+    context: &'a mut WdlContext<'b>,
     out: String,
     /// Prefixes that are declared around.
     prefixes: Vec<String>,
 }
 
 impl Writer<'_, '_> {
-    fn room(&mut self) -> Result<(), EvalError> {
-        self.context.items(1)?;
+    fn charge(&mut self) -> Result<(), EvalError> {
+        self.context.charge_items(1)?;
         self.context.meter.check_size(self.out.len())
     }
 
@@ -147,7 +147,7 @@ impl Writer<'_, '_> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
-        self.room()?;
+        self.charge()?;
         match value {
             Value::List(items) => items.iter().try_for_each(|item| {
                 let item = self.context.content(item.clone())?;
@@ -176,7 +176,7 @@ impl Writer<'_, '_> {
                     self.out.extend(["</", &name, ">"]);
                 }
             }
-            return self.room();
+            return self.charge();
         };
         let declared = map.keys().filter_map(|key| declared_prefix(key.strip_prefix('@')?)).map(str::to_owned);
         self.prefixes.extend(declared.filter(|prefix| !prefix.is_empty()));
@@ -208,7 +208,7 @@ impl Writer<'_, '_> {
             self.out.extend(["</", &name, ">"]);
         }
         self.prefixes.truncate(outside);
-        self.room()
+        self.charge()
     }
 
     fn texts(&mut self, key: &str, value: &Value) -> Result<(), EvalError> {
@@ -223,7 +223,7 @@ impl Writer<'_, '_> {
                 _ if text.contains("]]>") => return Err(type_error("`xml`: a CDATA section cannot hold `]]>`")),
                 _ => push_cdata(&mut self.out, &text),
             }
-            self.room()?;
+            self.charge()?;
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Writer<'_, '_> {
             Value::List(_) | Value::Map(_) => {
                 Err(type_error(format!("`xml`: text or an attribute cannot be {}", describe(value))))
             }
-            other => Ok(text_of(self.context, other)?.to_string()),
+            other => Ok(to_text(self.context, other)?.to_string()),
         }
     }
 
@@ -255,27 +255,27 @@ impl Writer<'_, '_> {
                 if text.contains("?>") {
                     return Err(type_error("`xml`: a processing instruction cannot hold `?>`"));
                 }
-                let target = encoded(&key[1..]);
+                let target = encode_name(&key[1..]);
                 self.out.extend(["<?", &target, if text.is_empty() { "" } else { " " }, &text, "?>"]);
             }
         }
-        self.room()
+        self.charge()
     }
 
     /// A name that XML allows. A prefix that is declared nowhere is left out.
     fn name(&self, key: &str) -> String {
         match key.split_once(':') {
             Some((prefix, local)) if self.prefixes.iter().any(|known| known == prefix) => {
-                format!("{}:{}", encoded(prefix), encoded(local))
+                format!("{}:{}", encode_name(prefix), encode_name(local))
             }
-            Some((_, local)) => encoded(local),
-            None => encoded(key),
+            Some((_, local)) => encode_name(local),
+            None => encode_name(key),
         }
     }
 }
 
 /// Characters that cannot stand in a name become `_xHHHH_`.
-fn encoded(name: &str) -> String {
+fn encode_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (at, c) in name.char_indices() {
         let letter = c.is_alphabetic() || c == '_';

@@ -10,10 +10,10 @@ pub(crate) mod xpath;
 use windlass_value::{EvalError, Value};
 
 use super::functions::{base64_text, binary_text};
-use super::values::{Context, Outcome, describe, type_error};
+use super::values::{WdlContext, WdlResult, describe, type_error};
 
-pub(crate) use document::Document;
-pub(crate) use write::outer;
+pub(crate) use document::XmlDocument;
+pub(crate) use write::outer_xml;
 
 pub(crate) const CONTENT_TYPE: &str = "application/xml;charset=utf-8";
 
@@ -32,17 +32,17 @@ pub(crate) fn content_type(value: &Value) -> Option<&str> {
 }
 
 /// The value that carries this XML.
-pub(crate) fn value_of(context: &mut Context, text: &str) -> Outcome {
+pub(crate) fn xml_value(context: &mut WdlContext, text: &str) -> WdlResult {
     let content = base64_text(context, text.as_bytes())?;
     Ok(Value::object([("$content-type", Value::from(CONTENT_TYPE)), ("$content", Value::from(content))]))
 }
 
 /// The XML's text, of a value that carries it or of a plain text.
-pub(crate) fn text_at(function: &str, context: &mut Context, value: &Value) -> Result<String, EvalError> {
+pub(crate) fn xml_text(function: &str, context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     match value {
         Value::Str(text) => Ok(text.to_string()),
         Value::Map(map) if map.contains_key("$content") => binary_text(function, context, value),
         other => Err(type_error(format!("`{function}` needs XML, got {}", describe(other)))
-            .hint("xml(…) makes XML of a text or of an object with one property")),
+            .with_hint("xml(…) makes XML of a text or of an object with one property")),
     }
 }

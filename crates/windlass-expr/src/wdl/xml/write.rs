@@ -1,9 +1,9 @@
 //! A tree, or a part of it, as XML text.
 
-use super::document::{Document, Kind, Name, NodeId, ROOT};
+use super::document::{XmlDocument, XmlNodeKind, XmlName, XmlNodeId, ROOT};
 
 /// The text of a node with everything inside. Namespaces that are declared further up are declared where they are used.
-pub(crate) fn outer(document: &Document, id: NodeId) -> String {
+pub(crate) fn outer_xml(document: &XmlDocument, id: XmlNodeId) -> String {
     let mut writer = Writer { document, out: String::new(), scope: vec![("xml".into(), String::new())] };
     if id == ROOT && !document.declaration.is_empty() {
         push_declaration(&mut writer.out, &document.declaration);
@@ -21,43 +21,43 @@ pub(super) fn push_declaration(out: &mut String, entries: &[(String, String)]) {
 }
 
 struct Writer<'a> {
-    document: &'a Document,
+    document: &'a XmlDocument,
     out: String,
     /// Prefixes and what they stand for, the innermost last.
     scope: Vec<(String, String)>,
 }
 
 impl Writer<'_> {
-    fn node(&mut self, id: NodeId) {
+    fn node(&mut self, id: XmlNodeId) {
         let document = self.document;
         match &document.node(id).kind {
-            Kind::Root => document.children(id).for_each(|child| self.node(child)),
-            Kind::Element { name, closed } => self.element(id, name, *closed),
-            Kind::Text { text, cdata: true, .. } => push_cdata(&mut self.out, text),
-            Kind::Text { text, .. } => push_text(&mut self.out, text),
-            Kind::Comment(text) => self.out.extend(["<!--", text, "-->"]),
-            Kind::Instruction { target, value } => {
+            XmlNodeKind::Root => document.children(id).for_each(|child| self.node(child)),
+            XmlNodeKind::Element { name, self_closing: closed } => self.element(id, name, *closed),
+            XmlNodeKind::Text { text, cdata: true, .. } => push_cdata(&mut self.out, text),
+            XmlNodeKind::Text { text, .. } => push_text(&mut self.out, text),
+            XmlNodeKind::Comment(text) => self.out.extend(["<!--", text, "-->"]),
+            XmlNodeKind::Instruction { target, value } => {
                 self.out.extend(["<?", target, if value.is_empty() { "" } else { " " }, value, "?>"]);
             }
-            Kind::Attribute { value, .. } => self.out.push_str(value),
-            Kind::Namespace { uri, .. } => self.out.push_str(uri),
+            XmlNodeKind::Attribute { value, .. } => self.out.push_str(value),
+            XmlNodeKind::Namespace { uri, .. } => self.out.push_str(uri),
         }
     }
 
-    fn element(&mut self, id: NodeId, name: &Name, closed: bool) {
+    fn element(&mut self, id: XmlNodeId, name: &XmlName, closed: bool) {
         let (document, outside) = (self.document, self.scope.len());
         let qualified = name.qualified();
         self.out.extend(["<", &qualified]);
         let declared = document.attributes(id).filter_map(|id| match &document.node(id).kind {
-            Kind::Namespace { prefix, uri } => Some((prefix.to_string(), uri.to_string())),
+            XmlNodeKind::Namespace { prefix, uri } => Some((prefix.to_string(), uri.to_string())),
             _ => None,
         });
         self.scope.extend(declared);
         self.declare_if_needed(name);
         for attribute in document.attributes(id) {
             match &document.node(attribute).kind {
-                Kind::Namespace { prefix, uri } => self.declare(prefix, uri),
-                Kind::Attribute { name, value } => {
+                XmlNodeKind::Namespace { prefix, uri } => self.declare(prefix, uri),
+                XmlNodeKind::Attribute { name, value } => {
                     if !name.prefix.is_empty() {
                         self.declare_if_needed(name);
                     }
@@ -81,7 +81,7 @@ impl Writer<'_> {
         push_attribute(&mut self.out, &name, uri);
     }
 
-    fn declare_if_needed(&mut self, name: &Name) {
+    fn declare_if_needed(&mut self, name: &XmlName) {
         let known = self.scope.iter().rev().find(|(prefix, _)| **prefix == *name.prefix);
         if &*name.prefix == "xml" || known.map_or("", |(_, uri)| uri) == &*name.namespace {
             return;

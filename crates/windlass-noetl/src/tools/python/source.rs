@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::expr;
 
 #[derive(Default, Debug, PartialEq)]
-pub(super) struct Found<'c> {
+pub(super) struct CodeScan<'c> {
     /// Templates in the code itself, in order.
     pub templates: Vec<Range<usize>>,
     /// What looks like one inside of a text that is no f-string.
@@ -16,16 +16,16 @@ pub(super) struct Found<'c> {
     pub words: BTreeSet<&'c str>,
 }
 
-pub(super) fn scan(code: &str) -> Found<'_> {
+pub(super) fn scan(code: &str) -> CodeScan<'_> {
     let bytes = code.as_bytes();
-    let (mut found, mut at) = (Found::default(), 0);
+    let (mut found, mut at) = (CodeScan::default(), 0);
     while at < bytes.len() {
         let rest = &code[at..];
         match bytes[at] {
             b'#' => at += rest.find('\n').unwrap_or(rest.len()),
             b'\'' | b'"' => {
                 let end = at + text_length(rest, false);
-                found.in_texts.extend(pasted(code, at..end));
+                found.in_texts.extend(find_template_in_text(code, at..end));
                 at = end;
             }
             b'{' if rest.starts_with("{{") => match expr::template_length(rest) {
@@ -45,7 +45,7 @@ pub(super) fn scan(code: &str) -> Found<'_> {
                         match () {
                             () if word.contains(['f', 'F']) => found.words.extend(names(&code[at..end])),
                             () if word.contains(['b', 'B']) => {}
-                            () => found.in_texts.extend(pasted(code, at..end)),
+                            () => found.in_texts.extend(find_template_in_text(code, at..end)),
                         }
                         at = end;
                     }
@@ -92,7 +92,7 @@ fn text_length(rest: &str, raw: bool) -> usize {
 }
 
 /// A name between double braces, as values were once pasted.
-fn pasted(code: &str, text: Range<usize>) -> Option<Range<usize>> {
+fn find_template_in_text(code: &str, text: Range<usize>) -> Option<Range<usize>> {
     let inside = &code[text.clone()];
     let start = inside.find("{{ ")?;
     let end = start + inside[start..].find(" }}")? + 3;

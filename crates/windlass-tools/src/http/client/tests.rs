@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 use windlass_runtime::ToolCall;
 use windlass_value::Value;
 
-use super::super::request::Usual;
+use super::super::request::RequestDefaults;
 use super::*;
 
 const CONNECT: windlass_value::Duration = windlass_value::Duration::from_secs(15);
@@ -35,39 +35,39 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-async fn request() -> Request {
+async fn request() -> HttpRequest {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("https://localhost:{}/x", listener.local_addr().unwrap().port());
     tokio::spawn(serve(listener));
-    let call = ToolCall::alone(Value::object([("uri", uri)]));
-    let usual = Usual { user_agent: HeaderValue::from_static("test"), max_redirects: 10 };
-    Request::from_call(&call, &usual).unwrap()
+    let call = ToolCall::for_test(Value::object([("uri", uri)]));
+    let usual = RequestDefaults { user_agent: HeaderValue::from_static("test"), max_redirects: 10 };
+    HttpRequest::from_call(&call, &usual).unwrap()
 }
 
 #[tokio::test]
-async fn refuses_a_certificate_that_nobody_vouches_for() {
-    let error = Client::new(Outbound::open(), CONNECT).send(&request().await).await.unwrap_err();
+async fn an_untrusted_certificate_is_rejected() {
+    let error = HttpClient::new(Outbound::open(), CONNECT).send(&request().await).await.unwrap_err();
     assert_eq!((&*error.code, &*error.kind), ("connection", "connection"));
     assert!(error.message.contains("certificate"), "{}", error.message);
     assert!(error.hint.unwrap().contains("certificate"));
 }
 
 #[tokio::test]
-async fn speaks_tls_with_a_trusted_server() {
-    let mut roots = tls::machine_roots();
+async fn a_trusted_certificate_is_accepted() {
+    let mut roots = tls::root_certificates();
     assert!(roots.len() > 50);
     roots.add(CERTIFICATE.to_vec().into()).unwrap();
-    let client = Client::new(Outbound::open(), CONNECT);
-    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::trusting(roots).unwrap()));
-    assert!(client.usual.secure.set(Ok(secure)).is_ok());
+    let client = HttpClient::new(Outbound::open(), CONNECT);
+    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::verified_config(roots).unwrap()));
+    assert!(client.default_pools.secure.set(Ok(secure)).is_ok());
     let response = client.send(&request().await).await.unwrap();
     assert_eq!(response.status(), 204);
 }
 
 #[tokio::test]
-async fn takes_any_certificate_if_the_call_says_so() {
-    let client = Client::new(Outbound::open(), CONNECT);
+async fn any_certificate_is_accepted_if_the_call_disables_verification() {
+    let client = HttpClient::new(Outbound::open(), CONNECT);
     let mut request = request().await;
-    request.manner.verified = false;
+    request.mode.verify_certificate = false;
     assert_eq!(client.send(&request).await.unwrap().status(), 204);
 }

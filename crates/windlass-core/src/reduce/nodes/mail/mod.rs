@@ -13,33 +13,33 @@
 //!
 //! A live node that can be written to and has no mailbox is impossible and a fault.
 
-mod life;
+mod lifecycle;
 mod reading;
-mod ways;
+mod routing;
 
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::Post;
+use crate::plan::SendMail;
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::Checked;
-use crate::reduce::{Reducer, Stop};
+use crate::reduce::fault::FaultResult;
+use crate::reduce::{Reducer, ItemStop};
 use crate::state::{FrameId, ScopeId};
 use crate::{ErrorInfo, EventKind};
-use ways::{Nowhere, Way};
+use routing::{Undeliverable, MailRoute};
 
 /// Nobody can be written to under this address, or several can.
-const UNKNOWN: &str = "unknown-step";
-const FULL: &str = "mailbox-full";
+const UNKNOWN_STEP: &str = "unknown-step";
+const MAILBOX_FULL: &str = "mailbox-full";
 const MAX_WAKES: &str = "max-wake-cycles";
 /// The run has ended, or this part of it.
-const TERMINAL: &str = "target-terminal";
+const TARGET_TERMINAL: &str = "target-terminal";
 /// The run is called off, whatever the mailbox would say.
-const CANCELLED: &str = "workflow-cancelled";
+const WORKFLOW_CANCELLED: &str = "workflow-cancelled";
 
 /// A mail that is on its way.
-struct Letter {
+struct OutgoingMail {
     id: Arc<str>,
     from: Arc<str>,
     /// What the receiver gets.
@@ -48,12 +48,12 @@ struct Letter {
 
 impl Reducer<'_> {
     /// Address and content of what a task sends; nothing has changed so far.
-    pub(super) fn written_mail(
+    pub(super) fn evaluate_mail(
         &mut self,
-        post: &Post,
+        post: &SendMail,
         scope: ScopeId,
         locals: Locals<'_>,
-    ) -> Result<(Arc<str>, Map), Stop> {
+    ) -> Result<(Arc<str>, Map), ItemStop> {
         let to = self.eval_with(post.to, scope, locals)?;
         let mail = self.eval_with(post.mail, scope, locals)?;
         let (to, mail) = (self.resolve(&to)?, self.resolve(&mail)?);
@@ -69,61 +69,61 @@ impl Reducer<'_> {
     }
 
     /// Sends what a task has written. The answer is the task's output.
-    pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> Checked<Value> {
+    pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> FaultResult<Value> {
         let sender = self.mailbox_around(id);
         let from = sender.map_or_else(|| "".into(), |sender| self.address_of(sender));
         let path = self.path(id);
-        let way = match self.way_to(to)? {
+        let route = match self.route_to(to)? {
             // It could go on with that for ever.
-            Way::Living(owner) if Some(owner) == sender => {
+            MailRoute::Live(owner) if Some(owner) == sender => {
                 let message = format!("`{to}` is the writer: nobody writes to itself");
-                Way::Nowhere(Nowhere::because(UNKNOWN, message))
+                MailRoute::Undeliverable(Undeliverable::new(UNKNOWN_STEP, message))
             }
-            way @ (Way::Living(_) | Way::Early(_) | Way::Nowhere(_)) => way,
+            route @ (MailRoute::Live(_) | MailRoute::Early(_) | MailRoute::Undeliverable(_)) => route,
         };
-        self.send(path, from, (to, way), mail)
+        self.send(path, from, (to, route), mail)
     }
 
     /// Mail that somebody outside has written: `{to, text, kind?}`.
-    pub(in crate::reduce) fn mail_from_outside(&mut self, payload: &Value) -> Result<(), Stop> {
+    pub(in crate::reduce) fn mail_from_outside(&mut self, payload: &Value) -> Result<(), ItemStop> {
         let payload = self.resolve(payload)?;
         let to = payload.get("to").map(|to| self.resolve(to)).transpose()?;
         let to: Arc<str> = to.as_ref().and_then(Value::as_str).unwrap_or_default().into();
         let mut mail = payload.as_map().cloned().unwrap_or_default();
         mail.remove("to");
-        let way = self.way_to(&to)?;
-        self.send("".into(), "".into(), (&to, way), mail)?;
+        let route = self.route_to(&to)?;
+        self.send("".into(), "".into(), (&to, route), mail)?;
         Ok(())
     }
 
     /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
-    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, way): (&Arc<str>, Way), mail: Map) -> Checked<Value> {
-        let letter = self.letter(from, mail);
-        let sent = |to: Arc<str>| EventKind::MessageSent { id: letter.id.clone(), from: letter.from.clone(), to };
-        let answer = |status: &str| [("status", Value::from(status)), ("id", Value::Str(letter.id.clone()))];
-        let refused = match &way {
-            Way::Living(owner) => self.refuses(*owner),
-            Way::Early(node) => {
+    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, route): (&Arc<str>, MailRoute), mail: Map) -> FaultResult<Value> {
+        let outgoing = self.new_mail(from, mail);
+        let sent = |to: Arc<str>| EventKind::MessageSent { id: outgoing.id.clone(), from: outgoing.from.clone(), to };
+        let answer = |status: &str| [("status", Value::from(status)), ("id", Value::Str(outgoing.id.clone()))];
+        let rejection = match &route {
+            MailRoute::Live(owner) => self.rejection(*owner),
+            MailRoute::Early(node) => {
                 let waiting = self.state.mail.early.get(node).map_or(0, |early| early.len() as u64);
-                (waiting >= self.program.limits.max_mailbox_messages).then(|| full(to, waiting))
+                (waiting >= self.program.limits.max_mailbox_messages).then(|| mailbox_full(to, waiting))
             }
-            Way::Nowhere(_) => None,
+            MailRoute::Undeliverable(_) => None,
         };
-        match refused.map_or(way, Way::Nowhere) {
-            Way::Living(owner) => {
+        match rejection.map_or(route, MailRoute::Undeliverable) {
+            MailRoute::Live(owner) => {
                 self.publish(path, sent(self.address_of(owner)));
-                self.put(owner, letter.mail.clone())?;
+                self.deliver_mail(owner, outgoing.mail.clone())?;
             }
-            Way::Early(node) => {
-                let address = self.program.addresses().shown(node).unwrap_or(to).clone();
+            MailRoute::Early(node) => {
+                let address = self.program.addresses().display_address(node).unwrap_or(to).clone();
                 self.publish(path, sent(address));
-                self.state.mail.early.entry(node).or_default().push_back(letter.mail.clone());
+                self.state.mail.early.entry(node).or_default().push_back(outgoing.mail.clone());
             }
-            Way::Nowhere(Nowhere { reason, message, known, wraps }) => {
+            MailRoute::Undeliverable(Undeliverable { reason, message, known, wraps }) => {
                 let message: Arc<str> = message.into();
                 let dropped = EventKind::MessageDropped {
-                    id: letter.id.clone(),
-                    from: letter.from.clone(),
+                    id: outgoing.id.clone(),
+                    from: outgoing.from.clone(),
                     to: to.clone(),
                     reason: reason.clone(),
                     message: Some(message.clone()),
@@ -140,34 +140,34 @@ impl Reducer<'_> {
     }
 
     /// A number, a sender and a time for what was written. Large parts of it are kept elsewhere.
-    fn letter(&mut self, from: Arc<str>, mail: Map) -> Letter {
+    fn new_mail(&mut self, from: Arc<str>, mail: Map) -> OutgoingMail {
         self.state.mail.numbers += 1;
         let id: Arc<str> = format!("msg-{}", self.state.mail.numbers).into();
-        let mut whole: Map = mail.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
-        whole.insert("id", id.clone());
-        whole.insert("from", from.clone());
-        whole.insert("at", self.now().to_string());
-        Letter { id, from, mail: Value::map(whole) }
+        let mut complete: Map = mail.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))).collect();
+        complete.insert("id", id.clone());
+        complete.insert("from", from.clone());
+        complete.insert("at", self.now().to_string());
+        OutgoingMail { id, from, mail: Value::map(complete) }
     }
 
     /// Why a living mailbox takes no mail.
-    fn refuses(&self, owner: FrameId) -> Option<Nowhere> {
+    fn rejection(&self, owner: FrameId) -> Option<Undeliverable> {
         let open = self.state.mail.boxes.get(&owner)?;
-        let waiting = (open.waiting.len() as u64).saturating_sub(open.again);
+        let waiting = (open.waiting.len() as u64).saturating_sub(open.redelivered);
         if open.wakes >= self.max_wakes(owner) {
             let message = format!("`{}` was given mail {} times, and may be no more often", open.address, open.wakes);
-            return Some(Nowhere::because(MAX_WAKES, message));
+            return Some(Undeliverable::new(MAX_WAKES, message));
         }
-        (waiting >= self.program.limits.max_mailbox_messages).then(|| full(&open.address, waiting))
+        (waiting >= self.program.limits.max_mailbox_messages).then(|| mailbox_full(&open.address, waiting))
     }
 
     /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as
     /// the end of one step and the start of the next, is read together.
-    fn put(&mut self, owner: FrameId, mail: Value) -> Checked {
+    fn deliver_mail(&mut self, owner: FrameId, mail: Value) -> FaultResult {
         let open = self.mailbox_mut(owner)?;
-        let rests = open.rests();
+        let idle = open.is_idle();
         open.waiting.push_back(mail);
-        if rests {
+        if idle {
             self.state.mail.ready.push_back(owner);
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Reducer<'_> {
 
     /// One that was sent and will not be read.
     fn drop_mail(&mut self, path: &Arc<str>, to: &Arc<str>, mail: &Value, reason: &Arc<str>) {
-        let (id, from) = (text_of(mail, "id"), text_of(mail, "from"));
+        let (id, from) = (text_property(mail, "id"), text_property(mail, "from"));
         let (to, reason) = (to.clone(), reason.clone());
         let dropped = EventKind::MessageDropped { id, from, to, reason, message: None, known: None };
         self.publish(path.clone(), dropped);
@@ -199,12 +199,12 @@ impl Reducer<'_> {
     }
 }
 
-fn full(to: &str, waiting: u64) -> Nowhere {
-    Nowhere::because(FULL, format!("{waiting} mails wait for `{to}` already"))
+fn mailbox_full(to: &str, waiting: u64) -> Undeliverable {
+    Undeliverable::new(MAILBOX_FULL, format!("{waiting} mails wait for `{to}` already"))
 }
 
 /// A text of a message; empty if it has none.
-fn text_of(mail: &Value, name: &str) -> Arc<str> {
+fn text_property(mail: &Value, name: &str) -> Arc<str> {
     match mail.get(name) {
         Some(Value::Str(text)) => text.clone(),
         _ => Arc::default(),

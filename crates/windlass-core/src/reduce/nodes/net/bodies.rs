@@ -15,18 +15,18 @@ use std::sync::Arc;
 use windlass_value::{Map, Value};
 
 use super::fan_out::member_order;
-use crate::plan::{ArcOn, FAILED_KIND, Net, NodeKind, Place, Write};
+use crate::plan::{ArcTrigger, FAILED_KIND, Net, NodeKind, Place, VariableUpdate};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::{Checked, miscounted, no_part};
-use crate::reduce::nodes::names::ended_value;
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Carried, Firing, FrameId, ScopeId, Token};
+use crate::reduce::fault::{FaultResult, miscounted, no_part};
+use crate::reduce::nodes::task_names::outcome_value;
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, TokenContext, Firing, FrameId, ScopeId, NetToken};
 use crate::{ErrorInfo, EventKind, Outcome, SentToken, Status};
 
 /// Tokens and writes of a body that has ended.
-type Ended<'a> = (Vec<Emitted>, Vec<(&'a Write, Value)>);
+type BodyEmissions<'a> = (Vec<EmittedToken>, Vec<(&'a VariableUpdate, Value)>);
 
-struct Emitted {
+struct EmittedToken {
     kind: Arc<str>,
     payload: Value,
     fans_out: bool,
@@ -40,40 +40,40 @@ impl<'a> Reducer<'a> {
         slot: u64,
         outcome: &Arc<Outcome>,
         scope: ScopeId,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ItemStop> {
         let (net, body) = self.net_frame(id)?;
         let firing = body.firings.get(&slot).ok_or_else(|| no_part(id, "firing", slot))?.clone();
         let place = net.places.get(firing.place as usize);
         let place = place.ok_or_else(|| no_part(id, "place", firing.place.into()))?;
-        let tokens = match self.tokens_of(place, &firing, outcome, scope) {
+        let tokens = match self.emissions_of(place, &firing, outcome, scope) {
             Ok((tokens, writes)) => {
                 for token in &tokens {
-                    self.fetch_keys(net, &token.kind, &token.payload)?;
+                    self.load_keys(net, &token.kind, &token.payload)?;
                 }
-                self.write_all(id, &writes, scope)?.map(|()| tokens)
+                self.apply_writes(id, &writes, scope)?.map(|()| tokens)
             }
-            Err(stop) => match self.at_place(id, place, stop) {
-                Stop::Failed(error) => Err(*error),
-                stop @ (Stop::Need(_) | Stop::Impossible(_)) => return Err(stop),
+            Err(stop) => match self.with_place_path(id, place, stop) {
+                ItemStop::Failed(error) => Err(*error),
+                stop @ (ItemStop::Need(_) | ItemStop::Impossible(_)) => return Err(stop),
             },
         };
-        self.child_gone(id)?;
-        let carried = self.state.scopes.remove(scope).and_then(|scope| scope.carried);
+        self.child_removed(id)?;
+        let carried = self.state.scopes.remove(scope).and_then(|scope| scope.token);
         let body = self.net_frame_mut(id)?;
         body.firings.remove(&slot);
-        if !body.places[firing.place as usize].body_gone(slot, &firing) {
+        if !body.places[firing.place as usize].body_removed(slot, &firing) {
             return Err(miscounted(id, "running bodies of a place").into());
         }
         body.last_output = outcome.output.clone();
         match tokens {
             Err(error) => self.fail_net(id, error)?,
             Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
-                match handed_over(net, &firing, outcome, carried) {
+                match failure_token(net, &firing, outcome, carried) {
                     Ok(failed) => {
                         let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
-                        self.deliver(id, Token { from, ..failed }, false)?;
+                        self.deliver(id, NetToken { from, ..failed }, false)?;
                         self.work_done(id, &firing.lineage)?;
-                        self.settle_net(id);
+                        self.schedule_fire(id);
                     }
                     Err(error) => self.fail_net(id, error)?,
                 }
@@ -81,27 +81,27 @@ impl<'a> Reducer<'a> {
             Ok(tokens) => {
                 self.emit(id, net, slot, &firing, tokens)?;
                 self.work_done(id, &firing.lineage)?;
-                self.settle_net(id);
+                self.schedule_fire(id);
             }
         }
         Ok(())
     }
 
     /// What the arcs write, worked out before the first is written.
-    fn write_all(
+    fn apply_writes(
         &mut self,
         id: FrameId,
-        writes: &[(&Write, Value)],
+        writes: &[(&VariableUpdate, Value)],
         scope: ScopeId,
-    ) -> Result<Result<(), ErrorInfo>, Stop> {
+    ) -> Result<Result<(), ErrorInfo>, ItemStop> {
         for (write, value) in writes {
-            self.fetch_for(write, scope, value)?;
+            self.load_for_write(write, scope, value)?;
         }
         for (write, value) in writes {
             match self.write(write, scope, value.clone()) {
                 Ok(written) => self.publish_patch(id, write, &written),
-                Err(Stop::Failed(error)) => return Ok(Err(*error)),
-                Err(stop @ (Stop::Need(_) | Stop::Impossible(_))) => return Err(stop),
+                Err(ItemStop::Failed(error)) => return Ok(Err(*error)),
+                Err(stop @ (ItemStop::Need(_) | ItemStop::Impossible(_))) => return Err(stop),
             }
         }
         Ok(Ok(()))
@@ -109,35 +109,35 @@ impl<'a> Reducer<'a> {
 
     /// What a body that has ended emits: what its tasks have sent, from its arcs, and from its own output; and what the
     /// arcs write.
-    fn tokens_of(
+    fn emissions_of(
         &mut self,
         place: &'a Place,
         firing: &Firing,
         outcome: &Outcome,
         scope: ScopeId,
-    ) -> Result<Ended<'a>, Stop> {
+    ) -> Result<BodyEmissions<'a>, ItemStop> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
-        let event = match (bad, &place.done) {
+        let event = match (bad, &place.done_event) {
             (true, _) => EventKind::STEP_FAILED,
             (false, Some(done)) => done,
             (false, None) => success_event(&self.program.node(place.body).kind),
         };
-        let sent = firing.sends.iter().filter(|_| !bad).map(Emitted::sent);
-        let (mut emitted, mut writes): (Vec<Emitted>, _) = (sent.collect(), Vec::new());
+        let sent = firing.sends.iter().filter(|_| !bad).map(EmittedToken::from_sent);
+        let (mut emitted, mut writes): (Vec<EmittedToken>, _) = (sent.collect(), Vec::new());
         if !place.arcs.is_empty() {
             let names = Map::from_iter([
                 ("event", Value::object([("name", Value::from(event))])),
                 ("output", outcome.output.clone()),
                 ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
-                ("outcome", ended_value(outcome)),
+                ("outcome", outcome_value(outcome)),
             ]);
             let locals = Locals { names: Some(&names), ..Locals::default() };
             for arc in &place.arcs {
                 let applies = match arc.on {
-                    ArcOn::Succeeded => !bad,
-                    ArcOn::Failed => bad,
-                    ArcOn::Either => true,
+                    ArcTrigger::Succeeded => !bad,
+                    ArcTrigger::Failed => bad,
+                    ArcTrigger::Either => true,
                 };
                 if !applies || !arc.when.map(|when| self.condition(when, scope, locals)).transpose()?.unwrap_or(true) {
                     continue;
@@ -147,7 +147,7 @@ impl<'a> Reducer<'a> {
                     let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose()?;
                     writes.push((write, value.unwrap_or_default()));
                 }
-                emitted.push(Emitted::one(arc.emits.clone(), payload.unwrap_or_default()));
+                emitted.push(EmittedToken::single(arc.emits.clone(), payload.unwrap_or_default()));
                 if !place.inclusive {
                     break;
                 }
@@ -155,26 +155,26 @@ impl<'a> Reducer<'a> {
         }
         if !place.produces.is_empty() && !bad {
             let output = self.resolve(&outcome.output)?;
-            emitted.extend(returned(&output)?);
+            emitted.extend(parse_returned(&output)?);
         }
         Ok((emitted, writes))
     }
 
     /// A body that is entered anew has sent nothing.
-    pub(in crate::reduce) fn unsend(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn clear_sent_tokens(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
         // Nothing is around the root.
         let (slot, Some(above)) = (frame.slot, frame.parent) else { return Ok(()) };
-        if matches!(self.frame(above)?.body, Body::Net(_)) {
+        if matches!(self.frame(above)?.body, FrameBody::Net(_)) {
             let firing = self.net_frame_mut(above)?.firings.get_mut(&slot);
             firing.ok_or_else(|| no_part(above, "firing", slot))?.sends.clear();
         }
         Ok(())
     }
 
-    fn emit(&mut self, id: FrameId, net: &Net, slot: u64, firing: &Firing, tokens: Vec<Emitted>) -> Checked {
+    fn emit(&mut self, id: FrameId, net: &Net, slot: u64, firing: &Firing, tokens: Vec<EmittedToken>) -> FaultResult {
         let fans_out = tokens.iter().any(|token| token.fans_out);
-        let keeps_order = net.places[firing.place as usize].fans_into.is_some();
+        let keeps_order = net.places[firing.place as usize].fan_out_joins.is_some();
         let inner = if fans_out { self.open_fan_out(id, net, firing)? } else { Vec::new() };
         let (mut members, mut left) = (0, tokens.len());
         for token in tokens {
@@ -188,17 +188,17 @@ impl<'a> Reducer<'a> {
                 false => (firing.lineage.clone(), firing.order.clone()),
             };
             members += u64::from(token.fans_out);
-            if net.asks.contains(&token.kind) && self.net_of(id).is_some() {
+            if net.input_requests.contains(&token.kind) && self.open_net(id).is_some() {
                 let place = &net.places[firing.place as usize];
                 let (event, payload, step) = (token.kind.clone(), token.payload.clone(), place.name.clone());
                 let firing = net.publishes_slots.then_some(slot);
                 let path = self.child_path(id, place.body);
                 self.publish(path, EventKind::InputRequired { event, payload, step, firing });
             }
-            let Emitted { kind, payload, to, .. } = token;
+            let EmittedToken { kind, payload, to, .. } = token;
             let from = if net.publishes_slots { vec![slot] } else { Vec::new() };
             let handled = firing.handled.clone();
-            self.deliver(id, Token { kind, payload, lineage, to, from, handled, order }, left > 0)?;
+            self.deliver(id, NetToken { kind, payload, lineage, to, from, handled, order }, left > 0)?;
         }
         if fans_out {
             self.work_done(id, &inner)?;
@@ -221,7 +221,7 @@ fn success_event(kind: &NodeKind) -> &'static str {
 }
 
 /// The token that tells a place's handler of a failure; or the error, if nobody is to be told.
-fn handed_over(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<Carried>) -> Result<Token, ErrorInfo> {
+fn failure_token(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<TokenContext>) -> Result<NetToken, ErrorInfo> {
     let place = &net.places[firing.place as usize];
     let error = outcome.error.clone();
     let mut error = error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
@@ -250,7 +250,7 @@ fn handed_over(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<Ca
     ]);
     let mut handled = firing.handled.clone();
     handled.insert(handler.place, times + 1);
-    Ok(Token {
+    Ok(NetToken {
         kind: FAILED_KIND.into(),
         payload,
         lineage: firing.lineage.clone(),
@@ -261,29 +261,29 @@ fn handed_over(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<Ca
     })
 }
 
-impl Emitted {
-    fn one(kind: Arc<str>, payload: Value) -> Emitted {
-        Emitted { kind, payload, fans_out: false, to: None }
+impl EmittedToken {
+    fn single(kind: Arc<str>, payload: Value) -> EmittedToken {
+        EmittedToken { kind, payload, fans_out: false, to: None }
     }
 
-    fn sent(sent: &SentToken) -> Emitted {
-        Emitted { to: sent.to.clone(), ..Emitted::one(sent.kind.clone(), sent.payload.clone()) }
+    fn from_sent(sent: &SentToken) -> EmittedToken {
+        EmittedToken { to: sent.to.clone(), ..EmittedToken::single(sent.kind.clone(), sent.payload.clone()) }
     }
 }
 
 /// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
-fn returned(output: &Value) -> Result<Vec<Emitted>, ErrorInfo> {
+fn parse_returned(output: &Value) -> Result<Vec<EmittedToken>, ErrorInfo> {
     let one = |value: &Value, fans_out: bool| match value.get("kind") {
         Some(Value::Str(kind)) => {
             let payload = value.get("payload").cloned().unwrap_or_default();
-            Ok(Emitted { fans_out, ..Emitted::one(kind.clone(), payload) })
+            Ok(EmittedToken { fans_out, ..EmittedToken::single(kind.clone(), payload) })
         }
         _ => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
     };
     match output {
         Value::Null => Ok(Vec::new()),
         Value::List(items) if items.is_empty() => {
-            Ok(vec![Emitted { fans_out: true, ..Emitted::one("".into(), Value::Null) }])
+            Ok(vec![EmittedToken { fans_out: true, ..EmittedToken::single("".into(), Value::Null) }])
         }
         Value::List(items) => items.iter().map(|item| one(item, true)).collect(),
         single => one(single, false).map(|token| vec![token]),

@@ -15,21 +15,21 @@ use windlass_value::Value;
 use super::joins::max_handled;
 use crate::plan::{Join, Net};
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, miscounted, no_part};
-use crate::state::{FanOut, Firing, FrameId, NetFrame, Token};
+use crate::reduce::fault::{FaultResult, miscounted, no_part};
+use crate::state::{FanOut, Firing, FrameId, NetFrame, NetToken};
 
 impl Reducer<'_> {
     /// The lineage of the members. The fan-out itself is open work until all of them have been delivered.
-    pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> Checked<Vec<u64>> {
+    pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> FaultResult<Vec<u64>> {
         let mut inner = firing.lineage.clone();
         let body = self.net_frame_mut(id)?;
         let fan = body.next_fan_out;
         body.next_fan_out += 1;
-        let told = net.publishes_slots || net.places[firing.place as usize].fans_into.is_some();
+        let tracks_place = net.publishes_slots || net.places[firing.place as usize].fan_out_joins.is_some();
         let opened = FanOut {
             open: 1,
             parent: firing.lineage.clone(),
-            place: told.then_some(firing.place),
+            place: tracks_place.then_some(firing.place),
             order: firing.order.clone(),
             handled: firing.handled.clone(),
             ..FanOut::default()
@@ -41,7 +41,7 @@ impl Reducer<'_> {
     }
 
     /// One piece of a fan-out's work is done; at zero it closes, and is one piece less of the one around it.
-    pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) -> Checked {
+    pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) -> FaultResult {
         let mut lineage = lineage.to_vec();
         while let Some(fan) = lineage.last() {
             // A token that ended the net has ended its fan-outs.
@@ -63,8 +63,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn fan_out_closed(&mut self, id: FrameId, net: &Net, mut closed: FanOut) -> Checked {
-        let own = closed.place.and_then(|place| net.places[place as usize].fans_into.as_ref());
+    fn fan_out_closed(&mut self, id: FrameId, net: &Net, mut closed: FanOut) -> FaultResult {
+        let own = closed.place.and_then(|place| net.places[place as usize].fan_out_joins.as_ref());
         let joins: Vec<u32> = match own {
             Some(joins) => joins.clone(),
             None => {
@@ -80,7 +80,7 @@ impl Reducer<'_> {
             members.sort_by_key(|member| member.at);
             let handled = members.iter().fold(closed.handled.clone(), |all, member| max_handled(all, &member.handled));
             let from = members.iter().flat_map(|member| member.from.iter().copied()).collect();
-            let token = Token {
+            let token = NetToken {
                 kind: place.accepts.first().cloned().unwrap_or_default(),
                 payload: Value::list(members.into_iter().map(|member| member.payload).collect()),
                 lineage: closed.parent.clone(),

@@ -16,35 +16,35 @@ use windlass_value::{Value, to_json};
 
 use super::fan_out::open_work;
 use crate::ErrorInfo;
-use crate::plan::{Join, Net, Place, Surplus};
-use crate::reduce::impossible::{Checked, no_part};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, Member, Token};
+use crate::plan::{Join, Net, Place, SurplusPolicy};
+use crate::reduce::fault::{FaultResult, no_part};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameId, FanOutMember, NetToken};
 
 impl Reducer<'_> {
-    pub(super) fn arrive(&mut self, id: FrameId, net: &Net, at: usize, mut token: Token, more: bool) -> Checked {
+    pub(super) fn arrive(&mut self, id: FrameId, net: &Net, at: usize, mut token: NetToken, more_pending: bool) -> FaultResult {
         token.to = None;
         match &net.places[at].join {
             Join::None => {
-                self.opened(id, &token.lineage)?;
+                self.add_open_work(id, &token.lineage)?;
                 self.enqueue(id, net, at, token)
             }
-            Join::All | Join::Merged => self.hold(id, net, at, token),
+            Join::All | Join::Merged => self.hold_for_all(id, net, at, token),
             Join::Each { needs, key, surplus } => {
-                let join = Each { needs, key: key.as_ref(), surplus: *surplus };
-                self.hold_for_set(id, net, at, &join, token, more)
+                let join = EachJoin { needs, key: key.as_ref(), surplus: *surplus };
+                self.hold_for_set(id, net, at, &join, token, more_pending)
             }
-            Join::FanOut => self.gather(id, net, at, token),
+            Join::FanOut => self.add_to_fan_out(id, net, at, token),
         }
     }
 
-    fn opened(&mut self, id: FrameId, lineage: &[u64]) -> Checked {
+    fn add_open_work(&mut self, id: FrameId, lineage: &[u64]) -> FaultResult {
         open_work(self.net_frame_mut(id)?, lineage);
         Ok(())
     }
 
     /// A token that a body is to run for; it is open work already.
-    pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
+    pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let places = &mut self.net_frame_mut(id)?.places;
         let place = places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?;
         let kind = net.publishes_slots.then(|| token.kind.clone());
@@ -58,7 +58,7 @@ impl Reducer<'_> {
     }
 
     /// One token of each accepted kind.
-    fn hold(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
+    fn hold_for_all(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let place = &net.places[at];
         let body = self.net_frame_mut(id)?;
         let slot = place.accepts.iter().position(|kind| *kind == token.kind).unwrap_or(0);
@@ -68,15 +68,15 @@ impl Reducer<'_> {
         if held.iter().any(VecDeque::is_empty) {
             return Ok(());
         }
-        let parts: Vec<Token> = held.iter_mut().filter_map(VecDeque::pop_front).collect();
+        let parts: Vec<NetToken> = held.iter_mut().filter_map(VecDeque::pop_front).collect();
         let lineage = parts.first().map(|token| token.lineage.clone()).unwrap_or_default();
         let order = parts.first().map(|token| token.order.clone()).unwrap_or_default();
         self.join(id, net, at, parts, |parts| {
             let payload = match place.join == Join::Merged {
-                true => parts.into_iter().map(|token| token.payload).fold(Value::Null, laid_over),
+                true => parts.into_iter().map(|token| token.payload).fold(Value::Null, merge_shallow),
                 false => Value::object(parts.into_iter().map(|token| (token.kind, token.payload))),
             };
-            Token { payload, lineage, order, ..Token::default() }
+            NetToken { payload, lineage, order, ..NetToken::default() }
         })
     }
 
@@ -86,10 +86,10 @@ impl Reducer<'_> {
         id: FrameId,
         net: &Net,
         at: usize,
-        join: &Each<'_>,
-        token: Token,
-        more: bool,
-    ) -> Checked {
+        join: &EachJoin<'_>,
+        token: NetToken,
+        more_pending: bool,
+    ) -> FaultResult {
         let key = match join.key {
             Some(key) => self.key_of(&token.payload, key).unwrap_or_else(|_| "null".into()),
             None => "".into(),
@@ -108,13 +108,13 @@ impl Reducer<'_> {
         else {
             return Err(no_part(id, "queue of a join at place", at as u64));
         };
-        if ahead > 0 && join.surplus != Surplus::Keep {
-            return self.surplus(id, net, at, join, &key, &token, more);
+        if ahead > 0 && join.surplus != SurplusPolicy::Keep {
+            return self.handle_surplus(id, net, at, join, &key, &token, more_pending);
         }
         let lineage = token.lineage.clone();
         set[need].push_back(token);
         let complete = set.iter().all(|held| !held.is_empty());
-        let parts: Vec<Token> = match complete {
+        let parts: Vec<NetToken> = match complete {
             true => set.iter_mut().filter_map(VecDeque::pop_front).collect(),
             false => Vec::new(),
         };
@@ -129,8 +129,8 @@ impl Reducer<'_> {
         let deepest = parts.iter().rev().max_by_key(|token| token.lineage.len());
         let (lineage, order) = deepest.map(|token| (token.lineage.clone(), token.order.clone())).unwrap_or_default();
         self.join(id, net, at, parts, |parts| {
-            let part = |token: Token| Value::object([("kind", Value::Str(token.kind)), ("payload", token.payload)]);
-            Token { payload: Value::list(parts.into_iter().map(part).collect()), lineage, order, ..Token::default() }
+            let part = |token: NetToken| Value::object([("kind", Value::Str(token.kind)), ("payload", token.payload)]);
+            NetToken { payload: Value::list(parts.into_iter().map(part).collect()), lineage, order, ..NetToken::default() }
         })
     }
 
@@ -140,71 +140,71 @@ impl Reducer<'_> {
         id: FrameId,
         net: &Net,
         at: usize,
-        parts: Vec<Token>,
-        joined: impl FnOnce(Vec<Token>) -> Token,
-    ) -> Checked {
+        parts: Vec<NetToken>,
+        joined: impl FnOnce(Vec<NetToken>) -> NetToken,
+    ) -> FaultResult {
         let kind = parts.first().map(|token| token.kind.clone()).unwrap_or_default();
         let from = parts.iter().flat_map(|token| token.from.iter().copied()).collect();
         let handled = parts.iter().fold(BTreeMap::new(), |all, token| max_handled(all, &token.handled));
         let lineages: Vec<Vec<u64>> = parts.iter().map(|token| token.lineage.clone()).collect();
-        let token = Token { kind, from, handled, ..joined(parts) };
-        self.opened(id, &token.lineage)?;
+        let token = NetToken { kind, from, handled, ..joined(parts) };
+        self.add_open_work(id, &token.lineage)?;
         self.enqueue(id, net, at, token)?;
         lineages.iter().try_for_each(|lineage| self.work_done(id, lineage))
     }
 
     #[allow(clippy::too_many_arguments, reason = "all that its two ends tell")]
-    fn surplus(
+    fn handle_surplus(
         &mut self,
         id: FrameId,
         net: &Net,
         at: usize,
-        join: &Each<'_>,
+        join: &EachJoin<'_>,
         key: &str,
-        token: &Token,
-        more: bool,
-    ) -> Checked {
+        token: &NetToken,
+        more_pending: bool,
+    ) -> FaultResult {
         let place = &net.places[at];
         let whose = join.key.map(|name| format!(" where `{name}` is {key}")).unwrap_or_default();
         let reason = format!("`{}` has every `{}` that its set needs{whose}", place.name, token.kind);
-        if join.surplus == Surplus::Drop {
-            self.publish_unhandled_token(id, net, token, format!("{reason}; this one is dropped"), more);
+        if join.surplus == SurplusPolicy::Drop {
+            self.publish_unhandled_token(id, net, token, format!("{reason}; this one is dropped"), more_pending);
             return Ok(());
         }
         let hint = "what comes too often can be kept for the next set, or dropped: that is the join's `surplus`";
         let error = ErrorInfo::new("SurplusEvent", "join", format!("{reason}, and another has come")).hint(hint);
-        let error = self.program.plan.advised(error);
+        let error = self.program.plan.apply_hint(error);
         let path = self.child_path(id, place.body);
         self.fail_net(id, ErrorInfo { path, ..error })
     }
 
     /// Into the innermost fan-out of its own that closes into this join; alone, if there is none.
-    fn gather(&mut self, id: FrameId, net: &Net, at: usize, token: Token) -> Checked {
+    fn add_to_fan_out(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let body = self.net_frame_mut(id)?;
         let place = at as u32;
         let closes_here = |fan: &u64| body.fan_outs.get(fan).is_some_and(|fan| closes_into(net, fan.place, place));
         let Some(depth) = token.lineage.iter().rposition(closes_here) else {
             let payload = Value::list(vec![token.payload]);
-            self.opened(id, &token.lineage)?;
-            return self.enqueue(id, net, at, Token { payload, ..token });
+            self.add_open_work(id, &token.lineage)?;
+            return self.enqueue(id, net, at, NetToken { payload, ..token });
         };
         let number = token.lineage[depth];
         let fan = body.fan_outs.get_mut(&number).ok_or_else(|| no_part(id, "fan-out", number))?;
-        let Token { payload, from, handled, order, .. } = token;
+        let NetToken { payload, from, handled, order, .. } = token;
         let at = order.get(depth).copied().unwrap_or(0);
-        fan.members.entry(place).or_default().push(Member { at, payload, from, handled });
+        fan.members.entry(place).or_default().push(FanOutMember { at, payload, from, handled });
         Ok(())
     }
 
     /// What says which set a token belongs to, as compact JSON.
-    fn key_of(&self, payload: &Value, key: &str) -> Result<Arc<str>, Stop> {
+    fn key_of(&self, payload: &Value, key: &str) -> Result<Arc<str>, ItemStop> {
         let whole = self.resolve(payload)?;
         let property = whole.get(key).cloned().unwrap_or_default();
         Ok(to_json(&self.resolve(&property)?).into())
     }
 
     /// All that a token's way depends on is at hand before it is taken.
-    pub(super) fn fetch_keys(&self, net: &Net, kind: &Arc<str>, payload: &Value) -> Result<(), Stop> {
+    pub(super) fn load_keys(&self, net: &Net, kind: &Arc<str>, payload: &Value) -> Result<(), ItemStop> {
         if self.state.waits.contains_key(kind) {
             self.resolve(payload)?;
         }
@@ -217,10 +217,10 @@ impl Reducer<'_> {
 }
 
 /// A join over kinds, as its place has it.
-struct Each<'p> {
+struct EachJoin<'p> {
     needs: &'p [Arc<str>],
     key: Option<&'p Arc<str>>,
-    surplus: Surplus,
+    surplus: SurplusPolicy,
 }
 
 fn key_name(place: &Place) -> Option<&Arc<str>> {
@@ -232,7 +232,7 @@ fn key_name(place: &Place) -> Option<&Arc<str>> {
 
 /// Whether a fan-out of a body of `made_by` closes into the join at `place`.
 fn closes_into(net: &Net, made_by: Option<u32>, place: u32) -> bool {
-    let joins = made_by.and_then(|made_by| net.places.get(made_by as usize)?.fans_into.as_ref());
+    let joins = made_by.and_then(|made_by| net.places.get(made_by as usize)?.fan_out_joins.as_ref());
     joins.is_none_or(|joins| joins.contains(&place))
 }
 
@@ -246,7 +246,7 @@ pub(super) fn max_handled(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>
 }
 
 /// Key by key; what is no object takes the place of what was there.
-fn laid_over(under: Value, over: Value) -> Value {
+fn merge_shallow(under: Value, over: Value) -> Value {
     match (under.as_map(), over.as_map()) {
         (Some(below), Some(above)) => {
             let mut all = below.clone();

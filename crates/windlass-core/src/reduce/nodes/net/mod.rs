@@ -19,59 +19,59 @@ mod bodies;
 mod fan_out;
 mod joins;
 mod slots;
-mod quiet;
+mod quiescence;
 
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::signal_delivery::{self, is_open_to, takes};
+use crate::signal_delivery::{self, is_open_to, place_accepts};
 use crate::plan::{Net, NetEnd, NodeKind, Place};
 use crate::reduce::eval::Locals;
-use crate::reduce::impossible::{Checked, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Carried, Closing, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token};
+use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
+use crate::reduce::{Reducer, ItemStop};
+use crate::state::{FrameBody, TokenContext, Closing, Firing, FrameId, AgendaItem, NetFrame, PlaceFrame, Scope, ScopeId, NetToken};
 use crate::{ErrorInfo, EventKind, Status};
 
 /// What an access to a net's frame expects.
 const A_NET: &str = "a net with its places";
 
 impl<'a> Reducer<'a> {
-    pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), Stop> {
+    pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let payload = match net.input {
             Some(input) => self.eval(input, scope)?,
             None => self.state.run.input.clone(),
         };
-        self.fetch_keys(net, &net.start, &payload)?;
+        self.load_keys(net, &net.start, &payload)?;
         let place =
             |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
         let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
-        self.frame_mut(id)?.body = Body::Net(Box::new(body));
+        self.frame_mut(id)?.body = FrameBody::Net(Box::new(body));
         self.state.nets.push(id);
         self.publish_started(id)?;
-        self.deliver(id, Token { kind: net.start.clone(), payload, ..Token::default() }, false)?;
-        self.settle_net(id);
+        self.deliver(id, NetToken { kind: net.start.clone(), payload, ..NetToken::default() }, false)?;
+        self.schedule_fire(id);
         Ok(())
     }
 
     /// A net that goes on, for what looks at all of them. None: it is being called off.
-    fn net_of(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
-        signal_delivery::net_of(self.program, self.state, id)
+    fn open_net(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
+        signal_delivery::open_net(self.program, self.state, id)
     }
 
     /// The net and its frame, which exists and is one, with a state for each of its places.
-    fn net_frame(&self, id: FrameId) -> Checked<(&'a Net, &NetFrame)> {
+    fn net_frame(&self, id: FrameId) -> FaultResult<(&'a Net, &NetFrame)> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_NET)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Net(net), Body::Net(body)) if net.places.len() == body.places.len() => Ok((net, body)),
+            (NodeKind::Net(net), FrameBody::Net(body)) if net.places.len() == body.places.len() => Ok((net, body)),
             (_, other) => Err(wrong_frame(id, A_NET, other)),
         }
     }
 
-    pub(super) fn net_frame_mut(&mut self, id: FrameId) -> Checked<&mut NetFrame> {
+    pub(super) fn net_frame_mut(&mut self, id: FrameId) -> FaultResult<&mut NetFrame> {
         match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
-            Some(Body::Net(body)) => Ok(body),
+            Some(FrameBody::Net(body)) => Ok(body),
             Some(other) => Err(wrong_frame(id, A_NET, other)),
             None => Err(no_frame(id, A_NET)),
         }
@@ -79,47 +79,47 @@ impl<'a> Reducer<'a> {
 
     /// The same, for agenda items and tokens on their way: None if the net has already ended, is being called off, or is
     /// about to be entered anew. A net that has ended by itself is being called off: from then on no token moves.
-    fn net_if_open(&self, id: FrameId) -> Checked<Option<(&'a Net, &NetFrame)>> {
+    fn net_if_open(&self, id: FrameId) -> FaultResult<Option<(&'a Net, &NetFrame)>> {
         match self.frame_if_open(id).map(|frame| &frame.body) {
-            None | Some(Body::New | Body::Backoff) => Ok(None),
+            None | Some(FrameBody::New | FrameBody::Backoff) => Ok(None),
             Some(_) => self.net_frame(id).map(Some),
         }
     }
 
     /// An outside event for whichever net accepts its kind: anywhere, or at the place that it is for.
-    pub(in crate::reduce) fn offer_to_nets(
+    pub(in crate::reduce) fn deliver_to_nets(
         &mut self,
         kind: &Arc<str>,
         payload: &Value,
         to: Option<&Arc<str>>,
-    ) -> Checked<bool> {
+    ) -> FaultResult<bool> {
         let mut nets = self.state.nets.iter().copied();
-        let accepting = nets.find(|id| self.net_of(*id).is_some_and(|(net, _)| is_open_to(net, kind, to)));
+        let accepting = nets.find(|id| self.open_net(*id).is_some_and(|(net, _)| is_open_to(net, kind, to)));
         let Some(id) = accepting else { return Ok(false) };
         let (net, _) = self.net_frame(id)?;
-        let token = Token { kind: kind.clone(), payload: payload.clone(), to: to.cloned(), ..Token::default() };
-        match self.fetch_keys(net, kind, payload) {
+        let token = NetToken { kind: kind.clone(), payload: payload.clone(), to: to.cloned(), ..NetToken::default() };
+        match self.load_keys(net, kind, payload) {
             Ok(()) => {
                 self.deliver(id, token, false)?;
-                self.settle_net(id);
+                self.schedule_fire(id);
             }
-            Err(Stop::Impossible(fault)) => return Err(fault),
+            Err(ItemStop::Impossible(fault)) => return Err(fault),
             // A tick itself cannot wait for values; an item can.
-            Err(Stop::Need(_) | Stop::Failed(_)) => self.state.agenda.push_back(Item::Token(id, Box::new(token))),
+            Err(ItemStop::Need(_) | ItemStop::Failed(_)) => self.state.agenda.push_back(AgendaItem::Token(id, Box::new(token))),
         }
         Ok(true)
     }
 
-    pub(in crate::reduce) fn token_fetched(&mut self, id: FrameId, token: &Token) -> Result<(), Stop> {
+    pub(in crate::reduce) fn token_loaded(&mut self, id: FrameId, token: &NetToken) -> Result<(), ItemStop> {
         let Some((net, _)) = self.net_if_open(id)? else { return Ok(()) };
-        self.fetch_keys(net, &token.kind, &token.payload)?;
+        self.load_keys(net, &token.kind, &token.payload)?;
         self.deliver(id, token.clone(), false)?;
-        self.settle_net(id);
+        self.schedule_fire(id);
         Ok(())
     }
 
     /// Whatever else its emitter has to give: `more` says whether there is any.
-    fn deliver(&mut self, id: FrameId, token: Token, more: bool) -> Checked {
+    fn deliver(&mut self, id: FrameId, token: NetToken, more_pending: bool) -> FaultResult {
         // An earlier token of the same body may have ended the net.
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
         if body.tokens >= self.program.limits.max_net_tokens {
@@ -131,14 +131,14 @@ impl<'a> Reducer<'a> {
             return self.end_net(id, Status::Succeeded, token.payload, None);
         }
         let to = token.to.as_ref();
-        let accepting = net.places.iter().enumerate().filter(|(_, place)| takes(place, &token.kind, to));
+        let accepting = net.places.iter().enumerate().filter(|(_, place)| place_accepts(place, &token.kind, to));
         let mut accepting: Vec<usize> = accepting.map(|(at, _)| at).collect();
         self.net_frame_mut(id)?.tokens += 1;
-        let answered = self.resume_body(id, &token)?;
+        let resumed_place = self.resume_body(id, &token)?;
         // Who was waiting for it has it now, and does not begin anew with it.
-        accepting.retain(|at| answered != Some(*at));
-        if accepting.is_empty() && answered.is_none() && !net.asks.contains(&token.kind) {
-            if to.is_none() && net.waits.contains(&token.kind) {
+        accepting.retain(|at| resumed_place != Some(*at));
+        if accepting.is_empty() && resumed_place.is_none() && !net.input_requests.contains(&token.kind) {
+            if to.is_none() && net.awaited_kinds.contains(&token.kind) {
                 self.buffer_signal(&token.kind, &token.payload);
                 return Ok(());
             }
@@ -147,7 +147,7 @@ impl<'a> Reducer<'a> {
                 Some(to) if net.places.iter().any(|place| place.name == *to) => format!("`{to}` does not accept it"),
                 Some(to) => format!("there is no step `{to}`"),
             };
-            self.publish_unhandled_token(id, net, &token, reason, more);
+            self.publish_unhandled_token(id, net, &token, reason, more_pending);
         }
         let last = accepting.pop();
         for place in accepting {
@@ -155,60 +155,60 @@ impl<'a> Reducer<'a> {
                 // A surplus token has failed the net, and nothing was alive in it.
                 return Ok(());
             }
-            self.arrive(id, net, place, token.clone(), more)?;
+            self.arrive(id, net, place, token.clone(), more_pending)?;
         }
         match last {
-            Some(last) if self.frame_if_live(id).is_some() => self.arrive(id, net, last, token, more),
+            Some(last) if self.frame_if_live(id).is_some() => self.arrive(id, net, last, token, more_pending),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Whether the net of a body that waits for such an event has places that begin with one.
-    pub(in crate::reduce) fn is_wanted_beside(&self, frame: FrameId, kind: &Arc<str>) -> Checked<bool> {
+    pub(in crate::reduce) fn is_accepted_by_places(&self, frame: FrameId, kind: &Arc<str>) -> FaultResult<bool> {
         let (Some(_), Some(above)) = (self.pending_wait(frame)?, self.frame(frame)?.parent) else { return Ok(false) };
-        Ok(self.net_of(above).is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, None))))
+        Ok(self.open_net(above).is_some_and(|(net, _)| net.places.iter().any(|place| place_accepts(place, kind, None))))
     }
 
     /// The oldest body of this net that waits for such a token goes on with it: its place.
-    fn resume_body(&mut self, id: FrameId, token: &Token) -> Checked<Option<usize>> {
+    fn resume_body(&mut self, id: FrameId, token: &NetToken) -> FaultResult<Option<usize>> {
         let Some(waiting) = self.state.waits.get(&token.kind).filter(|_| token.to.is_none()) else { return Ok(None) };
         let payload = self.resolve(&token.payload).unwrap_or_default();
         let found = waiting.iter().find_map(|frame| {
             let (above, slot) = self.state.frames.get(*frame).map(|frame| (frame.parent, frame.slot))?;
-            let body = self.net_of(id).filter(|_| above == Some(id))?.1;
+            let body = self.open_net(id).filter(|_| above == Some(id))?.1;
             let place = body.firings.get(&slot)?.place as usize;
-            self.accepts(*frame, &payload).then_some((*frame, place))
+            self.wait_accepts(*frame, &payload).then_some((*frame, place))
         });
         let Some((frame, place)) = found else { return Ok(None) };
-        self.signalled(frame, token.payload.clone())?;
+        self.signal_received(frame, token.payload.clone())?;
         Ok(Some(place))
     }
 
-    fn publish_unhandled_token(&mut self, id: FrameId, net: &Net, token: &Token, reason: String, more: bool) {
+    fn publish_unhandled_token(&mut self, id: FrameId, net: &Net, token: &NetToken, reason: String, more_pending: bool) {
         // A fan-out that it belongs to has yet to close.
-        let idle = net.publishes_slots.then(|| !more && token.lineage.is_empty() && self.nothing_goes_on());
+        let idle = net.publishes_slots.then(|| !more_pending && token.lineage.is_empty() && self.is_stalled());
         let (event, reason) = (token.kind.clone(), reason.into());
         self.publish_at(id, EventKind::EventUnhandled { event, reason, idle });
     }
 
     /// Fires what can, closes fan-outs that have no work left, and ends the net when it is quiet.
-    fn settle_net(&mut self, id: FrameId) {
-        self.state.agenda.push_back(Item::Fire(id));
+    fn schedule_fire(&mut self, id: FrameId) {
+        self.state.agenda.push_back(AgendaItem::Fire(id));
     }
 
-    pub(in crate::reduce) fn fire(&mut self, id: FrameId) -> Result<(), Stop> {
+    pub(in crate::reduce) fn fire(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
         let next = net.places.iter().enumerate().find(|(at, place)| {
             let state = &body.places[*at];
             state.running < place.max_concurrency.max(1) && !(state.queue.is_empty() && state.awaiting_slot.is_empty())
         });
         let Some((at, place)) = next else {
-            self.quiet_net(id, net)?;
+            self.check_quiescence(id, net)?;
             return Ok(());
         };
         if !body.places[at].awaiting_slot.is_empty() {
             self.resume_with_slot(id, net, at)?;
-            self.settle_net(id);
+            self.schedule_fire(id);
             return Ok(());
         }
         let token = body.places[at].queue.front().ok_or_else(|| no_part(id, "token at place", at as u64))?.clone();
@@ -217,7 +217,7 @@ impl<'a> Reducer<'a> {
             let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
             self.condition(guard, outer, Locals { names: Some(&names), ..Locals::default() })
         });
-        let holds = holds.transpose().map_err(|stop| self.at_place(id, place, stop))?.unwrap_or(true);
+        let holds = holds.transpose().map_err(|stop| self.with_place_path(id, place, stop))?.unwrap_or(true);
         self.net_frame_mut(id)?.places[at].queue.pop_front();
         match holds {
             true => self.begin_body(id, net, at, token, outer)?,
@@ -226,14 +226,14 @@ impl<'a> Reducer<'a> {
                 self.work_done(id, &token.lineage)?;
             }
         }
-        self.settle_net(id);
+        self.schedule_fire(id);
         Ok(())
     }
 
-    fn begin_body(&mut self, id: FrameId, net: &Net, at: usize, token: Token, outer: ScopeId) -> Checked {
+    fn begin_body(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken, outer: ScopeId) -> FaultResult {
         let node = net.places[at].body;
         let mut scope = Scope::new(Some(outer), Some(node));
-        scope.carried = Some(Carried { kind: token.kind.clone(), args: token.payload });
+        scope.token = Some(TokenContext { kind: token.kind.clone(), args: token.payload });
         let scope = self.state.scopes.insert(scope);
         let body = self.net_frame_mut(id)?;
         let slot = body.next_slot;
@@ -264,8 +264,8 @@ impl<'a> Reducer<'a> {
     }
 
     /// What fails at a place, and not inside its body, is told with the body's path.
-    fn at_place(&self, id: FrameId, place: &Place, mut stop: Stop) -> Stop {
-        if let Stop::Failed(error) = &mut stop
+    fn with_place_path(&self, id: FrameId, place: &Place, mut stop: ItemStop) -> ItemStop {
+        if let ItemStop::Failed(error) = &mut stop
             && error.path.is_empty()
         {
             error.path = self.child_path(id, place.body);
@@ -273,12 +273,12 @@ impl<'a> Reducer<'a> {
         stop
     }
 
-    fn fail_net(&mut self, id: FrameId, error: ErrorInfo) -> Checked {
+    fn fail_net(&mut self, id: FrameId, error: ErrorInfo) -> FaultResult {
         self.end_net(id, Status::Failed, Value::Null, Some(error))
     }
 
     /// From here on no token moves; bodies that still run are called off.
-    fn end_net(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> Checked {
-        self.close(id, Closing { status, error, output, own: true })
+    fn end_net(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> FaultResult {
+        self.close(id, Closing { status, error, output, own_end: true })
     }
 }

@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 use crate::plan::Net;
 use crate::reduce::Reducer;
-use crate::reduce::impossible::{Checked, miscounted, no_part, wrong_frame};
-use crate::state::{Body, Firing, FrameId, Item, NetFrame, PlaceFrame, SlotState};
+use crate::reduce::fault::{FaultResult, miscounted, no_part, wrong_frame};
+use crate::state::{FrameBody, Firing, FrameId, AgendaItem, NetFrame, PlaceFrame, SlotState};
 use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
     /// A place's body waits from here on: what it waits for has been noted. Another may have its slot, and its worker.
-    pub(in crate::reduce) fn yield_slot(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn yield_slot(&mut self, id: FrameId) -> FaultResult {
         let (net, slot) = match self.slot_of(id)? {
             Some((net, slot, SlotState::Running)) => (net, slot),
             // It has no slot that it could give away.
             Some((_, _, SlotState::Suspended | SlotState::AwaitingSlot)) | None => return Ok(()),
         };
-        if matches!(self.frame(id)?.body, Body::Pipeline(_)) {
+        if matches!(self.frame(id)?.body, FrameBody::Pipeline(_)) {
             self.return_worker(id)?;
         }
         let body = self.net_frame_mut(net)?;
@@ -33,20 +33,20 @@ impl Reducer<'_> {
         let (worker, place) = (firing.worker.take(), firing.place);
         firing.slot_state = SlotState::Suspended;
         let place = body.places.get_mut(place as usize).ok_or_else(|| no_part(net, "place", place.into()))?;
-        if !place.leave_slot(worker) {
+        if !place.free_slot(worker) {
             return Err(miscounted(net, "running bodies of a place"));
         }
         if let Some(worker) = worker {
-            let because = self.suspend_reason(id)?;
-            self.publish_slot(id, EventKind::StepIdle { because, worker: Some(worker), firing: Some(slot) })?;
+            let reason = self.suspend_reason(id)?;
+            self.publish_slot(id, EventKind::StepIdle { reason: because: reason, worker: Some(worker), firing: Some(slot) })?;
         }
-        self.settle_net(net);
+        self.schedule_fire(net);
         Ok(())
     }
 
     /// What the frame has waited for is there. A place's body that has parked needs a slot first: it comes before those
     /// in the queue.
-    pub(in crate::reduce) fn request_slot(&mut self, id: FrameId) -> Checked {
+    pub(in crate::reduce) fn request_slot(&mut self, id: FrameId) -> FaultResult {
         let (net, slot) = match self.slot_of(id)? {
             None | Some((_, _, SlotState::Running)) => return self.schedule_resume(id),
             Some((_, _, SlotState::AwaitingSlot)) => return Ok(()),
@@ -57,12 +57,12 @@ impl Reducer<'_> {
         firing.slot_state = SlotState::AwaitingSlot;
         let place = body.places.get_mut(firing.place as usize);
         place.ok_or_else(|| no_part(net, "place", firing.place.into()))?.awaiting_slot.push_back(slot);
-        self.settle_net(net);
+        self.schedule_fire(net);
         Ok(())
     }
 
     /// The first of those that want to go on has a slot.
-    pub(super) fn resume_with_slot(&mut self, id: FrameId, net: &Net, at: usize) -> Checked {
+    pub(super) fn resume_with_slot(&mut self, id: FrameId, net: &Net, at: usize) -> FaultResult {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let slot = places[at].awaiting_slot.pop_front();
         let slot = slot.ok_or_else(|| no_part(id, "body that wants to go on at place", at as u64))?;
@@ -83,19 +83,19 @@ impl Reducer<'_> {
         self.schedule_resume(frame)
     }
 
-    fn schedule_resume(&mut self, id: FrameId) -> Checked {
-        let anew = matches!(self.frame(id)?.body, Body::New);
-        self.state.agenda.push_back(if anew { Item::Enter(id) } else { Item::Task(id) });
+    fn schedule_resume(&mut self, id: FrameId) -> FaultResult {
+        let is_new = matches!(self.frame(id)?.body, FrameBody::New);
+        self.state.agenda.push_back(if is_new { AgendaItem::Enter(id) } else { AgendaItem::Task(id) });
         Ok(())
     }
 
     /// The net, the slot and the standing of a body of a place that lets bodies park. None: it is no such body, or its net is
     /// being called off.
-    fn slot_of(&self, id: FrameId) -> Checked<Option<(FrameId, u64, SlotState)>> {
+    fn slot_of(&self, id: FrameId) -> FaultResult<Option<(FrameId, u64, SlotState)>> {
         let frame = self.frame(id)?;
         let Some(above) = frame.parent else { return Ok(None) };
         let parent = self.frame(above)?;
-        if parent.closing.is_some() || !matches!(parent.body, Body::Net(_)) {
+        if parent.closing.is_some() || !matches!(parent.body, FrameBody::Net(_)) {
             return Ok(None);
         }
         let (net, body) = self.net_frame(above)?;
@@ -105,21 +105,21 @@ impl Reducer<'_> {
         Ok(place.yields_slot.then_some((above, frame.slot, firing.slot_state)))
     }
 
-    fn suspend_reason(&self, id: FrameId) -> Checked<IdleReason> {
+    fn suspend_reason(&self, id: FrameId) -> FaultResult<IdleReason> {
         match &self.frame(id)?.body {
-            Body::Pipeline(body) if body.pending_wait.is_some() || body.again.is_some() => Ok(IdleReason::Wait),
-            Body::Pipeline(_) | Body::Backoff => Ok(IdleReason::Retry),
-            other @ (Body::New
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Loop(_)
-            | Body::Net(_)
-            | Body::Wait(_)
-            | Body::Call { .. }) => Err(wrong_frame(id, "a body that waits", other)),
+            FrameBody::Pipeline(body) if body.pending_wait.is_some() || body.next_call_input.is_some() => Ok(IdleReason::Wait),
+            FrameBody::Pipeline(_) | FrameBody::Backoff => Ok(IdleReason::Retry),
+            other @ (FrameBody::New
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Loop(_)
+            | FrameBody::Net(_)
+            | FrameBody::Wait(_)
+            | FrameBody::Call { .. }) => Err(wrong_frame(id, "a body that waits", other)),
         }
     }
 
-    fn publish_slot(&mut self, id: FrameId, kind: EventKind) -> Checked {
+    fn publish_slot(&mut self, id: FrameId, kind: EventKind) -> FaultResult {
         if !self.frame(id)?.quiet {
             self.publish_at(id, kind);
         }
@@ -127,7 +127,7 @@ impl Reducer<'_> {
     }
 
     /// `waiting`: how many wait for a slot there, this one included.
-    pub(super) fn publish_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> Checked {
+    pub(super) fn publish_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> FaultResult {
         if !self.frame(id)?.quiet {
             let path = self.child_path(id, net.places[at].body);
             self.publish(path, EventKind::StepQueued { event: kind, waiting: waiting as u64 });
@@ -146,7 +146,7 @@ impl PlaceFrame {
 
     /// Gives a slot back. False: no body was running.
     #[must_use]
-    fn leave_slot(&mut self, number: Option<u32>) -> bool {
+    fn free_slot(&mut self, number: Option<u32>) -> bool {
         let Some(running) = self.running.checked_sub(1) else { return false };
         self.running = running;
         self.free.extend(number);
@@ -158,9 +158,9 @@ impl PlaceFrame {
 
     /// A body has ended, wherever it stood. False: it should have had a slot, and no body was running.
     #[must_use]
-    pub(super) fn body_gone(&mut self, slot: u64, firing: &Firing) -> bool {
+    pub(super) fn body_removed(&mut self, slot: u64, firing: &Firing) -> bool {
         match firing.slot_state {
-            SlotState::Running => return self.leave_slot(firing.worker),
+            SlotState::Running => return self.free_slot(firing.worker),
             SlotState::Suspended => {}
             SlotState::AwaitingSlot => self.awaiting_slot.retain(|other| *other != slot),
         }

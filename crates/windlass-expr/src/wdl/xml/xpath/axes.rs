@@ -1,43 +1,43 @@
 //! Which nodes a step reaches from a node, in the order of its axis.
 
 use super::XPathError;
-use crate::wdl::xml::document::{Document, Kind, NodeId, ROOT};
+use crate::wdl::xml::document::{XmlDocument, XmlNodeKind, XmlNodeId, ROOT};
 use windlass_value::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Axis {
     Ancestor,
-    AncestorOrItself,
+    AncestorOrSelf,
     Attribute,
     Child,
     Descendant,
-    DescendantOrItself,
+    DescendantOrSelf,
     Following,
     FollowingSibling,
     Namespace,
     Parent,
     Preceding,
     PrecedingSibling,
-    Itself,
+    SelfNode,
 }
 
-const NAMES: &[(&str, Axis)] = &[
+const AXES: &[(&str, Axis)] = &[
     ("ancestor", Axis::Ancestor),
-    ("ancestor-or-self", Axis::AncestorOrItself),
+    ("ancestor-or-self", Axis::AncestorOrSelf),
     ("attribute", Axis::Attribute),
     ("child", Axis::Child),
     ("descendant", Axis::Descendant),
-    ("descendant-or-self", Axis::DescendantOrItself),
+    ("descendant-or-self", Axis::DescendantOrSelf),
     ("following", Axis::Following),
     ("following-sibling", Axis::FollowingSibling),
     ("namespace", Axis::Namespace),
     ("parent", Axis::Parent),
     ("preceding", Axis::Preceding),
     ("preceding-sibling", Axis::PrecedingSibling),
-    ("self", Axis::Itself),
+    ("self", Axis::SelfNode),
 ];
 
-pub(super) enum Test {
+pub(super) enum NodeTest {
     Any,
     Text,
     Comment,
@@ -50,10 +50,10 @@ pub(super) enum Test {
 }
 
 impl Axis {
-    pub(crate) fn named(name: &str) -> Result<Axis, XPathError> {
-        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis);
+    pub(crate) fn from_name(name: &str) -> Result<Axis, XPathError> {
+        let found = AXES.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis);
         found.ok_or_else(|| {
-            let close = nearest(name, NAMES.iter().map(|(known, _)| *known));
+            let close = nearest(name, AXES.iter().map(|(known, _)| *known));
             let hint = close.map(|close| format!("did you mean `{close}`?"));
             XPathError { message: format!("there is no axis `{name}`"), hint }
         })
@@ -62,31 +62,31 @@ impl Axis {
     /// Hands each node on to `visit`, until that says no more.
     pub(crate) fn walk<E>(
         self,
-        document: &Document,
-        from: NodeId,
-        visit: &mut dyn FnMut(NodeId) -> Result<(), E>,
+        document: &XmlDocument,
+        from: XmlNodeId,
+        visit: &mut dyn FnMut(XmlNodeId) -> Result<(), E>,
     ) -> Result<(), E> {
-        let end = document.nodes.len() as NodeId;
+        let end = document.nodes.len() as XmlNodeId;
         let node = document.node(from);
         let attribute = document.is_attribute(from);
-        let inner = |id: &NodeId| !document.is_attribute(*id) && !continues(document, *id);
+        let inner = |id: &XmlNodeId| !document.is_attribute(*id) && !continues(document, *id);
         match self {
-            Axis::Itself => visit(from),
+            Axis::SelfNode => visit(from),
             Axis::Parent if from == ROOT => Ok(()),
             Axis::Parent => visit(node.parent),
             Axis::Ancestor => ancestors(document, from).try_for_each(visit),
-            Axis::AncestorOrItself => std::iter::once(from).chain(ancestors(document, from)).try_for_each(visit),
+            Axis::AncestorOrSelf => std::iter::once(from).chain(ancestors(document, from)).try_for_each(visit),
             Axis::Attribute => document
                 .attributes(from)
-                .filter(|id| matches!(document.node(*id).kind, Kind::Attribute { .. }))
+                .filter(|id| matches!(document.node(*id).kind, XmlNodeKind::Attribute { .. }))
                 .try_for_each(visit),
-            Axis::Namespace if matches!(node.kind, Kind::Element { .. }) => {
+            Axis::Namespace if matches!(node.kind, XmlNodeKind::Element { .. }) => {
                 namespaces(document, from).into_iter().try_for_each(visit)
             }
             Axis::Namespace => Ok(()),
             Axis::Child => document.children(from).filter(inner).try_for_each(visit),
             Axis::Descendant => (from + 1..node.end).filter(inner).try_for_each(visit),
-            Axis::DescendantOrItself => {
+            Axis::DescendantOrSelf => {
                 std::iter::once(from).chain((from + 1..node.end).filter(inner)).try_for_each(visit)
             }
             // What follows an attribute begins inside its element.
@@ -98,11 +98,11 @@ impl Axis {
             Axis::FollowingSibling | Axis::PrecedingSibling if attribute || from == ROOT => Ok(()),
             Axis::FollowingSibling => {
                 let last = document.node(node.parent).end;
-                let next = |id: &NodeId| Some(document.node(*id).end).filter(|next| *next < last);
+                let next = |id: &XmlNodeId| Some(document.node(*id).end).filter(|next| *next < last);
                 std::iter::successors(next(&from), next).filter(inner).try_for_each(visit)
             }
             Axis::PrecedingSibling => {
-                let before = |id: &NodeId| Some(document.node(*id).previous).filter(|before| *before != ROOT);
+                let before = |id: &XmlNodeId| Some(document.node(*id).previous).filter(|before| *before != ROOT);
                 std::iter::successors(before(&from), before).filter(inner).try_for_each(visit)
             }
         }
@@ -110,25 +110,25 @@ impl Axis {
 
     /// Whether positions are counted backwards.
     pub(crate) fn is_reverse(self) -> bool {
-        matches!(self, Axis::Ancestor | Axis::AncestorOrItself | Axis::Preceding | Axis::PrecedingSibling)
+        matches!(self, Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding | Axis::PrecedingSibling)
     }
 }
 
 /// Text and CDATA beside each other are one text node: the first stands for all.
-fn continues(document: &Document, id: NodeId) -> bool {
-    matches!(document.node(id).kind, Kind::Text { continues: true, .. })
+fn continues(document: &XmlDocument, id: XmlNodeId) -> bool {
+    matches!(document.node(id).kind, XmlNodeKind::Text { continues: true, .. })
 }
 
-fn ancestors(document: &Document, from: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+fn ancestors(document: &XmlDocument, from: XmlNodeId) -> impl Iterator<Item = XmlNodeId> + '_ {
     std::iter::successors(Some(from), |id| Some(document.node(*id).parent).filter(|_| *id != ROOT)).skip(1)
 }
 
 /// The declarations that hold at an element, each prefix once.
-fn namespaces(document: &Document, from: NodeId) -> Vec<NodeId> {
+fn namespaces(document: &XmlDocument, from: XmlNodeId) -> Vec<XmlNodeId> {
     let (mut seen, mut found) = (std::collections::HashSet::new(), Vec::new());
     for element in std::iter::once(from).chain(ancestors(document, from)) {
         for id in document.attributes(element) {
-            if let Kind::Namespace { prefix, uri } = &document.node(id).kind
+            if let XmlNodeKind::Namespace { prefix, uri } = &document.node(id).kind
                 && seen.insert(prefix)
                 && !uri.is_empty()
             {
@@ -141,25 +141,25 @@ fn namespaces(document: &Document, from: NodeId) -> Vec<NodeId> {
 }
 
 /// The namespace a prefix stands for: as the document declares it first.
-pub(super) fn namespace_of<'a>(document: &'a Document, wanted: &str) -> Option<&'a str> {
+pub(super) fn namespace_of<'a>(document: &'a XmlDocument, prefix_name: &str) -> Option<&'a str> {
     document.nodes.iter().find_map(|node| match &node.kind {
-        Kind::Namespace { prefix, uri } if **prefix == *wanted => Some(&**uri),
+        XmlNodeKind::Namespace { prefix, uri } if **prefix == *prefix_name => Some(&**uri),
         _ => None,
     })
 }
 
 /// Whether a node passes, given the namespace that the test's prefix stands for.
-pub(super) fn passes(document: &Document, axis: Axis, test: &Test, namespace: &str, id: NodeId) -> bool {
+pub(super) fn matches_test(document: &XmlDocument, axis: Axis, test: &NodeTest, namespace: &str, id: XmlNodeId) -> bool {
     let kind = &document.node(id).kind;
     match test {
-        Test::Any => true,
-        Test::Text => matches!(kind, Kind::Text { .. }),
-        Test::Comment => matches!(kind, Kind::Comment(_)),
-        Test::Instruction(None) => matches!(kind, Kind::Instruction { .. }),
-        Test::Instruction(Some(wanted)) => {
-            matches!(kind, Kind::Instruction { target, .. } if **target == **wanted)
+        NodeTest::Any => true,
+        NodeTest::Text => matches!(kind, XmlNodeKind::Text { .. }),
+        NodeTest::Comment => matches!(kind, XmlNodeKind::Comment(_)),
+        NodeTest::Instruction(None) => matches!(kind, XmlNodeKind::Instruction { .. }),
+        NodeTest::Instruction(Some(expected)) => {
+            matches!(kind, XmlNodeKind::Instruction { target, .. } if **target == **expected)
         }
-        Test::Name { prefix, local } => {
+        NodeTest::Name { prefix, local } => {
             let fits = |found: &str| local.as_ref().is_none_or(|local| local == found);
             let in_namespace = |found: &str| match (prefix, local) {
                 (None, None) => true,
@@ -167,10 +167,10 @@ pub(super) fn passes(document: &Document, axis: Axis, test: &Test, namespace: &s
             };
             // A name means the kind of node that the axis is about.
             match (axis, kind) {
-                (Axis::Attribute, Kind::Attribute { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),
-                (Axis::Namespace, Kind::Namespace { prefix: name, .. }) => prefix.is_none() && fits(name),
+                (Axis::Attribute, XmlNodeKind::Attribute { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),
+                (Axis::Namespace, XmlNodeKind::Namespace { prefix: name, .. }) => prefix.is_none() && fits(name),
                 (Axis::Attribute | Axis::Namespace, _) => false,
-                (_, Kind::Element { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),
+                (_, XmlNodeKind::Element { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),
                 _ => false,
             }
         }

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use windlass_value::EvalError;
 
-use super::axes::{Axis, Test, namespace_of, passes};
-use super::parser::{Expr, Operator, Start, Step, XPath};
-use crate::wdl::values::{Context, type_error};
-use crate::wdl::xml::document::{Document, Kind, NodeId, ROOT};
+use super::axes::{Axis, NodeTest, namespace_of, matches_test};
+use super::parser::{XPathExpr, XPathOperator, PathStart, XPathStep, XPath};
+use crate::wdl::values::{WdlContext, type_error};
+use crate::wdl::xml::document::{XmlDocument, XmlNodeKind, XmlNodeId, ROOT};
 
-pub(super) enum XValue {
+pub(super) enum XPathValue {
     /// In document order, each once.
-    Nodes(Vec<NodeId>),
+    Nodes(Vec<XmlNodeId>),
     Bool(bool),
     Number(f64),
     Text(String),
@@ -19,78 +19,78 @@ pub(super) enum XValue {
 
 /// Where an expression is evaluated: the node, its place among its like, and how many of them there are.
 #[derive(Clone, Copy)]
-pub(super) struct Here {
-    pub node: NodeId,
+pub(super) struct XPathContext {
+    pub node: XmlNodeId,
     pub position: usize,
     pub size: usize,
 }
 
-pub(super) type Found = Result<XValue, EvalError>;
+pub(super) type XPathResult = Result<XPathValue, EvalError>;
 
-pub(super) struct Evaluator<'a, 'b> {
-    context: &'a mut Context<'b>,
-    pub document: &'a Document,
+pub(super) struct XPathEvaluator<'a, 'b> {
+    context: &'a mut WdlContext<'b>,
+    pub document: &'a XmlDocument,
 }
 
-impl<'a, 'b> Evaluator<'a, 'b> {
-    pub(crate) fn new(context: &'a mut Context<'b>, document: &'a Document) -> Evaluator<'a, 'b> {
-        Evaluator { context, document }
+impl<'a, 'b> XPathEvaluator<'a, 'b> {
+    pub(crate) fn new(context: &'a mut WdlContext<'b>, document: &'a XmlDocument) -> XPathEvaluator<'a, 'b> {
+        XPathEvaluator { context, document }
     }
 
-    pub(crate) fn value(&mut self, path: &XPath) -> Found {
-        self.eval(&path.0, Here { node: ROOT, position: 1, size: 1 })
+    pub(crate) fn value(&mut self, path: &XPath) -> XPathResult {
+        self.eval(&path.0, XPathContext { node: ROOT, position: 1, size: 1 })
     }
 
-    pub(crate) fn eval(&mut self, expr: &Expr, here: Here) -> Found {
-        self.context.step()?;
+    pub(crate) fn eval(&mut self, expr: &XPathExpr, here: XPathContext) -> XPathResult {
+        self.context.charge_node()?;
         match expr {
-            Expr::Literal(text) => Ok(XValue::Text(text.clone())),
-            Expr::Number(number) => Ok(XValue::Number(*number)),
-            Expr::Negate(inner) => {
+            XPathExpr::Literal(text) => Ok(XPathValue::Text(text.clone())),
+            XPathExpr::Number(number) => Ok(XPathValue::Number(*number)),
+            XPathExpr::Negate(inner) => {
                 let value = self.eval(inner, here)?;
-                Ok(XValue::Number(-self.number(&value)?))
+                Ok(XPathValue::Number(-self.number(&value)?))
             }
-            Expr::Call(function, arguments) => (function.run)(self, arguments, here),
-            Expr::Chain(first, rest) => {
+            XPathExpr::Call(function, arguments) => (function.run)(self, arguments, here),
+            XPathExpr::Chain(first, rest) => {
                 let mut value = self.eval(first, here)?;
                 for (operator, operand) in rest {
                     value = self.operate(*operator, value, operand, here)?;
                 }
                 Ok(value)
             }
-            Expr::Path { start, steps } => {
+            XPathExpr::Path { start, steps } => {
                 let mut nodes = match start {
-                    Start::Root => vec![ROOT],
-                    Start::Here => vec![here.node],
-                    Start::Nodes(expr, predicates) => {
+                    PathStart::Root => vec![ROOT],
+                    PathStart::ContextNode => vec![here.node],
+                    PathStart::Nodes(expr, predicates) => {
                         let nodes = self.nodes(expr, here)?;
-                        self.filtered(nodes, predicates)?
+                        self.apply_predicates(nodes, predicates)?
                     }
                 };
                 for step in steps {
                     nodes = self.step(step, nodes)?;
                 }
-                Ok(XValue::Nodes(nodes))
+                Ok(XPathValue::Nodes(nodes))
             }
         }
     }
 
     /// What only nodes make sense for was checked when parsing; anything else is no nodes.
-    pub(crate) fn nodes(&mut self, expr: &Expr, here: Here) -> Result<Vec<NodeId>, EvalError> {
+    pub(crate) fn nodes(&mut self, expr: &XPathExpr, here: XPathContext) -> Result<Vec<XmlNodeId>, EvalError> {
         Ok(match self.eval(expr, here)? {
-            XValue::Nodes(nodes) => nodes,
+            XPathValue::Nodes(nodes) => nodes,
             _ => Vec::new(),
         })
     }
 
-    fn step(&mut self, step: &Step, from: Vec<NodeId>) -> Result<Vec<NodeId>, EvalError> {
+    fn step(&mut self, step: &XPathStep, from: Vec<XmlNodeId>) -> Result<Vec<XmlNodeId>, EvalError> {
         let document = self.document;
         let namespace = match &step.test {
-            Test::Name { prefix: Some(prefix), .. } => {
-                self.context.items(document.nodes.len() / 64)?;
+            NodeTest::Name { prefix: Some(prefix), .. } => {
+                self.context.charge_items(document.nodes.len() / 64)?;
                 namespace_of(document, prefix).ok_or_else(|| {
                     type_error(format!("`xpath`: the XML declares no prefix `{prefix}`"))
-                        .hint("ask for the name alone: *[local-name() = 'name']")
+                        .with_hint("ask for the name alone: *[local-name() = 'name']")
                 })?
             }
             _ => "",
@@ -100,14 +100,14 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         for node in from {
             let mut reached = Vec::new();
             step.axis.walk(document, node, &mut |id| {
-                self.context.step()?;
-                if passes(document, step.axis, &step.test, namespace, id) {
+                self.context.charge_node()?;
+                if matches_test(document, step.axis, &step.test, namespace, id) {
                     reached.push(id);
                 }
                 Ok::<(), EvalError>(())
             })?;
-            self.unreached(step.axis, node)?;
-            all.append(&mut self.filtered(reached, &step.predicates)?);
+            self.charge_skipped(step.axis, node)?;
+            all.append(&mut self.apply_predicates(reached, &step.predicates)?);
         }
         if several || step.axis.is_reverse() {
             self.sort(&mut all)?;
@@ -116,33 +116,33 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// Some axes pass over nodes before they reach one; that is work too.
-    fn unreached(&mut self, axis: Axis, node: NodeId) -> Result<(), EvalError> {
+    fn charge_skipped(&mut self, axis: Axis, node: XmlNodeId) -> Result<(), EvalError> {
         let passed = match axis {
             Axis::Preceding => node as usize,
-            Axis::Descendant | Axis::DescendantOrItself => (self.document.node(node).end - node) as usize,
+            Axis::Descendant | Axis::DescendantOrSelf => (self.document.node(node).end - node) as usize,
             Axis::Following => self.document.nodes.len() - node as usize,
             _ => 0,
         };
-        self.context.items(passed / 4)
+        self.context.charge_items(passed / 4)
     }
 
-    fn sort(&mut self, nodes: &mut Vec<NodeId>) -> Result<(), EvalError> {
-        self.context.items(nodes.len())?;
+    fn sort(&mut self, nodes: &mut Vec<XmlNodeId>) -> Result<(), EvalError> {
+        self.context.charge_items(nodes.len())?;
         nodes.sort_unstable();
         nodes.dedup();
         Ok(())
     }
 
     /// A number as a predicate is a position.
-    fn filtered(&mut self, mut nodes: Vec<NodeId>, predicates: &[Expr]) -> Result<Vec<NodeId>, EvalError> {
+    fn apply_predicates(&mut self, mut nodes: Vec<XmlNodeId>, predicates: &[XPathExpr]) -> Result<Vec<XmlNodeId>, EvalError> {
         for predicate in predicates {
             let (size, mut kept) = (nodes.len(), Vec::new());
             for (index, node) in nodes.into_iter().enumerate() {
                 let position = index + 1;
-                let value = self.eval(predicate, Here { node, position, size })?;
+                let value = self.eval(predicate, XPathContext { node, position, size })?;
                 let keep = match value {
-                    XValue::Number(number) => number == position as f64,
-                    other => truth(&other),
+                    XPathValue::Number(number) => number == position as f64,
+                    other => to_bool(&other),
                 };
                 if keep {
                     kept.push(node);
@@ -153,51 +153,51 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         Ok(nodes)
     }
 
-    fn operate(&mut self, operator: Operator, left: XValue, operand: &Expr, here: Here) -> Found {
+    fn operate(&mut self, operator: XPathOperator, left: XPathValue, operand: &XPathExpr, here: XPathContext) -> XPathResult {
         match operator {
-            Operator::Or if truth(&left) => return Ok(XValue::Bool(true)),
-            Operator::And if !truth(&left) => return Ok(XValue::Bool(false)),
+            XPathOperator::Or if to_bool(&left) => return Ok(XPathValue::Bool(true)),
+            XPathOperator::And if !to_bool(&left) => return Ok(XPathValue::Bool(false)),
             _ => {}
         }
         let right = self.eval(operand, here)?;
         let arithmetic = |this: &mut Self, apply: fn(f64, f64) -> f64| {
-            Ok(XValue::Number(apply(this.number(&left)?, this.number(&right)?)))
+            Ok(XPathValue::Number(apply(this.number(&left)?, this.number(&right)?)))
         };
         match operator {
-            Operator::Or | Operator::And => Ok(XValue::Bool(truth(&right))),
-            Operator::Add => arithmetic(self, |a, b| a + b),
-            Operator::Subtract => arithmetic(self, |a, b| a - b),
-            Operator::Multiply => arithmetic(self, |a, b| a * b),
-            Operator::Divide => arithmetic(self, |a, b| a / b),
-            Operator::Modulo => arithmetic(self, |a, b| a % b),
-            Operator::Union => {
-                let (XValue::Nodes(mut nodes), XValue::Nodes(mut more)) = (left, right) else {
-                    return Ok(XValue::Nodes(Vec::new()));
+            XPathOperator::Or | XPathOperator::And => Ok(XPathValue::Bool(to_bool(&right))),
+            XPathOperator::Add => arithmetic(self, |a, b| a + b),
+            XPathOperator::Subtract => arithmetic(self, |a, b| a - b),
+            XPathOperator::Multiply => arithmetic(self, |a, b| a * b),
+            XPathOperator::Divide => arithmetic(self, |a, b| a / b),
+            XPathOperator::Modulo => arithmetic(self, |a, b| a % b),
+            XPathOperator::Union => {
+                let (XPathValue::Nodes(mut nodes), XPathValue::Nodes(mut more)) = (left, right) else {
+                    return Ok(XPathValue::Nodes(Vec::new()));
                 };
                 nodes.append(&mut more);
                 self.sort(&mut nodes)?;
-                Ok(XValue::Nodes(nodes))
+                Ok(XPathValue::Nodes(nodes))
             }
-            Operator::Equal | Operator::NotEqual => {
-                self.equal(&left, &right, operator == Operator::Equal).map(XValue::Bool)
+            XPathOperator::Equal | XPathOperator::NotEqual => {
+                self.equal(&left, &right, operator == XPathOperator::Equal).map(XPathValue::Bool)
             }
-            Operator::Less => self.less(&left, &right, |a, b| a < b).map(XValue::Bool),
-            Operator::LessOrEqual => self.less(&left, &right, |a, b| a <= b).map(XValue::Bool),
-            Operator::Greater => self.less(&right, &left, |a, b| a < b).map(XValue::Bool),
-            Operator::GreaterOrEqual => self.less(&right, &left, |a, b| a <= b).map(XValue::Bool),
+            XPathOperator::Less => self.less(&left, &right, |a, b| a < b).map(XPathValue::Bool),
+            XPathOperator::LessOrEqual => self.less(&left, &right, |a, b| a <= b).map(XPathValue::Bool),
+            XPathOperator::Greater => self.less(&right, &left, |a, b| a < b).map(XPathValue::Bool),
+            XPathOperator::GreaterOrEqual => self.less(&right, &left, |a, b| a <= b).map(XPathValue::Bool),
         }
     }
 
-    fn strings(&mut self, nodes: &[NodeId]) -> Result<Vec<String>, EvalError> {
+    fn strings(&mut self, nodes: &[XmlNodeId]) -> Result<Vec<String>, EvalError> {
         nodes.iter().map(|id| self.string(*id)).collect()
     }
 
     /// Of nodes: whether any of them compares so.
-    fn equal(&mut self, left: &XValue, right: &XValue, wanted: bool) -> Result<bool, EvalError> {
+    fn equal(&mut self, left: &XPathValue, right: &XPathValue, expected: bool) -> Result<bool, EvalError> {
         Ok(match (left, right) {
-            (XValue::Nodes(left), XValue::Nodes(right)) => {
+            (XPathValue::Nodes(left), XPathValue::Nodes(right)) => {
                 let (left, right) = (self.strings(left)?, self.strings(right)?);
-                match wanted {
+                match expected {
                     true => {
                         let known: HashSet<&String> = left.iter().collect();
                         right.iter().any(|text| known.contains(text))
@@ -209,55 +209,55 @@ impl<'a, 'b> Evaluator<'a, 'b> {
                     },
                 }
             }
-            (XValue::Nodes(nodes), XValue::Bool(flag)) | (XValue::Bool(flag), XValue::Nodes(nodes)) => {
-                (nodes.is_empty() != *flag) == wanted
+            (XPathValue::Nodes(nodes), XPathValue::Bool(flag)) | (XPathValue::Bool(flag), XPathValue::Nodes(nodes)) => {
+                (nodes.is_empty() != *flag) == expected
             }
-            (XValue::Nodes(nodes), XValue::Number(number)) | (XValue::Number(number), XValue::Nodes(nodes)) => {
-                self.strings(nodes)?.iter().any(|text| (parse_number(text) == *number) == wanted)
+            (XPathValue::Nodes(nodes), XPathValue::Number(number)) | (XPathValue::Number(number), XPathValue::Nodes(nodes)) => {
+                self.strings(nodes)?.iter().any(|text| (parse_number(text) == *number) == expected)
             }
-            (XValue::Nodes(nodes), XValue::Text(text)) | (XValue::Text(text), XValue::Nodes(nodes)) => {
-                self.strings(nodes)?.iter().any(|found| (found == text) == wanted)
+            (XPathValue::Nodes(nodes), XPathValue::Text(text)) | (XPathValue::Text(text), XPathValue::Nodes(nodes)) => {
+                self.strings(nodes)?.iter().any(|found| (found == text) == expected)
             }
-            (XValue::Bool(_), _) | (_, XValue::Bool(_)) => (truth(left) == truth(right)) == wanted,
-            (XValue::Number(_), _) | (_, XValue::Number(_)) => (self.number(left)? == self.number(right)?) == wanted,
-            (XValue::Text(left), XValue::Text(right)) => (left == right) == wanted,
+            (XPathValue::Bool(_), _) | (_, XPathValue::Bool(_)) => (to_bool(left) == to_bool(right)) == expected,
+            (XPathValue::Number(_), _) | (_, XPathValue::Number(_)) => (self.number(left)? == self.number(right)?) == expected,
+            (XPathValue::Text(left), XPathValue::Text(right)) => (left == right) == expected,
         })
     }
 
     /// Of nodes: whether any of them compares so. For that the least on the left and the greatest on the right are enough.
-    fn less(&mut self, left: &XValue, right: &XValue, holds: fn(f64, f64) -> bool) -> Result<bool, EvalError> {
+    fn less(&mut self, left: &XPathValue, right: &XPathValue, holds: fn(f64, f64) -> bool) -> Result<bool, EvalError> {
         let crossed =
-            matches!((left, right), (XValue::Nodes(_), XValue::Bool(_)) | (XValue::Bool(_), XValue::Nodes(_)));
-        let mut bound = |value: &XValue, pick: fn(f64, f64) -> f64| match value {
-            XValue::Nodes(nodes) if crossed => Ok(Some(if nodes.is_empty() { 0.0 } else { 1.0 })),
-            XValue::Nodes(nodes) => {
+            matches!((left, right), (XPathValue::Nodes(_), XPathValue::Bool(_)) | (XPathValue::Bool(_), XPathValue::Nodes(_)));
+        let mut bound = |value: &XPathValue, pick: fn(f64, f64) -> f64| match value {
+            XPathValue::Nodes(nodes) if crossed => Ok(Some(if nodes.is_empty() { 0.0 } else { 1.0 })),
+            XPathValue::Nodes(nodes) => {
                 let numbers = self.strings(nodes)?.into_iter().map(|text| parse_number(&text));
                 Ok(numbers.filter(|number| !number.is_nan()).reduce(pick))
             }
             other => self.number(other).map(Some),
         };
-        let (least, max) = (bound(left, f64::min)?, bound(right, f64::max)?);
-        Ok(least.zip(max).is_some_and(|(least, max)| holds(least, max)))
+        let (min, max) = (bound(left, f64::min)?, bound(right, f64::max)?);
+        Ok(min.zip(max).is_some_and(|(min, max)| holds(min, max)))
     }
 
-    pub(crate) fn number(&mut self, value: &XValue) -> Result<f64, EvalError> {
+    pub(crate) fn number(&mut self, value: &XPathValue) -> Result<f64, EvalError> {
         Ok(match value {
-            XValue::Number(number) => *number,
-            XValue::Bool(flag) => f64::from(u8::from(*flag)),
-            XValue::Text(text) => parse_number(text),
-            XValue::Nodes(nodes) => match nodes.first() {
+            XPathValue::Number(number) => *number,
+            XPathValue::Bool(flag) => f64::from(u8::from(*flag)),
+            XPathValue::Text(text) => parse_number(text),
+            XPathValue::Nodes(nodes) => match nodes.first() {
                 Some(first) => parse_number(&self.string(*first)?),
                 None => f64::NAN,
             },
         })
     }
 
-    pub(crate) fn text(&mut self, value: XValue) -> Result<String, EvalError> {
+    pub(crate) fn text(&mut self, value: XPathValue) -> Result<String, EvalError> {
         Ok(match value {
-            XValue::Text(text) => text,
-            XValue::Bool(flag) => flag.to_string(),
-            XValue::Number(number) => number_text(number),
-            XValue::Nodes(nodes) => match nodes.first() {
+            XPathValue::Text(text) => text,
+            XPathValue::Bool(flag) => flag.to_string(),
+            XPathValue::Number(number) => number_text(number),
+            XPathValue::Nodes(nodes) => match nodes.first() {
                 Some(first) => self.string(*first)?,
                 None => String::new(),
             },
@@ -265,42 +265,42 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 
     /// Pays for a text that is made.
-    pub(crate) fn room(&mut self, text: String) -> Result<String, EvalError> {
-        self.context.room_for_bytes(text.len())?;
+    pub(crate) fn charge_text(&mut self, text: String) -> Result<String, EvalError> {
+        self.context.reserve_bytes(text.len())?;
         Ok(text)
     }
 
-    pub(crate) fn pay(&mut self, items: usize) -> Result<(), EvalError> {
-        self.context.items(items)
+    pub(crate) fn charge(&mut self, items: usize) -> Result<(), EvalError> {
+        self.context.charge_items(items)
     }
 
     /// The string-value of a node: of an element, all text inside.
-    pub(crate) fn string(&mut self, id: NodeId) -> Result<String, EvalError> {
+    pub(crate) fn string(&mut self, id: XmlNodeId) -> Result<String, EvalError> {
         let node = self.document.node(id);
         let text = match &node.kind {
-            Kind::Attribute { value, .. } => value.to_string(),
-            Kind::Namespace { uri, .. } => uri.to_string(),
-            Kind::Comment(text) => text.to_string(),
-            Kind::Instruction { value, .. } => value.to_string(),
-            Kind::Text { .. } => {
-                let run = |next: &NodeId| {
+            XmlNodeKind::Attribute { value, .. } => value.to_string(),
+            XmlNodeKind::Namespace { uri, .. } => uri.to_string(),
+            XmlNodeKind::Comment(text) => text.to_string(),
+            XmlNodeKind::Instruction { value, .. } => value.to_string(),
+            XmlNodeKind::Text { .. } => {
+                let run = |next: &XmlNodeId| {
                     *next == id
-                        || matches!(self.document.nodes.get(*next as usize), Some(node) if matches!(node.kind, Kind::Text { continues: true, .. }))
+                        || matches!(self.document.nodes.get(*next as usize), Some(node) if matches!(node.kind, XmlNodeKind::Text { continues: true, .. }))
                 };
                 self.texts((id..).take_while(run))
             }
-            Kind::Root | Kind::Element { .. } => {
-                self.context.items((node.end - id) as usize)?;
+            XmlNodeKind::Root | XmlNodeKind::Element { .. } => {
+                self.context.charge_items((node.end - id) as usize)?;
                 self.texts(id + 1..node.end)
             }
         };
-        self.room(text)
+        self.charge_text(text)
     }
 
-    fn texts(&self, ids: impl Iterator<Item = NodeId>) -> String {
+    fn texts(&self, ids: impl Iterator<Item = XmlNodeId>) -> String {
         let mut out = String::new();
         for id in ids {
-            if let Kind::Text { text, .. } = &self.document.node(id).kind {
+            if let XmlNodeKind::Text { text, .. } = &self.document.node(id).kind {
                 out.push_str(text);
             }
         }
@@ -308,12 +308,12 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     }
 }
 
-pub(super) fn truth(value: &XValue) -> bool {
+pub(super) fn to_bool(value: &XPathValue) -> bool {
     match value {
-        XValue::Bool(flag) => *flag,
-        XValue::Number(number) => *number != 0.0 && !number.is_nan(),
-        XValue::Text(text) => !text.is_empty(),
-        XValue::Nodes(nodes) => !nodes.is_empty(),
+        XPathValue::Bool(flag) => *flag,
+        XPathValue::Number(number) => *number != 0.0 && !number.is_nan(),
+        XPathValue::Text(text) => !text.is_empty(),
+        XPathValue::Nodes(nodes) => !nodes.is_empty(),
     }
 }
 

@@ -3,108 +3,108 @@
 use windlass_value::EvalError;
 
 use super::XPathError;
-use super::eval::{Evaluator, Found, Here, XValue, parse_number, truth};
-use super::parser::{Expr, check_nodes};
-use crate::wdl::xml::document::{Kind, Name, NodeId, ROOT};
+use super::eval::{XPathEvaluator, XPathResult, XPathContext, XPathValue, parse_number, to_bool};
+use super::parser::{XPathExpr, check_nodes};
+use crate::wdl::xml::document::{XmlNodeKind, XmlName, XmlNodeId, ROOT};
 use windlass_value::nearest;
 
-type Run = fn(&mut Evaluator, &[Expr], Here) -> Found;
+type XPathFunctionImpl = fn(&mut XPathEvaluator, &[XPathExpr], XPathContext) -> XPathResult;
 
-pub(super) struct Function {
+pub(super) struct XPathFunction {
     name: &'static str,
-    least: usize,
+    min_arguments: usize,
     max_arguments: usize,
-    wants: Wants,
-    pub run: Run,
+    first_argument: FirstArgument,
+    pub run: XPathFunctionImpl,
 }
 
 /// What the first argument must be.
 #[derive(Clone, Copy, PartialEq)]
-enum Wants {
+enum FirstArgument {
     Anything,
     Nodes,
 }
 
-const ANY: usize = usize::MAX;
+const UNLIMITED: usize = usize::MAX;
 
-const fn function(name: &'static str, least: usize, max_arguments: usize, run: Run) -> Function {
-    Function { name, least, max_arguments: most: max_arguments, wants: Wants::Anything, run }
+const fn function(name: &'static str, min_arguments: usize, max_arguments: usize, run: XPathFunctionImpl) -> XPathFunction {
+    XPathFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, first_argument: FirstArgument::Anything, run }
 }
 
-const fn of_nodes(name: &'static str, least: usize, max_arguments: usize, run: Run) -> Function {
-    Function { name, least, max_arguments: most: max_arguments, wants: Wants::Nodes, run }
+const fn node_function(name: &'static str, min_arguments: usize, max_arguments: usize, run: XPathFunctionImpl) -> XPathFunction {
+    XPathFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, first_argument: FirstArgument::Nodes, run }
 }
 
-static FUNCTIONS: &[Function] = &[
-    function("last", 0, 0, |_, _, here| Ok(XValue::Number(here.size as f64))),
-    function("position", 0, 0, |_, _, here| Ok(XValue::Number(here.position as f64))),
-    of_nodes("count", 1, 1, |this, arguments, here| Ok(XValue::Number(this.nodes(&arguments[0], here)?.len() as f64))),
+static FUNCTIONS: &[XPathFunction] = &[
+    function("last", 0, 0, |_, _, here| Ok(XPathValue::Number(here.size as f64))),
+    function("position", 0, 0, |_, _, here| Ok(XPathValue::Number(here.position as f64))),
+    node_function("count", 1, 1, |this, arguments, here| Ok(XPathValue::Number(this.nodes(&arguments[0], here)?.len() as f64))),
     // Only a document type says which attributes are ids, and those are refused.
-    function("id", 1, 1, |_, _, _| Ok(XValue::Nodes(Vec::new()))),
-    of_nodes("local-name", 0, 1, |this, arguments, here| name_of(this, arguments, here, |name| name.local.to_string())),
-    of_nodes("namespace-uri", 0, 1, |this, arguments, here| {
+    function("id", 1, 1, |_, _, _| Ok(XPathValue::Nodes(Vec::new()))),
+    node_function("local-name", 0, 1, |this, arguments, here| name_of(this, arguments, here, |name| name.local.to_string())),
+    node_function("namespace-uri", 0, 1, |this, arguments, here| {
         name_of(this, arguments, here, |name| name.namespace.to_string())
     }),
-    of_nodes("name", 0, 1, |this, arguments, here| name_of(this, arguments, here, Name::qualified)),
-    function("string", 0, 1, |this, arguments, here| own_text(this, arguments, here).map(XValue::Text)),
-    function("concat", 2, ANY, concat),
+    node_function("name", 0, 1, |this, arguments, here| name_of(this, arguments, here, XmlName::qualified)),
+    function("string", 0, 1, |this, arguments, here| text_or_context(this, arguments, here).map(XPathValue::Text)),
+    function("concat", 2, UNLIMITED, concat),
     function("starts-with", 2, 2, |this, arguments, here| {
-        let [text, part] = two(this, arguments, here)?;
-        Ok(XValue::Bool(text.starts_with(&part)))
+        let [text, part] = two_texts(this, arguments, here)?;
+        Ok(XPathValue::Bool(text.starts_with(&part)))
     }),
     function("contains", 2, 2, |this, arguments, here| {
-        let [text, part] = two(this, arguments, here)?;
-        Ok(XValue::Bool(text.contains(&part)))
+        let [text, part] = two_texts(this, arguments, here)?;
+        Ok(XPathValue::Bool(text.contains(&part)))
     }),
     function("substring-before", 2, 2, |this, arguments, here| {
-        let [text, part] = two(this, arguments, here)?;
-        Ok(XValue::Text(text.split_once(&part).map_or("", |(before, _)| before).to_owned()))
+        let [text, part] = two_texts(this, arguments, here)?;
+        Ok(XPathValue::Text(text.split_once(&part).map_or("", |(before, _)| before).to_owned()))
     }),
     function("substring-after", 2, 2, |this, arguments, here| {
-        let [text, part] = two(this, arguments, here)?;
-        Ok(XValue::Text(text.split_once(&part).map_or("", |(_, after)| after).to_owned()))
+        let [text, part] = two_texts(this, arguments, here)?;
+        Ok(XPathValue::Text(text.split_once(&part).map_or("", |(_, after)| after).to_owned()))
     }),
     function("substring", 2, 3, substring),
     function("string-length", 0, 1, |this, arguments, here| {
-        Ok(XValue::Number(own_text(this, arguments, here)?.chars().count() as f64))
+        Ok(XPathValue::Number(text_or_context(this, arguments, here)?.chars().count() as f64))
     }),
     function("normalize-space", 0, 1, |this, arguments, here| {
-        let text = own_text(this, arguments, here)?;
+        let text = text_or_context(this, arguments, here)?;
         let words: Vec<&str> = text.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
-        Ok(XValue::Text(words.join(" ")))
+        Ok(XPathValue::Text(words.join(" ")))
     }),
     function("translate", 3, 3, translate),
-    function("boolean", 1, 1, |this, arguments, here| Ok(XValue::Bool(truth(&this.eval(&arguments[0], here)?)))),
-    function("not", 1, 1, |this, arguments, here| Ok(XValue::Bool(!truth(&this.eval(&arguments[0], here)?)))),
-    function("true", 0, 0, |_, _, _| Ok(XValue::Bool(true))),
-    function("false", 0, 0, |_, _, _| Ok(XValue::Bool(false))),
+    function("boolean", 1, 1, |this, arguments, here| Ok(XPathValue::Bool(to_bool(&this.eval(&arguments[0], here)?)))),
+    function("not", 1, 1, |this, arguments, here| Ok(XPathValue::Bool(!to_bool(&this.eval(&arguments[0], here)?)))),
+    function("true", 0, 0, |_, _, _| Ok(XPathValue::Bool(true))),
+    function("false", 0, 0, |_, _, _| Ok(XPathValue::Bool(false))),
     function("lang", 1, 1, lang),
     function("number", 0, 1, |this, arguments, here| {
         let value = match arguments.first() {
             Some(argument) => this.eval(argument, here)?,
-            None => XValue::Nodes(vec![here.node]),
+            None => XPathValue::Nodes(vec![here.node]),
         };
-        this.number(&value).map(XValue::Number)
+        this.number(&value).map(XPathValue::Number)
     }),
-    of_nodes("sum", 1, 1, |this, arguments, here| {
+    node_function("sum", 1, 1, |this, arguments, here| {
         let mut sum = 0.0;
         for id in this.nodes(&arguments[0], here)? {
             sum += parse_number(&this.string(id)?);
         }
-        Ok(XValue::Number(sum))
+        Ok(XPathValue::Number(sum))
     }),
     function("floor", 1, 1, |this, arguments, here| rounded(this, arguments, here, f64::floor)),
     function("ceiling", 1, 1, |this, arguments, here| rounded(this, arguments, here, f64::ceil)),
     function("round", 1, 1, |this, arguments, here| rounded(this, arguments, here, round)),
 ];
 
-impl Function {
-    pub(crate) fn gives_nodes(&self) -> bool {
+impl XPathFunction {
+    pub(crate) fn returns_nodes(&self) -> bool {
         self.name == "id"
     }
 }
 
-pub(super) fn find(name: &str) -> Result<&'static Function, XPathError> {
+pub(super) fn find(name: &str) -> Result<&'static XPathFunction, XPathError> {
     FUNCTIONS.iter().find(|function| function.name == name).ok_or_else(|| {
         let close = nearest(name, FUNCTIONS.iter().map(|function| function.name));
         let hint = close.map(|close| format!("did you mean `{close}`?"));
@@ -113,36 +113,36 @@ pub(super) fn find(name: &str) -> Result<&'static Function, XPathError> {
 }
 
 /// Refuses the wrong number of arguments, and arguments that can never be nodes.
-pub(super) fn check(function: &Function, arguments: &[Expr]) -> Result<(), XPathError> {
-    let (least, max, count) = (function.least, function.max_arguments, arguments.len());
-    if count < least || count > max {
-        let wanted = match (least, max) {
-            (least, max) if least == max => format!("{least}"),
-            (least, ANY) => format!("at least {least}"),
-            (least, max) => format!("{least} to {max}"),
+pub(super) fn check(function: &XPathFunction, arguments: &[XPathExpr]) -> Result<(), XPathError> {
+    let (min, max, count) = (function.min_arguments, function.max_arguments, arguments.len());
+    if count < min || count > max {
+        let expected = match (min, max) {
+            (min, max) if min == max => format!("{min}"),
+            (min, UNLIMITED) => format!("at least {min}"),
+            (min, max) => format!("{min} to {max}"),
         };
         return Err(XPathError::new(format!(
-            "the XPath function `{}` takes {wanted} arguments, got {count}",
+            "the XPath function `{}` takes {expected} arguments, got {count}",
             function.name
         )));
     }
-    match (function.wants, arguments.first()) {
-        (Wants::Nodes, Some(first)) => check_nodes(first, &format!("`{}`", function.name)),
+    match (function.first_argument, arguments.first()) {
+        (FirstArgument::Nodes, Some(first)) => check_nodes(first, &format!("`{}`", function.name)),
         _ => Ok(()),
     }
 }
 
-fn text_at(this: &mut Evaluator, argument: &Expr, here: Here) -> Result<String, EvalError> {
+fn text_at(this: &mut XPathEvaluator, argument: &XPathExpr, here: XPathContext) -> Result<String, EvalError> {
     let value = this.eval(argument, here)?;
     this.text(value)
 }
 
-fn two(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Result<[String; 2], EvalError> {
+fn two_texts(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> Result<[String; 2], EvalError> {
     Ok([text_at(this, &arguments[0], here)?, text_at(this, &arguments[1], here)?])
 }
 
 /// The argument as text, or the text of the node at hand.
-fn own_text(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Result<String, EvalError> {
+fn text_or_context(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> Result<String, EvalError> {
     match arguments.first() {
         Some(argument) => text_at(this, argument, here),
         None => this.string(here.node),
@@ -150,27 +150,27 @@ fn own_text(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Result<Stri
 }
 
 /// Something of the name of the first node; what has no name gives an empty text.
-fn name_of(this: &mut Evaluator, arguments: &[Expr], here: Here, part: fn(&Name) -> String) -> Found {
-    let node: Option<NodeId> = match arguments.first() {
+fn name_of(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext, part: fn(&XmlName) -> String) -> XPathResult {
+    let node: Option<XmlNodeId> = match arguments.first() {
         Some(argument) => this.nodes(argument, here)?.first().copied(),
         None => Some(here.node),
     };
-    let simple = |local: &str| Name { prefix: "".into(), local: local.into(), namespace: "".into() };
-    Ok(XValue::Text(match node.map(|id| &this.document.node(id).kind) {
-        Some(Kind::Element { name, .. } | Kind::Attribute { name, .. }) => part(name),
-        Some(Kind::Instruction { target, .. }) => part(&simple(target)),
-        Some(Kind::Namespace { prefix, .. }) => part(&simple(prefix)),
+    let simple = |local: &str| XmlName { prefix: "".into(), local: local.into(), namespace: "".into() };
+    Ok(XPathValue::Text(match node.map(|id| &this.document.node(id).kind) {
+        Some(XmlNodeKind::Element { name, .. } | XmlNodeKind::Attribute { name, .. }) => part(name),
+        Some(XmlNodeKind::Instruction { target, .. }) => part(&simple(target)),
+        Some(XmlNodeKind::Namespace { prefix, .. }) => part(&simple(prefix)),
         _ => String::new(),
     }))
 }
 
-fn concat(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
+fn concat(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
     let mut out = String::new();
     for argument in arguments {
         out.push_str(&text_at(this, argument, here)?);
-        out = this.room(out)?;
+        out = this.charge_text(out)?;
     }
-    Ok(XValue::Text(out))
+    Ok(XPathValue::Text(out))
 }
 
 /// Halves are rounded up, also below zero.
@@ -179,13 +179,13 @@ fn round(number: f64) -> f64 {
     if number - floor < 0.5 { floor } else { number.ceil() }
 }
 
-fn rounded(this: &mut Evaluator, arguments: &[Expr], here: Here, how: fn(f64) -> f64) -> Found {
+fn rounded(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext, rounding: fn(f64) -> f64) -> XPathResult {
     let value = this.eval(&arguments[0], here)?;
-    Ok(XValue::Number(how(this.number(&value)?)))
+    Ok(XPathValue::Number(rounding(this.number(&value)?)))
 }
 
 /// Positions are counted from 1 and rounded; a character is in if its position lies within.
-fn substring(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
+fn substring(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
     let text = text_at(this, &arguments[0], here)?;
     let start = this.eval(&arguments[1], here)?;
     let start = round(this.number(&start)?);
@@ -200,38 +200,38 @@ fn substring(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
         let position = (index + 1) as f64;
         position >= start && position < end
     });
-    Ok(XValue::Text(each.map(|(_, c)| c).collect()))
+    Ok(XPathValue::Text(each.map(|(_, c)| c).collect()))
 }
 
-fn translate(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
+fn translate(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
     let text = text_at(this, &arguments[0], here)?;
-    let [from, to] = two(this, &arguments[1..], here)?;
+    let [from, to] = two_texts(this, &arguments[1..], here)?;
     let to: Vec<char> = to.chars().collect();
     let mut changes = std::collections::HashMap::new();
     for (index, c) in from.chars().enumerate() {
         changes.entry(c).or_insert_with(|| to.get(index).copied());
     }
     let out = text.chars().filter_map(|c| changes.get(&c).copied().unwrap_or(Some(c))).collect();
-    Ok(XValue::Text(out))
+    Ok(XPathValue::Text(out))
 }
 
 /// Whether `xml:lang` around the node names the language, or one of its variants.
-fn lang(this: &mut Evaluator, arguments: &[Expr], here: Here) -> Found {
-    let wanted = text_at(this, &arguments[0], here)?.to_lowercase();
+fn lang(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
+    let requested = text_at(this, &arguments[0], here)?.to_lowercase();
     let (document, mut node) = (this.document, here.node);
     loop {
-        this.pay(1)?;
+        this.charge(1)?;
         let language = document.attributes(node).find_map(|id| match &document.node(id).kind {
-            Kind::Attribute { name, value } if &*name.prefix == "xml" && &*name.local == "lang" => Some(value),
+            XmlNodeKind::Attribute { name, value } if &*name.prefix == "xml" && &*name.local == "lang" => Some(value),
             _ => None,
         });
         if let Some(language) = language {
             let language = language.to_lowercase();
-            let rest = language.strip_prefix(&wanted);
-            return Ok(XValue::Bool(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))));
+            let rest = language.strip_prefix(&requested);
+            return Ok(XPathValue::Bool(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))));
         }
         if node == ROOT {
-            return Ok(XValue::Bool(false));
+            return Ok(XPathValue::Bool(false));
         }
         node = document.node(node).parent;
     }

@@ -3,13 +3,13 @@
 use super::XPathError;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum XPathToken {
     /// `(` `)` `[` `]` `.` `..` `@` `,` `::` `/` `//` `|` `+` `-` `=` `!=` `<` `<=` `>` `>=`
     Sign(&'static str),
     /// `*` where a name could stand.
     Star,
     /// An operator that is a word, or `*` between two operands.
-    Operator(Word),
+    Operator(OperatorWord),
     Literal(String),
     Number(f64),
     /// A name with its prefix; the local part of `p:*` is `*`.
@@ -20,7 +20,7 @@ pub(super) enum Token {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Word {
+pub(super) enum OperatorWord {
     And,
     Or,
     Div,
@@ -33,8 +33,8 @@ const SIGNS: &[&str] =
     &["::", "//", "..", "!=", "<=", ">=", "(", ")", "[", "]", ".", "@", ",", "/", "|", "+", "-", "=", "<", ">"];
 
 /// The tokens, each with the place where it begins.
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, XPathError> {
-    let (mut found, mut at) = (Vec::<(Token, usize)>::new(), 0);
+pub(super) fn tokenize(text: &str) -> Result<Vec<(XPathToken, usize)>, XPathError> {
+    let (mut found, mut at) = (Vec::<(XPathToken, usize)>::new(), 0);
     loop {
         at += text[at..].len() - text[at..].trim_start_matches([' ', '\t', '\r', '\n']).len();
         let rest = &text[at..];
@@ -44,12 +44,12 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, XPathError> {
             '"' | '\'' => {
                 let inside = rest[1..].split_once(first).map(|(inside, _)| inside);
                 let inside = inside.ok_or_else(|| XPathError::new(format!("the text at {at} is not closed")))?;
-                (Token::Literal(inside.to_owned()), inside.len() + 2)
+                (XPathToken::Literal(inside.to_owned()), inside.len() + 2)
             }
             '0'..='9' => number(rest)?,
             '.' if rest[1..].starts_with(|next: char| next.is_ascii_digit()) => number(rest)?,
-            '*' if operand_before => (Token::Operator(Word::Times), 1),
-            '*' => (Token::Star, 1),
+            '*' if operand_before => (XPathToken::Operator(OperatorWord::Times), 1),
+            '*' => (XPathToken::Star, 1),
             '$' => {
                 return Err(XPathError {
                     message: format!("there are no variables in XPath here, found `$` at {at}"),
@@ -58,7 +58,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, XPathError> {
             }
             c if starts_name(c) => word(rest, operand_before),
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                Some(sign) => (Token::Sign(sign), sign.len()),
+                Some(sign) => (XPathToken::Sign(sign), sign.len()),
                 None => return Err(XPathError::new(format!("`{first}` at {at} means nothing in XPath"))),
             },
         };
@@ -68,15 +68,15 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, XPathError> {
 }
 
 /// After such a token comes an operator, if anything.
-fn ends_operand(token: &Token) -> bool {
+fn ends_operand(token: &XPathToken) -> bool {
     match token {
-        Token::Sign(sign) => matches!(*sign, ")" | "]" | "." | ".."),
-        Token::Operator(_) => false,
+        XPathToken::Sign(sign) => matches!(*sign, ")" | "]" | "." | ".."),
+        XPathToken::Operator(_) => false,
         _ => true,
     }
 }
 
-fn number(rest: &str) -> Result<(Token, usize), XPathError> {
+fn number(rest: &str) -> Result<(XPathToken, usize), XPathError> {
     let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
     let length = match rest[whole..].starts_with('.') {
         true => whole + 1 + rest[whole + 1..].bytes().take_while(u8::is_ascii_digit).count(),
@@ -84,7 +84,7 @@ fn number(rest: &str) -> Result<(Token, usize), XPathError> {
     };
     let text = &rest[..length];
     let number = text.parse().map_err(|_| XPathError::new(format!("`{text}` is not a number")))?;
-    Ok((Token::Number(number), length))
+    Ok((XPathToken::Number(number), length))
 }
 
 fn starts_name(c: char) -> bool {
@@ -98,27 +98,27 @@ fn name_length(text: &str) -> usize {
     }
 }
 
-fn word(rest: &str, operand_before: bool) -> (Token, usize) {
+fn word(rest: &str, operand_before: bool) -> (XPathToken, usize) {
     let length = name_length(rest);
     let name = &rest[..length];
     if operand_before {
         let operator = match name {
-            "and" => Some(Word::And),
-            "or" => Some(Word::Or),
-            "div" => Some(Word::Div),
-            "mod" => Some(Word::Mod),
+            "and" => Some(OperatorWord::And),
+            "or" => Some(OperatorWord::Or),
+            "div" => Some(OperatorWord::Div),
+            "mod" => Some(OperatorWord::Mod),
             _ => None,
         };
         if let Some(operator) = operator {
-            return (Token::Operator(operator), length);
+            return (XPathToken::Operator(operator), length);
         }
     }
     if let Some(after) = rest[length..].strip_prefix(':').filter(|after| !after.starts_with(':')) {
         let local = if after.starts_with('*') { 1 } else { name_length(after) };
         if local > 0 {
-            let token = Token::Name { prefix: Some(name.to_owned()), local: after[..local].to_owned() };
+            let token = XPathToken::Name { prefix: Some(name.to_owned()), local: after[..local].to_owned() };
             return (token, length + 1 + local);
         }
     }
-    (Token::Name { prefix: None, local: name.to_owned() }, length)
+    (XPathToken::Name { prefix: None, local: name.to_owned() }, length)
 }

@@ -9,11 +9,11 @@ mod parser;
 
 use windlass_value::{EvalError, Value};
 
-use super::document::{Document, Kind, NodeId};
-use super::{outer, value_of};
-use crate::wdl::values::{Context, Outcome, whole};
+use super::document::{XmlDocument, XmlNodeKind, XmlNodeId};
+use super::{outer_xml, xml_value};
+use crate::wdl::values::{WdlContext, WdlResult, exact_int};
 
-use eval::{Evaluator, XValue, number_text};
+use eval::{XPathEvaluator, XPathValue, number_text};
 
 pub(crate) use parser::XPath;
 
@@ -31,18 +31,18 @@ impl XPathError {
 }
 
 /// The value of the expression: an array for nodes, otherwise a number, a text or a boolean.
-pub(crate) fn evaluate(context: &mut Context, document: &Document, path: &XPath) -> Outcome {
-    let value = Evaluator::new(context, document).value(path)?;
+pub(crate) fn evaluate(context: &mut WdlContext, document: &XmlDocument, path: &XPath) -> WdlResult {
+    let value = XPathEvaluator::new(context, document).value(path)?;
     match value {
-        XValue::Bool(flag) => Ok(Value::Bool(flag)),
-        XValue::Text(text) => Ok(Value::from(text)),
+        XPathValue::Bool(flag) => Ok(Value::Bool(flag)),
+        XPathValue::Text(text) => Ok(Value::from(text)),
         // There are no such values as NaN and infinity: their names stand for them.
-        XValue::Number(number) => Ok(match whole(number) {
+        XPathValue::Number(number) => Ok(match exact_int(number) {
             Some(int) => Value::Int(int),
             None => Value::float(number).unwrap_or_else(|| Value::from(number_text(number))),
         }),
-        XValue::Nodes(nodes) => {
-            context.room_for_items(nodes.len())?;
+        XPathValue::Nodes(nodes) => {
+            context.reserve_items(nodes.len())?;
             let each = nodes.into_iter().map(|id| node_value(context, document, id));
             each.collect::<Result<Vec<Value>, EvalError>>().map(Value::list)
         }
@@ -50,14 +50,14 @@ pub(crate) fn evaluate(context: &mut Context, document: &Document, path: &XPath)
 }
 
 /// Elements and the document itself are XML again; anything else is its text.
-fn node_value(context: &mut Context, document: &Document, id: NodeId) -> Outcome {
+fn node_value(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId) -> WdlResult {
     match &document.node(id).kind {
-        Kind::Element { .. } | Kind::Root => {
+        XmlNodeKind::Element { .. } | XmlNodeKind::Root => {
             let inside = document.node(id).end - id;
-            context.items(inside as usize)?;
-            let text = outer(document, id);
-            value_of(context, &text)
+            context.charge_items(inside as usize)?;
+            let text = outer_xml(document, id);
+            xml_value(context, &text)
         }
-        _ => Evaluator::new(context, document).string(id).map(Value::from),
+        _ => XPathEvaluator::new(context, document).string(id).map(Value::from),
     }
 }

@@ -1,45 +1,45 @@
 //! Tokens to syntax. Operators of one rank are kept in a flat list, so that a long chain is no deep tree.
 
 use super::XPathError;
-use super::axes::{Axis, Test};
-use super::functions::{self, Function};
-use super::lexer::{Token, Word, tokens};
+use super::axes::{Axis, NodeTest};
+use super::functions::{self, XPathFunction};
+use super::lexer::{XPathToken, OperatorWord, tokenize};
 
 /// The most characters an expression may have, and how deep it may nest.
 const MAX_LENGTH: usize = 8192;
 const MAX_NESTING: usize = 50;
 
 /// A parsed expression.
-pub(crate) struct XPath(pub(super) Expr);
+pub(crate) struct XPath(pub(super) XPathExpr);
 
-pub(super) enum Expr {
+pub(super) enum XPathExpr {
     /// Operands with the operators between them, all of one rank, worked out from left to right.
-    Chain(Box<Expr>, Vec<(Operator, Expr)>),
-    Negate(Box<Expr>),
+    Chain(Box<XPathExpr>, Vec<(XPathOperator, XPathExpr)>),
+    Negate(Box<XPathExpr>),
     Literal(String),
     Number(f64),
-    Call(&'static Function, Vec<Expr>),
+    Call(&'static XPathFunction, Vec<XPathExpr>),
     Path {
-        start: Start,
-        steps: Vec<Step>,
+        start: PathStart,
+        steps: Vec<XPathStep>,
     },
 }
 
-pub(super) enum Start {
+pub(super) enum PathStart {
     Root,
-    Here,
+    ContextNode,
     /// The nodes of another expression, filtered.
-    Nodes(Box<Expr>, Vec<Expr>),
+    Nodes(Box<XPathExpr>, Vec<XPathExpr>),
 }
 
-pub(super) struct Step {
+pub(super) struct XPathStep {
     pub axis: Axis,
-    pub test: Test,
-    pub predicates: Vec<Expr>,
+    pub test: NodeTest,
+    pub predicates: Vec<XPathExpr>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Operator {
+pub(super) enum XPathOperator {
     Or,
     And,
     Equal,
@@ -57,21 +57,21 @@ pub(super) enum Operator {
 }
 
 /// Ranks from the loosest to the tightest; negation stands between the last two.
-const RANKS: &[&[(Token, Operator)]] = &[
-    &[(Token::Operator(Word::Or), Operator::Or)],
-    &[(Token::Operator(Word::And), Operator::And)],
-    &[(Token::Sign("="), Operator::Equal), (Token::Sign("!="), Operator::NotEqual)],
+const RANKS: &[&[(XPathToken, XPathOperator)]] = &[
+    &[(XPathToken::Operator(OperatorWord::Or), XPathOperator::Or)],
+    &[(XPathToken::Operator(OperatorWord::And), XPathOperator::And)],
+    &[(XPathToken::Sign("="), XPathOperator::Equal), (XPathToken::Sign("!="), XPathOperator::NotEqual)],
     &[
-        (Token::Sign("<"), Operator::Less),
-        (Token::Sign("<="), Operator::LessOrEqual),
-        (Token::Sign(">"), Operator::Greater),
-        (Token::Sign(">="), Operator::GreaterOrEqual),
+        (XPathToken::Sign("<"), XPathOperator::Less),
+        (XPathToken::Sign("<="), XPathOperator::LessOrEqual),
+        (XPathToken::Sign(">"), XPathOperator::Greater),
+        (XPathToken::Sign(">="), XPathOperator::GreaterOrEqual),
     ],
-    &[(Token::Sign("+"), Operator::Add), (Token::Sign("-"), Operator::Subtract)],
+    &[(XPathToken::Sign("+"), XPathOperator::Add), (XPathToken::Sign("-"), XPathOperator::Subtract)],
     &[
-        (Token::Operator(Word::Times), Operator::Multiply),
-        (Token::Operator(Word::Div), Operator::Divide),
-        (Token::Operator(Word::Mod), Operator::Modulo),
+        (XPathToken::Operator(OperatorWord::Times), XPathOperator::Multiply),
+        (XPathToken::Operator(OperatorWord::Div), XPathOperator::Divide),
+        (XPathToken::Operator(OperatorWord::Mod), XPathOperator::Modulo),
     ],
 ];
 
@@ -80,7 +80,7 @@ impl XPath {
         if text.len() > MAX_LENGTH {
             return Err(XPathError::new(format!("the XPath is longer than {MAX_LENGTH} characters")));
         }
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, length: text.len() };
+        let mut parser = Parser { tokens: tokenize(text)?, at: 0, depth: 0, length: text.len() };
         let expr = parser.expression()?;
         match parser.tokens.get(parser.at) {
             None => Ok(XPath(expr)),
@@ -90,53 +90,53 @@ impl XPath {
 }
 
 struct Parser {
-    tokens: Vec<(Token, usize)>,
+    tokens: Vec<(XPathToken, usize)>,
     at: usize,
     depth: usize,
     length: usize,
 }
 
 impl Parser {
-    fn peek(&self) -> Option<&Token> {
+    fn peek(&self) -> Option<&XPathToken> {
         self.tokens.get(self.at).map(|(token, _)| token)
     }
 
     fn is(&self, sign: &str) -> bool {
-        matches!(self.peek(), Some(Token::Sign(found)) if *found == sign)
+        matches!(self.peek(), Some(XPathToken::Sign(found)) if *found == sign)
     }
 
     fn next_is(&self, sign: &str) -> bool {
-        matches!(self.tokens.get(self.at + 1), Some((Token::Sign(found), _)) if *found == sign)
+        matches!(self.tokens.get(self.at + 1), Some((XPathToken::Sign(found), _)) if *found == sign)
     }
 
-    fn take(&mut self, sign: &str) -> bool {
-        let taken = self.is(sign);
-        self.at += usize::from(taken);
-        taken
+    fn take_sign(&mut self, sign: &str) -> bool {
+        let found = self.is(sign);
+        self.at += usize::from(found);
+        found
     }
 
     fn expect(&mut self, sign: &'static str) -> Result<(), XPathError> {
-        match self.take(sign) {
+        match self.take_sign(sign) {
             true => Ok(()),
             false => Err(self.unexpected(&format!("`{sign}`"))),
         }
     }
 
-    fn unexpected(&self, wanted: &str) -> XPathError {
-        let place = self.tokens.get(self.at).map_or(self.length, |(_, at)| *at);
+    fn unexpected(&self, expected: &str) -> XPathError {
+        let position = self.tokens.get(self.at).map_or(self.length, |(_, at)| *at);
         let found = match self.peek() {
             None => "the end".to_owned(),
-            Some(Token::Sign(sign)) => format!("`{sign}`"),
-            Some(Token::Star | Token::Operator(Word::Times)) => "`*`".to_owned(),
-            Some(Token::Operator(word)) => format!("`{word:?}`").to_lowercase(),
-            Some(Token::Literal(text)) => format!("the text '{text}'"),
-            Some(Token::Number(number)) => format!("the number {number}"),
-            Some(Token::Name { local, .. }) => format!("`{local}`"),
+            Some(XPathToken::Sign(sign)) => format!("`{sign}`"),
+            Some(XPathToken::Star | XPathToken::Operator(OperatorWord::Times)) => "`*`".to_owned(),
+            Some(XPathToken::Operator(word)) => format!("`{word:?}`").to_lowercase(),
+            Some(XPathToken::Literal(text)) => format!("the text '{text}'"),
+            Some(XPathToken::Number(number)) => format!("the number {number}"),
+            Some(XPathToken::Name { local, .. }) => format!("`{local}`"),
         };
-        XPathError::new(format!("expected {wanted} at {place}, found {found}"))
+        XPathError::new(format!("expected {expected} at {position}, found {found}"))
     }
 
-    fn expression(&mut self) -> Result<Expr, XPathError> {
+    fn expression(&mut self) -> Result<XPathExpr, XPathError> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             return Err(XPathError::new(format!("the XPath nests deeper than {MAX_NESTING}")));
@@ -146,7 +146,7 @@ impl Parser {
         Ok(expr)
     }
 
-    fn rank(&mut self, rank: usize) -> Result<Expr, XPathError> {
+    fn rank(&mut self, rank: usize) -> Result<XPathExpr, XPathError> {
         let Some(operators) = RANKS.get(rank) else { return self.negation() };
         let first = self.rank(rank + 1)?;
         let mut rest = Vec::new();
@@ -157,63 +157,63 @@ impl Parser {
             self.at += 1;
             rest.push((operator, self.rank(rank + 1)?));
         }
-        Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
+        Ok(if rest.is_empty() { first } else { XPathExpr::Chain(Box::new(first), rest) })
     }
 
-    fn negation(&mut self) -> Result<Expr, XPathError> {
+    fn negation(&mut self) -> Result<XPathExpr, XPathError> {
         let (mut odd, mut any) = (false, false);
-        while self.take("-") {
+        while self.take_sign("-") {
             (odd, any) = (!odd, true);
         }
         let expr = self.union()?;
         Ok(match (any, odd) {
             (false, _) => expr,
-            (true, true) => Expr::Negate(Box::new(expr)),
+            (true, true) => XPathExpr::Negate(Box::new(expr)),
             // Negated twice it is still a number.
-            (true, false) => Expr::Negate(Box::new(Expr::Negate(Box::new(expr)))),
+            (true, false) => XPathExpr::Negate(Box::new(XPathExpr::Negate(Box::new(expr)))),
         })
     }
 
-    fn union(&mut self) -> Result<Expr, XPathError> {
+    fn union(&mut self) -> Result<XPathExpr, XPathError> {
         let first = self.path()?;
         let mut rest = Vec::new();
-        while self.take("|") {
-            rest.push((Operator::Union, self.path()?));
+        while self.take_sign("|") {
+            rest.push((XPathOperator::Union, self.path()?));
         }
         for expr in rest.iter().map(|(_, expr)| expr).chain([&first]).filter(|_| !rest.is_empty()) {
             check_nodes(expr, "`|`")?;
         }
-        Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
+        Ok(if rest.is_empty() { first } else { XPathExpr::Chain(Box::new(first), rest) })
     }
 
-    fn path(&mut self) -> Result<Expr, XPathError> {
+    fn path(&mut self) -> Result<XPathExpr, XPathError> {
         let mut steps = Vec::new();
         let start = if self.begins_primary() {
             let primary = self.primary()?;
             let predicates = self.predicates()?;
-            let goes_on = self.is("/") || self.is("//");
-            if predicates.is_empty() && !goes_on {
+            let continues = self.is("/") || self.is("//");
+            if predicates.is_empty() && !continues {
                 return Ok(primary);
             }
             check_nodes(&primary, "a path or a filter")?;
-            Start::Nodes(Box::new(primary), predicates)
-        } else if self.take("/") {
+            PathStart::Nodes(Box::new(primary), predicates)
+        } else if self.take_sign("/") {
             if self.begins_step() {
                 steps.push(self.step()?);
             }
-            Start::Root
-        } else if self.take("//") {
-            steps.extend([anywhere(), self.step()?]);
-            Start::Root
+            PathStart::Root
+        } else if self.take_sign("//") {
+            steps.extend([descendants_step(), self.step()?]);
+            PathStart::Root
         } else {
             steps.push(self.step()?);
-            Start::Here
+            PathStart::ContextNode
         };
         loop {
-            if self.take("//") {
-                steps.push(anywhere());
-            } else if !self.take("/") {
-                return Ok(Expr::Path { start, steps });
+            if self.take_sign("//") {
+                steps.push(descendants_step());
+            } else if !self.take_sign("/") {
+                return Ok(XPathExpr::Path { start, steps });
             }
             steps.push(self.step()?);
         }
@@ -222,23 +222,23 @@ impl Parser {
     /// A literal, a number, a parenthesis or a call of a function; a name followed by `(` may also be a node test.
     fn begins_primary(&self) -> bool {
         match self.peek() {
-            Some(Token::Literal(_) | Token::Number(_) | Token::Sign("(")) => true,
-            Some(Token::Name { prefix, local }) => self.next_is("(") && !(prefix.is_none() && is_node_type(local)),
+            Some(XPathToken::Literal(_) | XPathToken::Number(_) | XPathToken::Sign("(")) => true,
+            Some(XPathToken::Name { prefix, local }) => self.next_is("(") && !(prefix.is_none() && is_node_type(local)),
             _ => false,
         }
     }
 
     fn begins_step(&self) -> bool {
-        matches!(self.peek(), Some(Token::Star | Token::Name { .. } | Token::Sign("." | ".." | "@")))
+        matches!(self.peek(), Some(XPathToken::Star | XPathToken::Name { .. } | XPathToken::Sign("." | ".." | "@")))
     }
 
-    fn primary(&mut self) -> Result<Expr, XPathError> {
+    fn primary(&mut self) -> Result<XPathExpr, XPathError> {
         let token = self.peek().cloned();
         self.at += 1;
         match token {
-            Some(Token::Literal(text)) => Ok(Expr::Literal(text)),
-            Some(Token::Number(number)) => Ok(Expr::Number(number)),
-            Some(Token::Name { prefix, local }) => self.call(prefix, &local),
+            Some(XPathToken::Literal(text)) => Ok(XPathExpr::Literal(text)),
+            Some(XPathToken::Number(number)) => Ok(XPathExpr::Number(number)),
+            Some(XPathToken::Name { prefix, local }) => self.call(prefix, &local),
             _ => {
                 let expr = self.expression()?;
                 self.expect(")")?;
@@ -247,80 +247,80 @@ impl Parser {
         }
     }
 
-    fn call(&mut self, prefix: Option<String>, local: &str) -> Result<Expr, XPathError> {
+    fn call(&mut self, prefix: Option<String>, local: &str) -> Result<XPathExpr, XPathError> {
         let name = prefix.map_or_else(|| local.to_owned(), |prefix| format!("{prefix}:{local}"));
         let function = functions::find(&name)?;
         self.expect("(")?;
         let mut arguments = Vec::new();
-        if !self.take(")") {
+        if !self.take_sign(")") {
             loop {
                 arguments.push(self.expression()?);
-                if self.take(")") {
+                if self.take_sign(")") {
                     break;
                 }
                 self.expect(",")?;
             }
         }
         functions::check(function, &arguments)?;
-        Ok(Expr::Call(function, arguments))
+        Ok(XPathExpr::Call(function, arguments))
     }
 
-    fn predicates(&mut self) -> Result<Vec<Expr>, XPathError> {
+    fn predicates(&mut self) -> Result<Vec<XPathExpr>, XPathError> {
         let mut found = Vec::new();
-        while self.take("[") {
+        while self.take_sign("[") {
             found.push(self.expression()?);
             self.expect("]")?;
         }
         Ok(found)
     }
 
-    fn step(&mut self) -> Result<Step, XPathError> {
-        for (sign, axis) in [("..", Axis::Parent), (".", Axis::Itself)] {
-            if self.take(sign) {
-                return Ok(Step { axis, test: Test::Any, predicates: Vec::new() });
+    fn step(&mut self) -> Result<XPathStep, XPathError> {
+        for (sign, axis) in [("..", Axis::Parent), (".", Axis::SelfNode)] {
+            if self.take_sign(sign) {
+                return Ok(XPathStep { axis, test: NodeTest::Any, predicates: Vec::new() });
             }
         }
         let axis = match self.peek() {
-            Some(Token::Sign("@")) => {
+            Some(XPathToken::Sign("@")) => {
                 self.at += 1;
                 Axis::Attribute
             }
-            Some(Token::Name { prefix: None, local }) if self.next_is("::") => {
-                let axis = Axis::named(local)?;
+            Some(XPathToken::Name { prefix: None, local }) if self.next_is("::") => {
+                let axis = Axis::from_name(local)?;
                 self.at += 2;
                 axis
             }
             _ => Axis::Child,
         };
         let test = self.test()?;
-        Ok(Step { axis, test, predicates: self.predicates()? })
+        Ok(XPathStep { axis, test, predicates: self.predicates()? })
     }
 
-    fn test(&mut self) -> Result<Test, XPathError> {
+    fn test(&mut self) -> Result<NodeTest, XPathError> {
         let token = self.peek().cloned();
         match token {
-            Some(Token::Star) => {
+            Some(XPathToken::Star) => {
                 self.at += 1;
-                Ok(Test::Name { prefix: None, local: None })
+                Ok(NodeTest::Name { prefix: None, local: None })
             }
-            Some(Token::Name { prefix: None, local }) if is_node_type(&local) && self.next_is("(") => {
+            Some(XPathToken::Name { prefix: None, local }) if is_node_type(&local) && self.next_is("(") => {
                 self.at += 2;
                 let target = match self.peek() {
-                    Some(Token::Literal(target)) if local == "processing-instruction" => Some(target.clone()),
+                    Some(XPathToken::Literal(target)) if local == "processing-instruction" => Some(target.clone()),
                     _ => None,
                 };
                 self.at += usize::from(target.is_some());
                 self.expect(")")?;
                 Ok(match local.as_str() {
-                    "text" => Test::Text,
-                    "comment" => Test::Comment,
-                    "processing-instruction" => Test::Instruction(target),
-                    _ => Test::Any,
+                    "text" => NodeTest::Text,
+                    "comment" => NodeTest::Comment,
+                    "processing-instruction" => NodeTest::Instruction(target),
+                    _ => NodeTest::Any,
                 })
             }
-            Some(Token::Name { prefix, local }) => {
+            Some(XPathToken::Name { prefix, local }) => {
                 self.at += 1;
-                Ok(Test::Name { prefix, local: Some(local).filter(|local| local != "*") })
+                Ok(NodeTest::Name { prefix, local: Some(local).filter(|local| local != "*") })
             }
             _ => Err(self.unexpected("a step of a path")),
         }
@@ -331,20 +331,20 @@ fn is_node_type(name: &str) -> bool {
     matches!(name, "node" | "text" | "comment" | "processing-instruction")
 }
 
-fn anywhere() -> Step {
-    Step { axis: Axis::DescendantOrItself, test: Test::Any, predicates: Vec::new() }
+fn descendants_step() -> XPathStep {
+    XPathStep { axis: Axis::DescendantOrSelf, test: NodeTest::Any, predicates: Vec::new() }
 }
 
 /// Refuses what can never be nodes where nodes are needed.
-pub(super) fn check_nodes(expr: &Expr, whose: &str) -> Result<(), XPathError> {
+pub(super) fn check_nodes(expr: &XPathExpr, construct: &str) -> Result<(), XPathError> {
     let nodes = match expr {
-        Expr::Path { .. } => true,
-        Expr::Chain(_, rest) => rest.iter().all(|(operator, _)| *operator == Operator::Union),
-        Expr::Call(function, _) => function.gives_nodes(),
-        Expr::Literal(_) | Expr::Number(_) | Expr::Negate(_) => false,
+        XPathExpr::Path { .. } => true,
+        XPathExpr::Chain(_, rest) => rest.iter().all(|(operator, _)| *operator == XPathOperator::Union),
+        XPathExpr::Call(function, _) => function.returns_nodes(),
+        XPathExpr::Literal(_) | XPathExpr::Number(_) | XPathExpr::Negate(_) => false,
     };
     match nodes {
         true => Ok(()),
-        false => Err(XPathError::new(format!("{whose} needs nodes, not a text, a number or a boolean"))),
+        false => Err(XPathError::new(format!("{construct} needs nodes, not a text, a number or a boolean"))),
     }
 }

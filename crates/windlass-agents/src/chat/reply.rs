@@ -1,0 +1,224 @@
+//! What a model has answered, whichever protocol it came by.
+
+use std::collections::BTreeSet;
+
+use windlass_core::TaskOutcome;
+use windlass_value::{Map, Value, parse_json};
+
+use super::price::TokenPrice;
+use super::schema::ResultSchema;
+use windlass_tools::Redactor;
+
+/// Malformed arguments are kept up to here, so that the model can be told what it has sent.
+const MAX_RAW_CHARS: usize = 2_000;
+/// As makers of models say of English.
+const CHARS_PER_TOKEN: u64 = 4;
+/// What bytes count as, of whatever length: nobody pays for base64 as for text.
+const MAX_DATA_CHARS: u64 = 4_000;
+
+#[derive(Debug, Default)]
+pub(super) struct ModelReply {
+    pub(super) content: String,
+    pub(super) calls: Vec<ToolUse>,
+    pub(super) stop: Option<StopReason>,
+    pub(super) model: Option<String>,
+    pub(super) usage: ModelUsage,
+}
+
+/// A tool that the model calls.
+#[derive(Debug, Default)]
+pub(super) struct ToolUse {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// As the model wrote them: JSON, or meant to be.
+    pub(super) arguments: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopReason {
+    End,
+    Tools,
+    Length,
+    Refused,
+}
+
+impl StopReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            StopReason::End => "end",
+            StopReason::Tools => "tools",
+            StopReason::Length => "length",
+            StopReason::Refused => "refused",
+        }
+    }
+}
+
+/// In tokens. The input counts what came from a cache and went into one; the output counts reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ModelUsage {
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) total: u64,
+    pub(super) reasoning: u64,
+    pub(super) cache_read: u64,
+    pub(super) cache_write: u64,
+    /// The service has not said it.
+    pub(super) estimated: bool,
+}
+
+impl ModelUsage {
+    /// A number in a service's words.
+    pub(super) fn count(usage: &Value, path: &[&str]) -> Option<u64> {
+        let found = path.iter().try_fold(usage, |value, name| value.get(name))?;
+        found.as_int().and_then(|count| u64::try_from(count).ok())
+    }
+
+    /// A budget holds with services, too, that count nothing or nonsense. `prompt` are the characters of the question.
+    fn with_estimates(self, prompt: u64, answer: u64) -> ModelUsage {
+        let tokens = |chars: u64| (chars / CHARS_PER_TOKEN).max(1);
+        let input = if self.input == 0 { tokens(prompt) } else { self.input };
+        let output = if self.output == 0 && answer > 0 { tokens(answer) } else { self.output };
+        let estimated = (input, output) != (self.input, self.output);
+        ModelUsage { input, output, total: self.total.max(input.saturating_add(output)), estimated, ..self }
+    }
+
+    fn entries(&self) -> Map {
+        let mut map = Map::with_capacity(8);
+        for (name, count) in [
+            ("inputTokens", self.input),
+            ("outputTokens", self.output),
+            ("totalTokens", self.total),
+            ("reasoningTokens", self.reasoning),
+            ("cacheReadTokens", self.cache_read),
+            ("cacheWriteTokens", self.cache_write),
+        ] {
+            map.insert(name, saturating_i64(count));
+        }
+        map
+    }
+
+    /// The same for budgets.
+    pub(super) fn meta(&self, price: Option<TokenPrice>) -> Value {
+        let mut map = self.entries();
+        map.insert("tokens", saturating_i64(self.total));
+        if let Some(price) = price {
+            map.insert("money", saturating_i64(price.cost(self)));
+        }
+        Value::map(map)
+    }
+}
+
+fn saturating_i64(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// How many characters of text there are in what is asked.
+pub(super) fn text_chars(value: &Value) -> u64 {
+    match value {
+        Value::Str(text) => chars(text),
+        Value::List(items) => items.iter().map(text_chars).sum(),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, value)| match (&**key, value) {
+                ("data", Value::Str(bytes)) => chars(bytes).min(MAX_DATA_CHARS),
+                (_, value) => text_chars(value),
+            });
+            entries.sum()
+        }
+        _ => 1,
+    }
+}
+
+fn chars(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
+impl ModelReply {
+    /// Nothing was said, and nobody said that this was all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stop.is_none() && self.content.is_empty() && self.calls.is_empty()
+    }
+
+    /// With a usage, whether the service gave one or not.
+    pub(super) fn with_usage(self, prompt: u64) -> ModelReply {
+        let calls = self.calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum::<u64>();
+        let usage = self.usage.with_estimates(prompt, chars(&self.content) + calls);
+        ModelReply { usage, ..self }
+    }
+
+    /// `checked` is the tool whose arguments must fit a schema.
+    pub(super) async fn outcome(
+        self,
+        price: Option<TokenPrice>,
+        checked: Option<(&str, ResultSchema)>,
+        redaction: &Redactor,
+    ) -> TaskOutcome {
+        let stop = self.stop.unwrap_or(StopReason::End);
+        // Not every service says that it calls tools.
+        let stop = if stop == StopReason::End && !self.calls.is_empty() { StopReason::Tools } else { stop };
+        let usage = self.usage;
+        let mut used_ids = BTreeSet::new();
+        let mut calls = Vec::with_capacity(self.calls.len());
+        for (index, call) in self.calls.into_iter().enumerate() {
+            let id = unique_id(call.id, index, &mut used_ids);
+            // Problems show a part of them: half of a secret is still one.
+            let (arguments, mut problem) = parse_arguments(&redaction.redact_text(&call.arguments), stop);
+            if let Some((_, schema)) = checked.as_ref().filter(|(tool, _)| problem.is_none() && *tool == call.name) {
+                problem = schema.check(&arguments).await;
+            }
+            calls.push(Value::object([
+                ("id", Value::from(id)),
+                ("name", Value::from(call.name)),
+                ("arguments", arguments),
+                ("problem", Value::from(problem)),
+            ]));
+        }
+        let mut output = Map::with_capacity(5);
+        output.insert("content", self.content);
+        output.insert("calls", Value::list(calls));
+        output.insert("stop", stop.as_str());
+        output.insert("model", self.model);
+        let mut usage_entries = usage.entries();
+        if usage.estimated {
+            usage_entries.insert("estimated", true);
+        }
+        output.insert("usage", Value::map(usage_entries));
+        let meta = Value::object([("usage", usage.meta(price))]);
+        TaskOutcome { meta, ..TaskOutcome::success(Value::map(output)) }
+    }
+}
+
+/// Some services give none, or the same to several: results could not be told apart.
+fn unique_id(id: String, index: usize, used_ids: &mut BTreeSet<String>) -> String {
+    let id = if id.is_empty() || used_ids.contains(&id) { format!("call_{index}") } else { id };
+    let mut free = id.clone();
+    let mut number = 1;
+    while used_ids.contains(&free) {
+        number += 1;
+        free = format!("{id}_{number}");
+    }
+    used_ids.insert(free.clone());
+    free
+}
+
+/// The arguments and what is wrong with them. Those that are none stay as text.
+fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
+    if raw.trim().is_empty() {
+        return (Value::map(Map::new()), None);
+    }
+    let cut = if stop == StopReason::Length { "; the answer was cut off at its most tokens" } else { "" };
+    let kept = || Value::from(raw.chars().take(MAX_RAW_CHARS).collect::<String>());
+    match parse_json(raw) {
+        Ok(value @ Value::Map(_)) => (value, None),
+        Ok(other) => (kept(), Some(format!("the arguments are {}, not a JSON object{cut}", other.kind()))),
+        Err(error) => (kept(), Some(format!("the arguments are {error}{cut}"))),
+    }
+}
+
+/// Arguments of an earlier call, as services take them back: an object, also if they were malformed.
+pub(super) fn past_arguments(arguments: &Value) -> Value {
+    match arguments {
+        Value::Map(_) => arguments.clone(),
+        Value::Null => Value::map(Map::new()),
+        other => Value::object([("malformed", other.clone())]),
+    }
+}

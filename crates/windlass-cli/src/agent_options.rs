@@ -1,0 +1,154 @@
+//! Workflows of agents: what of the command line and the settings they are compiled with.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_dialect::{DiskFiles, FileReadProblem, FileReader};
+use windlass_value::Value;
+use windlass_zenflow::{CoordinatorMode, ZenflowOptions};
+
+use crate::agents;
+use crate::args::{self, CoordinatorArg, PermissionArgs};
+use crate::config::CliSettings;
+use crate::failure::CliFailure;
+
+/// A model that follows a script.
+const SCRIPTED: &str = "scripted:";
+
+/// What the command line says of the agents of a run.
+#[derive(Clone, Default)]
+pub(crate) struct AgentRunOptions {
+    /// For everything, whatever the file says.
+    pub model: Option<String>,
+    workdir: Option<PathBuf>,
+    coordinator: CoordinatorMode,
+    max_concurrency: Option<u64>,
+    /// It is going to run: what is missing beside the file is an error now, not a warning.
+    pub will_run: bool,
+    /// Tell what models say while they say it.
+    pub stream: bool,
+    pub permissions: PermissionArgs,
+    /// The files that the run is made of: its agents do not write them.
+    pub sources: SourceFiles,
+}
+
+/// Files that were read to compile a workflow.
+#[derive(Clone, Default)]
+pub(crate) struct SourceFiles(Arc<Mutex<Vec<PathBuf>>>);
+
+impl SourceFiles {
+    pub(crate) fn add(&self, path: &Path) {
+        if let Ok(path) = path.canonicalize() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+        }
+    }
+
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The file system, and what was read of it.
+pub(crate) struct RecordingFiles(pub SourceFiles);
+
+impl FileReader for RecordingFiles {
+    fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem> {
+        self.0.add(path);
+        DiskFiles.read(path, max_bytes)
+    }
+
+    fn canonical(&self, path: &Path) -> Result<PathBuf, FileReadProblem> {
+        DiskFiles.canonical(path)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64, FileReadProblem> {
+        DiskFiles.size(path)
+    }
+}
+
+impl AgentRunOptions {
+    pub(crate) fn from_run_args(args: &args::RunArgs) -> Result<AgentRunOptions, CliFailure> {
+        AgentRunOptions::from_args(&args.agents, &args.permissions)
+    }
+
+    pub(crate) fn from_dev_args(args: &args::DevArgs) -> Result<AgentRunOptions, CliFailure> {
+        AgentRunOptions::from_args(&args.agents, &args.permissions)
+    }
+
+    fn from_args(agents: &args::AgentArgs, permissions: &PermissionArgs) -> Result<AgentRunOptions, CliFailure> {
+        let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
+        let workdir = workdir.canonicalize().map_err(|error| {
+            CliFailure::usage(format!("agents cannot work in {}: {error}", workdir.display()))
+                .hint("--workdir names a folder that is there")
+        })?;
+        if !workdir.is_dir() {
+            return Err(CliFailure::usage(format!("agents cannot work in {}: it is no folder", workdir.display()))
+                .hint("--workdir names a folder that is there"));
+        }
+        Ok(AgentRunOptions {
+            model: agents.model.as_deref().map(absolute_model).transpose()?,
+            workdir: Some(workdir),
+            coordinator: match agents.coordinator {
+                None | Some(CoordinatorArg::Auto) => CoordinatorMode::Auto,
+                Some(CoordinatorArg::On) => CoordinatorMode::On,
+                Some(CoordinatorArg::Off) => CoordinatorMode::Off,
+            },
+            max_concurrency: agents.max_concurrency,
+            will_run: true,
+            stream: agents.stream,
+            permissions: permissions.clone(),
+            sources: SourceFiles::default(),
+        })
+    }
+
+    pub(crate) fn from_resume_args(args: &args::ResumeArgs) -> AgentRunOptions {
+        AgentRunOptions { permissions: args.permissions.clone(), stream: args.stream, ..AgentRunOptions::default() }
+    }
+
+    pub(crate) fn from_steering_args(args: &args::SteeringArgs) -> AgentRunOptions {
+        AgentRunOptions { permissions: args.permissions.clone(), stream: args.stream, ..AgentRunOptions::default() }
+    }
+}
+
+/// Whoever goes on with the run may stand somewhere else.
+fn absolute_model(model: &str) -> Result<String, CliFailure> {
+    let Some(file) = model.strip_prefix(SCRIPTED) else { return Ok(model.to_owned()) };
+    match Path::new(file).canonicalize() {
+        Ok(path) => Ok(format!("{SCRIPTED}{}", path.display())),
+        Err(error) => Err(CliFailure::usage(format!("the script {file} cannot be read: {error}"))
+            .hint("--model scripted:FILE names a script of replies; docs/models.md shows one")),
+    }
+}
+
+/// What the command line adds to the input of a run.
+pub(crate) fn with_context(input: Value, args: &args::RunArgs) -> Value {
+    let (Some(context), Value::Map(map)) = (&args.agents.context, &input) else { return input };
+    let mut map = windlass_value::Map::clone(map);
+    map.insert("context", context.as_str());
+    Value::map(map)
+}
+
+/// Of a file that this program compiles.
+pub(crate) fn file_compile_options(settings: &CliSettings) -> ZenflowOptions {
+    let flow = &settings.agent_options;
+    ZenflowOptions {
+        coordinator: flow.coordinator,
+        max_concurrency: flow.max_concurrency,
+        work_folder: flow.workdir.clone(),
+        models: Arc::new(agents::ModelCatalog::from_settings(settings)),
+        strict_files: flow.will_run,
+        ..compile_options(settings)
+    }
+}
+
+/// Of every workflow, wherever it comes from.
+pub(crate) fn compile_options(settings: &CliSettings) -> ZenflowOptions {
+    ZenflowOptions {
+        tools: agents::BUILT_IN_TOOLS.map(str::to_owned).to_vec(),
+        mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),
+        model: settings.agent_options.model.clone(),
+        default_model: agents::default_model(settings),
+        prices: agents::prices(settings),
+        ..ZenflowOptions::default()
+    }
+}

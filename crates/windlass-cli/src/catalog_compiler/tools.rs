@@ -1,0 +1,55 @@
+//! The tools of a server, and those that it leaves to workers on other machines.
+
+use std::sync::Arc;
+
+use windlass_runtime::{InputGate, Tools};
+use windlass_tools::{SecretBoundary, Outbound};
+
+use crate::agents::{self, AgentToolOptions};
+use crate::args::PermissionArgs;
+use crate::config::{OUTBOUND, CliSettings};
+use crate::failure::CliFailure;
+use crate::{secrets, tools};
+
+/// They do nothing on this machine but make connections, and those are checked.
+const SAFE_TOOLS: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "postgres"];
+
+/// What a server can do itself, and what it knows and leaves to workers.
+pub(crate) struct ServerTools {
+    /// Not behind the edge yet.
+    pub tools: Tools,
+    /// Names of tools that definitions may use and that are off here.
+    pub remote: Vec<String>,
+    pub edge: SecretBoundary,
+    /// Looks at what runs are started with: secure parameters name credentials.
+    pub gate: Arc<dyn InputGate>,
+}
+
+/// The safe tools, the activities of the settings, and what `[server] tools` names besides.
+pub(crate) fn server_tools(settings: &CliSettings) -> Result<ServerTools, CliFailure> {
+    let rules = settings.server.outbound.clone();
+    let outbound = Outbound::default().with_rules(rules.allow, rules.deny, OUTBOUND);
+    let options = AgentToolOptions {
+        permissions: permissions(settings),
+        has_terminal: false,
+        outbound: outbound.clone(),
+        scripts: Some(agents::operator_scripts(settings)),
+    };
+    let all = tools::tools_with_outbound(settings, outbound, &options)?;
+    let remote: Vec<String> =
+        tools::names().into_iter().filter(|name| !runs_in_server(settings, name)).map(str::to_owned).collect();
+    let tools = all.only(|name| !remote.iter().any(|off| off == name));
+    let (edge, gate) = (secrets::edge(settings)?, Arc::new(secrets::sealer(settings)));
+    Ok(ServerTools { tools, remote, edge, gate })
+}
+
+/// Whether a tool of the program runs in the server itself.
+fn runs_in_server(settings: &CliSettings, name: &str) -> bool {
+    SAFE_TOOLS.contains(&name) || settings.server.tools.iter().any(|on| on == name)
+}
+
+/// Nobody sits at a terminal: what the settings do not allow is refused.
+fn permissions(settings: &CliSettings) -> PermissionArgs {
+    let rules = settings.server.agents.clone();
+    PermissionArgs { yolo: false, sandbox: rules.sandbox, allow: rules.allow, deny: rules.deny }
+}

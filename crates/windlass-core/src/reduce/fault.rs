@@ -1,0 +1,191 @@
+//! Ticks and states that cannot be: the journal, the state and the program disagree.
+//!
+//! Two kinds of "it is not there" look alike and are kept apart:
+//!
+//! - **Already ended.** Agenda items and timers may outlive their frame: it was called off, or it is about to be entered
+//!   anew. Functions that are reached that way ask with [`Reducer::frame_if_live`], [`Reducer::frame_if_open`] or a node
+//!   kind's `…_if_open`, and return when there is nothing left to do.
+//! - **Impossible.** Everything else that is referred to exists and has the expected kind: a parent outlives its children, a
+//!   job belongs to a pipeline. Functions access it with [`Reducer::frame`] or a node kind's `…_frame`. A [`Fault`] ends
+//!   the tick, the caller gets an [`Impossible`], and the runtime quarantines the run with that reason.
+//!
+//! Nothing here panics: a state may have been read from damaged bytes.
+
+use windlass_value::Timestamp;
+
+use super::Reducer;
+use crate::Status;
+use crate::state::{FrameBody, Frame, FrameId, Scope, ScopeId};
+
+/// A tick that cannot be applied to a state. The state may be half changed and must not be used any further.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tick {number} ({tick}) is impossible here: {fault}{}", at_path(.path))]
+pub struct ImpossibleTick {
+    pub number: u64,
+    pub tick: &'static str,
+    /// The path of the frame that is at fault, as far as it can be told.
+    pub path: String,
+    pub fault: ReducerFault,
+}
+
+/// The reason why a tick or a state is impossible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReducerFault {
+    #[error("its time {at} is before the state's {now}")]
+    TimeGoesBack { at: Timestamp, now: Timestamp },
+    #[error("the run has not started")]
+    NotStarted,
+    #[error("there is no frame {frame}; expected {expected}")]
+    NoFrame { frame: FrameId, expected: &'static str },
+    #[error("frame {frame} is {found}; expected {expected}")]
+    WrongFrame { frame: FrameId, expected: &'static str, found: &'static str },
+    #[error("frame {frame} has no {part} {number}")]
+    NoSuchPart { frame: FrameId, part: &'static str, number: u64 },
+    #[error("frame {frame} counts less than no {what}")]
+    Miscounted { frame: FrameId, what: &'static str },
+    #[error("there is no scope {scope}; expected {expected}")]
+    NoScope { scope: ScopeId, expected: &'static str },
+    #[error("there is no job {job}; expected {expected}")]
+    NoJob { job: u64, expected: &'static str },
+    #[error("there is no call {call}; expected {expected}")]
+    NoCall { call: u64, expected: &'static str },
+    #[error("a node inside frame {frame} ends as {}; expected {expected}", .found.as_str())]
+    WrongStatus { frame: FrameId, expected: &'static str, found: Status },
+    #[error("the plan has no node {node}")]
+    NoNode { node: u32 },
+    #[error("{what} is damaged")]
+    Damaged { what: &'static str },
+}
+
+/// The result of something that only fails if the state cannot be.
+pub(crate) type FaultResult<T = ()> = Result<T, Box<ReducerFault>>;
+
+fn at_path(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" (at `{path}`)") }
+}
+
+impl ReducerFault {
+    /// The frame that is at fault.
+    pub(crate) fn frame(&self) -> Option<FrameId> {
+        match self {
+            ReducerFault::NoFrame { frame, .. }
+            | ReducerFault::WrongFrame { frame, .. }
+            | ReducerFault::NoSuchPart { frame, .. }
+            | ReducerFault::Miscounted { frame, .. }
+            | ReducerFault::WrongStatus { frame, .. } => Some(*frame),
+            ReducerFault::TimeGoesBack { .. }
+            | ReducerFault::NotStarted
+            | ReducerFault::NoScope { .. }
+            | ReducerFault::NoJob { .. }
+            | ReducerFault::NoCall { .. }
+            | ReducerFault::NoNode { .. }
+            | ReducerFault::Damaged { .. } => None,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_frame(frame: FrameId, expected: &'static str) -> Box<ReducerFault> {
+    Box::new(ReducerFault::NoFrame { frame, expected })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn wrong_frame(frame: FrameId, expected: &'static str, body: &FrameBody) -> Box<ReducerFault> {
+    Box::new(ReducerFault::WrongFrame { frame, expected, found: kind_of(body) })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_part(frame: FrameId, part: &'static str, number: u64) -> Box<ReducerFault> {
+    Box::new(ReducerFault::NoSuchPart { frame, part, number })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn miscounted(frame: FrameId, what: &'static str) -> Box<ReducerFault> {
+    Box::new(ReducerFault::Miscounted { frame, what })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_scope(scope: ScopeId, expected: &'static str) -> Box<ReducerFault> {
+    Box::new(ReducerFault::NoScope { scope, expected })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_job(job: u64, expected: &'static str) -> Box<ReducerFault> {
+    Box::new(ReducerFault::NoJob { job, expected })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn no_call(call: u64, expected: &'static str) -> Box<ReducerFault> {
+    Box::new(ReducerFault::NoCall { call, expected })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn wrong_status(frame: FrameId, expected: &'static str, found: Status) -> Box<ReducerFault> {
+    Box::new(ReducerFault::WrongStatus { frame, expected, found })
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn not_started() -> Box<ReducerFault> {
+    Box::new(ReducerFault::NotStarted)
+}
+
+pub(crate) fn kind_of(body: &FrameBody) -> &'static str {
+    match body {
+        FrameBody::New => "a frame that has not been entered",
+        FrameBody::Backoff => "a frame that waits for its next attempt",
+        FrameBody::Pipeline(_) => "a pipeline",
+        FrameBody::Graph(_) => "a graph",
+        FrameBody::Branch { .. } => "a branch",
+        FrameBody::Loop(_) => "a loop",
+        FrameBody::Net(_) => "a net",
+        FrameBody::Wait(_) => "a wait",
+        FrameBody::Call { .. } => "a call",
+    }
+}
+
+impl Reducer<'_> {
+    /// The frame, which exists.
+    pub(crate) fn frame(&self, id: FrameId) -> FaultResult<&Frame> {
+        self.state.frames.get(id).ok_or_else(|| no_frame(id, "a frame"))
+    }
+
+    /// The frame, which exists.
+    pub(crate) fn frame_mut(&mut self, id: FrameId) -> FaultResult<&mut Frame> {
+        self.state.frames.get_mut(id).ok_or_else(|| no_frame(id, "a frame"))
+    }
+
+    /// The frame, unless it has already ended: for what may outlive it.
+    pub(crate) fn frame_if_live(&self, id: FrameId) -> Option<&Frame> {
+        self.state.frames.get(id)
+    }
+
+    /// The frame, unless it has already ended: for what may outlive it.
+    pub(crate) fn frame_if_live_mut(&mut self, id: FrameId) -> Option<&mut Frame> {
+        self.state.frames.get_mut(id)
+    }
+
+    /// The frame, unless it has already ended or is being called off: for what may outlive it.
+    pub(crate) fn frame_if_open(&self, id: FrameId) -> Option<&Frame> {
+        self.state.frames.get(id).filter(|frame| frame.closing.is_none())
+    }
+
+    /// The scope, which exists.
+    pub(crate) fn scope(&self, id: ScopeId) -> FaultResult<&Scope> {
+        self.state.scopes.get(id).ok_or_else(|| no_scope(id, "a scope"))
+    }
+
+    /// The scope, which exists.
+    pub(crate) fn scope_mut(&mut self, id: ScopeId) -> FaultResult<&mut Scope> {
+        self.state.scopes.get_mut(id).ok_or_else(|| no_scope(id, "a scope"))
+    }
+}

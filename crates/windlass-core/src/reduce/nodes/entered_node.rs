@@ -1,0 +1,61 @@
+//! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
+//!
+//! | the node ends | the task ends |
+//! |---|---|
+//! | succeeded | well, with the node's output |
+//! | failed, skipped, cancelled, timed out | failed, with the node's output and error |
+//!
+//! The end of a node that no task has entered is impossible and a fault.
+
+use super::pipeline::PipelinePosition;
+use crate::plan::{NodeId, NodeKind};
+use crate::reduce::Reducer;
+use crate::reduce::fault::FaultResult;
+use crate::state::{FrameId, AgendaItem, ScopeId};
+use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
+
+impl Reducer<'_> {
+    /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
+    pub(super) fn enter_node(&mut self, id: FrameId, node: NodeId, scope: ScopeId) -> FaultResult {
+        // What is inside has jobs of its own, and takes its time.
+        self.return_worker(id)?;
+        let PipelinePosition { body, .. } = self.pipeline_frame(id)?;
+        let child = self.begin_child(id, node, u64::from(body.pc), scope, false)?;
+        self.state.next_generation += 1;
+        let generation = self.state.next_generation;
+        self.frame_mut(child)?.generation = generation;
+        self.pipeline_frame_mut(id)?.child = Some(child);
+        Ok(())
+    }
+
+    fn is_internal_loop(&self, node: NodeId) -> bool {
+        matches!(&self.program.node(node).kind, NodeKind::Loop(looping) if looping.internal)
+    }
+
+    pub(in crate::reduce) fn entered_node_ended(&mut self, id: FrameId, outcome: &Outcome) -> FaultResult {
+        self.child_removed(id)?;
+        let entered = self.pipeline_frame(id)?.task.action.node();
+        let hidden = entered.is_some_and(|node| self.program.node(node).hidden && !self.is_internal_loop(node));
+        let body = self.pipeline_frame_mut(id)?;
+        body.child = None;
+        if hidden && outcome.loop_summary.is_some() {
+            body.loop_summary = outcome.loop_summary.clone();
+        }
+        self.state.agenda.push_back(AgendaItem::TaskEnded(id, Box::new(task_outcome(outcome))));
+        Ok(())
+    }
+}
+
+/// A node that did not end well is a task that failed, for the node's own reason if it has one.
+fn task_outcome(outcome: &Outcome) -> TaskOutcome {
+    let (code, kind) = match outcome.status {
+        Status::Succeeded => return TaskOutcome::success(outcome.output.clone()),
+        Status::Failed => ("NodeFailed", "node"),
+        Status::Skipped => ("Skipped", "skipped"),
+        Status::Cancelled => ("Cancelled", "cancelled"),
+        Status::TimedOut => ("TimedOut", "timeout"),
+    };
+    let default_error = || ErrorInfo::new(code, kind, format!("the node ended as {}", outcome.status.as_str()));
+    let error = outcome.error.clone().unwrap_or_else(default_error);
+    TaskOutcome { output: outcome.output.clone(), ..TaskOutcome::failure(error) }
+}

@@ -1,0 +1,240 @@
+//! Nothing is left to do: the net's end, or a proven hang, or somebody outside may still help.
+//!
+//! | end | nothing is held by joins | a join holds tokens |
+//! |---|---|---|
+//! | any, while a body has not ended | goes on | goes on |
+//! | when quiet | succeeded, with the output of the last body | failed: a hang |
+//! | at a kind that could come from outside, or with its help | goes on | goes on |
+//! | at a kind that cannot come any more | failed: a hang | failed: a hang |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::plan::{FAILED_KIND, Join, Net, NetEnd, Place};
+use crate::reduce::Reducer;
+use crate::reduce::fault::FaultResult;
+use crate::state::{FrameId, NetFrame, PlaceFrame};
+use crate::{ErrorInfo, Status};
+
+/// Sets of a join that a message tells of.
+const MAX_SETS_LISTED: usize = 3;
+
+impl Reducer<'_> {
+    /// What open nets accept from outside.
+    pub(in crate::reduce) fn kinds_from_outside(&self) -> impl Iterator<Item = Arc<str>> {
+        let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id)).map(|(net, _)| net);
+        nets.flat_map(|net| outside_kinds(net).cloned().collect::<Vec<_>>())
+    }
+
+    /// Some live net tells of its slots.
+    pub(in crate::reduce) fn publishes_slots(&self) -> bool {
+        self.state.nets.iter().filter_map(|id| self.open_net(*id)).any(|(net, _)| net.publishes_slots)
+    }
+
+    /// No place has anything to do, and nothing in the run will do anything by itself.
+    pub(in crate::reduce) fn is_stalled(&self) -> bool {
+        let is_inactive = |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.awaiting_slot.is_empty();
+        let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id));
+        nets.into_iter().all(|(_, body)| body.places.iter().all(is_inactive)) && !self.state.moves_by_itself()
+    }
+
+    /// Steps of nets that tell of their slots, as far as their bodies have not ended; by name.
+    pub(in crate::reduce) fn active_steps(&self) -> Vec<Arc<str>> {
+        let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id)).filter(|(net, _)| net.publishes_slots);
+        let at_work = nets.flat_map(|(net, body)| {
+            let places: BTreeSet<u32> = body.firings.values().map(|firing| firing.place).collect();
+            places.into_iter().map(|at| net.places[at as usize].name.clone())
+        });
+        at_work.collect()
+    }
+
+    pub(super) fn check_quiescence(&mut self, id: FrameId, net: &Net) -> FaultResult {
+        let (_, body) = self.net_frame(id)?;
+        if !body.firings.is_empty() {
+            return Ok(());
+        }
+        let joins = net.places.iter().zip(&body.places);
+        let held: Vec<(&Place, &PlaceFrame)> = joins.filter(|(_, state)| holds_tokens(state)).collect();
+        match &net.end {
+            NetEnd::Quiet if held.is_empty() => {
+                let output = body.last_output.clone();
+                self.end_net(id, Status::Succeeded, output, None)
+            }
+            NetEnd::Stop(kind) if net.publishes_slots && is_reachable(net, body, kind) => Ok(()),
+            NetEnd::Quiet | NetEnd::Stop(_) if net.publishes_slots => {
+                let error = self.program.plan.apply_hint(hang_error(net, body, &held));
+                let path = held.first().map(|(place, _)| self.child_path(id, place.body)).unwrap_or_default();
+                self.fail_net(id, ErrorInfo { path, ..error })
+            }
+            // Somebody outside may still send what a place accepts from nobody inside.
+            NetEnd::Stop(_) if outside_kinds(net).next().is_some() => Ok(()),
+            NetEnd::Stop(kind) if held.is_empty() => {
+                let message = format!("nothing is left to do and no `{kind}` was emitted");
+                self.fail_net(id, ErrorInfo::new("Hang", "hang", message))
+            }
+            NetEnd::Quiet | NetEnd::Stop(_) => {
+                let waiting: Vec<String> = held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
+                let message = format!("nothing is left to do, and {}", waiting.join("; "));
+                let hint = "a join needs a token of each of them, whichever way the run takes: give them all an arc that \
+                            fires, or do not wait for all";
+                let at = held.first().map(|(place, _)| self.child_path(id, place.body));
+                let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
+                let error = self.program.plan.apply_hint(error);
+                self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error })
+            }
+        }
+    }
+}
+
+fn holds_tokens(state: &PlaceFrame) -> bool {
+    !state.sets.is_empty() || state.held.iter().any(|held| !held.is_empty())
+}
+
+/// Joins that have some of their tokens, and where the others were to come from.
+fn describe_join_wait(net: &Net, place: &Place, state: &PlaceFrame) -> String {
+    let (needs, key) = match &place.join {
+        Join::Each { needs, key, .. } => (needs, key),
+        Join::None | Join::All | Join::Merged | Join::FanOut => {
+            let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
+            let from: Vec<String> =
+                missing.map(|(kind, _)| senders(net, kind).unwrap_or_else(|| quoted(kind))).collect();
+            return format!("`{}` waits for a token of {}", place.name, from.join(", "));
+        }
+    };
+    let sets = state.sets.iter().take(MAX_SETS_LISTED).map(|(value, set)| {
+        let missing = needs.iter().zip(set).filter(|(_, held)| held.is_empty());
+        let missing: Vec<String> = missing.map(|(kind, _)| describe_kind(net, kind)).collect();
+        let whose = key.as_ref().map(|key| format!(" where `{key}` is {value}")).unwrap_or_default();
+        format!("{}{whose}", missing.join(" and "))
+    });
+    let sets = sets.collect::<Vec<_>>().join(", for ");
+    let more = match state.sets.len().saturating_sub(MAX_SETS_LISTED) {
+        0 => String::new(),
+        more => format!(", and {more} more sets are not complete"),
+    };
+    format!("`{}` waits for {sets}{more}", place.name)
+}
+
+/// Why a net that tells of its slots cannot go on: what it waits for, join by join.
+fn hang_error(net: &Net, body: &NetFrame, held: &[(&Place, &PlaceFrame)]) -> ErrorInfo {
+    let mut waiting: Vec<String> = held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
+    let open: BTreeSet<u32> = body.fan_outs.values().filter_map(|fan| fan.place).collect();
+    for place in open.into_iter().filter_map(|at| net.places.get(at as usize)) {
+        waiting.push(format!("what `{}` has fanned out stays open", place.name));
+    }
+    if let NetEnd::Stop(kind) = &net.end
+        && held.is_empty()
+    {
+        waiting.push(format!("no {} was emitted", describe_kind(net, kind)));
+    }
+    let outside: BTreeSet<&Arc<str>> = outside_kinds(net).collect();
+    if !outside.is_empty() {
+        let kinds = outside.into_iter().map(|kind| quoted(kind)).collect::<Vec<_>>().join(", ");
+        waiting.push(format!("what can come from outside ({kinds}) would not help"));
+    }
+    let hint = match held.is_empty() {
+        true => "a step that ends without an event ends its line: some line has to lead to the end",
+        false => "a join needs all of its events, whichever way the run takes",
+    };
+    ErrorInfo::new("Hang", "hang", format!("nothing is left to do, and {}", waiting.join("; "))).hint(hint)
+}
+
+fn quoted(kind: &str) -> String {
+    format!("`{kind}`")
+}
+
+/// The places that are declared to emit a kind.
+fn senders(net: &Net, kind: &Arc<str>) -> Option<String> {
+    let names: Vec<String> =
+        net.places.iter().filter(|from| emits(from, kind)).map(|from| quoted(&from.name)).collect();
+    (!names.is_empty()).then(|| names.join(" or "))
+}
+
+fn describe_kind(net: &Net, kind: &Arc<str>) -> String {
+    match senders(net, kind) {
+        Some(senders) => format!("`{kind}` of {senders}"),
+        None => quoted(kind),
+    }
+}
+
+fn emits(place: &Place, kind: &Arc<str>) -> bool {
+    place.produces.contains(kind) || place.arcs.iter().any(|arc| arc.emits == *kind)
+}
+
+/// What places accept and no place and no arc inside is declared to emit.
+fn outside_kinds(net: &Net) -> impl Iterator<Item = &Arc<str>> {
+    net.places.iter().flat_map(|place| &place.accepts).filter(|kind| !emitted_inside(net, kind))
+}
+
+fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
+    let failures = &**kind == FAILED_KIND && net.places.iter().any(|place| place.handler.is_some());
+    *kind == net.start || failures || net.places.iter().any(|place| emits(place, kind))
+}
+
+/// Whether tokens of this kind could come, if people outside sent all that only they can send: with what the joins hold,
+/// along everything that places are declared to do. A place that declares nothing may do anything.
+fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
+    let mut reachable = ReachableKinds { net, body, kinds: outside_kinds(net).map(|kind| &**kind).collect(), joins: BTreeSet::new() };
+    let mut fired = vec![false; net.places.len()];
+    loop {
+        let next = (0..net.places.len()).find(|at| !fired[*at] && reachable.can_fire(*at));
+        let Some(at) = next else { return false };
+        fired[at] = true;
+        let place = &net.places[at];
+        if place.produces.is_empty() && place.arcs.is_empty() {
+            return true;
+        }
+        reachable.kinds.extend(place.produces.iter().chain(place.arcs.iter().map(|arc| &arc.emits)).map(|kind| &**kind));
+        if place.handler.is_some() {
+            reachable.kinds.insert(FAILED_KIND);
+        }
+        if !place.produces.is_empty() {
+            reachable.close_fan_out(Some(at as u32));
+        }
+        if holds_tokens(&body.places[at]) {
+            // What it holds moves on, and with it the fan-outs that it belongs to.
+            body.fan_outs.values().for_each(|fan| reachable.close_fan_out(fan.place));
+        }
+        if reachable.kinds.contains(&**kind) {
+            return true;
+        }
+    }
+}
+
+/// What could be there.
+struct ReachableKinds<'n> {
+    net: &'n Net,
+    body: &'n NetFrame,
+    kinds: BTreeSet<&'n str>,
+    /// Joins that a fan-out could close into.
+    joins: BTreeSet<u32>,
+}
+
+impl ReachableKinds<'_> {
+    fn can_fire(&self, at: usize) -> bool {
+        let (place, state) = (&self.net.places[at], &self.body.places[at]);
+        let is_available = |kind: &Arc<str>| self.kinds.contains(&**kind);
+        match &place.join {
+            Join::None => place.accepts.iter().any(is_available),
+            Join::All | Join::Merged => {
+                place.accepts.iter().zip(&state.held).all(|(kind, held)| !held.is_empty() || is_available(kind))
+            }
+            Join::FanOut => self.joins.contains(&(at as u32)) || place.accepts.iter().any(is_available),
+            Join::Each { needs, .. } => {
+                needs.iter().all(is_available)
+                    || state
+                        .sets
+                        .values()
+                        .any(|set| needs.iter().zip(set).all(|(need, held)| !held.is_empty() || is_available(need)))
+            }
+        }
+    }
+
+    fn close_fan_out(&mut self, made_by: Option<u32>) {
+        let own = made_by.and_then(|at| self.net.places.get(at as usize)?.fan_out_joins.as_ref());
+        match own {
+            Some(joins) => self.joins.extend(joins),
+            None => self.joins.extend(0..self.net.places.len() as u32),
+        }
+    }
+}

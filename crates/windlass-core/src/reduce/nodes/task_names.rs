@@ -1,0 +1,119 @@
+//! The names that a task's expressions see besides the scope's, and what is known of its outcome.
+//!
+//! | task | `_task`, `_attempt`, `_visit`, `_prev` | `outcome` |
+//! |---|---|---|
+//! | is about to be tried | of this try | – |
+//! | has ended | of the try that has ended | what is known of it |
+//!
+//! – is a name that is not there.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::plan::Task;
+use crate::state::PipelineFrame;
+use crate::{ErrorInfo, Outcome, TaskOutcome};
+
+/// What the reducer itself says of an outcome.
+const RESERVED: [&str; 4] = ["status", "result", "error", "meta"];
+
+/// `_task`, `_attempt` and `_visit` (both from 1), `_prev`; of a task that has ended also `outcome`.
+pub(crate) struct TaskNames<'a> {
+    task: Arc<str>,
+    attempt: u32,
+    visit: u32,
+    previous: Value,
+    ended: Option<TaskEnd<'a>>,
+}
+
+/// Put together only if somebody asks: most tasks end without a rule.
+struct TaskEnd<'a> {
+    outcome: &'a TaskOutcome,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    value: OnceCell<Value>,
+}
+
+impl<'a> TaskNames<'a> {
+    /// Of a task that is about to be tried.
+    pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames<'a> {
+        let continues = body.next_call_input.is_some();
+        TaskNames {
+            task: task.label.clone(),
+            attempt: body.attempt + u32::from(!continues),
+            visit: body.visits.get(&body.pc).copied().unwrap_or(0) + 1,
+            previous: body.previous.clone(),
+            ended: None,
+        }
+    }
+
+    pub(super) fn after(
+        task: &Task,
+        body: &PipelineFrame,
+        outcome: &'a TaskOutcome,
+        ended_at: Timestamp,
+    ) -> TaskNames<'a> {
+        let (started_at, value) = (body.task_started_at, OnceCell::new());
+        let ended = Some(TaskEnd { outcome, started_at, ended_at, value: told: value });
+        TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(task, body) }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        match name {
+            "_task" => Some(Value::Str(self.task.clone())),
+            "_attempt" => Some(Value::from(self.attempt)),
+            "_visit" => Some(Value::from(self.visit)),
+            "_prev" => Some(self.previous.clone()),
+            "outcome" => self.outcome().cloned(),
+            _ => None,
+        }
+    }
+
+    /// `{status, result, error, meta}`, and beside them the facts that the tool has told.
+    fn outcome(&self) -> Option<&Value> {
+        let ended = self.ended.as_ref()?;
+        Some(ended.value.get_or_init(|| {
+            let mut map = Map::new();
+            map.insert("status", status(ended.outcome));
+            map.insert("result", ended.outcome.output.clone());
+            map.insert("error", ended.outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
+            map.insert("meta", complete_meta(&ended.outcome.meta, self.attempt, ended.started_at, ended.ended_at));
+            facts(ended.outcome).for_each(|(name, fact)| _ = map.insert(name.clone(), fact.clone()));
+            Value::map(map)
+        }))
+    }
+}
+
+/// The same of a node that has ended: what is known of a failed one is what its last task told.
+pub(super) fn outcome_value(outcome: &Outcome) -> Value {
+    let mut map = Map::new();
+    map.insert("status", if outcome.status.is_bad() { "error" } else { "success" });
+    map.insert("result", outcome.output.clone());
+    map.insert("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
+    let known = outcome.error.as_ref().and_then(|error| error.facts.as_map());
+    for (name, fact) in known.into_iter().flat_map(Map::iter).filter(|(name, _)| !RESERVED.contains(&&***name)) {
+        map.insert(name.clone(), fact.clone());
+    }
+    Value::map(map)
+}
+
+pub(super) fn status(outcome: &TaskOutcome) -> &'static str {
+    if outcome.error.is_some() { "error" } else { "success" }
+}
+
+/// A tool adds to what is known of every outcome; it does not replace it.
+pub(super) fn facts(outcome: &TaskOutcome) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+    outcome.facts.as_map().into_iter().flat_map(Map::iter).filter(|(name, _)| !RESERVED.contains(&&***name))
+}
+
+/// What the tool says of its work, and what the reducer knows of it.
+pub(super) fn complete_meta(meta: &Value, attempt: u32, started_at: Timestamp, ended_at: Timestamp) -> Value {
+    let mut known = meta.as_map().cloned().unwrap_or_default();
+    known.insert("attempt", attempt);
+    known.insert("duration_ms", ended_at.since(started_at).as_ms());
+    known.insert("started_at", started_at.to_string());
+    known.insert("ended_at", ended_at.to_string());
+    Value::map(known)
+}

@@ -1,0 +1,71 @@
+//! A source, parsed once for all dialects that look at it.
+
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+use windlass_core::Limits;
+use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, YamlRules, parse_json, parse_yaml};
+
+use crate::parse_limits;
+
+/// A source, and its trees as dialects ask for them.
+pub struct ParsedSource<'a> {
+    pub source: &'a SourceText,
+    pub limits: &'a Limits,
+    json: OnceCell<Rc<ParsedTree>>,
+    yaml: RefCell<Vec<(YamlRules, Rc<ParsedTree>)>>,
+}
+
+/// The tree of a source, and the problems of parsing it.
+#[derive(Clone, Debug, Default)]
+pub struct ParsedTree {
+    /// None if there is no tree at all; with a tree there may still be problems.
+    pub tree: Option<SyntaxNode>,
+    pub diagnostics: Diagnostics,
+}
+
+impl<'a> ParsedSource<'a> {
+    pub fn new(source: &'a SourceText, limits: &'a Limits) -> ParsedSource<'a> {
+        ParsedSource { source, limits, json: OnceCell::new(), yaml: RefCell::default() }
+    }
+
+    /// Whether the text begins as JSON does.
+    pub fn looks_like_json(&self) -> bool {
+        self.source.text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
+    }
+
+    /// Whether the text has more bytes than a definition may have.
+    pub fn is_too_large(&self) -> bool {
+        self.source.text.len() > self.limits.max_definition_bytes
+    }
+
+    /// Whether a line begins with one of these, such as a key at the top of a YAML file: a text that cannot be parsed has
+    /// no other keys to go by.
+    pub fn has_line(&self, beginnings: &[&str]) -> bool {
+        let text = self.source.text.trim_start_matches('\u{feff}');
+        text.lines().any(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)))
+    }
+
+    /// Parses the text as JSON.
+    pub fn json(&self) -> Rc<ParsedTree> {
+        let parse = || {
+            let mut found = Diagnostics::new();
+            let tree = parse_json(self.source, parse_limits(self.limits), &mut found);
+            Rc::new(ParsedTree { tree, diagnostics: found })
+        };
+        self.json.get_or_init(parse).clone()
+    }
+
+    /// Parses the text as YAML by these rules.
+    pub fn yaml(&self, rules: impl Into<YamlRules>) -> Rc<ParsedTree> {
+        let rules = rules.into();
+        if let Some((_, parsed)) = self.yaml.borrow().iter().find(|(known, _)| *known == rules) {
+            return parsed.clone();
+        }
+        let mut found = Diagnostics::new();
+        let tree = parse_yaml(self.source, parse_limits(self.limits), rules, &mut found);
+        let parsed = Rc::new(ParsedTree { tree, diagnostics: found });
+        self.yaml.borrow_mut().push((rules, parsed.clone()));
+        parsed
+    }
+}

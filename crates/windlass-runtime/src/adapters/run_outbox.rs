@@ -1,0 +1,308 @@
+//! What the store and other runs hear of a run, whatever else is kept of it: that it exists, where it stands, what it tells
+//! its parent and its children, and which messages it has taken.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use windlass_core::state::{ApprovalForm, Phase};
+use windlass_core::{Command, EffectKey, Limits, TickOutput, State, Status, TaskOutcome, Tick, TickKind};
+use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, BatchVerdict, WaitRow};
+use windlass_value::{BlobHash, Duration, Timestamp, Value};
+
+use crate::RuntimeError;
+use crate::adapter::NextInput;
+use crate::codec;
+use crate::report::FinalReport;
+
+/// Messages taken from the inbox at once.
+const INBOX_BATCH_SIZE: u32 = 256;
+
+pub(crate) struct RunOutboxOptions {
+    pub store: Arc<dyn Store>,
+    pub writer: Arc<GroupWriter>,
+    pub run: Arc<str>,
+    pub owner_epoch: u64,
+    pub limits: Limits,
+    pub program: Arc<windlass_core::Program>,
+    /// Only for a new run.
+    pub create: Option<NewRun>,
+    /// Who wants to know of this run's end.
+    pub parent: Option<(Arc<str>, u64)>,
+    /// Commits on the loop's own thread: the shortest way for a lone run.
+    pub commit_here: bool,
+    /// Time is skipped when nothing else can happen: the store is asked for messages before that.
+    pub virtual_time: bool,
+}
+
+pub(super) struct RunOutbox {
+    pub options: RunOutboxOptions,
+    /// Ticks in the journal.
+    pub committed: u64,
+    consumed: Vec<Arc<str>>,
+    status: Option<RunStatus>,
+    /// A run that waits is listed so, and can be woken by the store: only one that can be brought back from there.
+    lists_waits: bool,
+    /// When the store would wake the run, if that is known.
+    timer: Option<Option<Timestamp>>,
+    /// The count of changes of the run's forms that the store knows of, if it knows them all.
+    forms: Option<u64>,
+    /// Messages for other runs that go with the next commit.
+    messages: Vec<InboxRow>,
+    /// Children that are no longer wanted, of which the next commit tells.
+    child_cancellations: Vec<InboxRow>,
+    /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
+    ownership_released: bool,
+    /// Something has been committed since the run came into memory.
+    pub has_committed: bool,
+}
+
+impl RunOutbox {
+    pub(crate) fn new(options: RunOutboxOptions, committed: u64) -> RunOutbox {
+        let timer = options.create.is_some().then_some(None);
+        RunOutbox {
+            options,
+            committed,
+            consumed: Vec::new(),
+            status: None,
+            lists_waits: false,
+            timer,
+            forms: Some(0),
+            messages: Vec::new(),
+            child_cancellations: Vec::new(),
+            ownership_released: false,
+            has_committed: false,
+        }
+    }
+
+    /// For a run that goes on from a state. If it was made from that of another run, the store does not know its forms.
+    pub(crate) fn resuming_from(mut self, state: &State) -> RunOutbox {
+        self.forms = Some(state.forms.changes).filter(|_| state.forms.open.is_empty());
+        self
+    }
+
+    pub(crate) fn with_listed_waits(mut self) -> RunOutbox {
+        self.lists_waits = true;
+        self
+    }
+
+    /// Messages of the store as ticks. They are consumed in the transaction of their tick.
+    pub(crate) fn read_inbox(&mut self) -> NextInput {
+        let rows = match self.options.store.inbox(&self.options.run, INBOX_BATCH_SIZE) {
+            Ok(rows) => rows,
+            // What cannot be read now is still there at the next nudge.
+            Err(_) => return NextInput::Nothing,
+        };
+        let mut ticks = Vec::new();
+        for row in rows {
+            if self.consumed.contains(&row.request_id) {
+                continue;
+            }
+            // A message that cannot be read is consumed all the same: it would come back for ever.
+            ticks.extend(codec::decode::<TickKind>(&row.body, "a message").ok());
+            self.consumed.push(row.request_id);
+        }
+        if ticks.is_empty() { NextInput::Nothing } else { NextInput::Ticks(ticks) }
+    }
+
+    /// What a tick leads to that other runs must hear of.
+    pub(crate) fn note(&mut self, tick: &Tick, output: &TickOutput) {
+        for command in &output.commands {
+            if let Command::CancelChild { key } = command {
+                self.child_cancellations.push(self.child_cancel_message(key, tick.at));
+            }
+            // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
+            if let Command::Reply(reply) = command {
+                let (status, outcome) = reply.call_result();
+                self.messages.extend(self.parent_message(status, outcome, tick.at));
+            }
+        }
+    }
+
+    /// There is something that the store has not been told.
+    pub(crate) fn has_pending_changes(&self, state: &State) -> bool {
+        self.status != Some(self.current_status(state))
+            || self.forms != Some(state.forms.changes)
+            || !(self.consumed.is_empty() && self.messages.is_empty() && self.child_cancellations.is_empty())
+    }
+
+    /// All that is owed, as a batch for the rest to be added to.
+    pub(crate) fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
+        // Looked at once: of a run with very many waits that takes a while.
+        let status = self.current_status(state);
+        RunBatch {
+            create: self.options.create.take(),
+            timer: self.timer_change(state, status),
+            status: self.status_change(state, status),
+            waits: self.wait_rows(state),
+            blobs,
+            consumed: std::mem::take(&mut self.consumed),
+            send: self.outgoing_messages(state),
+            call_off: std::mem::take(&mut self.child_cancellations),
+            ..self.empty_batch()
+        }
+    }
+
+    pub(crate) fn empty_batch(&self) -> RunBatch {
+        RunBatch {
+            run: self.options.run.clone(),
+            epoch: self.options.owner_epoch,
+            expected_ticks: self.committed,
+            ..RunBatch::default()
+        }
+    }
+
+    fn status_change(&mut self, state: &State, status: RunStatus) -> Option<StatusChange> {
+        if self.status == Some(status) {
+            return None;
+        }
+        self.status = Some(status);
+        let result = state.result().map(|_| codec::encode(&FinalReport::from_state(&self.options.program, state)));
+        Some(StatusChange { status, at: state.now, result })
+    }
+
+    fn current_status(&self, state: &State) -> RunStatus {
+        resident_status(state, self.lists_waits, self.options.virtual_time)
+    }
+
+    /// A run that waits is looked for when its time has come, should this process be gone by then. One that is worked on
+    /// must not be: the store is told as often as that changes.
+    fn timer_change(&mut self, state: &State, status: RunStatus) -> Option<Option<Timestamp>> {
+        if !self.lists_waits {
+            return None;
+        }
+        let due = state.next_due().filter(|_| status == RunStatus::Waiting);
+        (self.timer.replace(due) != Some(due)).then_some(due)
+    }
+
+    /// All open forms, if they are not those that the store knows.
+    fn wait_rows(&mut self, state: &State) -> Option<Vec<WaitRow>> {
+        let now = Some(state.forms.changes);
+        if std::mem::replace(&mut self.forms, now) == now {
+            return None;
+        }
+        let row = |(name, form): (&Arc<str>, &ApprovalForm)| WaitRow {
+            name: name.clone(),
+            path: form.address.clone(),
+            body: codec::encode(&form.content),
+            since: form.since,
+            deadline: form.deadline,
+        };
+        Some(state.open_forms().map(row).collect())
+    }
+
+    /// What other runs must hear, in the same transaction.
+    fn outgoing_messages(&mut self, state: &State) -> Vec<InboxRow> {
+        let mut messages = std::mem::take(&mut self.messages);
+        messages.extend(self.end_message_for_parent(state));
+        messages
+    }
+
+    /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
+    /// never made: its start may still be under way, here or in a process that has lost the parent.
+    fn child_cancel_message(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
+        let request = codec::cancel_request_id(&self.options.run);
+        let reason = "its parent no longer wants it".into();
+        let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
+        let run = codec::child_id(&self.options.run, key).into();
+        InboxRow { run, request_id: request, body: codec::encode(&tick), at }
+    }
+
+    /// The end of a child is a message to its parent, unless it has replied.
+    fn end_message_for_parent(&self, state: &State) -> Option<InboxRow> {
+        let result = state.result().filter(|result| result.reply.is_none())?;
+        let outcome = TaskOutcome {
+            output: result.output.clone(),
+            error: result.error.clone(),
+            ..TaskOutcome::success(Value::Null)
+        };
+        self.parent_message(result.status, outcome, state.now)
+    }
+
+    /// One word for one call: a second one under the same name would be dropped by the store.
+    fn parent_message(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
+        let (parent, call) = self.options.parent.as_ref()?;
+        let tick = TickKind::CallResult { call: *call, status, outcome };
+        let request_id = format!("child:{}", self.options.run).into();
+        Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
+    }
+
+    pub(crate) async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
+        let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
+        let creates = batch.create.is_some();
+        let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
+        let (sender, receiver) = oneshot::channel();
+        // A receiver that is gone means that the loop was dropped: nobody needs the answer.
+        let reply = Box::new(move |verdict| drop(sender.send(verdict)));
+        match self.options.commit_here {
+            true => self.options.writer.submit_inline(batch, reply),
+            false => self.options.writer.submit(batch, reply),
+        }
+        // Until the store has said yes, nobody knows whose the run is.
+        self.ownership_released = true;
+        match receiver.await.map_err(|_| RuntimeError::Closing)?? {
+            BatchVerdict::Committed => {
+                self.has_committed = true;
+                self.committed += ticks;
+                self.ownership_released = last;
+                Ok(())
+            }
+            BatchVerdict::Fenced => Err(RuntimeError::Fenced),
+            BatchVerdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
+            BatchVerdict::Conflict => Err(RuntimeError::JournalConflict(self.options.run.to_string())),
+        }
+    }
+
+    pub(crate) fn load_blob(&self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        let Some(bytes) = self.options.store.blob(hash)? else { return Ok(None) };
+        codec::blob_value(hash, &bytes).map(Some)
+    }
+
+    /// A run that is left in the middle is given back, so that another process can go on with it at once.
+    pub(crate) fn release_ownership(&self) {
+        if !self.ownership_released && self.exists_in_store() {
+            let _ = self.options.store.release(&self.options.run, self.options.owner_epoch);
+        }
+    }
+
+    /// The store knows the run.
+    fn exists_in_store(&self) -> bool {
+        self.has_committed || self.committed > 0
+    }
+}
+
+/// A delay that is shorter is not worth two changes of the row.
+const MIN_LISTED_DELAY: Duration = Duration::from_secs(10);
+
+/// How a run is listed while it is in memory. `lists_waits`: also whether it waits, for somebody or for long; where time is
+/// skipped, nothing takes long.
+pub(crate) fn resident_status(state: &State, lists_waits: bool, virtual_time: bool) -> RunStatus {
+    let rests = || {
+        let for_long = |at: Timestamp| at.since(state.now) > MIN_LISTED_DELAY;
+        state.is_idle() || (!virtual_time && state.waits_until().is_some_and(for_long))
+    };
+    match &state.phase {
+        Phase::Ended(result) => run_status(result.status),
+        Phase::Created | Phase::Running if state.held_start.is_some() => RunStatus::Pending,
+        Phase::Created | Phase::Running if state.paused => RunStatus::Paused,
+        Phase::Running if lists_waits && rests() => RunStatus::Waiting,
+        Phase::Created | Phase::Running => RunStatus::Running,
+    }
+}
+
+/// How it is listed when it has left memory, in the middle.
+pub(crate) fn evicted_status(state: &State) -> RunStatus {
+    match resident_status(state, false, false) {
+        RunStatus::Running => RunStatus::Waiting,
+        other => other,
+    }
+}
+
+pub(crate) fn run_status(status: Status) -> RunStatus {
+    match status {
+        Status::Succeeded => RunStatus::Succeeded,
+        Status::Failed => RunStatus::Failed,
+        Status::Skipped => RunStatus::Skipped,
+        Status::Cancelled => RunStatus::Cancelled,
+        Status::TimedOut => RunStatus::TimedOut,
+    }
+}

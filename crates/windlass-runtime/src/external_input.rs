@@ -1,0 +1,103 @@
+//! What comes into a run from outside: inputs, deliveries, signals, replies.
+//!
+//! A run may hold references to secrets, texts that are opened where a tool is called. Whoever is outside must not be able
+//! to hand one in: what looks like a reference is broken before it is kept.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Plan, VariableKind};
+use windlass_value::{Map, Value};
+
+/// How a reference to a secret begins.
+pub const SECRET_REFERENCE_PREFIX: &str = "<secret:";
+
+const NEUTRALIZED_PREFIX: &str = "<secret :";
+
+/// The value without references.
+pub fn neutralize_references(value: Value) -> Value {
+    match &value {
+        _ if !has_secret_reference(&value) => value,
+        Value::Str(text) => Value::from(text.replace(SECRET_REFERENCE_PREFIX, NEUTRALIZED_PREFIX)),
+        Value::List(items) => Value::list(items.iter().cloned().map(neutralize_references).collect()),
+        Value::Map(map) => {
+            let entry = |(key, inner): (&Arc<str>, &Value)| {
+                (Arc::<str>::from(key.replace(SECRET_REFERENCE_PREFIX, NEUTRALIZED_PREFIX)), neutralize_references(inner.clone()))
+            };
+            Value::map(map.iter().map(entry).collect::<Map>())
+        }
+        _ => value,
+    }
+}
+
+/// Also in a key: it may become a text in an expression.
+pub fn has_secret_reference(value: &Value) -> bool {
+    match value {
+        Value::Str(text) => text.contains(SECRET_REFERENCE_PREFIX),
+        Value::List(items) => items.iter().any(has_secret_reference),
+        Value::Map(map) => map.iter().any(|(key, inner)| key.contains(SECRET_REFERENCE_PREFIX) || has_secret_reference(inner)),
+        _ => false,
+    }
+}
+
+/// The shapes that a secure input may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecureShape {
+    /// One secret.
+    Text,
+    /// Several secrets, each in a field of its own.
+    Object,
+    /// Neither: no secret has this shape.
+    Other,
+}
+
+/// An input of a definition that holds a secret. Gates see these instead of the plan.
+#[derive(Clone, Debug)]
+pub struct SecureInput {
+    pub name: Arc<str>,
+    pub shape: SecureShape,
+    pub default: Option<Value>,
+}
+
+/// The secure inputs of a plan.
+pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
+    let secure = plan.parameters.iter().filter(|parameter| parameter.secure);
+    let input = secure.map(|parameter| SecureInput {
+        name: parameter.name.clone(),
+        shape: match parameter.kind {
+            VariableKind::String | VariableKind::Any => SecureShape::Text,
+            VariableKind::Object => SecureShape::Object,
+            _ => SecureShape::Other,
+        },
+        default: parameter.default.clone(),
+    });
+    input.collect()
+}
+
+/// Checks and replaces the inputs of a run before they are stored.
+pub trait InputGate: Send + Sync {
+    /// The input as a run of that family stores it, or a sentence that says what is wrong with it.
+    fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String>;
+
+    /// An object whose fields replace the plan's defaults in a run of that family; null if none is replaced.
+    fn defaults(&self, _secure: &[SecureInput], _run_tree: &str) -> Result<Value, String> {
+        Ok(Value::Null)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_value::{parse_json, to_json};
+
+    use super::*;
+
+    #[test]
+    fn values_that_look_like_references_are_neutralized() {
+        for (given, kept) in [
+            (r#"{"a":[1,"x <secret:a:b:c> y"]}"#, r#"{"a":[1,"x <secret :a:b:c> y"]}"#),
+            (r#"{"<secret:a":{"b":null}}"#, r#"{"<secret :a":{"b":null}}"#),
+            (r#"["<secret","secret:"]"#, r#"["<secret","secret:"]"#),
+        ] {
+            assert_eq!(to_json(&neutralize_references(parse_json(given).expect("JSON"))), kept);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where a run stands. Another process may be running it right now.
+
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, Program, State};
+use windlass_store::{RunRow, RunStatus, Store, StoreError};
+use windlass_value::{Duration, Timestamp};
+
+use crate::{FinalReport, RunImage, RunOptions, RuntimeError, codec, real_now, recovery};
+
+/// A run as the store has it.
+pub struct StoredRun {
+    pub row: RunRow,
+    pub program: Arc<Program>,
+    pub image: RunImage,
+}
+
+impl StoredRun {
+    /// The newest state there is. Tried twice: between the snapshot and the ticks after it, the owner may have trimmed.
+    pub fn load(store: &dyn Store, row: RunRow, program: Arc<Program>) -> Result<StoredRun, RuntimeError> {
+        let attempt = || recovery::load(store, &row.run, &program, row.created_at);
+        let image = attempt().or_else(|_| attempt())?;
+        // What has ended since the row was read shows in both or in neither.
+        let row = store.run(&row.run)?.unwrap_or(row);
+        Ok(StoredRun { row, program, image })
+    }
+}
+
+/// How a run ended, if it has.
+pub fn final_report(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
+    let report = FinalReport::from_row(row)?;
+    Ok(report.filter(|_| row.status.is_final()))
+}
+
+/// What time it is for this run: one with virtual time has its own.
+pub fn run_time_now(row: &RunRow, newest: Timestamp) -> Timestamp {
+    match RunOptions::from_row(row) {
+        Ok(how) if how.virtual_time => newest,
+        _ => real_now().max(newest),
+    }
+}
+
+/// The owner, if it is alive.
+pub fn live_owner(store: &dyn Store, row: &RunRow) -> Result<Option<String>, StoreError> {
+    match &row.owner {
+        Some(owner) if store.owner_alive(owner)? => Ok(Some(owner.clone())),
+        _ => Ok(None),
+    }
+}
+
+/// The word for where an open run stands. Its row tells less than its state.
+pub fn status_name(row: &RunRow, state: &State) -> &'static str {
+    match row.status {
+        RunStatus::Quarantined => "quarantined",
+        _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
+        _ if state.held_start.is_some() => "pending",
+        _ if state.paused => "paused",
+        _ if state.root.is_none() => "pending",
+        RunStatus::Waiting => "waiting",
+        _ if state.is_idle() => "waiting",
+        _ => "running",
+    }
+}
+
+/// How long a run has taken; until now for one that has not ended.
+pub fn run_duration(row: &RunRow) -> Duration {
+    match row.status.is_final() {
+        true => row.changed_at.since(row.created_at),
+        false => run_time_now(row, row.changed_at).since(row.created_at),
+    }
+}
+
+/// Why a run has ended otherwise than it should, without reading what it has given.
+pub fn run_error(row: &RunRow) -> Result<Option<ErrorInfo>, RuntimeError> {
+    #[derive(serde::Deserialize)]
+    struct ErrorOnly {
+        error: Option<ErrorInfo>,
+    }
+    if let Err(error) = row.check_format() {
+        let info = ErrorInfo::new("NeedsNewer", "version", error.message);
+        return Ok(Some(ErrorInfo { hint: error.hint.map(Into::into), ..info }));
+    }
+    let Some(bytes) = row.result.as_ref().filter(|_| row.status != RunStatus::Succeeded) else { return Ok(None) };
+    let ended: ErrorOnly = codec::decode(bytes, "the run's result")?;
+    Ok(ended.error.map(|error| super::with_run_hint(error, &row.run)))
+}

@@ -1,0 +1,249 @@
+//! The history of loops, page by page. Counts come from the heads of rows alone; only what is shown is unpacked.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{LoopEndReason, Status, IterationRecord};
+use windlass_store::{StoreRead, IterationHeader, IterationRow};
+use windlass_value::{Map, Value};
+
+use super::with_run_hint;
+use crate::codec::{self, IterationPack};
+use crate::{FinalReport, RuntimeError};
+
+/// Rows read at first; more until the page is full. Few: a row may hold a thousand turns, and all of them are unpacked.
+const INITIAL_ROW_BATCH_SIZE: u32 = 2;
+
+/// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
+const MAX_TRAILING_ITERATIONS: u64 = 256;
+
+/// Some turns of a loop, in order.
+#[derive(Debug, Default)]
+pub struct IterationPage {
+    pub iterations: Vec<IterationRecord>,
+    /// What the page jumps over, first and last: dropped to keep histories small, or not ended yet.
+    pub missing: Vec<(u64, u64)>,
+    /// Where the next page begins.
+    pub next: Option<u64>,
+}
+
+/// A loop with history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopHistory {
+    pub path: String,
+    /// Up to the newest turn that has ended.
+    pub iterations: u64,
+    pub kept: u64,
+    /// Turns that the loop itself has cut off are not among them.
+    pub failed: u64,
+    /// Why it has ended.
+    pub reason: Option<LoopEndReason>,
+}
+
+/// Turns `from..=to` of a loop, as one cell of a strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryCell {
+    pub from: u64,
+    pub to: u64,
+    pub succeeded: u64,
+    /// What has not succeeded, for whatever reason.
+    pub failed: u64,
+    /// Not kept, or not ended.
+    pub other: u64,
+}
+
+/// The turns from one on, at most so many; only failed ones if that is asked for.
+pub fn iterations_page(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    limit: usize,
+    failed: bool,
+) -> Result<IterationPage, RuntimeError> {
+    let max_iterations = limit.saturating_add(1);
+    let mut iterations = match failed {
+        true => read_failed(store, run, path, from, max_iterations)?,
+        false => read(store, run, path, from, max_iterations)?,
+    };
+    let more = iterations.len() > limit;
+    iterations.truncate(limit);
+    let missing = if failed { Vec::new() } else { missing_ranges(&iterations, from) };
+    let next = iterations.last().map(|iteration| iteration.index + 1).filter(|_| more);
+    Ok(IterationPage { iterations: turns: iterations, missing: not_kept: missing, next })
+}
+
+fn missing_ranges(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
+    let mut expected = from;
+    let mut gaps = Vec::new();
+    for iteration in iterations {
+        if iteration.index > expected {
+            gaps.push((expected, iteration.index - 1));
+        }
+        expected = iteration.index + 1;
+    }
+    gaps
+}
+
+/// Rows hold many turns, and those of failed ones lie beside the others, so a row's turns are only complete up to where the
+/// last row read begins.
+fn read(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    max_iterations: usize,
+) -> Result<Vec<IterationRecord>, RuntimeError> {
+    let mut row_limit = INITIAL_ROW_BATCH_SIZE;
+    loop {
+        let rows = store.iterations(run, path, from, row_limit)?;
+        let complete = (rows.len() as u32) < row_limit;
+        let sure_until = if complete { u64::MAX } else { rows.last().map_or(u64::MAX, |row| row.first) };
+        let mut iterations = unpack(rows)?;
+        iterations.retain(|iteration| iteration.index >= from && iteration.index < sure_until);
+        if complete || iterations.len() >= max_iterations || row_limit == u32::MAX {
+            iterations.truncate(max_iterations);
+            return Ok(iterations);
+        }
+        row_limit = row_limit.saturating_mul(4);
+    }
+}
+
+/// Rows that did not fail are passed over by their heads.
+fn read_failed(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    max_iterations: usize,
+) -> Result<Vec<IterationRecord>, RuntimeError> {
+    // A row has one turn at least.
+    let heads = store.iteration_headers(run, path, from, true, u32::try_from(max_iterations).unwrap_or(u32::MAX))?;
+    let mut iterations = Vec::new();
+    for head in heads {
+        if iterations.len() >= max_iterations {
+            break;
+        }
+        let row = store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
+        let row = unpack(row.into_iter().collect())?;
+        iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from && has_failed(iteration)));
+    }
+    iterations.truncate(max_iterations);
+    Ok(iterations)
+}
+
+/// One that was cut off when its loop ended has not failed. Its row is kept as if it had.
+fn has_failed(iteration: &IterationRecord) -> bool {
+    iteration.status.is_bad() && iteration.status != Status::Cancelled
+}
+
+/// In order, each index once: after a crash a turn may have been written twice, the later one counts.
+fn unpack(rows: Vec<IterationRow>) -> Result<Vec<IterationRecord>, RuntimeError> {
+    let mut iterations = BTreeMap::new();
+    for row in rows {
+        let IterationPack(pack) = codec::decode(&row.body, "a loop's history")?;
+        iterations.extend(pack.into_iter().map(|iteration| (iteration.index, iteration)));
+    }
+    Ok(iterations.into_values().collect())
+}
+
+/// What is known of some loops of a run. `report` is how the run has ended: a loop that ends between two turns says why
+/// there only.
+pub fn loop_histories(
+    store: &dyn StoreRead,
+    run: &str,
+    paths: Vec<String>,
+    report: Option<&FinalReport>,
+) -> Result<Vec<LoopHistory>, RuntimeError> {
+    let steps = report.into_iter().flat_map(|report| &report.steps);
+    let ends: BTreeMap<&str, LoopEndReason> =
+        steps.filter_map(|(name, step)| Some((&**name, step.looping.as_ref()?.reason))).collect();
+    paths
+        .into_iter()
+        .map(|path| {
+            let heads = store.iteration_headers(run, &path, 0, false, u32::MAX)?;
+            let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+            let last = unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
+            let cancelled = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
+            let reason = last.iter().rev().find_map(|iteration| iteration.reason);
+            Ok(LoopHistory {
+                iterations: turns: iterations,
+                kept: covered(heads.iter()),
+                failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cancelled),
+                reason: reason.or_else(|| ends.get(path.as_str()).copied()),
+                path,
+            })
+        })
+        .collect()
+}
+
+/// How many turns the rows hold, each counted once. They come in the order of their first turn.
+fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
+    let mut next = 0;
+    let mut count = 0;
+    for head in heads {
+        let first = head.first.max(next);
+        if head.last >= first {
+            count += head.last - first + 1;
+            next = head.last + 1;
+        }
+    }
+    count
+}
+
+/// A loop in at most so many cells of equal size.
+pub fn history_strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result<Vec<HistoryCell>, RuntimeError> {
+    let heads = store.iteration_headers(run, path, 0, false, u32::MAX)?;
+    let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+    let size = iterations.div_ceil(cells.max(1)).max(1);
+    let mut strip: Vec<HistoryCell> = (0..iterations.div_ceil(size))
+        .map(|cell| {
+            let (from, to) = (cell * size, (cell * size + size - 1).min(iterations - 1));
+            HistoryCell { from, to, succeeded: 0, failed: 0, other: to - from + 1 }
+        })
+        .collect();
+    let mut next = 0;
+    for head in heads {
+        // After a crash a turn may stand in two rows.
+        let first = head.first.max(next);
+        next = next.max(head.last + 1);
+        let mut at = first;
+        while at <= head.last {
+            let Some(cell) = usize::try_from(at / size).ok().and_then(|cell| history_strip.get_mut(cell)) else { break };
+            let count = head.last.min(cell.to) - at + 1;
+            let counted = if head.failed { &mut cell.failed } else { &mut cell.succeeded };
+            *counted += count;
+            cell.other = cell.other.saturating_sub(count);
+            at += count;
+        }
+    }
+    // Only at the end of a loop are turns cut off, and a row's head does not tell them from failed ones.
+    for iteration in unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)? {
+        let cell = usize::try_from(iteration.index / size).ok().and_then(|cell| history_strip.get_mut(cell));
+        if let Some(cell) = cell.filter(|cell| iteration.status == Status::Cancelled && cell.failed > 0) {
+            cell.failed -= 1;
+            cell.other += 1;
+        }
+    }
+    Ok(history_strip)
+}
+
+/// One turn for programs.
+pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
+    let mut map = Map::new();
+    map.insert("iteration", iteration.index);
+    map.insert("status", iteration.status.as_str());
+    map.insert("started_at", iteration.started_at.to_string());
+    map.insert("duration", iteration.duration.as_ms());
+    map.insert("conditionResult", iteration.condition);
+    map.insert("result", iteration.result.clone());
+    if let Some(error) = &iteration.error {
+        map.insert("error", with_run_hint(error.clone(), run).to_value());
+    }
+    if let Some(reason) = iteration.reason {
+        map.insert("reason", reason.as_str());
+    }
+    if let Some(item) = &iteration.item {
+        map.insert("item", item.clone());
+    }
+    Value::map(map)
+}

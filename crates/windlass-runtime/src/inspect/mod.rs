@@ -1,0 +1,49 @@
+//! What is shown of runs, whoever shows it: objects of the contract, read from the store without owning the run.
+//!
+//! - `image` where a run stands · `tree` its live part · `events` what it tells · `turns` the history of its loops, page by
+//!   page · `facts` what its end does not tell of its loops · `places` from a path to its place in the definition.
+
+mod events;
+mod facts;
+mod image;
+mod source_location;
+mod tree;
+mod iterations;
+
+use events::fill_run_id;
+pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
+pub use facts::{LoopDetails, LoopDetailsByStep, loop_details, defined_max_iterations, started_max_iterations};
+pub use image::{StoredRun, run_duration, run_error, live_owner, run_time_now, final_report, status_name};
+pub use source_location::source_span;
+pub use tree::{frame_path, mark_paused, running_iterations, tree_value};
+pub use iterations::{HistoryCell, LoopHistory, IterationPage, loop_histories, history_strip, iteration_value, iterations_page};
+
+use windlass_core::{ErrorInfo, SignalDelivery, START_EVENT};
+
+/// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
+/// is how the run stood before.
+pub fn undelivered_signal_note(delivery: SignalDelivery, name: &str, place: Option<&str>) -> Option<(&'static str, String)> {
+    match (delivery, place) {
+        (SignalDelivery::Delivered, _) => None,
+        (SignalDelivery::Buffered, _) => {
+            Some(("kept", format!("nothing waits for `{name}` now: it is kept until something does")))
+        }
+        (SignalDelivery::Dropped, Some(place)) => Some((
+            "dropped",
+            format!("`{place}` does not wait for `{name}` now, and nobody else hears it: it changes nothing"),
+        )),
+        (SignalDelivery::Dropped, None) if name == START_EVENT => {
+            Some(("dropped", format!("`{name}` is how a run begins, and this one has: it changes nothing")))
+        }
+        (SignalDelivery::Dropped, None) => Some((
+            "dropped",
+            format!("nothing waits for `{name}` now, and too many of them are kept already: it changes nothing"),
+        )),
+    }
+}
+
+/// An error with what to type for this run: the engine writes `RUN`.
+pub fn with_run_hint(error: ErrorInfo, run: &str) -> ErrorInfo {
+    let hint = error.hint.as_ref().map(|hint| fill_run_id(hint, run).into());
+    ErrorInfo { hint, ..error }
+}

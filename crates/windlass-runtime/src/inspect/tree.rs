@@ -1,0 +1,65 @@
+//! The live part of a run as a tree, loops folded.
+
+use windlass_core::{FrameView, LoopView};
+use windlass_value::{Map, Timestamp, Value};
+
+/// What goes on in a run that is paused does not run.
+pub fn mark_paused(views: &mut [FrameView]) {
+    for view in views {
+        if view.activity == "running" {
+            view.activity = "paused";
+        }
+        mark_paused(&mut view.children);
+    }
+}
+
+/// The path that events of a live node have, from that of the node around it: `pages[3].items`.
+pub fn frame_path(above: &str, view: &FrameView) -> String {
+    let iteration = view.iteration.map(|iteration| view.iteration_path.write(iteration)).unwrap_or_default();
+    let dot = if above.is_empty() { "" } else { "." };
+    format!("{above}{iteration}{dot}{}", view.name)
+}
+
+/// Turns that have begun and not ended.
+pub fn running_iterations(looping: &LoopView) -> u64 {
+    looping.begun.saturating_sub(looping.ended)
+}
+
+/// The tree for programs.
+pub fn tree_value(views: &[FrameView], now: Timestamp) -> Value {
+    Value::list(views.iter().map(|view| node_value(view, now)).collect())
+}
+
+fn node_value(view: &FrameView, now: Timestamp) -> Value {
+    let mut map = Map::new();
+    map.insert("name", view.name.clone());
+    map.insert("kind", view.label.clone());
+    map.insert("status", view.activity);
+    map.insert("started_at", view.started_at.to_string());
+    map.insert("duration_ms", now.since(view.started_at).as_ms());
+    map.insert("attempt", view.attempt);
+    if let Some(iteration) = view.iteration {
+        map.insert("turn", iteration);
+    }
+    if let Some(looping) = &view.looping {
+        map.insert("loop", loop_value(looping));
+    }
+    if !view.usage.is_null() {
+        map.insert("usage", view.usage.clone());
+    }
+    map.insert("children", tree_value(&view.children, now));
+    Value::map(map)
+}
+
+fn loop_value(looping: &LoopView) -> Value {
+    Value::object([
+        ("iteration", Value::from(looping.begun)),
+        ("ended", Value::from(looping.ended)),
+        ("running", Value::from(running_iterations(looping))),
+        ("failed", Value::from(looping.failed)),
+        ("most", Value::from(looping.max_iterations)),
+        ("condition", looping.condition.clone().unwrap_or_default()),
+        ("last_result", looping.last.clone()),
+        ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),
+    ])
+}

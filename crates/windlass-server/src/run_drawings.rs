@@ -1,0 +1,277 @@
+//! Runs as drawings and as time lines, event by event: whoever looks again has only what is new to be read.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use windlass_core::plan::Plan;
+use windlass_core::{
+    Event, EventKind, FrameView, IdleReason, LoopEventLimits, LoopStats, Program, RunResult, State, frame_tree,
+};
+use windlass_draw::{Drawing, RunDrawing};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents, run_time_now, frame_path};
+use windlass_runtime::{RuntimeError, completed_steps};
+use windlass_store::RunRow;
+use windlass_value::{Timestamp, Value};
+
+use crate::App;
+use crate::timeline::Timeline;
+
+/// Runs whose drawings are kept.
+const MAX_CACHED_RUNS: usize = 64;
+
+/// Nobody who looks at a page notices this.
+const READ_TIMEOUT: Duration = Duration::from_millis(150);
+
+/// How long a run is read in one go in the background.
+const BACKGROUND_READ_TIME: Duration = Duration::from_secs(60);
+
+/// Runs that are read in the background at once. Whoever asks for another is told what its state tells, and may ask again.
+const MAX_BACKGROUND_READS: usize = 2;
+
+/// A run, and how far it is drawn. After one was removed, another may be made under its name.
+type CachedRun = ((Arc<str>, Timestamp), Arc<Mutex<RunProjection>>);
+
+/// Drawings of the runs that were looked at last.
+pub struct RunDrawingCache {
+    cached: Mutex<VecDeque<CachedRun>>,
+    /// Threads that read on in the background.
+    background_reads: Arc<AtomicUsize>,
+    /// How long whoever asks waits for events to be read. The rest is read in the background.
+    pub read_timeout: Duration,
+}
+
+impl Default for RunDrawingCache {
+    fn default() -> RunDrawingCache {
+        RunDrawingCache { cached: Mutex::default(), background_reads: Arc::default(), read_timeout: READ_TIMEOUT }
+    }
+}
+
+/// One run as far as its events were read.
+pub(crate) struct RunProjection {
+    drawing: RunDrawing,
+    pub timeline: Timeline,
+    events: StoredEvents,
+    newest: Timestamp,
+    /// Somebody reads on in the background.
+    is_reading: bool,
+}
+
+impl RunDrawingCache {
+    fn get_or_insert(&self, row: &RunRow, plan: &Plan) -> Arc<Mutex<RunProjection>> {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (row.run.clone(), row.created_at);
+        if let Some(at) = cached.iter().position(|(run, _)| *run == key)
+            && let Some(found) = cached.remove(at)
+        {
+            let painter = found.1.clone();
+            cached.push_back(found);
+            return painter;
+        }
+        let painter = Arc::new(Mutex::new(RunProjection {
+            drawing: RunDrawing::new(plan).with_run_name(&*row.run),
+            timeline: Timeline::new(plan),
+            events: StoredEvents::new(row.run.clone(), 0),
+            newest: row.created_at,
+            is_reading: false,
+        }));
+        cached.push_back((key, painter.clone()));
+        if cached.len() > MAX_CACHED_RUNS {
+            cached.pop_front();
+        }
+        painter
+    }
+}
+
+impl RunProjection {
+    /// Reads on; whether that was all.
+    fn read(&mut self, app: &App, time_limit: Duration) -> Result<bool, RuntimeError> {
+        let begun = Instant::now();
+        loop {
+            let pieces = self.events.read(app.store.as_ref())?;
+            if pieces.is_empty() {
+                return Ok(true);
+            }
+            for piece in pieces {
+                match piece {
+                    StoredEvent::Event(event) => {
+                        self.newest = self.newest.max(event.at);
+                        self.timeline.add_event(&event);
+                        self.drawing.event(&event);
+                    }
+                    StoredEvent::Trimmed { from, to } => self.drawing.missing(from, to),
+                }
+            }
+            if begun.elapsed() > time_limit {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// One of those that read in the background.
+struct BackgroundRead(Arc<AtomicUsize>);
+
+impl BackgroundRead {
+    /// None: there are as many as may be.
+    fn begin(count: &Arc<AtomicUsize>) -> Option<BackgroundRead> {
+        let more = |count: usize| (count < MAX_BACKGROUND_READS).then_some(count + 1);
+        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| BackgroundRead(count.clone()))
+    }
+}
+
+impl Drop for BackgroundRead {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What `look` makes of a run whose events were all read. None when that takes longer than anybody waits: then they are read
+/// in the background, for whoever asks next.
+fn with_projection<T>(
+    app: &App,
+    row: &RunRow,
+    plan: &Plan,
+    project: impl FnOnce(&mut RunProjection) -> T,
+) -> Result<Option<T>, RuntimeError> {
+    let shared = app.views.painters.get_or_insert(row, plan);
+    let mut painter = match shared.try_lock() {
+        Ok(painter) => painter,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // Whoever has it reads on.
+        Err(TryLockError::WouldBlock) => return Ok(None),
+    };
+    if painter.is_reading {
+        return Ok(None);
+    }
+    if painter.read(app, app.views.painters.read_timeout)? {
+        return Ok(Some(project(&mut painter)));
+    }
+    let Some(slot) = BackgroundRead::begin(&app.views.painters.background_reads) else { return Ok(None) };
+    painter.is_reading = true;
+    drop(painter);
+    let app = app.clone();
+    std::thread::spawn(move || {
+        let _slot = slot;
+        let begun = Instant::now();
+        loop {
+            // In short goes, so that nobody who asks meanwhile waits for long.
+            let mut painter = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = painter.read(&app, READ_TIMEOUT);
+            if !matches!(all, Ok(false)) || begun.elapsed() > BACKGROUND_READ_TIME {
+                painter.is_reading = false;
+                return;
+            }
+        }
+    });
+    Ok(None)
+}
+
+/// A run as it stands. Of one with more events than can be read now: what its state tells.
+pub(crate) fn run_drawing(
+    app: &App,
+    row: &RunRow,
+    program: &Program,
+    state: impl FnOnce() -> Result<State, RuntimeError>,
+) -> Result<Drawing, RuntimeError> {
+    let drawn = with_projection(app, row, &program.plan, |painter| {
+        let now = run_time_now(row, painter.newest);
+        painter.drawing.snapshot(now)
+    })?;
+    match drawn {
+        Some(drawn) => Ok(drawn),
+        None => Ok(drawing_from_state(row, program, &state()?)),
+    }
+}
+
+/// The time line of a run; the same, but nothing for one that cannot be read now.
+pub(crate) fn run_timeline<T>(
+    app: &App,
+    row: &RunRow,
+    plan: &Plan,
+    project: impl FnOnce(&Timeline, Timestamp) -> T,
+) -> Result<Option<T>, RuntimeError> {
+    with_projection(app, row, plan, |painter| project(&painter.timeline, run_time_now(row, painter.newest)))
+}
+
+/// What has ended and what goes on, told as events would tell it.
+fn drawing_from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
+    let mut drawing = RunDrawing::new(&program.plan).with_run_name(&*row.run);
+    let mut add_event = |kind: EventKind, path: &str, at: Timestamp| {
+        drawing.event(&Event { seq: 1, at, path: path.into(), kind });
+    };
+    add_event(EventKind::WorkflowStarted { definition: program.plan.name.clone() }, "", row.created_at);
+    for (name, step) in completed_steps(program, state) {
+        add_event(step_started(), &name, row.created_at);
+        let status = step.status;
+        if let Some(looping) = &step.looping {
+            add_event(loop_started(looping.kind.clone(), None), &name, row.created_at);
+            let done = EventKind::LoopDone {
+                iterations: looping.iterations,
+                reason: looping.reason,
+                status,
+                stats: LoopStats {
+                    total: looping.iterations,
+                    success: looping.iterations.saturating_sub(looping.failed),
+                    failed: looping.failed,
+                },
+                usage: Value::Null,
+                unjudged: looping.unjudged,
+            };
+            add_event(done, &name, state.now);
+        }
+        add_event(
+            EventKind::StepDone { status, output: None, error: None, usage: Value::Null, firing: None },
+            &name,
+            state.now,
+        );
+    }
+    add_frames(&frame_tree(program, state), "", &mut add_event);
+    if state.paused && state.held_start.is_none() {
+        add_event(EventKind::WorkflowPaused {}, "", state.now);
+    }
+    if let Some(RunResult { status, .. }) = state.result() {
+        let (output, error, usage) = (Value::Null, None, Value::Null);
+        add_event(EventKind::WorkflowFinished { status: *status, output, error, usage }, "", state.now);
+    }
+    let note = "this run has told more than could be read yet: boxes inside loops show what goes on now".to_owned();
+    let mut drawn = drawing.snapshot(run_time_now(row, state.now));
+    drawn.notes.push(note);
+    drawn
+}
+
+fn step_started() -> EventKind {
+    let (kind, token, visit, args) = (Arc::default(), None, None, Value::Null);
+    EventKind::StepStarted { kind, token, visit, args, worker: None, firing: None, from: None }
+}
+
+fn loop_started(kind: Arc<str>, count: Option<u64>) -> EventKind {
+    EventKind::LoopStarted { kind, limits: LoopEventLimits { count, ..LoopEventLimits::default() } }
+}
+
+fn add_frames(frames: &[FrameView], above: &str, add_event: &mut dyn FnMut(EventKind, &str, Timestamp)) {
+    for frame in frames {
+        let path = frame_path(above, frame);
+        let at = frame.started_at;
+        add_event(step_started(), &path, at);
+        if frame.attempt > 1 {
+            let (task, attempt) = (Arc::default(), frame.attempt);
+            add_event(EventKind::TaskStarted { task, attempt, tool: None, call: 0 }, &path, at);
+        }
+        let idle = |because: IdleReason| EventKind::StepIdle { reason: because, worker: None, firing: None };
+        match frame.activity {
+            "waiting" => add_event(idle(IdleReason::Wait), &path, at),
+            "retrying" => add_event(idle(IdleReason::Retry), &path, at),
+            _ => {}
+        }
+        if let Some(looping) = &frame.looping {
+            add_event(loop_started(Arc::default(), looping.max_iterations), &path, at);
+            if looping.ended > 0 {
+                let (to, failed) = (looping.ended - 1, looping.failed);
+                add_event(EventKind::LoopProgress { from: 0, to, failed }, &path, at);
+            }
+        }
+        add_frames(&frame.children, &path, add_event);
+    }
+}

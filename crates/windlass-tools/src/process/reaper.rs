@@ -1,0 +1,95 @@
+//! Ends what tools have started when this program ends without doing so, killed for instance.
+//!
+//! A small shell program is told of every process group that begins and ends. Its input ends with this program, however
+//! that comes about; then it kills the groups that are left.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::process::Pid;
+
+/// `?` one is about to begin, `+` it has begun as this group, `!` it has not, `-` the group has ended. Whoever kills this
+/// program between `?` and `+` leaves a group that nobody has named: it is found by the mark in its environment, which may be
+/// a moment after the kill, when it has become what it was started as.
+const SCRIPT: &str = r#"
+trap '' HUP INT TERM
+groups=' '
+coming=0
+while read -r sign group; do
+    case $sign in
+        \?) coming=$((coming + 1)) ;;
+        !) coming=$((coming - 1)) ;;
+        +) coming=$((coming - 1)); groups="$groups$group " ;;
+        -) case $groups in *" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;; esac ;;
+    esac
+done
+for group in $groups; do
+    kill -KILL "-$group"
+done
+[ "$coming" -gt 0 ] || exit 0
+for round in 1 2 3 4 5; do
+    for process in /proc/[0-9]*; do
+        if tr '\0' '\n' < "$process/environ" | grep -qx "$1"; then
+            kill -KILL "${process#/proc/}"
+        fi
+    done
+    sleep 0.1
+done
+"#;
+
+/// The variable that all programs have which are started by this one.
+pub(super) const MARK_VARIABLE: &str = "WINDLASS_WARDEN";
+
+/// What it says: of no two programs the same.
+pub(super) fn mark_value() -> &'static str {
+    static OWN: OnceLock<String> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        format!("{}-{begun:x}", std::process::id())
+    })
+}
+
+/// The warden of this program. It is started with the first group.
+static REAPER: Mutex<Option<Child>> = Mutex::new(None);
+
+/// Before a program is started.
+pub(super) fn announce_start() {
+    let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    if send_line(&mut reaper, "?") {
+        return;
+    }
+    if let Some(mut gone) = reaper.take() {
+        let _ = gone.kill().and_then(|()| gone.wait());
+    }
+    // Without a shell on this machine there is no warden; nothing else depends on it.
+    *reaper = start().ok();
+    send_line(&mut reaper, "?");
+}
+
+/// It has begun as this group, or not at all.
+pub(super) fn report_started(group: Option<Pid>) {
+    let line = group.map_or("!".to_owned(), |group| format!("+ {}", group.as_raw_nonzero()));
+    send_line(&mut REAPER.lock().unwrap_or_else(PoisonError::into_inner), &line);
+}
+
+pub(super) fn report_ended(group: Pid) {
+    let line = format!("- {}", group.as_raw_nonzero());
+    send_line(&mut REAPER.lock().unwrap_or_else(PoisonError::into_inner), &line);
+}
+
+/// Whether the warden could be told.
+fn send_line(reaper: &mut Option<Child>, line: &str) -> bool {
+    let input = reaper.as_mut().and_then(|warden| warden.stdin.as_mut());
+    input.is_some_and(|input| input.write_all(format!("{line}\n").as_bytes()).is_ok())
+}
+
+fn start() -> std::io::Result<Child> {
+    let mut command = Command::new("/bin/sh");
+    // A group of its own: what is sent to this program's group is not for the warden.
+    let mark = format!("{MARK_VARIABLE}={}", mark_value());
+    command.args(["-c", SCRIPT, "warden", &mark]).env_clear().current_dir("/").process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}

@@ -1,0 +1,76 @@
+//! What the types of a step's signature say of it.
+
+use std::any::{TypeId, type_name};
+
+use windlass_value::{Map, Value, to_value};
+
+use crate::event::EventType;
+use crate::resource::ResourceType;
+use crate::{State, StepError};
+
+/// How events come together before a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum JoinKind {
+    /// Each by itself.
+    #[default]
+    One,
+    /// All of a fan-out.
+    All,
+    /// One for each of a list.
+    Collect,
+    /// A failure of another step.
+    Failure,
+}
+
+/// Filled in by the types of a step's parameters and of what it returns.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct StepSignature {
+    pub(crate) accepts: Vec<EventType>,
+    pub(crate) join: JoinKind,
+    pub(crate) produces: Vec<EventType>,
+    pub(crate) fans_out: bool,
+    pub(crate) resources: Vec<ResourceType>,
+    pub(crate) states: Vec<StateType>,
+    pub(crate) events: usize,
+}
+
+impl StepSignature {
+    pub(crate) fn state<S: State>(&mut self) {
+        if TypeId::of::<S>() != TypeId::of::<()>() {
+            self.states.push(StateType::for_type::<S>());
+        }
+    }
+
+    pub(crate) fn resource<T: Send + Sync + 'static>(&mut self) {
+        let needed = ResourceType::for_type::<T>();
+        if !self.resources.contains(&needed) {
+            self.resources.push(needed);
+        }
+    }
+}
+
+/// The type of a workflow's state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateType {
+    pub type_id: TypeId,
+    pub name: &'static str,
+    /// What a run begins with, field by field.
+    pub initial: fn() -> Result<Map, StepError>,
+}
+
+impl StateType {
+    pub(crate) fn for_type<S: State>() -> StateType {
+        StateType { type_id: TypeId::of::<S>(), name: type_name::<S>(), initial: initial::<S> }
+    }
+}
+
+fn initial<S: State>() -> Result<Map, StepError> {
+    match to_value(&S::default())? {
+        Value::Map(map) => Ok(std::sync::Arc::unwrap_or_clone(map)),
+        other => {
+            let message = format!("the state `{}` is written as {}, not as an object", type_name::<S>(), other.kind());
+            Err(StepError::new("StateNotAnObject", message).hint("make it a struct with named fields"))
+        }
+    }
+}
