@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let handle = engine.start(&workflow, Ask).await?;
     let answer: Told = handle.result().await?;
-    println!("the clerk says that it is {}", &told.at[..10]);
+    println!("the clerk says that it is {}", &answer.at[..10]);
     let mut events = handle.events(0)?;
     while let Some(event) = events.next().await {
         println!("event {}", event?.kind.type_name());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::text::{truncate_chars, escape_invisible};
+use crate::text::{escape_invisible, truncate_chars};
 
 /// An address in its usual spelling: scheme and host in lower case, no port where it is the usual one, no `.` and `..`.
 #[derive(Debug, PartialEq)]
@@ -19,8 +19,9 @@ pub(crate) struct Address {
 impl Address {
     /// Else a sentence for the model.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
-        let problem =
-            |why: &str| Err(format!("`{}` is no address for this tool: {why}", truncate_chars(&escape_invisible(text), 200)));
+        let problem = |why: &str| {
+            Err(format!("`{}` is no address for this tool: {why}", truncate_chars(&escape_invisible(text), 200)))
+        };
         let text = text.trim();
         if text.contains('\\') || text.chars().any(char::is_control) {
             return problem("it has a backslash or a control character");
@@ -43,7 +44,12 @@ impl Address {
         let (path, query) = tail.split_at(tail.find('?').unwrap_or(tail.len()));
         let decoded = decode_unreserved(path);
         let is_plain = !decoded.split('/').any(|part| matches!(part, "." | ".."));
-        Ok(Address { scheme, authority, path: format!("{}{query}", remove_dot_segments(&decoded)), has_no_dot_segments: is_plain })
+        Ok(Address {
+            scheme,
+            authority,
+            path: format!("{}{query}", remove_dot_segments(&decoded)),
+            has_no_dot_segments: is_plain,
+        })
     }
 
     pub(crate) fn to_url(&self) -> String {

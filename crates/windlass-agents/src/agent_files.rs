@@ -10,8 +10,8 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value};
 
-use crate::files::{WorkFolder, FileToolProblem, ProtectedPaths, AccessMode};
-use crate::text::{truncate_chars, escape_invisible};
+use crate::files::{AccessMode, FileToolProblem, ProtectedPaths, WorkFolder};
+use crate::text::{escape_invisible, truncate_chars};
 
 /// What models take as it is, by the end of the name.
 const MEDIA_TYPES: [(&str, &str); 6] = [

@@ -13,11 +13,11 @@ use windlass_tools::{ToolInfo, field, required};
 use windlass_value::{Map, Value, to_json};
 
 use crate::files::WorkFolder;
-use crate::permission::{PermissionVerdict, Permission, PermissionRequest, SANDBOX_TOOLS};
+use crate::permission::{Permission, PermissionRequest, PermissionVerdict, SANDBOX_TOOLS};
 use crate::redact;
-use crate::registry::{ToolRegistry, ToolImplementation};
+use crate::registry::{ToolImplementation, ToolRegistry};
 use crate::secrets;
-use crate::text::{head_and_tail, truncate_chars, escape_invisible};
+use crate::text::{escape_invisible, head_and_tail, truncate_chars};
 use crate::tool::{AgentCall, ToolAnswer};
 
 /// Longer arguments are told of by their length.
@@ -123,7 +123,9 @@ impl ToolCallerInner {
             self.publish_call(&tool_request.tool, &call);
             let protected = self.registry.protected().clone();
             return match entry.implementation.clone() {
-                ToolImplementation::Agent(tool) => Ok(tool.call(AgentCall { folder: tool_request.folder, protected, call }).await),
+                ToolImplementation::Agent(tool) => {
+                    Ok(tool.call(AgentCall { folder: tool_request.folder, protected, call }).await)
+                }
                 ToolImplementation::Engine(tool) => self.engine_tool_answer(tool.call(call).await),
             };
         }
@@ -150,7 +152,8 @@ impl ToolCallerInner {
             return Ok(());
         }
         let resolved_paths = self.resolve_paths(tool_request, call).await;
-        let request = PermissionRequest { tool, step: &call.path, arguments: &call.input, resolved_paths: &resolved_paths };
+        let request =
+            PermissionRequest { tool, step: &call.path, arguments: &call.input, resolved_paths: &resolved_paths };
         let decision = self.permission.decide(&request).await;
         let publish = |decision: PermissionDecision, reason: Option<&str>| {
             let tool = truncate_chars(&escape_invisible(tool), 100).into();
@@ -184,7 +187,11 @@ impl ToolCallerInner {
 
     /// Where the path of a file tool leads: spelled another way it is still the same file.
     async fn resolve_paths(&self, tool_request: &ToolRequest, call: &ToolCall) -> Vec<String> {
-        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX_TOOLS.contains(&tool_request.tool.as_str()));
+        let path = call
+            .input
+            .get("path")
+            .and_then(Value::as_str)
+            .filter(|_| SANDBOX_TOOLS.contains(&tool_request.tool.as_str()));
         let Some(path) = path.map(str::to_owned) else { return Vec::new() };
         let (given, protected) = (tool_request.folder.clone(), self.registry.protected().clone());
         let looking = tokio::task::spawn_blocking(move || {
@@ -271,7 +278,9 @@ impl ToolCallerInner {
                 let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 Ok(ToolAnswer::error(format!("{}{hint}", error.message)))
             }
-            unfinished if unfinished.next_call.is_some() || unfinished.suspension.is_some() => Err(Box::new(unfinished)),
+            unfinished if unfinished.next_call.is_some() || unfinished.suspension.is_some() => {
+                Err(Box::new(unfinished))
+            }
             // What it does besides is part of its end.
             done @ TaskOutcome { side_outputs: Some(_), .. } => {
                 let answer = ToolAnswer::success(answer_text(&done.output));

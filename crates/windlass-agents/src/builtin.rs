@@ -11,11 +11,11 @@ use windlass_core::ProcessLimits;
 use windlass_value::{Value, parse_json};
 
 use crate::ToolSpec;
-use crate::files::{WorkFolder, WalkEnd, FileToolProblem};
+use crate::files::{FileToolProblem, WalkEnd, WorkFolder};
 use crate::tool::{AgentCall, ToolAnswer, ToolAnswerFuture};
 
-pub(crate) use bash::BashTool;
 pub use bash::BashOptions;
+pub(crate) use bash::BashTool;
 pub(crate) use glob::GlobTool;
 pub(crate) use grep::GrepTool;
 pub(crate) use http::AgentHttpTool;
@@ -81,7 +81,9 @@ impl ToolTimeouts {
 fn incomplete_note(found: WalkEnd, limit: usize) -> Option<String> {
     match found {
         WalkEnd::Complete => None,
-        WalkEnd::LimitReached => Some(format!("… there may be more: only the first {limit} are shown; narrow the search")),
+        WalkEnd::LimitReached => {
+            Some(format!("… there may be more: only the first {limit} are shown; narrow the search"))
+        }
         WalkEnd::TooManyEntries => {
             Some("… there is too much to look at: not everything was searched; narrow the search".to_owned())
         }

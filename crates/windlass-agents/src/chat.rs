@@ -5,7 +5,6 @@
 //! read from the environment here, the caller hands in where variables are looked up. Keys are in no error, output or
 //! event, even if a service repeats them.
 
-mod reply;
 mod anthropic;
 mod deltas;
 mod exchange;
@@ -13,6 +12,7 @@ mod failure;
 mod openai;
 mod price;
 mod providers;
+mod reply;
 mod request;
 mod schema;
 #[cfg(feature = "scripted")]
@@ -31,8 +31,8 @@ use windlass_syntax::{did_you_mean, format_names};
 use windlass_tools::{HttpTool, ToolInfo, field, required};
 use windlass_value::{Duration, Value};
 
-pub use price::{TokenPrice, Prices};
-pub use providers::{PROVIDERS, ModelProtocol, ModelProvider};
+pub use price::{Prices, TokenPrice};
+pub use providers::{ModelProtocol, ModelProvider, PROVIDERS};
 pub use service::{HeaderSource, ModelService};
 
 use exchange::Exchange;
@@ -242,7 +242,7 @@ impl ModelToolInner {
         self.warn(&request, call);
         let price = request.price.or_else(|| self.options.prices.lookup(name));
         let max_retry_after = self.options.max_retry_after;
-        let exchange = Exchange { http, call, endpoint: &chosen, request: &request, tools: &tools, max_retry_after: retry_after_max: max_retry_after };
+        let exchange = Exchange { http, call, endpoint: &chosen, request: &request, tools: &tools, max_retry_after };
         let mut cancelled = call.cancelled.clone();
         let exchanged = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match exchanged {

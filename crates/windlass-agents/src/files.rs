@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::text::{truncate_chars, escape_invisible};
+use crate::text::{escape_invisible, truncate_chars};
 pub use guard::ProtectedPaths;
-pub(crate) use guard::{PathGuard, AccessMode};
+pub(crate) use guard::{AccessMode, PathGuard};
 pub(crate) use resolved_path::ResolvedPath;
-pub(crate) use tree::{TreeEntry, WalkEnd, FileTree};
+pub(crate) use tree::{FileTree, TreeEntry, WalkEnd};
 
 /// As many as systems usually follow.
 const MAX_LINKS: usize = 40;
@@ -114,7 +114,8 @@ impl WorkFolder {
         if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
             return Err(format!("{} is no path that can be used", quote(OsStr::new(path))));
         }
-        let relative = if path.starts_with('/') { self.relative_path(Path::new(path)) } else { Some(PathBuf::from(path)) };
+        let relative =
+            if path.starts_with('/') { self.relative_path(Path::new(path)) } else { Some(PathBuf::from(path)) };
         let relative = relative.ok_or_else(|| outside_problem(path))?;
         let parts = split(relative.as_os_str());
         let mut depth = 0usize;
@@ -213,8 +214,9 @@ impl PathWalk<'_> {
             None => self.folder.root.try_clone().map_err(|error| format!("the work folder cannot be used: {error}"))?,
         };
         self.names.extend(name.clone());
-        let display = self.names.iter().map(|name| escape_invisible(&name.to_string_lossy())).collect::<Vec<_>>().join("/");
-        Ok(ResolvedPath { parent, name, kind, display: shown: display })
+        let display =
+            self.names.iter().map(|name| escape_invisible(&name.to_string_lossy())).collect::<Vec<_>>().join("/");
+        Ok(ResolvedPath { parent, name, kind, display })
     }
 
     fn unusable(&self, error: Errno) -> FileToolProblem {

@@ -28,9 +28,12 @@ mod tool;
 pub use agent_files::{AGENT_FILES, AgentFiles};
 pub use agent_tool::{AGENT_TOOL, AgentToolCaller};
 pub use builtin::BashOptions;
-pub use chat::{AGENT_MODEL, AgentModelTool, ToolCatalogue, ChatOptions, ToolSpec};
+pub use chat::{AGENT_MODEL, AgentModelTool, ChatOptions, ToolCatalogue, ToolSpec};
 pub use files::ProtectedPaths;
 pub use mcp::{McpServer, McpTransport};
-pub use permission::{PermissionVerdict, DefaultRule, CallPattern, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest, TerminalPrompt};
+pub use permission::{
+    CallPattern, DefaultRule, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest, PermissionVerdict,
+    TerminalPrompt,
+};
 pub use registry::{ToolRegistry, ToolRegistryBuilder, is_server_name};
 pub use tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};

@@ -20,7 +20,7 @@ use windlass_value::{Duration, Value};
 
 use crate::ToolSpec;
 use crate::schema::ArgumentSchema;
-use crate::text::{head_and_tail, truncate_chars, escape_invisible};
+use crate::text::{escape_invisible, head_and_tail, truncate_chars};
 use crate::tool::ToolAnswer;
 use client::{McpCallError, McpConnection, McpTool};
 
@@ -181,7 +181,8 @@ impl McpServers {
     }
 
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let left_out = |server: &Arc<McpServerState>| server.rejected_tools.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let left_out =
+            |server: &Arc<McpServerState>| server.rejected_tools.read().unwrap_or_else(PoisonError::into_inner).clone();
         self.all.iter().flat_map(left_out).collect()
     }
 
@@ -239,9 +240,15 @@ impl McpServerState {
             let schema = tool.parameters.and_then(|parameters| Ok((ArgumentSchema::new(&parameters)?, parameters)));
             match schema {
                 Ok((schema, parameters)) => {
-                    let description =
-                        truncate_chars(&self.redaction.redact_text(&tool.description), self.limits.max_mcp_description_chars);
-                    listed.push(ListedTool { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
+                    let description = truncate_chars(
+                        &self.redaction.redact_text(&tool.description),
+                        self.limits.max_mcp_description_chars,
+                    );
+                    listed.push(ListedTool {
+                        spec: ToolSpec { name, description, parameters },
+                        name: tool.name,
+                        schema,
+                    });
                 }
                 Err(problem) => left_out.push(self.sanitize(&format!(
                     "the tool `{}` of the MCP server `{}` is left out, because its schema cannot be used: {problem}",
@@ -280,7 +287,8 @@ impl McpServerState {
         let limit = self.call_limit(call);
         match tokio::time::timeout(limit, connection.call(name, &call.input, &call.key)).await {
             Ok(Ok(answer)) => {
-                let content = head_and_tail(&self.redaction.redact_text(&answer.content), self.limits.max_agent_answer_bytes);
+                let content =
+                    head_and_tail(&self.redaction.redact_text(&answer.content), self.limits.max_agent_answer_bytes);
                 ToolAnswer { content, ..answer }
             }
             Ok(Err(McpCallError::ErrorReply(problem))) => self.failure(&format!("answers with an error: {problem}")),
@@ -288,7 +296,9 @@ impl McpServerState {
                 self.forget(&connection).await;
                 self.failure(&format!("has gone in the middle of the call, {OUTCOME_UNKNOWN}: {problem}"))
             }
-            Ok(Err(McpCallError::ReplyLost(problem))) => self.failure(&format!("has not answered, {OUTCOME_UNKNOWN}: {problem}")),
+            Ok(Err(McpCallError::ReplyLost(problem))) => {
+                self.failure(&format!("has not answered, {OUTCOME_UNKNOWN}: {problem}"))
+            }
             Err(_) => self.failure(&format!("has not answered within {limit:?}, {OUTCOME_UNKNOWN}")),
         }
     }

@@ -1,7 +1,7 @@
 //! Who may call what. Every call of a tool is asked about first, unless the tool is one that needs no leave.
 
-mod prompt;
 mod pattern;
+mod prompt;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -12,8 +12,8 @@ use windlass_value::{Value, to_json};
 
 use crate::redact;
 use crate::text::{elide_middle, escape_invisible};
-pub use prompt::{PermissionPrompt, TerminalPrompt};
 pub use pattern::CallPattern;
+pub use prompt::{PermissionPrompt, TerminalPrompt};
 
 /// A command is shown whole up to here.
 const MAX_COMMAND_CHARS: usize = 4000;
@@ -23,7 +23,10 @@ const MAX_ARGUMENTS_CHARS: usize = 6000;
 
 /// Decides about calls. It is asked once for each, also after a crash in the middle of one.
 pub trait Permission: Send + Sync {
-    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>>;
+    fn decide<'a>(
+        &'a self,
+        request: &'a PermissionRequest<'a>,
+    ) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>>;
 }
 
 /// A call that a model wants to make.
@@ -96,7 +99,7 @@ impl PermissionPolicy {
         PermissionPolicy {
             allow: Vec::new(),
             deny: Vec::new(),
-            default_rule: otherwise: default_rule,
+            default_rule,
             prompt: Arc::new(TerminalPrompt),
             always_allowed: Mutex::default(),
             prompt_lock: Arc::default(),
@@ -181,7 +184,10 @@ impl PermissionPolicy {
 }
 
 impl Permission for PermissionPolicy {
-    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>> {
+    fn decide<'a>(
+        &'a self,
+        request: &'a PermissionRequest<'a>,
+    ) -> Pin<Box<dyn Future<Output = PermissionVerdict> + Send + 'a>> {
         Box::pin(async move {
             match self.decide_by_rule(request) {
                 Some(decision) => decision,

@@ -33,7 +33,8 @@ static SECRET_REGEXES: LazyLock<Vec<Regex>> =
 pub(crate) fn redact_text(text: &str) -> String {
     SECRET_REGEXES.iter().enumerate().fold(text.to_owned(), |text, (at, found)| {
         let end = if at == SECRET_PATTERNS.len() - 1 { "@" } else { "" };
-        let redacted = |found: &Captures<'_>| format!("{}{REDACTED}{end}", found.get(1).map_or("", |kept| kept.as_str()));
+        let redacted =
+            |found: &Captures<'_>| format!("{}{REDACTED}{end}", found.get(1).map_or("", |kept| kept.as_str()));
         found.replace_all(&text, redacted).into_owned()
     })
 }

@@ -10,7 +10,7 @@ use windlass_runtime::Tool;
 use windlass_tools::{HttpTool, Redactor, Secret};
 use windlass_value::Value;
 
-use crate::builtin::{BashTool, BashOptions, GlobTool, GrepTool, AgentHttpTool, ReadTool, WriteTool};
+use crate::builtin::{AgentHttpTool, BashOptions, BashTool, GlobTool, GrepTool, ReadTool, WriteTool};
 use crate::files::ProtectedPaths;
 use crate::mcp::{McpServer, McpServers};
 use crate::schema::ArgumentSchema;
@@ -124,7 +124,10 @@ impl ToolRegistryBuilder {
     #[must_use]
     pub fn file_tools(self) -> ToolRegistryBuilder {
         let limits = self.limits.clone();
-        self.tool(ReadTool::new(&limits)).tool(WriteTool::new(&limits)).tool(GlobTool::new(&limits)).tool(GrepTool::new(&limits))
+        self.tool(ReadTool::new(&limits))
+            .tool(WriteTool::new(&limits))
+            .tool(GlobTool::new(&limits))
+            .tool(GrepTool::new(&limits))
     }
 
     /// File tools leave these paths alone: the store in use, files that say what is run.
@@ -232,7 +235,7 @@ impl ToolRegistryBuilder {
                 Err(problem) => problems.push(format!("the parameters of `{name}` are no JSON Schema: {problem}")),
                 Ok(_) if tools.contains_key(&name) => problems.push(format!("there are two tools `{name}`")),
                 Ok(schema) => {
-                    tools.insert(name, RegisteredTool { spec, schema, implementation: runs: implementation, trusted });
+                    tools.insert(name, RegisteredTool { spec, schema, implementation, trusted });
                 }
             }
         }

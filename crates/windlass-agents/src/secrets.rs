@@ -105,7 +105,9 @@ pub(crate) fn redact_known(secrets: &Redactor, value: &Value) -> Value {
         Value::Str(text) => Value::from(secrets.redact_text(text)),
         Value::List(items) => Value::list(items.iter().map(|item| redact_known(secrets, item)).collect()),
         Value::Map(map) => {
-            let redacted = map.iter().map(|(key, inner)| (Arc::<str>::from(secrets.redact_text(key)), redact_known(secrets, inner)));
+            let redacted = map
+                .iter()
+                .map(|(key, inner)| (Arc::<str>::from(secrets.redact_text(key)), redact_known(secrets, inner)));
             Value::map(redacted.collect::<Map>())
         }
         other => other.clone(),

@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{Scene, answer, object, usual};
+use common::{Scene, answer, builtin_tools, object};
 use windlass_agents::{
     CallPattern, DefaultRule, Permission, PermissionPolicy, PermissionPrompt, PermissionRequest, PermissionVerdict,
     ToolCatalogue, ToolRegistry, ToolSpec,
@@ -36,7 +36,7 @@ async fn commands_give_their_output() {
         assert_eq!((found.content.as_str(), found.error), (expected, error), "{arguments}");
     }
     let working_directory = scene.call_json("bash", r#"{"command": "pwd -P"}"#).await.content;
-    assert_eq!(place.trim(), scene.folder());
+    assert_eq!(working_directory.trim(), scene.folder());
     let long = scene
         .call_json("bash", r#"{"command": "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last"}"#)
         .await;
@@ -103,7 +103,7 @@ async fn a_cancelled_call_ends_its_command() {
 #[tokio::test]
 async fn calls_and_denials_are_published_without_secrets() {
     let policy = PermissionPolicy::new(DefaultRule::Allow).deny(patterns(&["http"]));
-    let scene = Scene::with(usual(), policy);
+    let scene = Scene::with(builtin_tools(), policy);
     let secret = "sk-abcdefghijklmnop";
     let mut published = Vec::new();
     for (tool, arguments) in [
@@ -114,14 +114,14 @@ async fn calls_and_denials_are_published_without_secrets() {
         let (publish, mut events) = EventPublisher::channel();
         let input = Value::map(scene.input(tool, arguments));
         scene.tool().call(ToolCall { publish, ..ToolCall::for_test(input) }).await;
-        while let Ok(TickKind::PublishEvent { kind, data, .. }) = heard.try_recv() {
-            told.push(format!("{kind} {}", to_json(&data)));
+        while let Ok(TickKind::PublishEvent { kind, data, .. }) = events.try_recv() {
+            published.push(format!("{kind} {}", to_json(&data)));
         }
     }
-    assert_eq!(told[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
+    assert_eq!(published[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
     let reason = "the tool `http` is denied by --deny";
-    assert_eq!(told[1], format!(r#"agent.permission {{"tool":"http","decision":"refused","reason":"{reason}"}}"#));
-    assert!(told[2].len() < 3000 && told.len() == 3, "{told:?}");
+    assert_eq!(published[1], format!(r#"agent.permission {{"tool":"http","decision":"refused","reason":"{reason}"}}"#));
+    assert!(published[2].len() < 3000 && published.len() == 3, "{published:?}");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn policies_allow_and_deny() {
             Ok(()) => assert_eq!(decision, PermissionVerdict::Allowed, "{otherwise:?} {tool}"),
             Err(why) => {
                 assert!(
-                    matches!(&decision, PermissionVerdict::Denied(reason) if said.contains(why)),
+                    matches!(&decision, PermissionVerdict::Denied(reason) if reason.contains(why)),
                     "{tool}: {decision:?}"
                 );
             }
@@ -248,11 +248,11 @@ async fn the_user_is_asked() {
     assert_eq!(decisions, ["once", "once", "no", "no", "always", "rule"]);
     let other = PermissionRequest { tool: "http", ..request };
     assert!(
-        matches!(policy.decide(&other).await, PermissionVerdict::Denied(reason) if said.contains("nobody has answered"))
+        matches!(policy.decide(&other).await, PermissionVerdict::Denied(reason) if reason.contains("nobody has answered"))
     );
     let question = scripted.questions.lock().unwrap()[0].clone();
     let expected = "build[2].fix wants to call bash: curl -H 'Authorization: Bearer ***'\\n\\u{1b}[2K x\n";
-    assert!(asked.starts_with(expected), "{asked}");
+    assert!(question.starts_with(expected), "{question}");
 }
 
 #[tokio::test]
@@ -269,14 +269,14 @@ async fn one_prompt_at_a_time() {
                 == PermissionVerdict::Granted { always: false }
         })
     });
-    for one in asked.collect::<Vec<_>>() {
+    for one in requests.collect::<Vec<_>>() {
         assert!(one.await.unwrap());
     }
 }
 
 #[tokio::test]
 async fn a_denied_call_does_not_fail_the_step() {
-    let scene = Scene::with(usual(), PermissionPolicy::new(DefaultRule::Deny));
+    let scene = Scene::with(builtin_tools(), PermissionPolicy::new(DefaultRule::Deny));
     let found = scene.call("bash", object([("command", "touch made")])).await;
     assert!(found.error && found.content.contains("--yolo"), "{found:?}");
     assert!(!scene.work("made").exists());
@@ -284,7 +284,7 @@ async fn a_denied_call_does_not_fail_the_step() {
 
 #[tokio::test]
 async fn an_interrupted_call_needs_permission_again() {
-    let scene = Scene::with(usual(), PermissionPolicy::new(DefaultRule::Deny));
+    let scene = Scene::with(builtin_tools(), PermissionPolicy::new(DefaultRule::Deny));
     let input = scene.input("bash", object([("command", "touch made")]));
     // It had told of itself before the crash, and has waited for nothing.
     let resumed = Some(Arc::new(ResumeData { answers: Vec::new(), published_events: 1 }));
@@ -388,7 +388,7 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
         let input = Value::map(scene.input(tool, parse_json(arguments).unwrap()));
         let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::for_test(input) }).await);
         assert!(found.content.starts_with(expected), "{tool}: {found:?}");
-        let Ok(TickKind::PublishEvent { data, .. }) = heard.try_recv() else { panic!("an event") };
+        let Ok(TickKind::PublishEvent { data, .. }) = events.try_recv() else { panic!("an event") };
         assert!(!["plain-word", "model-key"].iter().any(|part| to_json(&data).contains(part)), "{data:?}");
     }
 }
@@ -397,7 +397,7 @@ async fn known_secrets_are_redacted_from_answers_and_events() {
 async fn path_rules_apply_to_resolved_paths() {
     let denied = PermissionPolicy::new(DefaultRule::Sandbox).deny(patterns(&["read(secret*)", "write(keep/*)"]));
     let allowed = PermissionPolicy::new(DefaultRule::Deny).allow(patterns(&["read(src/*)", "write(src/*)"]));
-    let (denied, allowed) = (Scene::with(usual(), denied), Scene::with(usual(), allowed));
+    let (denied, allowed) = (Scene::with(builtin_tools(), denied), Scene::with(builtin_tools(), allowed));
     for scene in [&denied, &allowed] {
         for folder in ["sub", "src", "keep"] {
             std::fs::create_dir_all(scene.work(folder)).unwrap();

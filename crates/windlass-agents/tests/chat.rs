@@ -178,7 +178,7 @@ async fn malformed_arguments_are_a_problem_not_an_error() {
         let outcome = turn(options(&service.model_url(), protocol, stream), ASK).await;
         let calls = outcome.output.get("calls").unwrap().as_list().unwrap().to_vec();
         let reported = calls[0].get("problem").and_then(Value::as_str).unwrap();
-        assert!(told.contains(problem), "{told}");
+        assert!(reported.contains(problem), "{reported}");
         assert!(calls[0].get("arguments").unwrap().as_str().unwrap().contains("path"), "{:?}", calls[0]);
     }
 }
@@ -337,8 +337,8 @@ async fn the_model_name_selects_the_provider() {
         let found = options.check(Some(name)).err();
         let found = found.map(|error| format!("{}; {}", error.message, error.hint.unwrap_or_default()));
         let found = found.unwrap_or_default().replace(&format!(", which `{name}` names"), "");
-        assert_eq!(found.is_empty(), said.is_empty(), "{name} {set:?}: {found}");
-        assert!(found.contains(said), "{name} {set:?}: {found}");
+        assert_eq!(found.is_empty(), expected.is_empty(), "{name} {set:?}: {found}");
+        assert!(found.contains(expected), "{name} {set:?}: {found}");
     }
     let by_default = ChatOptions { default_provider: Some("ollama".to_owned()), ..ChatOptions::default() };
     assert_eq!(by_default.check(Some("llama3")), Ok(()));

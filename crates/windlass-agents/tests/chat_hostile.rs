@@ -299,7 +299,7 @@ async fn tool_calls_of_all_shapes_are_read() {
             let text = |name: &str| call.get(name).unwrap().as_str().unwrap().to_owned();
             format!("{} {} {}", text("id"), text("name"), to_json(call.get("arguments").unwrap()))
         });
-        assert_eq!(told.collect::<Vec<_>>().join(", "), *expected, "{pieces:?}");
+        assert_eq!(calls_text.collect::<Vec<_>>().join(", "), *expected, "{pieces:?}");
         assert_eq!(part(&outcome, "stop"), r#""tools""#);
     }
 }
@@ -349,7 +349,7 @@ async fn refusals_are_classified() {
         let outcome = ask(&service, ModelProtocol::OpenAi).await;
         assert_eq!(class(&outcome), (code, kind, true), "{body}");
         let shown = format!("{} {}", error(&outcome).message, error(&outcome).hint.clone().unwrap_or_default());
-        assert!(told.contains(words), "{body}: {told}");
+        assert!(shown.contains(expected), "{body}: {shown}");
     }
     for (headers, ms) in [("retry-after: 7\r\n", "7000"), ("retry-after-ms: 250\r\nretry-after: 1\r\n", "250")] {
         let service = CannedService::reply(429, headers, b"{}").await;

@@ -10,7 +10,7 @@ use common::{Scene, object};
 /// A work folder with things in it, and things beside it that nobody may reach.
 fn scene() -> Scene {
     let scene = Scene::new();
-    fs::write(scene.beside("secret.txt"), "treasure").unwrap();
+    fs::write(scene.outside("secret.txt"), "treasure").unwrap();
     fs::create_dir_all(scene.work("a/b")).unwrap();
     fs::write(scene.work("a/one.txt"), "one\ntwo\nthree\n").unwrap();
     fs::write(scene.work("a/b/two.rs"), "fn main() {}\n// two\n").unwrap();
@@ -20,8 +20,8 @@ fn scene() -> Scene {
     symlink("one.txt", scene.work("a/inside")).unwrap();
     symlink(scene.work("a/one.txt"), scene.work("absolute")).unwrap();
     symlink("../../secret.txt", scene.work("a/out")).unwrap();
-    symlink(scene.beside("secret.txt"), scene.work("out")).unwrap();
-    symlink(scene.beside(""), scene.work("outdir")).unwrap();
+    symlink(scene.outside("secret.txt"), scene.work("out")).unwrap();
+    symlink(scene.outside(""), scene.work("outdir")).unwrap();
     symlink("../nowhere-yet.txt", scene.work("dangling")).unwrap();
     symlink("later.txt", scene.work("later")).unwrap();
     symlink("loop2", scene.work("loop1")).unwrap();
@@ -42,7 +42,7 @@ fn scene() -> Scene {
 async fn reads_never_leave_the_work_folder() {
     let scene = scene();
     let absolute = scene.work("a/one.txt").display().to_string();
-    let elsewhere = scene.beside("secret.txt").display().to_string();
+    let elsewhere = scene.outside("secret.txt").display().to_string();
     let sibling = format!("{}-not/x", scene.folder());
     // The path; what is said of it when it is read; Ok: the text.
     let table: Vec<(&str, Result<&str, &str>)> = vec![
@@ -91,7 +91,7 @@ async fn reads_never_leave_the_work_folder() {
 #[tokio::test]
 async fn writes_never_leave_the_work_folder() {
     let scene = scene();
-    let elsewhere = scene.beside("made.txt").display().to_string();
+    let elsewhere = scene.outside("made.txt").display().to_string();
     for (path, expected) in [
         ("../made.txt", "outside"),
         ("made/../../made.txt", "outside"),
@@ -109,9 +109,9 @@ async fn writes_never_leave_the_work_folder() {
         let answer = scene.call("write", object([("path", path), ("content", "x")])).await;
         assert!(answer.error && answer.content.contains(expected), "{path}: {answer:?}");
     }
-    let outside: Vec<_> = fs::read_dir(scene.beside("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(beside.len(), 2, "only the work folder and what was there: {beside:?}");
-    assert_eq!(fs::read_to_string(scene.beside("secret.txt")).unwrap(), "treasure");
+    let outside: Vec<_> = fs::read_dir(scene.outside("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(outside.len(), 2, "only the work folder and what was there: {outside:?}");
+    assert_eq!(fs::read_to_string(scene.outside("secret.txt")).unwrap(), "treasure");
     assert!(!scene.work("made").exists(), "a refused path makes no folders");
 }
 
@@ -247,7 +247,7 @@ async fn context_files_are_text_or_media() {
 
 #[tokio::test]
 async fn protected_paths_are_not_touched() {
-    let scene = Scene::protecting(|work| windlass_agents::ProtectedPaths {
+    let scene = Scene::with_protected(|work| windlass_agents::ProtectedPaths {
         no_access: vec![work.join("runs")],
         read_only: vec![work.join("flow.yaml"), work.join("missing/own.toml")],
     });

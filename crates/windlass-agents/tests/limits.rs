@@ -103,11 +103,11 @@ async fn model_limits_have_an_effect() {
     };
     let busy = CannedService::reply(429, "retry-after: 30\r\n", b"{}").await;
     let limits = ProcessLimits { max_retry_after: Duration::from_secs(20), ..ProcessLimits::default() };
-    let outcome = turn(within(limits, &busy.url), ASK).await;
+    let outcome = turn(options_within(limits, &busy.url), ASK).await;
     assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_retry_after`"), "{outcome:?}");
     let slow = CannedService::start(Vec::new(), AfterReply::Silence).await;
     let limits = ProcessLimits { max_model_time: SHORT, ..ProcessLimits::default() };
-    let outcome = turn(within(limits, &slow.url), ASK).await;
+    let outcome = turn(options_within(limits, &slow.url), ASK).await;
     assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains("`limits.max_model_time`"), "{outcome:?}");
 }
 

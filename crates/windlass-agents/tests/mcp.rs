@@ -8,7 +8,7 @@ mod server;
 
 use common::{Scene, object};
 use server::{HttpServer, ReplyFormat};
-use windlass_agents::{ToolCatalogue, McpServer, DefaultRule, PermissionPolicy, McpTransport, ToolRegistry};
+use windlass_agents::{DefaultRule, McpServer, McpTransport, PermissionPolicy, ToolCatalogue, ToolRegistry};
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_testing::log::TestLog;
@@ -40,7 +40,10 @@ fn service(server: &HttpServer) -> McpServer {
 
 fn scene(server: McpServer) -> Scene {
     let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
-    Scene::with(ToolRegistry::builder().file_tools().mcp(server).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow))
+    Scene::with(
+        ToolRegistry::builder().file_tools().mcp(server).mcp_http(http),
+        PermissionPolicy::new(DefaultRule::Allow),
+    )
 }
 
 /// Each limit of MCP servers: a changed value acts. A case is a line.
@@ -281,7 +284,10 @@ async fn failing_http_servers_are_reported() {
     }
     // Closed addresses stay closed for servers, too.
     let http = HttpTool::new(HttpOptions::default());
-    let closed = Scene::with(ToolRegistry::builder().mcp(service(&server)).mcp_http(http), PermissionPolicy::new(DefaultRule::Allow));
+    let closed = Scene::with(
+        ToolRegistry::builder().mcp(service(&server)).mcp_http(http),
+        PermissionPolicy::new(DefaultRule::Allow),
+    );
     let error = closed.registry.specs().await.unwrap_err();
     assert!(error.message.contains("not public"), "{}", error.message);
 }

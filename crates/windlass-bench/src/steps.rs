@@ -12,7 +12,7 @@ use windlass_runtime::{Durability, EngineOptions, RunStartOptions, RuntimeEngine
 use windlass_store::MemoryStore;
 use windlass_store_sqlite::SyncMode;
 use windlass_value::{
-    CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value, known,
+    CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value, interned,
 };
 
 use crate::disk::{self, BenchFolder};

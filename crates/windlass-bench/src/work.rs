@@ -155,7 +155,7 @@ fn append(times: u64) {
         options: Vec::new(),
     };
     let run: Arc<str> = "work".into();
-    let mut batch = RunBatch { run: run.clone(), epoch: 1, create: Some(create), ..RunBatch::default() };
+    let mut batch = RunBatch { run: run.clone(), owner_epoch: 1, create: Some(create), ..RunBatch::default() };
     let mut ticks = 0;
     for number in 0..times * BATCHES {
         let record = JournalRecord { ticks: 2, first_event: ticks * 2 + 1, events: 4, body: body.clone() };
@@ -164,6 +164,6 @@ fn append(times: u64) {
         let verdicts = store.append(vec![RunBatch { record: Some(record), snapshot, ..batch }]).expect("appended");
         assert_eq!(verdicts, [BatchVerdict::Committed]);
         ticks += 2;
-        batch = RunBatch { run: run.clone(), epoch: 1, expected_ticks: ticks, ..RunBatch::default() };
+        batch = RunBatch { run: run.clone(), owner_epoch: 1, expected_ticks: ticks, ..RunBatch::default() };
     }
 }

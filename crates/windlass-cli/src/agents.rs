@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 
-use windlass_agents::chat::{HeaderSource, ModelService, TokenPrice, Prices};
+use windlass_agents::chat::{HeaderSource, ModelService, Prices, TokenPrice};
 use windlass_agents::{
-    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, ChatOptions, McpServer, DefaultRule, CallPattern,
-    PermissionPolicy, ProtectedPaths, ToolRegistry, TerminalPrompt, ToolSpec,
+    AGENT_MODEL, AgentFiles, AgentModelTool, AgentToolCaller, BashOptions, CallPattern, ChatOptions, DefaultRule,
+    McpServer, PermissionPolicy, ProtectedPaths, TerminalPrompt, ToolRegistry, ToolSpec,
 };
 use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
@@ -119,11 +119,21 @@ pub(crate) struct AgentToolOptions {
 impl AgentToolOptions {
     pub(crate) fn for_run(settings: &CliSettings) -> AgentToolOptions {
         let permissions = settings.agent_options.permissions.clone();
-        AgentToolOptions { permissions, has_terminal: TerminalPrompt::is_available(), outbound: Outbound::default(), scripts: None }
+        AgentToolOptions {
+            permissions,
+            has_terminal: TerminalPrompt::is_available(),
+            outbound: Outbound::default(),
+            scripts: None,
+        }
     }
 }
 
-pub(crate) fn add_to(tools: Tools, settings: &CliSettings, http: HttpTool, tool_options: &AgentToolOptions) -> Result<Tools, CliFailure> {
+pub(crate) fn add_to(
+    tools: Tools,
+    settings: &CliSettings,
+    http: HttpTool,
+    tool_options: &AgentToolOptions,
+) -> Result<Tools, CliFailure> {
     let registry = Arc::new(registry(settings, &http, &tool_options.outbound)?);
     let options = ChatOptions { scripts: tool_options.scripts.clone(), ..chat_options(settings) };
     let urls = options.configured_urls();
@@ -258,11 +268,9 @@ fn unknown_tool(name: &str, settings: &CliSettings) -> Option<String> {
             Some(near) => format!("did you mean `{near}__{tool}`?"),
             None => format!("no server `{server}` is named under [mcp] in windlass.toml"),
         }),
-        None => {
-            Some(did_you_mean(name, BUILT_IN_TOOLS).unwrap_or_else(|| {
-                format!("there are {}; a server's tools are named `server__tool`", format_names(BUILT_IN_TOOLS))
-            }))
-        }
+        None => Some(did_you_mean(name, BUILT_IN_TOOLS).unwrap_or_else(|| {
+            format!("there are {}; a server's tools are named `server__tool`", format_names(BUILT_IN_TOOLS))
+        })),
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
     // One more than allowed is enough for the parser to say that it is too much.
     let max_bytes = limits.max_definition_bytes as u64 + 1;
-    let failed = |error: std::io::Error| CliFailure::usage(format!("could not read the definition: {error}")).location(&name);
+    let failed =
+        |error: std::io::Error| CliFailure::usage(format!("could not read the definition: {error}")).location(&name);
     let mut bytes = Vec::new();
     match is_stdin(path) {
         true => std::io::stdin().take(max_bytes).read_to_end(&mut bytes).map_err(failed)?,

@@ -12,9 +12,9 @@ use windlass_syntax::SourceText;
 use windlass_value::{Language, Value};
 use windlass_zenflow::Zenflow;
 
-use crate::config::{ConfiguredActivity, CliSettings, ConfiguredTarget};
-use crate::definition::{is_from_stdin, default_name};
 use crate::agent_options;
+use crate::config::{CliSettings, ConfiguredActivity, ConfiguredTarget};
+use crate::definition::{default_name, is_from_stdin};
 use crate::standard_project::folder_of;
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ static REGISTRY: LazyLock<DialectRegistry> = LazyLock::new(|| {
     let registry = registry.with(Loom);
     let registry = registry.with(RustDialect);
     #[cfg(test)]
-    let registry = registry.with(toy::Toy);
+    let registry = registry.with(toy::ToyDialect);
     registry
 });
 

@@ -148,7 +148,9 @@ impl From<RuntimeError> for CliFailure {
         let message = error.to_string();
         match error {
             RuntimeError::Store(error) => error.into(),
-            RuntimeError::NoSuchRun(_) => CliFailure::usage(message).hint("`windlass list` shows the runs of the store"),
+            RuntimeError::NoSuchRun(_) => {
+                CliFailure::usage(message).hint("`windlass list` shows the runs of the store")
+            }
             RuntimeError::Owned { run, owner } => CliFailure::usage(format!("{} runs `{run}`", owner_name(&owner)))
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => CliFailure::usage(message)
@@ -159,7 +161,9 @@ impl From<RuntimeError> for CliFailure {
                 CliFailure::usage(message).hint(format!("`windlass status {run}` shows its end"))
             }
             RuntimeError::InMemoryOnly(_) => CliFailure::usage(message).hint("start it again"),
-            RuntimeError::Input(_) => CliFailure::usage(message).hint("give inputs with --set, --input or --input-file"),
+            RuntimeError::Input(_) => {
+                CliFailure::usage(message).hint("give inputs with --set, --input or --input-file")
+            }
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
                 CliFailure::new(CliExit::Failed, message).hint(format!("`windlass replay {run}` shows where they part"))
             }
@@ -179,9 +183,8 @@ impl From<RuntimeError> for CliFailure {
                 Some(near) => format!("windlass restart {run} --from '{near}'"),
                 None => format!("`windlass events {run}` shows what has begun"),
             }),
-            RuntimeError::NoSuchOccurrence { .. } => {
-                CliFailure::usage(message).hint("occurrences are counted from 1; without --occurrence the last is taken")
-            }
+            RuntimeError::NoSuchOccurrence { .. } => CliFailure::usage(message)
+                .hint("occurrences are counted from 1; without --occurrence the last is taken"),
             RuntimeError::BeganBefore { run, .. } => CliFailure::usage(message).hint(format!(
                 "`windlass events {run}` shows what is kept; `journal_bytes_kept` of [limits] keeps more of later runs"
             )),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::Limits;
-use windlass_runtime::inspect::{StoredEvent, StoredRun, StoredEvents, live_owner, final_report};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents, StoredRun, final_report, live_owner};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::{Store, StoreScan};
 
@@ -79,11 +79,20 @@ pub(crate) async fn follow(
 }
 
 /// What the run is doing already, for those who show it. Whoever cannot be told shows less; why, others will say.
-pub(crate) fn load_for_progress(store: &dyn Store, run: &str, limits: &Limits, progress: &ProgressDisplay) -> Option<StoredRun> {
+pub(crate) fn load_for_progress(
+    store: &dyn Store,
+    run: &str,
+    limits: &Limits,
+    progress: &ProgressDisplay,
+) -> Option<StoredRun> {
     if progress.is_quiet() { None } else { image::load(store, run, limits).ok() }
 }
 
-fn show_new_events(events: &mut StoredEvents, store: &dyn Store, progress: &mut ProgressDisplay) -> Result<(), CliFailure> {
+fn show_new_events(
+    events: &mut StoredEvents,
+    store: &dyn Store,
+    progress: &mut ProgressDisplay,
+) -> Result<(), CliFailure> {
     if progress.is_quiet() {
         return Ok(());
     }

@@ -7,9 +7,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::Event;
-use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunHandle, RuntimeError};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RuntimeEngine, RuntimeError};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, Store};
-use windlass_store_sqlite::{SyncMode, SqliteOptions};
+use windlass_store_sqlite::{SqliteOptions, SyncMode};
 
 use crate::args::{BenchDurability, TestingArgs};
 use crate::config::CliSettings;
@@ -39,7 +39,11 @@ pub(crate) fn build_runtime(builder: &mut tokio::runtime::Builder) -> Result<Run
 }
 
 /// Must be called inside the runtime.
-pub(crate) fn engine(store: &Arc<dyn Store>, settings: &CliSettings, testing: &TestingArgs) -> Result<RuntimeEngine, CliFailure> {
+pub(crate) fn engine(
+    store: &Arc<dyn Store>,
+    settings: &CliSettings,
+    testing: &TestingArgs,
+) -> Result<RuntimeEngine, CliFailure> {
     let options = EngineOptions {
         tools: crate::tools::tools(settings)?,
         languages: crate::dialects::languages(),

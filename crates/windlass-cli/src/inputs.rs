@@ -53,7 +53,9 @@ fn read(path: &Path) -> Result<String, CliFailure> {
         true => std::io::stdin().read_to_string(&mut text).map(|_| text),
         false => std::fs::read_to_string(path),
     };
-    done.map_err(|error| CliFailure::usage(format!("could not read the input: {error}")).location(path.display().to_string()))
+    done.map_err(|error| {
+        CliFailure::usage(format!("could not read the input: {error}")).location(path.display().to_string())
+    })
 }
 
 pub(crate) fn parse_input(text: &str, location: &str) -> Result<Value, CliFailure> {
@@ -123,7 +125,9 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), CliFailure> {
         (Some(before), after) => {
             let message =
                 format!("an input of kind {} cannot be put together with one of kind {}", before.kind(), after.kind());
-            return Err(CliFailure::usage(message).hint("give an object, or only one of --input-file, --input and --set"));
+            return Err(
+                CliFailure::usage(message).hint("give an object, or only one of --input-file, --input and --set")
+            );
         }
     };
     *whole = Some(merged);

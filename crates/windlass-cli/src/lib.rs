@@ -5,16 +5,18 @@
 //!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
 //!   `kinds`, `out`, `text` what people see · `log` the log of all crates, on standard error.
 
+mod agent_options;
 mod agents;
 mod args;
+mod catalog_compiler;
 mod children;
 mod commands;
 mod config;
 mod definition;
 mod dev;
 mod dialects;
+mod durations;
 mod failure;
-mod agent_options;
 mod follow;
 mod host;
 mod image;
@@ -26,15 +28,13 @@ mod progress;
 mod project;
 mod report;
 mod secrets;
-mod catalog_compiler;
 mod service;
-mod durations;
 mod standard_project;
 mod stores;
 mod text;
 mod tools;
-mod warnings;
 mod trust;
+mod warnings;
 mod worker;
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::RuntimeEngine;
-use windlass_syntax::{Diagnostic, Diagnostics, DiagnosticReport, Severity, SourceText, Span, nearest};
+use windlass_syntax::{Diagnostic, DiagnosticReport, Diagnostics, Severity, SourceText, Span, nearest};
 use windlass_value::BlobHash;
 
 use crate::config::{CliSettings, ConfiguredTarget};
@@ -78,12 +78,20 @@ impl Project {
     }
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
-    pub(crate) fn add_to(self, engine: &RuntimeEngine, settings: &CliSettings) -> Result<(BlobHash, Arc<Program>), CliFailure> {
+    pub(crate) fn add_to(
+        self,
+        engine: &RuntimeEngine,
+        settings: &CliSettings,
+    ) -> Result<(BlobHash, Arc<Program>), CliFailure> {
         Ok(engine.add_plan(self.add_called_plans(engine, settings)?)?)
     }
 
     /// Keeps the plans of what the definition calls, and gives its own.
-    pub(crate) fn add_called_plans(mut self, engine: &RuntimeEngine, settings: &CliSettings) -> Result<Plan, CliFailure> {
+    pub(crate) fn add_called_plans(
+        mut self,
+        engine: &RuntimeEngine,
+        settings: &CliSettings,
+    ) -> Result<Plan, CliFailure> {
         let requested = self.definitions.pop().ok_or_else(|| CliFailure::silent(CliExit::Invalid))?;
         let mut added: Vec<BlobHash> = Vec::new();
         let seals = crate::secrets::sealer(settings);
@@ -113,7 +121,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The place of the compiled definition, if nothing is wrong with it.
     fn definition(&mut self, source: SourceText, path: Option<PathBuf>, dialect: Option<&str>) -> Option<usize> {
-        let surroundings = path.as_deref().map(|path| StandardProjectFiles::read_for(path, &self.settings.limits)).unwrap_or_default();
+        let surroundings =
+            path.as_deref().map(|path| StandardProjectFiles::read_for(path, &self.settings.limits)).unwrap_or_default();
         self.project.diagnostics.extend(surroundings.diagnostics);
         let mut app = surroundings.settings;
         app.extend(self.settings.app_settings.clone());
@@ -156,8 +165,9 @@ impl Reader<'_> {
         from: Option<&Path>,
         own: bool,
     ) -> Result<Option<usize>, Box<Diagnostic>> {
-        let problem =
-            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).with_hint(hint));
+        let problem = |message: String, hint: String| {
+            Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).with_hint(hint))
+        };
         let candidates = self.candidate_paths(name, from);
         let Some(path) = candidates.iter().find(|path| path.is_file()).cloned() else {
             if own {
@@ -275,7 +285,8 @@ fn find_registered_playbook(folder: &Path, path: &str) -> Option<PathBuf> {
         let read = std::fs::File::open(file).and_then(|file| file.take(MAX_HEAD_BYTES).read_to_string(&mut text));
         let declares_path =
             |line: &str| line.trim().strip_prefix("path:").map(|value| value.trim().trim_matches(['"', '\'']) == path);
-        read.is_ok() && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(declares_path).any(|same| same)
+        read.is_ok()
+            && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(declares_path).any(|same| same)
     })
 }
 

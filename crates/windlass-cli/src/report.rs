@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, LoopSummary, LoopEndReason, Status};
+use windlass_core::{ErrorInfo, LoopEndReason, LoopSummary, Status};
 use windlass_dialect::{ReportDetail, ReportEntry, ReportSection};
-use windlass_runtime::inspect::{LoopDetailsByStep, with_run_hint, loop_details, source_span, defined_max_iterations};
+use windlass_runtime::inspect::{LoopDetailsByStep, defined_max_iterations, loop_details, source_span, with_run_hint};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
 use windlass_value::{Map, Value, to_json_pretty};
@@ -47,7 +47,7 @@ impl<'a> EndedRun<'a> {
         }
         let facts = loop_details(store, run, plan, &report)?;
         let warnings = warnings::collect(store, run, plan, &report)?;
-        Ok(EndedRun { run, plan, report, facts, warnings: troubles: warnings, ephemeral: false })
+        Ok(EndedRun { run, plan, report, facts, warnings, ephemeral: false })
     }
 
     #[must_use]
@@ -198,9 +198,13 @@ pub(crate) fn steps_table(
     let line = |(name, step): &(Arc<str>, StepReport)| {
         let status = step.status.as_str();
         let padded = paint.status(status, &format!("{status:<9}"));
-        let iterations = step.looping.as_ref().map(|looping| iterations_line(plan, facts, name, looping)).unwrap_or_default();
-        let error =
-            step.error.as_ref().map(|error| text::truncate(&text::one_line(&error.message), MAX_REASON_CHARS)).unwrap_or_default();
+        let iterations =
+            step.looping.as_ref().map(|looping| iterations_line(plan, facts, name, looping)).unwrap_or_default();
+        let error = step
+            .error
+            .as_ref()
+            .map(|error| text::truncate(&text::one_line(&error.message), MAX_REASON_CHARS))
+            .unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
         let more: Vec<String> = [iterations, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()

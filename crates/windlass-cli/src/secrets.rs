@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use windlass_agents::chat::PROVIDERS;
 use windlass_core::plan::Plan;
 use windlass_runtime::secure_inputs;
-use windlass_tools::{Credential, Credentials, SecretBoundary, SealOutcome, SecretSealer, Secret};
+use windlass_tools::{Credential, Credentials, SealOutcome, Secret, SecretBoundary, SecretSealer};
 
 use crate::agents;
 use crate::config::{CliSettings, ConfiguredTarget};
@@ -71,7 +71,8 @@ fn known_secrets(settings: &CliSettings) -> Result<Vec<Secret>, CliFailure> {
     known.extend(keys.filter_map(variable).map(Secret::new));
     let prefix = windlass_tools::auth_variable("");
     let variables = std::env::vars().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, value)| value);
-    let aliases = settings.auth.aliases().filter_map(|alias| settings.auth.variable_value(&windlass_tools::auth_variable(alias)));
+    let aliases =
+        settings.auth.aliases().filter_map(|alias| settings.auth.variable_value(&windlass_tools::auth_variable(alias)));
     for text in variables.chain(aliases) {
         // What is wrong with a credential is told where it is used.
         known.extend(Credential::from_text(&text).into_iter().flat_map(|credential| credential.secrets()));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::Limits;
 use windlass_dialect::parse_limits;
-use windlass_syntax::{Diagnostic, Diagnostics, SpannedKey, SyntaxNode, ObjectReader, SourceText, parse_json, to_value};
+use windlass_syntax::{
+    Diagnostic, Diagnostics, ObjectReader, SourceText, SpannedKey, SyntaxNode, parse_json, to_value,
+};
 use windlass_value::Value;
 
 use crate::definition;
@@ -33,11 +35,11 @@ impl StandardProjectFiles {
         // From inside the workflow's folder, the project is the one above.
         let project = folder.canonicalize().map_or_else(|_| folder.join(".."), |folder| folder_of(&folder));
         files.read_file(&project.join("parameters.json"), limits, StandardProjectFiles::add_parameter);
-        files.read_file(&project.join("local.settings.json"), limits, |around, key, node, found| {
+        files.read_file(&project.join("local.settings.json"), limits, |files, key, node, found| {
             if key.text == "Values"
                 && let Some(values) = ObjectReader::read(node, "`Values`", found)
             {
-                values.unread_entries().for_each(|(key, node)| around.add_setting(key, node, found));
+                values.unread_entries().for_each(|(key, node)| files.add_setting(key, node, found));
             }
         });
         files

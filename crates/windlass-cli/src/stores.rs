@@ -114,7 +114,11 @@ pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
 /// The address of the server that takes up a run that nobody has, if one is there.
 pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String> {
     // The steps of a program are in that program alone.
-    registry().get_or_rust(&row.dialect).has_sources().then(|| crate::service::serving_address(&directory(global))).flatten()
+    registry()
+        .get_or_rust(&row.dialect)
+        .has_sources()
+        .then(|| crate::service::serving_address(&directory(global)))
+        .flatten()
 }
 
 /// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.

@@ -1,13 +1,13 @@
 //! Values, times and tables in few characters. What drawings need as well is there.
 
-use windlass_core::plan::MONEY;
 use windlass_core::amounts;
-pub(crate) use windlass_draw::text::{pluralize, truncate, one_line, format_value, format_duration};
+use windlass_core::plan::MONEY;
+pub(crate) use windlass_draw::text::{format_duration, format_value, one_line, pluralize, truncate};
 use windlass_value::Value;
 
 /// `15/100`, or `15` when there is no telling how many there will be.
 pub(crate) fn format_ratio(count: u64, max: Option<u64>) -> String {
-    max.map_or_else(|| pluralize.to_string(), |max| format!("{count}/{max}"))
+    max.map_or_else(|| count.to_string(), |max| format!("{count}/{max}"))
 }
 
 /// `Running`, `Timed out`.
@@ -45,7 +45,8 @@ pub(crate) fn bytes(number: u64) -> String {
 /// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
 pub(crate) fn usage(usage: &Value) -> Option<String> {
     let amount = |what: &str| usage.get(what).and_then(Value::as_int).and_then(|amount| u64::try_from(amount).ok());
-    let amount = |what: &str| amount(what).filter(|amount| *amount > 0).map(|amount| amounts::format_amount(what, amount));
+    let amount =
+        |what: &str| amount(what).filter(|amount| *amount > 0).map(|amount| amounts::format_amount(what, amount));
     let tokens = amount("tokens").map(|tokens| format!("{tokens} tokens"));
     let money = amount(MONEY).map(|money| format!("cost {money}"));
     let parts: Vec<String> = tokens.into_iter().chain(money).collect();

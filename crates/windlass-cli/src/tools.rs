@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_agents::{AGENT_FILES, AGENT_MODEL, AGENT_TOOL};
-use windlass_core::plan::{Action, Effect, ToolName, NodeKind, Plan};
+use windlass_core::plan::{Action, Effect, NodeKind, Plan, ToolName};
 use windlass_runtime::Tools;
 use windlass_tools::{
     Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Outbound,
@@ -45,7 +45,11 @@ pub(crate) fn trusted_tools(settings: &CliSettings) -> Result<Tools, CliFailure>
 }
 
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
-pub(crate) fn tools_with_outbound(settings: &CliSettings, outbound: Outbound, agent_options: &AgentToolOptions) -> Result<Tools, CliFailure> {
+pub(crate) fn tools_with_outbound(
+    settings: &CliSettings,
+    outbound: Outbound,
+    agent_options: &AgentToolOptions,
+) -> Result<Tools, CliFailure> {
     let limits = &settings.process_limits;
     let options = HttpOptions { outbound, ..HttpOptions::from_limits(limits) };
     let http = HttpTool::new(options.clone());
@@ -92,8 +96,10 @@ pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), Cli
     }
     match unknown_definition(plan) {
         None => Ok(()),
-        Some(name) => Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
-            .hint("it is part of the program that started the run: go on with the run there")),
+        Some(name) => {
+            Err(CliFailure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
+                .hint("it is part of the program that started the run: go on with the run there"))
+        }
     }
 }
 
@@ -177,7 +183,9 @@ mod tests {
         for (tool, expected) in table {
             let error = check_error(tool);
             match expected {
-                Some(part) => assert!(error.as_ref().is_some_and(|message| message.contains(part)), "{tool}: {error:?}"),
+                Some(part) => {
+                    assert!(error.as_ref().is_some_and(|message| message.contains(part)), "{tool}: {error:?}")
+                }
                 None => assert_eq!(error, None, "{tool}"),
             }
         }

@@ -3,8 +3,8 @@
 use crate::support;
 
 use rustix::process::Signal;
-use support::Place;
-use support::served::Served;
+use support::TestDir;
+use support::server::TestServer;
 
 const APPROVAL_FLOW: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
     "Each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
@@ -15,7 +15,7 @@ const APPROVAL_FLOW: &str = r#"{"definition": {"triggers": {"manual": {"type": "
 /// The first answer counts, also while nobody has the run; one that says otherwise is no success.
 #[test]
 fn a_second_answer_must_be_the_same() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", APPROVAL_FLOW.replace(r#"["a", "b"]"#, r#"["a"]"#));
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     run.line();
@@ -41,7 +41,7 @@ fn a_second_answer_must_be_the_same() {
 /// Beside a server nobody is told to go on by hand.
 #[test]
 fn a_server_resumes_an_answered_run() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", APPROVAL_FLOW.replace(r#"["a", "b"]"#, r#"["a"]"#));
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     run.line();
@@ -66,7 +66,7 @@ fn a_server_resumes_an_answered_run() {
 
 #[test]
 fn users_answer_from_any_process() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", APPROVAL_FLOW);
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     assert_eq!(run.line(), "run a1");
@@ -100,16 +100,16 @@ fn users_answer_from_any_process() {
 /// Neither without a server nor beside the next one is there anything to mend.
 #[test]
 fn waits_of_a_killed_server_need_no_repair() {
-    let place = Place::new();
-    let server = Served::start(&place, &[], &[]);
+    let place = TestDir::new();
+    let server = TestServer::start(&place, &[], &[]);
     server.register("asks", APPROVAL_FLOW);
-    let run = server.begin("asks", &serde_json::json!({}));
+    let run = server.start_run("asks", &serde_json::json!({}));
     let mut events = place.start(&["events", &run, "--follow"]);
     events.line_with("approval.requested");
     events.line_with("approval.requested");
     drop(server);
     place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
-    let _server = Served::start(&place, &[], &[]);
+    let _server = TestServer::start(&place, &[], &[]);
     place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
 }
 
@@ -117,7 +117,7 @@ fn waits_of_a_killed_server_need_no_repair() {
 #[test]
 fn a_missing_answer_is_rejected() {
     for (schema, exits) in [("", 3), (r#", "schema": {}"#, 3), (r#", "schema": {"type": ["object", "null"]}"#, 0)] {
-        let place = Place::new();
+        let place = TestDir::new();
         let flow = r#"{"definition": {"actions": {"Ask": {"type": "approval", "inputs": {"title": "?"SCHEMA}}}}}"#;
         place.write("flow.json", flow.replace("SCHEMA", schema));
         let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
@@ -137,7 +137,7 @@ fn a_missing_answer_is_rejected() {
 /// Steps of a playbook are begun by what leads to them: one that comes after a person's answer cannot be begun around it.
 #[test]
 fn a_signal_cannot_start_a_playbook_step() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "gated.yaml",
         r#"

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use support::Place;
+use support::TestDir;
 
 const LOOM: &str = r#"{
   "actions": { "price": { "type": "compose", "inputs": "@mul(triggerBody()?['pieces'], 7)" } },
@@ -68,8 +68,8 @@ steps:
     )
 }
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     place.write("callee-loom.json", LOOM);
     place.write("callee-loom-again.json", r#"{"actions": {"a": {"type": "compose", "inputs": 1}}}"#);
     place.write("callee-noetl.yaml", NOETL);

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use support::Place;
+use support::TestDir;
 
 const WRONG: &str = r#"{
   "actions": {
@@ -18,7 +18,7 @@ const WRONG: &str = r#"{
 
 #[test]
 fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("wrong.json", WRONG);
     let done = place.windlass(&["check", "wrong.json"]);
     done.exits(2);
@@ -36,14 +36,14 @@ fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
 
 #[test]
 fn a_special_file_is_rejected_without_waiting() {
-    let place = Place::new();
+    let place = TestDir::new();
     let done = place.windlass(&["check", "/dev/null"]);
     assert!(done.err.contains("no regular file") && done.err.contains("`-` reads"), "{}", done.err);
 }
 
 #[test]
 fn programs_get_one_array() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("wrong.json", WRONG);
     place.write("fine.json", r#"{ "actions": { "a": { "type": "compose", "inputs": 1 } } }"#);
     let done = place.windlass(&["check", "fine.json", "wrong.json", "--json"]);
@@ -59,7 +59,7 @@ fn programs_get_one_array() {
 
 #[test]
 fn warnings_do_not_fail_the_check() {
-    let place = Place::new();
+    let place = TestDir::new();
     let race = r#"{
   "actions": {
     "start": { "type": "InitializeVariable", "inputs": { "variables": [{ "name": "x", "type": "integer", "value": 0 }] } },
@@ -76,7 +76,7 @@ fn warnings_do_not_fail_the_check() {
 
 #[test]
 fn unreadable_and_malformed_files_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("fine.json", r#"{ "actions": { "a": { "type": "compose", "inputs": 1 } } }"#);
     place.write("bytes.json", [0x7b, 0xff, 0x7d]);
     place.write("empty.json", "");
@@ -93,7 +93,7 @@ fn unreadable_and_malformed_files_are_reported() {
 /// Their YAML has more than that of playbooks, and says so only where it matters.
 #[test]
 fn workflows_with_anchors_are_recognised() {
-    let place = Place::new();
+    let place = TestDir::new();
     let flow = "name: a\nsteps:\n  - &one {id: one, instructions: Work.}\n  - {<<: *one, id: two, dependsOn: [one]}\n";
     place.write("flow.yaml", flow);
     place.windlass(&["check", "flow.yaml"]).exits(0);

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use support::{Place, counting};
+use support::{TestDir, counting};
 
 const LARGE: &str = r#"
 workload: {letters: 150000}
@@ -15,7 +15,7 @@ workflow:
 
 #[test]
 fn old_ended_runs_are_removed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("large.yaml", LARGE);
     place.write("flow.json", counting(1, "PT0.01S"));
     let done = place.json(&["run", "large.yaml", "--id", "large", "--json"]);

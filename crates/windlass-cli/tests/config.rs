@@ -2,17 +2,17 @@
 
 use crate::support;
 
-use support::{Place, counting};
+use support::{TestDir, counting};
 
 #[test]
 fn limits_come_from_the_file_and_then_from_the_environment() {
-    let place = Place::new();
-    let value = |place: &Place| place.json(&["limits", "--json"])["loop_turns_max"]["value"].clone();
+    let place = TestDir::new();
+    let value = |place: &TestDir| place.json(&["limits", "--json"])["loop_turns_max"]["value"].clone();
     assert_eq!(value(&place), 1_000);
     place.write("windlass.toml", "[limits]\nloop_turns_max = 50\nloop_time_max = \"PT2H\"\n");
     assert_eq!(value(&place), 50);
     let mut command = place.command(&["limits"]);
-    let shown = support::done(command.env("WINDLASS_LOOP_TURNS_MAX", "40").output().expect("it runs"));
+    let shown = support::command_output(command.env("WINDLASS_LOOP_TURNS_MAX", "40").output().expect("it runs"));
     shown.exits(0).has("loop_turns_max").has("40").has("PT2H");
     place.write("flow.json", counting(1, "PT0.01S"));
     place.windlass(&["check", "flow.json"]).exits(2).has("loop_turns_max");
@@ -22,7 +22,7 @@ fn limits_come_from_the_file_and_then_from_the_environment() {
 
 #[test]
 fn invalid_settings_are_rejected_with_their_location() {
-    let place = Place::new();
+    let place = TestDir::new();
     let refused = |content: &str| {
         place.write("windlass.toml", content);
         place.windlass(&["limits"])
@@ -35,6 +35,6 @@ fn invalid_settings_are_rejected_with_their_location() {
     place.write("windlass.toml", "");
     place.windlass(&["limits", "--config", "missing.toml"]).exits(3).has("missing.toml");
     let mut command = place.command(&["limits"]);
-    let refused = support::done(command.env("WINDLASS_CANCEL_GRACE", "x").output().expect("it runs"));
+    let refused = support::command_output(command.env("WINDLASS_CANCEL_GRACE", "x").output().expect("it runs"));
     refused.exits(3).has("WINDLASS_CANCEL_GRACE");
 }

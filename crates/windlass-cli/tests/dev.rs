@@ -149,7 +149,9 @@ fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let refused = command.args(["dev", "--port", &port]).current_dir(&folder).output().expect("it starts");
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(stderr.contains("choose another with --port") && refused.status.code() == Some(3), "{stderr}");
-    for (words, reveals_token, stop) in [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")] {
+    for (words, reveals_token, stop) in
+        [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--port", "0"]).args(words).current_dir(&folder);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");

@@ -4,8 +4,8 @@ use crate::support;
 
 use std::process::{Command, Output};
 
-use support::Place;
-use support::served::Served;
+use support::TestDir;
+use support::server::TestServer;
 
 const WORKERS: &str = include_str!("../../../docs/workers.md");
 const TRIGGERS: &str = include_str!("../../../docs/triggers.md");
@@ -21,7 +21,7 @@ fn blocks<'a>(page: &'a str, from: &str, language: &str) -> Vec<&'a str> {
 }
 
 /// A shell where this server is and `windlass` is the one that is tested.
-fn shell(place: &Place, server: &Served, script: &str, variables: &[(&str, &str)]) -> Output {
+fn shell(place: &TestDir, server: &TestServer, script: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_windlass"));
     let folder = program.parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
@@ -67,9 +67,9 @@ fn commands(block: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_documented_worker_protocol_works() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("windlass.toml", blocks(WORKERS, "## Which jobs go where", "toml")[0]);
-    let server = Served::start(&place, &[], &[]);
+    let server = TestServer::start(&place, &[], &[]);
     place.write("counts.yaml", blocks(WORKERS, "### By hand", "yaml")[0]);
     let by_hand = blocks(WORKERS, "### By hand", "sh");
     let [first, second] = by_hand[..] else { panic!("{} blocks", by_hand.len()) };
@@ -86,7 +86,7 @@ fn the_documented_worker_protocol_works() {
         compared += usize::from(!shown.is_empty());
     }
     assert_eq!(compared, 6);
-    assert_eq!(server.ended("r1")["error"]["code"], "Tired");
+    assert_eq!(server.wait_for_end("r1")["error"]["code"], "Tired");
     // The first lines of the page: a token in a file, and what the program offers.
     let words = blocks(WORKERS, "# Workers", "sh")[0].lines().next().expect("a line");
     stdout_of(&shell(&place, &server, words, &[]));
@@ -95,9 +95,9 @@ fn the_documented_worker_protocol_works() {
 
 #[test]
 fn documented_webhooks_and_schedules_work() {
-    let place = Place::new();
+    let place = TestDir::new();
     let secret = "5f".repeat(32);
-    let server = Served::start(&place, &[], &[("ORDERS_SECRET", &secret)]);
+    let server = TestServer::start(&place, &[], &[("ORDERS_SECRET", &secret)]);
     for (name, text) in ["orders.json", "cleanup.json"].into_iter().zip(blocks(TRIGGERS, "# Triggers", "json")) {
         place.write(name, text);
     }
@@ -122,7 +122,7 @@ fn documented_webhooks_and_schedules_work() {
     let found = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("a place");
     assert!(matches_documented(found, location), "{found}");
     let run = found.rsplit('/').next().expect("its id");
-    assert_eq!(server.ended(run)["output"]["keep"]["n"], 1);
+    assert_eq!(server.wait_for_end(run)["output"]["keep"]["n"], 1);
     // The same again starts nothing.
     let again = stdout_of(&shell(&place, &server, &script, &variables));
     assert!(again.contains("\"repeated\":true"), "{again}");

@@ -5,22 +5,22 @@
 use crate::support;
 
 use serde_json::json;
-use support::Place;
-use support::served::{Served, until};
+use support::TestDir;
+use support::server::{TestServer, wait_until};
 
 const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 
 #[test]
 fn a_server_recovers_from_a_file_size_limit() {
-    let place = Place::new();
-    let mut server = Served::start(&place, &[], &[]);
+    let place = TestDir::new();
+    let mut server = TestServer::start(&place, &[], &[]);
     server.register("hello", HELLO);
     let bytes = |file: &str| std::fs::metadata(place.path(".windlass").join(file)).expect("it is there").len();
     let largest = bytes("windlass.db").max(bytes("windlass.db-wal"));
     server.process.limit_files(Some(largest + 20_000));
     let start = || server.json("POST", "/api/v1/runs", Some(&json!({ "definition": "hello" })));
     let mut refused = (0, json!(null));
-    until("a start is refused", || {
+    wait_until("a start is refused", || {
         refused = start();
         refused.0 != 202
     });
@@ -29,7 +29,7 @@ fn a_server_recovers_from_a_file_size_limit() {
     // Whoever only looks needs no room.
     assert!(!server.get("/api/v1/runs")["items"].as_array().expect("runs").is_empty());
     server.process.limit_files(None);
-    until("it goes on", || start().0 == 202);
+    wait_until("it goes on", || start().0 == 202);
     assert!(!server.process.has_ended());
     let (code, _, stderr) = server.process.stop();
     assert_eq!(code, Some(0), "{stderr}");

@@ -5,8 +5,8 @@ use crate::support;
 
 use rusqlite::Connection;
 use rustix::process::Signal;
-use support::served::{Served, until};
-use support::{Place, counting};
+use support::server::{TestServer, wait_until};
+use support::{TestDir, counting};
 use windlass_store::{PlanRow, StoreRead, StoreWrite};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::BlobHash;
@@ -15,21 +15,23 @@ const REFUSAL: &str =
     "needs a newer version of windlass: run `r` was written with journal format 2, this program reads up to 1";
 const HINT: &str = "use the newer version of windlass; this one has changed nothing";
 
-fn open_database(place: &Place) -> Connection {
+fn open_database(place: &TestDir) -> Connection {
     Connection::open(place.path(".windlass/windlass.db")).expect("any tool can open it")
 }
 
 /// A run that was killed in the middle of its loop.
-fn killed_run(place: &Place) {
+fn killed_run(place: &TestDir) {
     place.write("flow.json", counting(3, "PT2S"));
     let running = place.start(&["run", "flow.json", "--id", "r"]);
-    until("an iteration is over", || place.windlass(&["events", "r", "--json"]).out.contains("loop.iteration.done"));
+    wait_until("an iteration is over", || {
+        place.windlass(&["events", "r", "--json"]).out.contains("loop.iteration.done")
+    });
     running.signal(Signal::KILL);
     running.finish();
 }
 
 /// All that is kept of the run, row by row.
-fn stored_rows(place: &Place) -> Vec<String> {
+fn stored_rows(place: &TestDir) -> Vec<String> {
     let shell = open_database(place);
     let tables = [
         "SELECT quote(id) || quote(plan) || quote(status) || quote(owner) || epoch || quote(timer) || quote(options) ||
@@ -47,15 +49,15 @@ fn stored_rows(place: &Place) -> Vec<String> {
     tables.iter().flat_map(|sql| rows(sql)).collect()
 }
 
-fn stamp(place: &Place, format: u32) {
+fn stamp(place: &TestDir, format: u32) {
     open_database(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
 }
 
 /// A server that meets the run, says so once, and is killed.
-fn served_and_killed(place: &Place, why: &str) {
+fn served_and_killed(place: &TestDir, why: &str) {
     for _ in 0..2 {
-        let server = Served::start(place, &[], &[]);
-        until("it has looked at the run", || server.process.err().contains(why));
+        let server = TestServer::start(place, &[], &[]);
+        wait_until("it has looked at the run", || server.process.err().contains(why));
         assert!(server.process.err().contains("\"postponed\""), "{}", server.process.err());
         let (status, answer) = server.json("POST", "/api/v1/runs/r/resume", None);
         assert_eq!(status, 409, "{answer}");
@@ -68,7 +70,7 @@ fn served_and_killed(place: &Place, why: &str) {
 
 #[test]
 fn a_run_of_a_newer_program_is_rejected_by_every_command_and_unchanged() {
-    let place = Place::new();
+    let place = TestDir::new();
     killed_run(&place);
     stamp(&place, 2);
     let before = stored_rows(&place);
@@ -107,7 +109,7 @@ fn a_run_of_a_newer_program_is_rejected_by_every_command_and_unchanged() {
 /// A run that has ended is no less the newer program's.
 #[test]
 fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     place.json(&["run", "flow.json", "--id", "r", "--json"]);
     stamp(&place, 2);
@@ -124,7 +126,7 @@ fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
 /// The run's own encoding is known, its plan's meaning is not.
 #[test]
 fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
-    let place = Place::new();
+    let place = TestDir::new();
     killed_run(&place);
     let store = SqliteStore::open(&place.path(".windlass"), SqliteOptions::default()).expect("the store opens");
     let ours = store.run("r").expect("read").expect("a run").plan;
@@ -154,7 +156,7 @@ fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
 
 #[test]
 fn a_store_of_a_newer_program_is_rejected_and_unchanged() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     place.json(&["run", "flow.json", "--id", "r", "--json"]);
     let version = |version: u32| {

@@ -4,19 +4,19 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::{Place, counting};
+use support::{TestDir, counting};
 use windlass_core::TaskOutcome;
 use windlass_core::plan::{
     Action, Effect, ExpressionSource, Net, NetEnd, Node, NodeKind, Pipeline, Place as NetPlace, Plan,
 };
-use windlass_runtime::{RuntimeEngine, EngineOptions, RunStartOptions, Tools};
+use windlass_runtime::{EngineOptions, RunStartOptions, RuntimeEngine, Tools};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Meter, Value};
 
 #[test]
 fn a_run_is_drawn_in_every_format() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(3, "PT1S"));
     place.windlass(&["run", "flow.json", "--id", "g1", "-q", "--virtual-time"]).exits(0);
     place
@@ -44,7 +44,7 @@ fn a_run_is_drawn_in_every_format() {
 
 #[test]
 fn a_running_run_is_drawn_in_its_current_state() {
-    let place = Place::new();
+    let place = TestDir::new();
     let waiting = r#"{ "actions": {
         "before": { "type": "compose", "inputs": 1 },
         "hold": { "type": "wait", "interval": "PT1H", "runAfter": { "before": ["Succeeded"] } },
@@ -66,7 +66,7 @@ fn a_running_run_is_drawn_in_its_current_state() {
 
 #[test]
 fn errors_come_with_a_hint() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT1S"));
     place.windlass(&["graph", "--run", "x"]).exits(3).has("there is no store").has("hint: ");
     place.windlass(&["graph"]).exits(3).has("there is nothing to draw").has("--run last");
@@ -104,7 +104,12 @@ impl Expression for Constant {
 fn foreign_plan() -> Plan {
     let mut plan = Plan::new("orders", "rust", "");
     let (language, source) = ("foreign".into(), Value::Null);
-    let input = plan.add_expression(ExpressionSource { language, source, mode: ExpressionMode::Value, span: Default::default() });
+    let input = plan.add_expression(ExpressionSource {
+        language,
+        source,
+        mode: ExpressionMode::Value,
+        span: Default::default(),
+    });
     let nothing = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
     plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, nothing) });
     let steps = [("check", "placed", "checked"), ("charge", "checked", "done")];
@@ -121,7 +126,7 @@ fn foreign_plan() -> Plan {
 
 #[test]
 fn a_run_of_another_program_is_drawn() {
-    let place = Place::new();
+    let place = TestDir::new();
     let tools = ["checked", "done"].into_iter().fold(Tools::new(), |tools, kind| {
         tools.with_fn(kind, move |_| async move { TaskOutcome::success(Value::object([("kind", kind)])) })
     });
@@ -198,7 +203,7 @@ mod parcels {
 
 #[test]
 fn a_rust_workflow_is_drawn_with_each_step_run() {
-    let place = Place::new();
+    let place = TestDir::new();
     let workflow = parcels::workflow();
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     runtime.block_on(async {

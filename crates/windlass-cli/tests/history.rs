@@ -3,7 +3,7 @@
 use crate::support;
 
 use serde_json::Value;
-use support::{Place, counting};
+use support::{TestDir, counting};
 
 fn parse_events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -11,7 +11,7 @@ fn parse_events(text: &str) -> Vec<Value> {
 
 #[test]
 fn a_follower_sees_every_event_once() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(30, "PT0.01S"));
     let mut run = place.start(&["run", "flow.json", "--id", "e1"]);
     run.line();
@@ -42,7 +42,7 @@ fn a_follower_sees_every_event_once() {
 
 #[test]
 fn iterations_are_paged() {
-    let place = Place::new();
+    let place = TestDir::new();
     let some_fail = r#"{
   "actions": {
     "each": {
@@ -59,7 +59,9 @@ fn iterations_are_paged() {
     let (mut seen, mut from) = (Vec::new(), 0);
     loop {
         let page = place.json(&["turns", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
-        seen.extend(page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()));
+        seen.extend(
+            page["turns"].as_array().expect("turns").iter().filter_map(|iteration| iteration["iteration"].as_u64()),
+        );
         match page["next"].as_u64() {
             Some(next) => from = next,
             None => break,
@@ -79,7 +81,7 @@ fn iterations_are_paged() {
 
 #[test]
 fn a_replay_rebuilds_the_same_state() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(12, "PT1M"));
     let mut command = place.command(&["run", "flow.json", "--virtual-time", "--id", "r1", "-q"]);
     let ran = command.env("WINDLASS_SNAPSHOT_INTERVAL", "4").output().expect("it runs");
@@ -97,7 +99,7 @@ fn a_replay_rebuilds_the_same_state() {
 
 #[test]
 fn runs_are_listed_newest_first() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     place.write("bad.json", r#"{ "actions": { "a": { "type": "compose", "inputs": "@int('x')" } } }"#);
     for (id, file) in [("l1", "flow.json"), ("l2", "bad.json"), ("l3", "flow.json")] {
@@ -121,7 +123,7 @@ fn runs_are_listed_newest_first() {
 
 #[test]
 fn a_damaged_store_is_distinguished_from_a_missing_one() {
-    let place = Place::new();
+    let place = TestDir::new();
     std::fs::create_dir(place.path(".windlass")).expect("made");
     std::fs::write(place.path(".windlass/windlass.db"), "this is no database, whatever it says".repeat(200))
         .expect("written");
@@ -130,7 +132,7 @@ fn a_damaged_store_is_distinguished_from_a_missing_one() {
 
 #[test]
 fn a_definition_is_drawn_in_three_formats() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     let mermaid = place.windlass(&["graph", "flow.json"]);
     mermaid.exits(0).has("flowchart TD").has("subgraph").has("count<br/>until, at most 100").has("-->");
@@ -144,7 +146,7 @@ fn a_definition_is_drawn_in_three_formats() {
 
 #[test]
 fn a_definition_is_drawn_for_programs() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(3, "PT1S"));
     let graph = place.json(&["graph", "flow.json", "--json"]);
     let nodes = graph["nodes"].as_array().expect("nodes");
@@ -157,7 +159,7 @@ fn a_definition_is_drawn_for_programs() {
 
 #[test]
 fn dropped_iterations_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(90, "PT1S"));
     place.write("windlass.toml", "[limits]\nhistory_first_turns = 10\nhistory_newest_turns = 20\n");
     place.windlass(&["run", "flow.json", "--id", "d1", "-q", "--virtual-time"]).exits(0);

@@ -3,7 +3,7 @@
 use crate::support;
 
 use serde_json::Value;
-use support::Place;
+use support::TestDir;
 
 const FLOW: &str = "name: talk\nsteps:\n  - {id: plan, instructions: make a plan}\n  - {id: act, dependsOn: [plan], instructions: do it}\n";
 
@@ -21,7 +21,7 @@ model:
 "#;
 
 /// Each request as `step turn`.
-fn logged_requests(place: &Place, log: &str) -> Vec<String> {
+fn logged_requests(place: &TestDir, log: &str) -> Vec<String> {
     let text = std::fs::read_to_string(place.path(log)).expect("a log");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.map(|line| format!("{} {}", line["step"].as_str().unwrap_or("?"), line["turn"])).collect()
@@ -29,14 +29,15 @@ fn logged_requests(place: &Place, log: &str) -> Vec<String> {
 
 #[test]
 fn a_script_answers_for_all_models() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.yaml", FLOW);
     place.write("model.yaml", SCRIPT);
     place.write("windlass.toml", "[prices.scripted]\ninput = 3.0\noutput = 15.0\n");
     let mut command = place.command(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo", "--json"]);
-    let done = support::done(command.env("WINDLASS_SCRIPT_LOG", place.path("log")).output().expect("it runs"));
-    assert_eq!(done.code, Some(0), "{} {}", done.out, done.err);
-    let result: Value = serde_json::from_str(&done.out).expect("JSON");
+    let command_output =
+        support::command_output(command.env("WINDLASS_SCRIPT_LOG", place.path("log")).output().expect("it runs"));
+    assert_eq!(command_output.code, Some(0), "{} {}", command_output.out, command_output.err);
+    let result: Value = serde_json::from_str(&command_output.out).expect("JSON");
     assert_eq!(result["output"]["usage"]["money"], 1350, "{result}");
     assert_eq!(logged_requests(&place, "log"), ["plan 1", "plan 2", "act 1"]);
     // What nobody foresaw is told with its place.
@@ -47,7 +48,7 @@ fn a_script_answers_for_all_models() {
 
 #[test]
 fn configured_services_are_called_in_their_protocol() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.yaml", FLOW);
     place.write("model.yaml", SCRIPT);
     let mut mock = place.start(&["mock", "model.yaml", "--port", "0", "--log", "log"]);
@@ -96,7 +97,7 @@ const MODELS: [(&str, i32, &str, &str); 7] = [
 #[test]
 fn models_are_checked_before_a_run() {
     for (step, exit, expected, checked) in MODELS {
-        let place = Place::new();
+        let place = TestDir::new();
         let schema = "{type: object, required: [done], properties: {done: {type: boolean}}}";
         let agents = format!("agents: {{two: {{description: x, model: openai/gpt-5, resultSchema: {schema}}}}}");
         let first = "{id: a, model: 'scripted:model.yaml', instructions: x}";
@@ -107,7 +108,7 @@ fn models_are_checked_before_a_run() {
         let mut command = place.command(&["run", "flow.yaml"]);
         let command = command.env("WINDLASS_SCRIPT_LOG", place.path("log")).env_remove("ZENFLOW_MODEL");
         let done = command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").output();
-        support::done(done.expect("it runs")).exits(exit).has(expected);
+        support::command_output(done.expect("it runs")).exits(exit).has(expected);
         assert_eq!(place.path("log").exists(), exit == 0, "{step}: somebody was asked");
         place.windlass(&["check", "flow.yaml"]).exits(0).has(checked);
     }
@@ -115,7 +116,7 @@ fn models_are_checked_before_a_run() {
 
 #[test]
 fn command_line_typos_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let inputs = "x-windlass: {inputs: {topic: knots}}\n";
     place.write("flow.yaml", format!("name: talk\nsteps:\n  - {{id: a, instructions: x}}\n{inputs}"));
     place.write("model.yaml", "model: [{text: done}]\n");

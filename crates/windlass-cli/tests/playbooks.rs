@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use support::Place;
+use support::TestDir;
 
 /// A step whose second task fails.
 const FAILING: &str = "apiVersion: noetl.io/v2
@@ -46,7 +46,7 @@ workflow:
 
 #[test]
 fn an_error_names_its_task_and_line() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.yaml", FAILING);
     let done = place.windlass(&["run", "bad.yaml", "--id", "f1"]);
     done.exits(1).has("where: start.load, line 1");
@@ -59,7 +59,7 @@ fn an_error_names_its_task_and_line() {
 
 #[test]
 fn an_ended_run_cannot_be_resumed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.yaml", FAILING);
     place.windlass(&["run", "bad.yaml", "--id", "f1"]);
     let done = place.windlass(&["resume", "f1"]);
@@ -68,7 +68,7 @@ fn an_ended_run_cannot_be_resumed() {
 
 #[test]
 fn programs_get_problems_as_json() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.yaml", FAILING.replace("cmd:", "cmmd:"));
     let invalid = place.windlass(&["run", "bad.yaml", "--json"]);
     assert_eq!(invalid.exits(2).json()["error"]["problems"][0]["severity"], "error");
@@ -84,7 +84,7 @@ fn programs_get_problems_as_json() {
 
 #[test]
 fn dotted_inputs_reach_into_objects_and_typos_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("read.yaml", READING);
     let done = place.windlass(&["run", "read.yaml", "--json", "--set", "base.b.c=9", "--set", "knd=x"]);
     assert_eq!(done.exits(0).json()["steps"]["start"]["output"], serde_json::json!({"a": 1, "b": {"c": 9}}));
@@ -97,7 +97,7 @@ fn dotted_inputs_reach_into_objects_and_typos_are_reported() {
 
 #[test]
 fn failed_iterations_are_reported_at_the_end() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("count.yaml", COUNTING);
     let done = place.windlass(&["run", "count.yaml"]);
     done.exits(0).has("2 of 2 turns, 2 failed").has("fetch: 2 of 2 turns failed");
@@ -106,7 +106,7 @@ fn failed_iterations_are_reported_at_the_end() {
 /// The credential of the settings is there; what it needs of the environment is not.
 #[test]
 fn a_variable_that_is_not_set_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "windlass.toml",
         "[auth.pg]\nhost = \"127.0.0.1\"\nuser = \"u\"\npassword = { env = \"PGPW_OF_A_TEST\" }\n",
@@ -122,7 +122,7 @@ fn a_variable_that_is_not_set_is_named() {
 
 #[test]
 fn playbook_kinds_and_tools_are_listed_separately() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.windlass(&["tools"]).exits(0).has("kinds of a playbook").has("tools below them").has("workbook");
     place.windlass(&["tools", "postgres"]).exits(0).has("in a playbook").has("command");
     let noop = place.windlass(&["tools", "noop"]);
@@ -132,7 +132,7 @@ fn playbook_kinds_and_tools_are_listed_separately() {
 /// A child that is not there is said beside whatever else is wrong.
 #[test]
 fn a_missing_child_is_reported_with_other_problems() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = "apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: two}

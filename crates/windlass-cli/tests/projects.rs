@@ -3,7 +3,7 @@
 use crate::support;
 
 use serde_json::json;
-use support::Place;
+use support::TestDir;
 
 const PARENT: &str = r#"{
   "name": "parent",
@@ -26,7 +26,7 @@ const SQUARE: &str = r#"{
 
 #[test]
 fn a_child_is_found_beside_its_parent_and_answers_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("parent.json", PARENT);
     place.write("square.json", SQUARE);
     let done = place.windlass(&["run", "parent.json", "--json", "--id", "p", "--virtual-time", "-q"]);
@@ -57,7 +57,7 @@ const SLOW: &str = r#"{"name": "slow", "actions": {"hold": {"type": "wait", "inp
 #[test]
 fn children_of_a_parent_that_ended_early_are_cancelled() {
     for commit in 1.. {
-        let place = Place::new();
+        let place = TestDir::new();
         place.write("breaks.json", BREAKS);
         place.write("slow.json", SLOW);
         place.write("quick.json", QUICK);
@@ -81,7 +81,7 @@ fn children_of_a_parent_that_ended_early_are_cancelled() {
 
 #[test]
 fn called_definitions_must_exist_and_be_valid() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("parent.json", PARENT);
     place
         .windlass(&["check", "parent.json"])
@@ -108,7 +108,7 @@ fn called_definitions_must_exist_and_be_valid() {
 
 #[test]
 fn call_depth_is_limited() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("self.json", r#"{"actions": {"c": {"type": "workflow", "inputs": {"name": "self"}}}}"#);
     place.write("windlass.toml", "[limits]\ncall_depth_max = 3\n");
     let done = place.windlass(&["run", "self.json", "--json", "-q"]);
@@ -123,7 +123,7 @@ fn call_depth_is_limited() {
 /// A change of the child's file reaches only runs that begin after it.
 #[test]
 fn a_run_keeps_the_child_definitions_it_started_with() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("parent.json", PARENT.replace("[1, 2, 3]", "[3]"));
     place.write("square.json", SQUARE);
     let killed = place.windlass(&["run", "parent.json", "--id", "p", "--virtual-time", "-q", "--crash-at", "before:2"]);
@@ -135,7 +135,7 @@ fn a_run_keeps_the_child_definitions_it_started_with() {
 
 #[test]
 fn a_standard_project_has_its_parameters_settings_and_neighbours() {
-    let place = Place::new();
+    let place = TestDir::new();
     for folder in ["Orders", "Mail"] {
         std::fs::create_dir(place.path(folder)).expect("a folder");
     }
@@ -183,7 +183,7 @@ const SPLIT: &str = r#"{
 
 #[test]
 fn a_trigger_splits_its_input_into_runs_once() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("split.json", SPLIT);
     let words = ["run", "split.json", "--json", "-q", "--id", "d", "--input", r#"{"orders": [1, 2, 3]}"#];
     let runs = place.json(&words);
@@ -206,7 +206,7 @@ fn a_trigger_splits_its_input_into_runs_once() {
 
 #[test]
 fn repeating_a_killed_delivery_completes_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("split.json", SPLIT);
     let words = ["run", "split.json", "--json", "-q", "--id", "d", "--input", r#"{"orders": [1, 2, 3, 4]}"#];
     for commit in 1..6 {
@@ -222,7 +222,7 @@ fn repeating_a_killed_delivery_completes_it() {
 
 #[test]
 fn a_reply_is_part_of_the_result() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "flow.json",
         r#"{"actions": {"r": {"type": "Response", "inputs": {"statusCode": 404, "body": "gone"}}}}"#,
@@ -234,7 +234,7 @@ fn a_reply_is_part_of_the_result() {
 
 #[test]
 fn a_mock_rejects_an_invalid_script() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.json", r#"{"route": []}"#);
     place.windlass(&["mock", "bad.json", "--port", "0"]).exits(2).has("routes").has("bad.json:1:");
 }

@@ -3,8 +3,8 @@
 use crate::support;
 
 use serde_json::json;
-use support::served::{Served, until};
-use support::{Done, Place};
+use support::server::{TestServer, wait_until};
+use support::{CommandOutput, TestDir};
 
 const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 const CHILD: &str = r#"{"name": "child", "actions": {"one": {"type": "compose", "inputs": 1}}}"#;
@@ -16,18 +16,18 @@ const PLAYBOOK: &str = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name
     workflow:\n  - step: start\n    tool: {kind: noop}\n";
 
 struct RegisterFixture {
-    place: Place,
-    server: Served,
+    place: TestDir,
+    server: TestServer,
 }
 
 impl RegisterFixture {
     fn new() -> RegisterFixture {
-        let place = Place::new();
-        let server = Served::start(&place, &[], &[]);
+        let place = TestDir::new();
+        let server = TestServer::start(&place, &[], &[]);
         RegisterFixture { place, server }
     }
 
-    fn register(&self, arguments: &[&str]) -> Done {
+    fn register(&self, arguments: &[&str]) -> CommandOutput {
         let url = self.server.url();
         let after: [&str; 4] = ["--server", &url, "--token-file", ".windlass/token"];
         self.place.windlass(&[&["register"], arguments, &after].concat())
@@ -53,8 +53,12 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
     assert_eq!(world.register(&["hello.json", "--label", "gpu=yes"]).exits(0).out, "hello version 3\n");
     assert_eq!(world.register(&["hello.json", "--name", "other"]).exits(0).out, "other version 1\n");
     let reply = world.register(&["hello.json", "--json"]).exits(0).json();
-    assert_eq!((&reply["name"], &reply["version"], &reply["new"]), (&json!("hello"), &json!(2), &json!(true)), "{reply}");
-    assert_eq!(world.server.run("other", &json!({}))["status"], "succeeded");
+    assert_eq!(
+        (&reply["name"], &reply["version"], &reply["new"]),
+        (&json!("hello"), &json!(2), &json!(true)),
+        "{reply}"
+    );
+    assert_eq!(world.server.run_to_end("other", &json!({}))["status"], "succeeded");
     // What the text does not say, its file does.
     world.place.write("quiet.json", NAMELESS);
     assert_eq!(world.register(&["quiet.json"]).exits(0).out, "quiet version 1\n");
@@ -109,7 +113,7 @@ fn a_folder_is_registered_in_whatever_order_works() {
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", done.out);
     assert_eq!(done.out, "book version 1\nchild version 1\ncaller version 1\n");
     assert_eq!(world.register(&["flows"]).exits(0).out.matches(", as before").count(), 3);
-    assert_eq!(world.server.run("caller", &json!({}))["status"], "succeeded");
+    assert_eq!(world.server.run_to_end("caller", &json!({}))["status"], "succeeded");
     world.register(&["empty"]).exits(3).has("no definitions in this folder").has("where: empty");
 }
 
@@ -182,8 +186,8 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     let world = RegisterFixture::new();
     world.place.write("book.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     world.register(&["book.yaml", "--label", "gpu=yes"]).exits(0);
-    let run = world.server.begin("book", &json!({}));
-    until("nobody has taken its task", || {
+    let run = world.server.start_run("book", &json!({}));
+    wait_until("nobody has taken its task", || {
         !world.server.get(&format!("/api/v1/runs/{run}"))["waits_for_worker"].is_null()
     });
     let status = world.place.windlass(&["status", &run]);

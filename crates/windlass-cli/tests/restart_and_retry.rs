@@ -2,8 +2,8 @@
 
 use crate::support;
 
-use support::Place;
-use support::served::Served;
+use support::TestDir;
+use support::server::TestServer;
 
 /// Two of five items fail until a file is there; each call leaves a line.
 const FAN: &str = r#"
@@ -28,7 +28,7 @@ workflow:
           command: "echo sum >> log"
 "#;
 
-fn calls(place: &Place) -> Vec<String> {
+fn calls(place: &TestDir) -> Vec<String> {
     let log = place.path("log");
     let text = std::fs::read_to_string(&log).unwrap_or_default();
     // Gone, so that the next look sees what is new.
@@ -36,8 +36,8 @@ fn calls(place: &Place) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn failed_run() -> Place {
-    let place = Place::new();
+fn failed_run() -> TestDir {
+    let place = TestDir::new();
     place.write("fan.yaml", FAN);
     place.windlass(&["run", "fan.yaml", "--id", "old", "--quiet"]).exits(1);
     assert_eq!(calls(&place), ["a", "b", "c"]);
@@ -113,7 +113,7 @@ fn a_retry_survives_kills() {
 /// The script has no answer for one of three services; then it has. Conversations that went well are not held again.
 #[test]
 fn successful_agents_are_not_called_again() {
-    let place = Place::new();
+    let place = TestDir::new();
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/zenflow");
     let read = |name: &str| std::fs::read_to_string(examples.join(name)).expect("an example");
     let script = read("loop-foreach.script.yaml");
@@ -134,11 +134,11 @@ fn successful_agents_are_not_called_again() {
 /// What somebody has registered over the API gets the rights of a terminal only if that is said.
 #[test]
 fn a_run_of_a_server_keeps_its_rules() {
-    let place = Place::new();
-    let server = Served::start(&place, &[], &[]);
+    let place = TestDir::new();
+    let server = TestServer::start(&place, &[], &[]);
     server.register("fan", FAN);
     // The server has no shell, so the job waits for a worker.
-    let run = server.begin("fan", &serde_json::json!({}));
+    let run = server.start_run("fan", &serde_json::json!({}));
     let mut events = place.start(&["events", &run, "--follow"]);
     events.line_with("task.started");
     let restart = ["restart", &run, "--from", "each", "--id", "again", "--quiet"];

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::time::{Duration, Instant};
 
-use support::{Place, counting};
+use support::{TestDir, counting};
 
 const FAILING: &str = r#"{
   "actions": {
@@ -21,7 +21,7 @@ const ECHO: &str = r#"{
 
 #[test]
 fn a_run_prints_the_documented_object() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(3, "PT0.01S"));
     let done = place.windlass(&["run", "flow.json", "--json", "--id", "a1"]);
     done.exits(0);
@@ -43,7 +43,7 @@ fn a_run_prints_the_documented_object() {
 
 #[test]
 fn human_output_has_the_id_first_and_a_line_per_step() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(3, "PT0.01S"));
     let done = place.windlass(&["run", "flow.json"]);
     done.exits(0).has("count    succeeded  3/100 condition").has("n: 3");
@@ -52,7 +52,7 @@ fn human_output_has_the_id_first_and_a_line_per_step() {
 
 #[test]
 fn a_failed_run_prints_reason_location_and_next_command() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.json", FAILING);
     let done = place.windlass(&["run", "bad.json", "--id", "f1"]);
     done.exits(1).has("Failed").has("where: wrong").has("next: windlass events f1").has("after  skipped");
@@ -64,7 +64,7 @@ fn a_failed_run_prints_reason_location_and_next_command() {
 
 #[test]
 fn inputs_from_several_sources_are_merged_and_later_ones_win() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("echo.json", ECHO);
     place.write("in.json", r#"{"who": "file", "times": 7}"#);
     let output_of = |words: &[&str]| {
@@ -83,16 +83,16 @@ fn inputs_from_several_sources_are_merged_and_later_ones_win() {
 
 #[test]
 fn a_definition_can_come_from_standard_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = place.write("echo.json", ECHO);
     let mut command = place.command(&["run", "-", "--set", "who=in", "--json"]);
     let output = command.stdin(std::fs::File::open(file).expect("opened")).output().expect("it runs");
-    assert_eq!(support::done(output).json()["output"]["said"]["who"], "in");
+    assert_eq!(support::command_output(output).json()["output"]["said"]["who"], "in");
 }
 
 #[test]
 fn the_same_id_twice_is_the_same_run() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("echo.json", ECHO);
     let first = place.json(&["run", "echo.json", "--id", "same", "--set", "who=a", "--json"]);
     let second = place.json(&["run", "echo.json", "--id", "same", "--set", "who=a", "--json"]);
@@ -105,7 +105,7 @@ fn the_same_id_twice_is_the_same_run() {
 
 #[test]
 fn virtual_time_skips_six_hours_of_polling() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("poll.json", counting(72, "PT5M"));
     let began = Instant::now();
     let object = place.json(&["run", "poll.json", "--virtual-time", "--json", "--id", "v"]);
@@ -117,7 +117,7 @@ fn virtual_time_skips_six_hours_of_polling() {
 
 #[test]
 fn an_ephemeral_run_leaves_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bad.json", FAILING);
     place.windlass(&["run", "bad.json", "--ephemeral"]).exits(1).has("next: run it without --ephemeral");
     place.write("flow.json", counting(2, "PT0.01S"));
@@ -128,7 +128,7 @@ fn an_ephemeral_run_leaves_nothing() {
 
 #[test]
 fn invalid_inputs_have_distinct_exit_codes() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("broken.json", "{ \"actions\": ");
     place.write("strange.yaml", "steps:\n  - a\n");
     place.write("bytes.json", [0xff, 0xfe, 0x00]);
@@ -145,7 +145,7 @@ fn invalid_inputs_have_distinct_exit_codes() {
 
 #[test]
 fn every_example_runs_offline() {
-    let place = Place::new();
+    let place = TestDir::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
     let mut count = 0;
     let entries = std::fs::read_dir(examples).expect("examples");
@@ -162,7 +162,7 @@ fn every_example_runs_offline() {
 
 #[test]
 fn outputs_that_were_not_requested_are_shortened() {
-    let place = Place::new();
+    let place = TestDir::new();
     let whole = counting(30, "PT1S");
     let without = &whole[..whole.rfind(",\n  \"outputs\"").expect("outputs")];
     place.write("flow.json", format!("{without}\n}}"));
@@ -177,7 +177,7 @@ fn outputs_that_were_not_requested_are_shortened() {
 
 #[test]
 fn a_computed_limit_is_shown_at_the_end() {
-    let place = Place::new();
+    let place = TestDir::new();
     let flow = counting(4, "PT1S").replace("\"count\": 100", "\"count\": \"@add(2, 5)\"");
     place.write("flow.json", flow);
     place.windlass(&["run", "flow.json", "-q", "--virtual-time"]).exits(0).has("count    succeeded  4/7 condition");
@@ -185,7 +185,7 @@ fn a_computed_limit_is_shown_at_the_end() {
 
 #[test]
 fn an_action_alone_takes_variables_from_its_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let action = r#"{
   "type": "until", "condition": "@greaterOrEquals(variables('n'), parameters('most'))",
   "actions": { "add": { "type": "IncrementVariable", "inputs": { "name": "n" } } }
@@ -198,14 +198,14 @@ fn an_action_alone_takes_variables_from_its_input() {
 
 #[test]
 fn a_file_that_is_too_large_is_rejected_with_the_limit() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("large.json", format!("{}{{}}", " ".repeat(3_000_000)));
     place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("more than the 1048576 bytes");
 }
 
 #[test]
 fn hints_name_the_run() {
-    let place = Place::new();
+    let place = TestDir::new();
     let endless = r#"{"type": "until", "name": "wait", "condition": "@equals(1, 2)", "limit": {"count": 2},
         "actions": {"a": {"type": "compose", "inputs": 1}}}"#;
     place.write("endless.json", endless);

@@ -3,7 +3,7 @@
 use crate::support;
 
 use serde_json::{Value, json};
-use support::{Place, Running};
+use support::{RunningCommand, TestDir};
 
 /// Name, what is given to it, and what it must give.
 fn repaired() -> Vec<(&'static str, Value)> {
@@ -19,7 +19,7 @@ fn repaired() -> Vec<(&'static str, Value)> {
 }
 
 /// The folder of examples, with a service of its own in place of the usual port.
-fn examples(place: &Place) -> (Running, String) {
+fn examples(place: &TestDir) -> (RunningCommand, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom/seed");
     for entry in std::fs::read_dir(folder).expect("the examples") {
         let entry = entry.expect("an entry");
@@ -36,7 +36,7 @@ fn examples(place: &Place) -> (Running, String) {
 
 #[test]
 fn repaired_examples_succeed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (_mock, address) = examples(&place);
     for (name, expected) in repaired() {
         let (file, service) = (format!("{name}.repaired.json"), format!("service={address}"));
@@ -52,7 +52,7 @@ fn repaired_examples_succeed() {
 
 #[test]
 fn original_examples_are_valid() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (_mock, _) = examples(&place);
     for (name, _) in repaired() {
         place.windlass(&["check", &format!("{name}.json")]).exits(0);
@@ -65,7 +65,7 @@ fn original_examples_are_valid() {
 /// A run that calls what the settings name cannot go on without them, and is not lost for that.
 #[test]
 fn missing_settings_stop_a_resume_and_nothing_else() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (_mock, _) = examples(&place);
     let settings = std::fs::read(place.path("windlass.toml")).expect("the settings");
     place.windlass(&["run", "6-agent-with-tools.repaired.json", "--id", "r", "-q", "--crash-at", "after:2"]);
@@ -78,7 +78,7 @@ fn missing_settings_stop_a_resume_and_nothing_else() {
 /// Killed around each of its commits in turn, a run with calls, a model and child runs gives what it gives undisturbed.
 #[test]
 fn a_run_killed_at_any_commit_resumes_where_it_stood() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (_mock, address) = examples(&place);
     let service = format!("service={address}");
     // Those whose service answers the same however often it is asked.

@@ -3,10 +3,10 @@
 use crate::support;
 
 use rustix::process::Signal;
-use support::{Place, Running, counting};
+use support::{RunningCommand, TestDir, counting};
 
 /// A run that has ended its first turn and now waits for an hour, and a reader of its events.
-fn waiting_run(place: &Place, id: &str) -> (Running, Running) {
+fn waiting_run(place: &TestDir, id: &str) -> (RunningCommand, RunningCommand) {
     place.write("flow.json", counting(50, "PT1H"));
     let mut run = place.start(&["run", "flow.json", "--id", id]);
     assert_eq!(run.line(), format!("run {id}"));
@@ -17,7 +17,7 @@ fn waiting_run(place: &Place, id: &str) -> (Running, Running) {
 
 #[test]
 fn status_shows_a_run_of_another_process() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (run, mut events) = waiting_run(&place, "s1");
     let shown = place.windlass(&["workflow", "status", "s1"]);
     shown.exits(0).has("Workflow: counting\n").has("Status: Running (process ");
@@ -37,7 +37,7 @@ fn status_shows_a_run_of_another_process() {
 
 #[test]
 fn pause_resume_and_cancel_come_from_anywhere() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (run, mut events) = waiting_run(&place, "p1");
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("delivered");
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("made before");
@@ -74,7 +74,7 @@ workflow:
 
 #[test]
 fn ctrl_c_leaves_a_run_that_can_be_resumed() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.yaml", HELD);
     let mut run = place.start(&["run", "flow.yaml", "--id", "i1"]);
     run.line();
@@ -90,13 +90,17 @@ fn ctrl_c_leaves_a_run_that_can_be_resumed() {
     let log = std::fs::read_to_string(place.path("log")).expect("what was done");
     let mut done: Vec<&str> = log.lines().collect();
     done.dedup();
-    assert_eq!(done, (0..20).map(|iteration| iteration.to_string()).collect::<Vec<_>>(), "only what was cut off is done again");
+    assert_eq!(
+        done,
+        (0..20).map(|iteration| iteration.to_string()).collect::<Vec<_>>(),
+        "only what was cut off is done again"
+    );
     place.windlass(&["replay", "i1"]).exits(0).has("all commands as journaled");
 }
 
 #[test]
 fn requests_to_an_unowned_run_are_buffered() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (run, _events) = waiting_run(&place, "k1");
     run.signal(Signal::KILL);
     assert_eq!(run.finish().code, None, "killed");
@@ -107,7 +111,7 @@ fn requests_to_an_unowned_run_are_buffered() {
 
 #[test]
 fn a_buffered_pause_is_superseded_by_a_later_resume() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(5, "PT1M"));
     let words = ["run", "flow.json", "--id", "g1", "--virtual-time", "--crash-at", "after:2"];
     assert_eq!(place.windlass(&words).code, None, "killed");
@@ -117,7 +121,7 @@ fn a_buffered_pause_is_superseded_by_a_later_resume() {
 
 #[test]
 fn a_crash_around_any_commit_changes_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(4, "PT1M"));
     for moment in ["before:2", "after:1", "after:2", "before:4", "after:4"] {
         let id = format!("c-{}", moment.replace(':', "-"));
@@ -132,7 +136,7 @@ fn a_crash_around_any_commit_changes_nothing() {
 
 #[test]
 fn a_run_in_another_process_is_followed_by_its_id() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (run, _events) = waiting_run(&place, "same");
     let second = place.start(&["run", "flow.json", "--id", "same", "--json"]);
     place.windlass(&["cancel", "same"]).exits(0);
@@ -142,7 +146,7 @@ fn a_run_in_another_process_is_followed_by_its_id() {
 
 #[test]
 fn runs_are_found_by_id_prefix_and_typos_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(1, "PT0.01S"));
     for id in ["alpha-1", "alpha-2", "beta-1"] {
         place.windlass(&["run", "flow.json", "--id", id]).exits(0);
@@ -157,7 +161,7 @@ fn runs_are_found_by_id_prefix_and_typos_are_reported() {
 
 #[test]
 fn progress_continues_where_the_run_was() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("flow.json", counting(8, "PT1M"));
     let words = ["run", "flow.json", "--id", "w1", "--virtual-time", "-q", "--crash-at", "after:4"];
     assert_eq!(place.windlass(&words).code, None, "killed");
@@ -169,7 +173,7 @@ fn progress_continues_where_the_run_was() {
 
 #[test]
 fn parallel_iterations_are_counted_when_they_end() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write(
         "flow.json",
         r#"{

@@ -4,12 +4,12 @@ use crate::support;
 
 use std::fs;
 
-use support::Place;
+use support::TestDir;
 use windlass_server::audit::AuditLog;
 
 #[test]
 fn tokens_are_created_listed_and_revoked() {
-    let place = Place::new();
+    let place = TestDir::new();
     let made = place.windlass(&["token", "create", "ci", "--scope", "run,read", "--expires", "30d"]);
     made.exits(0).has("shown this once").has("read,run").has("until ");
     let secret = made.out.trim();
@@ -35,7 +35,7 @@ fn tokens_are_created_listed_and_revoked() {
 
 #[test]
 fn invalid_token_arguments_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.windlass(&["token", "list"]).exits(3).has("there is no store");
     place.windlass(&["token", "create", "x", "--scope", "everything"]).exits(3).has("`everything` is no scope");
     place.windlass(&["token", "create", "x", "--scope", "contrl"]).exits(3).has("did you mean `control`?");
@@ -46,7 +46,7 @@ fn invalid_token_arguments_are_rejected() {
 
 #[test]
 fn the_last_admin_token_cannot_be_revoked() {
-    let place = Place::new();
+    let place = TestDir::new();
     let one = place.json(&["token", "create", "one", "--scope", "admin", "--json"]);
     let id = one["id"].as_str().expect("an id");
     place.windlass(&["token", "revoke", id]).exits(3).has("the last token").has("token create");
@@ -56,7 +56,7 @@ fn the_last_admin_token_cannot_be_revoked() {
 
 #[test]
 fn the_doctor_checks_the_audit_log() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.windlass(&["token", "create", "one", "--scope", "admin"]).exits(0);
     for _ in 0..4 {
         drop(AuditLog::open(&place.path(".windlass")).expect("a log"));

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{Place, Running};
+use support::{RunningCommand, TestDir};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 /// A server that asks nobody for a token, and where it is.
-fn serve(place: &Place) -> (Running, String) {
+fn serve(place: &TestDir) -> (RunningCommand, String) {
     let mut server = place.start(&["serve", "--json", "--no-auth", "--bind", "127.0.0.1:0"]);
     let startup: Value = serde_json::from_str(&server.line()).expect("JSON");
     let address = startup["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
@@ -62,7 +62,7 @@ fn example(name: &str) -> String {
 /// The examples say when they run and where they are called, and what is delivered is what the run begins with.
 #[test]
 fn a_playbook_and_a_workflow_of_agents_have_triggers() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("windlass.toml", "[model]\nmodel = \"ollama/qwen3\"\n");
     let (server, address) = serve(&place);
     register(&address, &example("noetl/nightly.yaml"));
@@ -90,7 +90,7 @@ fn a_playbook_and_a_workflow_of_agents_have_triggers() {
 /// A schedule of every second fires with what the definition gives it.
 #[test]
 fn a_schedule_of_a_playbook_fires() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (server, address) = serve(&place);
     let source = example("noetl/nightly.yaml").replace("0 6 * * 7", "* * * * * *");
     register(&address, &source);
@@ -110,7 +110,7 @@ fn a_schedule_of_a_playbook_fires() {
 /// Runs wait for their turn. The server is killed; the next one lets them go on in their order, and none is lost.
 #[test]
 fn queued_runs_survive_a_kill() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (server, address) = serve(&place);
     register(
         &address,

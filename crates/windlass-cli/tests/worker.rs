@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use support::{Place, own_port};
+use support::{TestDir, reserved_port};
 use windlass_core::{Limits, Status};
 use windlass_noetl::NoetlOptions;
-use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RunStartOptions, Tools};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RunRequest, RunStartOptions, RuntimeEngine, Tools};
 use windlass_server::auth::TokenIndex;
 use windlass_server::workers::{Dispatcher, WorkerState, with_remote_workers};
-use windlass_server::{App, DefinitionCatalog, CompiledDraft, DefinitionCompiler, DefinitionDraft, AppParts, RunningServer, ServerOptions, serve};
+use windlass_server::{
+    App, AppParts, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RunningServer, ServerOptions,
+    serve,
+};
 use windlass_store::Store;
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_syntax::{DiagnosticReport, SourceText};
@@ -48,7 +51,8 @@ async fn server(store: &Path, port: u16) -> Server {
     let mut languages = windlass_expr::wdl::languages();
     languages.push(Arc::new(windlass_expr::jinja::JinjaLanguage));
     languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
-    let options = EngineOptions { tools: with_remote_workers(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
+    let options =
+        EngineOptions { tools: with_remote_workers(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
     let engine = RuntimeEngine::new(store.clone(), options).expect("an engine");
     let app = App::new(AppParts {
         engine,
@@ -106,7 +110,7 @@ impl Drop for Process {
     }
 }
 
-fn worker(place: &Place, url: &str) -> Process {
+fn worker(place: &TestDir, url: &str) -> Process {
     let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
     // It never ends by itself while it has something to do.
     command.args(["--drain-seconds", "86400"]);
@@ -146,7 +150,7 @@ fn lines(path: &Path) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_runs_jobs_and_drains() {
-    let place = Place::new();
+    let place = TestDir::new();
     let server = server(&place.path("runs"), 0).await;
     let child = worker(&place, &server.url());
     let mut run = server.start("a", "echo hello").await;
@@ -178,7 +182,7 @@ async fn a_worker_runs_jobs_and_drains() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_kills_the_started_processes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let server = server(&place.path("runs"), 0).await;
     let child = worker(&place, &server.url());
     let pid = place.path("pid");
@@ -207,8 +211,8 @@ async fn a_cancel_kills_the_started_processes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
-    let place = Place::new();
-    let port = own_port();
+    let place = TestDir::new();
+    let port = reserved_port();
     let before = server(&place.path("runs"), port).await;
     let child = worker(&place, &before.url());
     let (begun, go, done) = (place.path("begun"), place.path("go"), place.path("done"));
@@ -237,7 +241,7 @@ async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn startup_errors_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let server = server(&place.path("runs"), 0).await;
     let url = server.url();
     let file = place.write("token", "wl_of_somebody_else\n");
@@ -253,9 +257,9 @@ async fn startup_errors_are_reported() {
         let mut command = place.command(words);
         let done = tokio::task::spawn_blocking(move || command.output().expect("the program")).await.expect("ended");
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(3), "{words:?}: {said}");
-        assert!(said.contains(expected), "{words:?}: {said}");
-        assert!(!said.contains("wl_of"), "{said}");
+        assert_eq!(done.status.code(), Some(3), "{words:?}: {stderr}");
+        assert!(stderr.contains(expected), "{words:?}: {stderr}");
+        assert!(!stderr.contains("wl_of"), "{stderr}");
     }
     server.running.stop().await.expect("stopped");
 }

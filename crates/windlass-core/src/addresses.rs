@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::plan::{NodeId, NodeKind, Plan, IterationPath, Wait};
+use crate::plan::{IterationPath, NodeId, NodeKind, Plan, Wait};
 use crate::program::PlanError;
 
 /// Stands for any turn of a loop.
@@ -138,7 +138,8 @@ pub(crate) fn iteration_indexes(normalised: &str) -> impl Iterator<Item = u64> {
 
 fn index_key(last_first: &str) -> String {
     let is_iteration = |part: &str| part == "N" || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    let parts: Vec<&str> = last_first.split('.').map(|part| if is_iteration(part) { ANY_ITERATION } else { part }).collect();
+    let parts: Vec<&str> =
+        last_first.split('.').map(|part| if is_iteration(part) { ANY_ITERATION } else { part }).collect();
     parts.join(".")
 }
 

@@ -7,9 +7,9 @@ use crate::plan::{MONEY, TIME};
 /// An amount of a budget, without its name: `4,212`, `0.008`, `1m30s`.
 pub fn format_amount(what: &str, amount: u64) -> String {
     match what {
-        MONEY => format_money(format_amount),
-        TIME => format_duration(Duration::from_ms(format_amount)),
-        _ => group_digits(format_amount),
+        MONEY => format_money(amount),
+        TIME => format_duration(Duration::from_ms(amount)),
+        _ => group_digits(amount),
     }
 }
 

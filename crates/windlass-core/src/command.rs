@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{WaitResult, ErrorInfo, Event, LoopEndReason, RunReply, Status, TickKind};
+use crate::{ErrorInfo, Event, LoopEndReason, RunReply, Status, TickKind, WaitResult};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {

@@ -4,39 +4,39 @@
 //! in the tick; values that live elsewhere are asked for and come by content hash.
 
 mod addresses;
+pub mod amounts;
 mod command;
 mod event;
-mod signal_delivery;
 mod limits;
 mod outcome;
 pub mod plan;
 mod program;
 mod reduce;
+mod signal_delivery;
 pub mod state;
 mod status;
 mod tick;
 mod values;
 mod view;
-pub mod amounts;
 
-pub use command::{Command, EffectKey, Job, ResumeData, RunResult, PreviousAttempts, IterationRecord};
+pub use command::{Command, EffectKey, IterationRecord, Job, PreviousAttempts, ResumeData, RunResult};
 pub use event::{
     Event, EventDoc, EventError, EventKind, FieldDoc, FieldShape, IdleReason, LoopEventLimits, LoopStats, ObjectShape,
     PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
-pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use limits::{Limits, ProcessLimits, ServerLimits};
 pub use outcome::{
-    NextCall, WaitResult, WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, LoopSummary, Outcome, LoopEndReason, RunReply, SentToken,
-    TaskOutcome, ExpectedValue,
+    ErrorInfo, ExpectedValue, LoopEndReason, LoopSummary, NextCall, Outcome, RunReply, SentToken, SideOutputs,
+    StateChange, SuspendedOn, Suspension, TaskOutcome, WaitAnnouncement, WaitResult,
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
-    Admission, TriggerDelivery, ObservedFailure, ObservedFailures, ReducerFault, ImpossibleTick, ReplayPoint, TickOutput, Reduced, AdmissionError, PartialTick, UnmetCondition, ReplayWatch,
-    admit, reduce, redacted_value,
+    Admission, AdmissionError, ImpossibleTick, ObservedFailure, ObservedFailures, PartialTick, Reduced, ReducerFault,
+    ReplayPoint, ReplayWatch, TickOutput, TriggerDelivery, UnmetCondition, admit, redacted_value, reduce,
 };
+pub use signal_delivery::{SignalDelivery, predict_delivery};
 pub use state::State;
 pub use status::{Status, StatusSet};
-pub use tick::{MAIL_EVENT, CallOrigin, START_EVENT, Tick, TickKind};
+pub use tick::{CallOrigin, MAIL_EVENT, START_EVENT, Tick, TickKind};
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Duration, Map, Timestamp, IterationRecords, Value};
+use windlass_value::{Duration, IterationRecords, Map, Timestamp, Value};
 
 use crate::Status;
 use crate::plan::WriteOp;
@@ -169,7 +169,7 @@ pub struct StateChange {
     pub op: WriteOp,
     pub value: Value,
     /// What the task has seen: if it is something else by now, the task has failed and nothing is changed.
-    #[serde(default, skip_serializing_if = "Was::is_any")]
+    #[serde(default, skip_serializing_if = "ExpectedValue::is_any")]
     pub expected: ExpectedValue,
     /// What a variable that is not there begins with.
     #[serde(default, skip_serializing_if = "Value::is_null")]

@@ -7,8 +7,8 @@ use windlass_value::{Expression, Language, Map, Value};
 
 use crate::addresses::Addresses;
 use crate::plan::{
-    Action, GraphChild, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
-    Pipeline, Plan, TaskRule, SEMANTICS_VERSION, Task, VariableKind,
+    Action, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, GraphChild, Join, Net, Node, NodeId, NodeKind,
+    Pipeline, Plan, SEMANTICS_VERSION, Task, TaskRule, VariableKind,
 };
 use crate::{Limits, Status};
 
@@ -78,7 +78,7 @@ impl Program {
         let recorded_nodes = find_recorded_nodes(&plan, &facts)?;
         let addresses = Addresses::from_plan(&plan)?;
         let has_redactions = !plan.redaction.is_none() || plan.nodes.iter().any(|node| !node.redaction.is_none());
-        Ok(Program { plan, limits, expressions, facts, names, folded, recorded_nodes: written_down: recorded_nodes, addresses, has_redactions: veils: has_redactions })
+        Ok(Program { plan, limits, expressions, facts, names, folded, recorded_nodes, addresses, has_redactions })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -384,7 +384,10 @@ fn find_recorded_nodes(plan: &Plan, facts: &[NodeFacts]) -> Result<ByScope<Optio
             }
             let recorded = RecordedNode { node: *inner, looping: id, at };
             let names = found.entry(home).or_default();
-            names.entry(plan.node(*inner).name.to_lowercase()).and_modify(|duplicate| *duplicate = None).or_insert(Some(recorded));
+            names
+                .entry(plan.node(*inner).name.to_lowercase())
+                .and_modify(|duplicate| *duplicate = None)
+                .or_insert(Some(recorded));
         }
     }
     Ok(found)

@@ -7,7 +7,7 @@ use windlass_value::Value;
 use crate::Program;
 use crate::plan::{Net, NodeKind, Place};
 use crate::reduce::frame_path;
-use crate::state::{PendingWait, FrameBody, FrameId, NetFrame, Phase, State, WaitFrame};
+use crate::state::{FrameBody, FrameId, NetFrame, PendingWait, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
 /// What would become of an event.
@@ -22,8 +22,15 @@ pub enum SignalDelivery {
 }
 
 /// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
-pub fn predict_delivery(program: &Program, state: &State, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> SignalDelivery {
-    let buffered = |count: usize, max: usize| if count < max { SignalDelivery::Buffered } else { SignalDelivery::Dropped };
+pub fn predict_delivery(
+    program: &Program,
+    state: &State,
+    name: &Arc<str>,
+    payload: &Value,
+    to: Option<&Arc<str>>,
+) -> SignalDelivery {
+    let buffered =
+        |count: usize, max: usize| if count < max { SignalDelivery::Buffered } else { SignalDelivery::Dropped };
     match &state.phase {
         Phase::Ended(_) => return SignalDelivery::Dropped,
         _ if &**name == START_EVENT => return SignalDelivery::Dropped,

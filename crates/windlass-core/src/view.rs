@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::plan::{LoopCheck, NodeKind, IterationPath};
+use crate::plan::{IterationPath, LoopCheck, NodeKind};
 use crate::reduce::usage_value;
-use crate::state::{FrameBody, ApprovalForm, Frame, FrameId, State, WaitFrame};
-use crate::{Program, LoopEndReason};
+use crate::state::{ApprovalForm, Frame, FrameBody, FrameId, State, WaitFrame};
+use crate::{LoopEndReason, Program};
 
 /// A live node, without the machinery around it.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ fn views(
     program: &Program,
     state: &State,
     id: FrameId,
-    (turn, turn_path): (Option<u64>, IterationPath),
+    (iteration, iteration_path): (Option<u64>, IterationPath),
     inner: &ChildrenByParent,
 ) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
@@ -71,7 +71,7 @@ fn views(
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
         let iteration = match &node.kind {
             NodeKind::Loop(looping) => (Some(*slot), looping.iteration_path),
-            _ => (turn.filter(|_| node.hidden), turn_path),
+            _ => (iteration.filter(|_| node.hidden), iteration_path),
         };
         views(program, state, *child, iteration, inner)
     });
@@ -102,11 +102,16 @@ fn activity(frame: &Frame) -> &'static str {
         FrameBody::Backoff => "retrying",
         FrameBody::Pipeline(pipeline) if pipeline.next_call_input.is_some() => "waiting",
         FrameBody::Pipeline(_) if frame.alarm.is_some() => "retrying",
-        FrameBody::Wait(WaitFrame::Time | WaitFrame::Signal { .. } | WaitFrame::Mail(_)) | FrameBody::Call { .. } => "waiting",
-        FrameBody::Loop(_) if frame.alarm.is_some() => "waiting",
-        FrameBody::New | FrameBody::Pipeline(_) | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Loop(_) | FrameBody::Net(_) => {
-            "running"
+        FrameBody::Wait(WaitFrame::Time | WaitFrame::Signal { .. } | WaitFrame::Mail(_)) | FrameBody::Call { .. } => {
+            "waiting"
         }
+        FrameBody::Loop(_) if frame.alarm.is_some() => "waiting",
+        FrameBody::New
+        | FrameBody::Pipeline(_)
+        | FrameBody::Graph(_)
+        | FrameBody::Branch { .. }
+        | FrameBody::Loop(_)
+        | FrameBody::Net(_) => "running",
     }
 }
 

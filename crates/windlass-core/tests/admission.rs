@@ -6,7 +6,7 @@ use support::language::TestLanguage;
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Admission, TriggerDelivery, ErrorInfo, Limits, Program, AdmissionError, admit};
+use windlass_core::{Admission, AdmissionError, ErrorInfo, Limits, Program, TriggerDelivery, admit};
 use windlass_value::{Timestamp, Value};
 
 /// A plan with one trigger: its conditions and its split, as JSON.

@@ -5,7 +5,7 @@ use crate::support;
 use support::looped::*;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Program, LoopEndReason, Status};
+use windlass_core::{LoopEndReason, Program, Status};
 use windlass_value::Value;
 
 /// The first turn that gives "good" is enough.
@@ -14,7 +14,7 @@ fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect
         let items = range(b, 6);
         let body = b.effect(id, "body", "0");
         let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "succeeded"]}"#)));
-        Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, collect, ..each(items, in_flight, body) }
+        Loop { break_when, on_iteration_failure, collect, ..each(items, in_flight, body) }
     })
 }
 
@@ -28,7 +28,8 @@ fn the_first_success_wins() {
         let stats = sim.output().get("stats").cloned().unwrap();
         assert_eq!(stats, json(r#"{"total": 4, "success": 1, "failed": 1}"#));
         assert_eq!(sim.output().get("results"), Some(&json(r#"[null, null, null, "good"]"#)));
-        let ended: Vec<(u64, Status)> = sim.iterations.iter().map(|iteration| (iteration.index, iteration.status)).collect();
+        let ended: Vec<(u64, Status)> =
+            sim.iterations.iter().map(|iteration| (iteration.index, iteration.status)).collect();
         assert_eq!(ended[..2], [(1, Status::Failed), (3, Status::Succeeded)]);
         assert!(ended[2..].iter().all(|(_, status)| *status == Status::Cancelled), "{ended:?}");
         assert_eq!(sim.iterations.last().unwrap().reason, Some(LoopEndReason::Condition));
@@ -68,11 +69,12 @@ fn a_failure_that_stops_the_loop_precedes_the_break_condition() {
 
 #[test]
 fn a_failed_iteration_can_meet_the_break_condition() {
-    for on_iteration_failure in [IterationFailure::LastDecides, IterationFailure::Count, IterationFailure::Tolerate(2)] {
+    for on_iteration_failure in [IterationFailure::LastDecides, IterationFailure::Count, IterationFailure::Tolerate(2)]
+    {
         let program = looped(|b, id| {
             let body = b.effect(id, "body", "0");
             let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "failed"]}"#)));
-            Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, ..repeat(5, body) }
+            Loop { break_when, on_iteration_failure, ..repeat(5, body) }
         });
         let mut sim = begun(&program);
         sim.succeed("loop[0].body", 1u32).fail("loop[1].body");
@@ -164,7 +166,9 @@ fn a_report_contains_the_reason_of_the_loop_end() {
 
 #[test]
 fn a_loop_over_items_can_stall() {
-    for (on_exhausted, status) in [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)] {
+    for (on_exhausted, status) in
+        [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)]
+    {
         for in_flight in [1, 3] {
             let program = looped(|b, id| {
                 let items = range(b, 9);
@@ -173,7 +177,10 @@ fn a_loop_over_items_can_stall() {
                 Loop { stall: Some(StallCheck { watch, iterations: 2 }), on_exhausted, ..each(items, in_flight, body) }
             });
             let mut sim = begun(&program);
-            sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b").succeed("loop[2].body", "b").advance(secs(30));
+            sim.succeed("loop[0].body", "a")
+                .succeed("loop[1].body", "b")
+                .succeed("loop[2].body", "b")
+                .advance(secs(30));
             assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (status, "stalled"), "{in_flight} at once");
             let error = sim.result().error.as_ref().map(|error| (&*error.code, error.hint.is_some()));
             assert_eq!(error, (on_exhausted == ExhaustedPolicy::Fail).then_some(("LoopStalled", true)));

@@ -9,7 +9,7 @@ use support::sim::encoded;
 use support::world::World;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{NextCall, Job, Program, LoopEndReason, Status, TaskOutcome, TickKind};
+use windlass_core::{Job, LoopEndReason, NextCall, Program, Status, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 fn budget_of(what: &str, max: u64) -> Budget {
@@ -295,7 +295,8 @@ fn a_crash_at_any_point_spends_nothing_twice() {
 fn a_continued_operation_is_one_call() {
     let program = looped(|b, id| {
         let body = b.effect(id, "body", "1");
-        let limits = LoopLimits { budget: vec![budget_of(CALLS, 2), budget_of("tokens", 99)], ..repeat(2, body).limits };
+        let limits =
+            LoopLimits { budget: vec![budget_of(CALLS, 2), budget_of("tokens", 99)], ..repeat(2, body).limits };
         Loop { limits, on_exhausted: ExhaustedPolicy::Fail, ..repeat(2, body) }
     });
     // Each operation takes three calls, each of which uses something.

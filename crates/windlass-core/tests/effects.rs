@@ -5,7 +5,7 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::state::Phase;
-use windlass_core::{NextCall, ErrorInfo, Limits, Program, Status, TaskOutcome, TickKind, frame_tree};
+use windlass_core::{ErrorInfo, Limits, NextCall, Program, Status, TaskOutcome, TickKind, frame_tree};
 use windlass_value::{Duration, Value};
 
 fn begun(program: &Program) -> Sim<'_> {
@@ -192,8 +192,8 @@ fn late_reports_change_nothing() {
     sim.reply("step", unfinished(2, secs(5)));
     // The first worker and its successor speak once more while the operation goes on.
     for lease_epoch in [0, 1] {
-        sim.tick(TickKind::StepResult { job: 0, lease_epoch: dispatch: lease_epoch, outcome: unfinished(9, secs(1)) });
-        sim.tick(TickKind::LeaseLost { job: 0, lease_epoch: dispatch: lease_epoch });
+        sim.tick(TickKind::StepResult { job: 0, lease_epoch, outcome: unfinished(9, secs(1)) });
+        sim.tick(TickKind::LeaseLost { job: 0, lease_epoch });
     }
     sim.advance(secs(5));
     assert_eq!((sim.dispatched.len(), sim.count("task.waiting")), (3, 1));
@@ -247,7 +247,10 @@ fn cancellation_and_timeout_end_the_wait() {
     b.node_mut(step).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(90)), status: Status::TimedOut });
     let program = b.load();
     let mut sim = begun(&program);
-    sim.reply("step", unfinished(2, secs(60))).advance(secs(60)).reply("step", unfinished(3, secs(60))).advance(secs(60));
+    sim.reply("step", unfinished(2, secs(60)))
+        .advance(secs(60))
+        .reply("step", unfinished(3, secs(60)))
+        .advance(secs(60));
     assert_eq!((sim.status(), sim.dispatched.len()), (Status::TimedOut, 2));
 }
 

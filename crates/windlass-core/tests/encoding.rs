@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use support::{each, place};
 use windlass_core::plan::{
-    Action, Directive, Effect, ExprId, ToolName, Net, NetEnd, NodeId, Parameter, Plan, TaskRule, Task, VariableKind, VariableUpdate,
-    WriteOp,
+    Action, Directive, Effect, ExprId, Net, NetEnd, NodeId, Parameter, Plan, Task, TaskRule, ToolName, VariableKind,
+    VariableUpdate, WriteOp,
 };
 use windlass_core::{EffectKey, ErrorInfo, RunResult, Status, TaskOutcome, TickKind};
 use windlass_value::Value;

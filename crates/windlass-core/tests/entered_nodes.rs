@@ -278,7 +278,11 @@ fn a_place_whose_body_enters_a_loop_is_one_step() {
                 let body = b.node(id, "step#body", |b, _| {
                     let sum = r#"{"$add": [{"$step": "base"}, {"$turn": "item"}]}"#;
                     let work = Task { label: "work".into(), ..Task::new(b.action(sum)) };
-                    let total = VariableUpdate { level: Level::Step, ignores_input: true, ..b.writes("total", WriteOp::Add, "1") };
+                    let total = VariableUpdate {
+                        level: Level::Step,
+                        ignores_input: true,
+                        ..b.writes("total", WriteOp::Add, "1")
+                    };
                     let count = TaskRule { writes: vec![total], ..TaskRule::new(Directive::Continue) };
                     NodeKind::Pipeline(Pipeline { tasks: vec![Task { rules: vec![count], ..work }] })
                 });

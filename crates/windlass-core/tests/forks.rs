@@ -12,7 +12,9 @@ use support::world::{echo, seeded};
 use support::*;
 use windlass_core::plan::{Amount, NodeKind, Wait};
 use windlass_core::state::{ForkOrigin, State};
-use windlass_core::{ObservedFailures, Limits, ReplayPoint, Program, Reduced, PartialTick, Status, Tick, ReplayWatch, reduce};
+use windlass_core::{
+    Limits, ObservedFailures, PartialTick, Program, Reduced, ReplayPoint, ReplayWatch, Status, Tick, reduce,
+};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
@@ -50,7 +52,8 @@ fn beginnings(live: &Sim, path: &Arc<str>) -> Vec<ReplayPoint> {
 }
 
 fn begun_paths(live: &Sim) -> Vec<Arc<str>> {
-    let paths: BTreeSet<Arc<str>> = replay_with_watch(live, ReplayWatch::all_paths()).take_paths().into_iter().collect();
+    let paths: BTreeSet<Arc<str>> =
+        replay_with_watch(live, ReplayWatch::all_paths()).take_paths().into_iter().collect();
     paths.into_iter().collect()
 }
 
@@ -104,7 +107,7 @@ proptest! {
         let watch = replay_with_watch(&live, ReplayWatch::for_failures());
         let ObservedFailures { first, cancelled, .. } = watch.observed_failures().expect("it was asked for");
         if live.status() == Status::Failed {
-            prop_assert!(first.is_some() || cut.is_some(), "a run that failed has something that failed first");
+            prop_assert!(first.is_some() || cancelled.is_some(), "a run that failed has something that failed first");
         }
         if let Some(failure) = first {
             let at = failure.began_at.expect("all of it was watched");
@@ -139,7 +142,9 @@ fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
     });
     let live = ran(&program);
     for iteration in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
-        let [at] = beginnings(&live, &format!("loop[{iteration}]").into())[..] else { panic!("turn {iteration} begins once") };
+        let [at] = beginnings(&live, &format!("loop[{iteration}]").into())[..] else {
+            panic!("turn {iteration} begins once")
+        };
         let mut fork = Sim::forked(&program, 1, &live.journal, at, echo());
         fork.state.fork_origin = None;
         let begun = fork.iterations.first().map(|first| first.index);

@@ -12,14 +12,19 @@ use support::steps::{complete_oldest, step, steps};
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::state::{FrameBody, FrameId, AgendaItem, WaitFrame};
+use windlass_core::state::{AgendaItem, FrameBody, FrameId, WaitFrame};
 use windlass_core::{
-    Suspension, SuspendedOn, ReducerFault, ImpossibleTick, Limits, Program, LoopEndReason, Reduced, PartialTick, State, Status, StatusSet, TaskOutcome,
-    Tick, TickKind, reduce,
+    ImpossibleTick, Limits, LoopEndReason, PartialTick, Program, Reduced, ReducerFault, State, Status, StatusSet,
+    SuspendedOn, Suspension, TaskOutcome, Tick, TickKind, reduce,
 };
 use windlass_value::{Duration, Value};
 
-fn apply(program: &Program, state: &mut State, values: &mut MemoryValues, kind: TickKind) -> Result<(), ImpossibleTick> {
+fn apply(
+    program: &Program,
+    state: &mut State,
+    values: &mut MemoryValues,
+    kind: TickKind,
+) -> Result<(), ImpossibleTick> {
     let later = if matches!(kind, TickKind::TimerDue) { Duration::from_secs(100_000) } else { Duration::ZERO };
     let tick = Tick { at: state.now + later, seed: 1, kind, more_pending: false };
     let mut resume = PartialTick::default();
@@ -45,7 +50,11 @@ fn fault_of_report(change: impl FnOnce(&mut State)) -> ImpossibleTick {
 
 fn report_tick(state: &State) -> Option<TickKind> {
     let (job, open) = state.jobs.iter().next()?;
-    Some(TickKind::StepResult { job: *job, lease_epoch: open.job.lease_epoch, outcome: TaskOutcome::success(Value::Int(1)) })
+    Some(TickKind::StepResult {
+        job: *job,
+        lease_epoch: open.job.lease_epoch,
+        outcome: TaskOutcome::success(Value::Int(1)),
+    })
 }
 
 fn find(state: &State, kind: impl Fn(&FrameBody) -> bool) -> FrameId {
@@ -123,12 +132,23 @@ fn fault_of_tick(
 }
 
 fn suspended_on(awaited: SuspendedOn) -> TaskOutcome {
-    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome {
+        suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })),
+        ..TaskOutcome::success(Value::Null)
+    }
 }
 
 fn signal_tick() -> TickKind {
     let (payload, metadata, defaults) = (Value::Int(1), Value::Null, Value::Null);
-    TickKind::AddEvent { name: "go".into(), payload, request: None, origin: None, to: None, trigger_metadata: beside: metadata, defaults }
+    TickKind::AddEvent {
+        name: "go".into(),
+        payload,
+        request: None,
+        origin: None,
+        to: None,
+        trigger_metadata: metadata,
+        defaults,
+    }
 }
 
 fn cancel_tick() -> TickKind {
@@ -248,7 +268,10 @@ fn more_failed_iterations_than_have_ended_are_impossible() {
             report_tick(state).expect("a job is out")
         },
     );
-    assert!(matches!(impossible.fault, ReducerFault::Miscounted { what: "iterations that ended well", .. }), "{impossible}");
+    assert!(
+        matches!(impossible.fault, ReducerFault::Miscounted { what: "iterations that ended well", .. }),
+        "{impossible}"
+    );
 }
 
 #[test]
@@ -343,7 +366,10 @@ fn a_fan_out_with_less_open_work_than_none_is_impossible() {
         let outcome = TaskOutcome::success(Value::Null);
         TickKind::StepResult { job: *job, lease_epoch: open.job.lease_epoch, outcome }
     });
-    assert!(matches!(impossible.fault, ReducerFault::Miscounted { what: "open work of a fan-out", .. }), "{impossible}");
+    assert!(
+        matches!(impossible.fault, ReducerFault::Miscounted { what: "open work of a fan-out", .. }),
+        "{impossible}"
+    );
 }
 
 #[test]
@@ -442,7 +468,8 @@ fn ticks(state: &State) -> Vec<TickKind> {
         let outcome = TaskOutcome::success(Value::Null);
         TickKind::CallResult { call: *call, status: Status::Succeeded, outcome }
     });
-    let lost = state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, lease_epoch: open.job.lease_epoch });
+    let lost =
+        state.jobs.iter().map(|(job, open)| TickKind::LeaseLost { job: *job, lease_epoch: open.job.lease_epoch });
     let common = [TickKind::Proceed, TickKind::TimerDue, TickKind::Restart, cancel_tick(), signal_tick()];
     common.into_iter().chain(report_tick(state)).chain(calls).chain(lost).collect()
 }

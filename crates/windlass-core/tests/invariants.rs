@@ -14,7 +14,7 @@ use support::sim::{decoded, encoded};
 use support::values::MemoryValues;
 use support::world::seeded;
 use windlass_core::plan::FAILED_KIND;
-use windlass_core::{Command, Job, Limits, TickOutput, Program, Status, Tick, TickKind};
+use windlass_core::{Command, Job, Limits, Program, Status, Tick, TickKind, TickOutput};
 use windlass_value::Value;
 
 /// How many moments of a run are tried, at most.
@@ -205,7 +205,8 @@ proptest! {
 
 /// After a restart every task that was out is handed out once more: same key, next number, workers from 0.
 fn check_redispatched(before: &[TickOutput], sim: &Sim) {
-    let commands = |outputs: &[TickOutput]| outputs.iter().flat_map(|output| output.commands.clone()).collect::<Vec<_>>();
+    let commands =
+        |outputs: &[TickOutput]| outputs.iter().flat_map(|output| output.commands.clone()).collect::<Vec<_>>();
     let jobs = |commands: Vec<Command>| -> Vec<Job> {
         let job = |command| if let Command::RunWorker(job) = command { Some(job) } else { None };
         commands.into_iter().filter_map(job).collect()
@@ -255,7 +256,8 @@ fn random_plans_reach_every_feature() {
             let field = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
             let detail = if &*event.kind == "loop.done" { field("reason") } else { field("status") };
             *seen.entry(format!("{} {detail}", event.kind)).or_default() += 1;
-            if let Some(code) = sim.values.resolve(&event.data).get("error").and_then(|error| error.get("code")?.as_str())
+            if let Some(code) =
+                sim.values.resolve(&event.data).get("error").and_then(|error| error.get("code")?.as_str())
             {
                 *seen.entry(format!("error {code}")).or_default() += 1;
             }

@@ -46,7 +46,7 @@ fn dispatches(sim: &Sim) -> Vec<(u64, u32, u32)> {
 fn ended_leases(sim: &Sim) -> Vec<(u64, u32)> {
     let commands = sim.outputs.iter().flat_map(|output| &output.commands);
     let ends = commands.filter_map(|command| match command {
-        Command::EndLease { job, lease_epoch: dispatch } => Some((*job, *dispatch)),
+        Command::EndLease { job, lease_epoch } => Some((*job, *lease_epoch)),
         _ => None,
     });
     ends.collect()
@@ -240,8 +240,8 @@ fn a_report_under_another_lease_epoch_is_rejected() {
     let mut sim = begun(&program);
     sim.succeed("pipe.one", 1i64);
     for lease_epoch in [0, 1, 2] {
-        sim.tick(TickKind::Progress { job: 0, lease_epoch: dispatch: lease_epoch, data: Value::Int(1) });
-        sim.tick(TickKind::PublishEvent { job: 0, lease_epoch: dispatch: lease_epoch, kind: "said".into(), data: Value::Int(1) });
+        sim.tick(TickKind::Progress { job: 0, lease_epoch, data: Value::Int(1) });
+        sim.tick(TickKind::PublishEvent { job: 0, lease_epoch, kind: "said".into(), data: Value::Int(1) });
     }
     assert_eq!((sim.count("task.progress"), sim.count("said"), sim.count("job.refused")), (1, 1, 4));
 }
@@ -254,10 +254,15 @@ fn with_state_writes() -> Program {
         let body = b.node(id, "pipe", |b, _| {
             let seen = |b: &mut Builder, name: &str| {
                 let op = WriteOp::Set;
-                VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Iteration, name, op, Some(b.expr(r#"{"$var": "_prev"}"#))) }
+                VariableUpdate {
+                    ignores_input: true,
+                    ..VariableUpdate::new(Level::Iteration, name, op, Some(b.expr(r#"{"$var": "_prev"}"#)))
+                }
             };
-            let ends =
-                |b: &mut Builder, name: &str| TaskRule { writes: vec![seen(b, name)], ..rule(None, Directive::Continue) };
+            let ends = |b: &mut Builder, name: &str| TaskRule {
+                writes: vec![seen(b, name)],
+                ..rule(None, Directive::Continue)
+            };
             let two = task("two", b.action(r#"{"$var": "_prev"}"#));
             let one = Task { rules: vec![ends(b, "first")], ..task("one", b.action(r#"{"$turn": "item"}"#)) };
             let two = Task { retry: Some(retry(3, secs(1))), rules: vec![ends(b, "second")], ..two };
@@ -336,7 +341,7 @@ proptest! {
                     continue;
                 }
                 let outcome = TaskOutcome::success("late");
-                let (job, dispatch) = (job.job, job.lease_epoch);
+                let (job, lease_epoch) = (job.job, job.lease_epoch);
                 other.state = decoded(&encoded(&sim.state));
                 other.now = sim.now;
                 (other.values, other.buffer) = (sim.values.clone(), Default::default());

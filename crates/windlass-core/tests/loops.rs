@@ -9,7 +9,7 @@ use support::world::{World, echo, refusal};
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::state::{FrameBody, ItemStorage};
-use windlass_core::{Command, Limits, Program, LoopEndReason, Status, TaskOutcome};
+use windlass_core::{Command, Limits, LoopEndReason, Program, Status, TaskOutcome};
 use windlass_value::{Duration, Timestamp, Value};
 
 // How many turns.
@@ -213,15 +213,21 @@ fn an_unneeded_delay_is_not_evaluated() {
 fn timed(cancels_iterations: bool, on_exhausted: ExhaustedPolicy) -> Program {
     looped(|b, id| {
         let body = b.effect(id, "body", "1");
-        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cancels_iterations_on_timeout: cuts_turn: cancels_iterations, ..repeat(9, body).limits };
+        let limits = LoopLimits {
+            time: Some(Amount::Fixed(secs(5))),
+            cancels_iterations_on_timeout: cancels_iterations,
+            ..repeat(9, body).limits
+        };
         let on_iteration_failure = IterationFailure::LastDecides;
-        Loop { limits, on_exhausted, on_iteration_failure: on_turn_failure: on_iteration_failure, ..repeat(9, body) }
+        Loop { limits, on_exhausted, on_iteration_failure, ..repeat(9, body) }
     })
 }
 
 #[test]
 fn the_time_limit_cancels_a_running_iteration() {
-    for (on_exhausted, status) in [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)] {
+    for (on_exhausted, status) in
+        [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, Status::Succeeded)]
+    {
         let program = timed(true, on_exhausted);
         let mut sim = begun(&program);
         sim.succeed("loop[0].body", 1u32).advance(secs(5));
@@ -252,7 +258,11 @@ fn the_time_limit_may_apply_between_iterations_only() {
 fn the_time_limit_ends_a_delay() {
     let program = looped(|b, id| {
         let body = b.evaluate(id, "body", "1");
-        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cancels_iterations_on_timeout: true, ..repeat(9, body).limits };
+        let limits = LoopLimits {
+            time: Some(Amount::Fixed(secs(5))),
+            cancels_iterations_on_timeout: true,
+            ..repeat(9, body).limits
+        };
         Loop { limits, delay: Some(Amount::Fixed(secs(60))), ..repeat(9, body) }
     });
     let sim = ran(&program);
@@ -331,7 +341,8 @@ fn iteration_variables_end_with_the_iteration() {
         let body = b.sequence(id, "body", |b, id| {
             let seen = b.evaluate(id, "seen", r#"{"$var": "mine"}"#);
             let set = b.node(id, "set", |b, _| {
-                let write = VariableUpdate { level: windlass_value::Level::Iteration, ..b.writes("mine", WriteOp::Set, "1") };
+                let write =
+                    VariableUpdate { level: windlass_value::Level::Iteration, ..b.writes("mine", WriteOp::Set, "1") };
                 NodeKind::single_task(Action::Write(write))
             });
             let after = b.evaluate(id, "after", r#"{"$var": "mine"}"#);
@@ -411,7 +422,7 @@ fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
 fn policy(on_iteration_failure: IterationFailure, collect: CollectMode) -> Program {
     looped(|b, id| {
         let items = range(b, 4);
-        Loop { on_iteration_failure: on_turn_failure: on_iteration_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
+        Loop { on_iteration_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
     })
 }
 
@@ -496,7 +507,7 @@ fn break_when_ends_the_loop_as_succeeded() {
         let program = looped(|b, id| {
             let items = range(b, 9);
             let break_when = Some(b.condition(json(r#"{"$eq": [{"$turn": "previous"}, "enough"]}"#)));
-            Loop { break_when, on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, 3, b.effect(id, "body", "0")) }
+            Loop { break_when, on_iteration_failure, ..each(items, 3, b.effect(id, "body", "0")) }
         });
         let mut sim = begun(&program);
         sim.succeed("loop[0].body", "go on").succeed("loop[1].body", "enough").advance(secs(10));
@@ -714,16 +725,25 @@ fn late_computed_iterations_are_published_together() {
     });
     let program = b.load_with(Limits { loop_quiet_from_iteration: 5, slice_iterations: 9, ..Limits::default() });
     let sim = ran(&program);
-    let loud = sim.events.iter().filter(|event| (5..12).any(|iteration| event.path.starts_with(&format!("loop[{iteration}]"))));
+    let loud = sim
+        .events
+        .iter()
+        .filter(|event| (5..12).any(|iteration| event.path.starts_with(&format!("loop[{iteration}]"))));
     assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
     assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
-    let field = |event: &support::observed_event::ObservedEvent, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
+    let field = |event: &support::observed_event::ObservedEvent, name: &str| {
+        event.data.get(name).and_then(Value::as_int).unwrap()
+    };
     let published: Vec<(i64, i64)> =
         sim.events_of("loop.progress").iter().map(|event| (field(event, "from"), field(event, "to"))).collect();
     assert!(published.len() > 1, "one for each slice: {published:?}");
     assert_eq!((published[0].0, published[published.len() - 1].1), (5, 11));
     assert!(published.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0), "without a gap: {published:?}");
-    assert_eq!(sim.iterations.iter().filter(|iteration| &*iteration.loop_path == "loop").count(), 12, "history has every turn");
+    assert_eq!(
+        sim.iterations.iter().filter(|iteration| &*iteration.loop_path == "loop").count(),
+        12,
+        "history has every turn"
+    );
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn crew(iteration_path: IterationPath) -> Program {
             let items = b.expr(r#"{"$range": 3}"#);
             let body = b.parallel(id, "body", |b, id| vec![actor(b, id, "worker"), actor(b, id, "other")]);
             b.node_mut(body).hidden = true;
-            Loop { iteration_path: turn_path: iteration_path, ..each(items, 2, body) }
+            Loop { iteration_path, ..each(items, 2, body) }
         });
         vec![boss, looping]
     });
@@ -186,7 +186,10 @@ fn a_bare_name_resolves_while_it_is_unique() {
     let program = crew(IterationPath::Brackets);
     let mut sim = start_actors(&program);
     let answer = post(&mut sim, "boss", "worker", "who?");
-    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["loop[0].worker", "loop[1].worker"]));
+    assert_eq!(
+        (delivery_result(&answer), known_addresses(&answer)),
+        ("unknown-step".into(), vec!["loop[0].worker", "loop[1].worker"])
+    );
     for actor in ["loop[0].worker", "loop[0].other", "loop[1].worker"] {
         request_op(&mut sim, actor, "end");
     }
@@ -239,7 +242,10 @@ fn a_wrapper_address_lists_the_addresses_inside_it() {
     request_op(&mut sim, "loop[2].worker", "end");
     request_op(&mut sim, "loop[2].other", "end");
     let answer = post(&mut sim, "boss", "loop", "anybody");
-    assert_eq!((delivery_result(&answer), known_addresses(&answer)), ("unknown-step".into(), vec!["loop[N].worker", "loop[N].other"]));
+    assert_eq!(
+        (delivery_result(&answer), known_addresses(&answer)),
+        ("unknown-step".into(), vec!["loop[N].worker", "loop[N].other"])
+    );
 }
 
 #[test]
@@ -334,7 +340,9 @@ fn conditional(unmet: Status) -> Builder {
     let root = b.node(None, "root", |b, id| {
         let nodes: Vec<NodeId> = ["first", "second", "third"].map(|name| actor(b, Some(id), name)).into();
         let condition = Some(b.condition(Value::from(false)));
-        let after = |child| vec![GraphDependency { child, accepts: windlass_core::StatusSet::from_statuses([Status::Succeeded]) }];
+        let after = |child| {
+            vec![GraphDependency { child, accepts: windlass_core::StatusSet::from_statuses([Status::Succeeded]) }]
+        };
         NodeKind::Graph(Graph {
             unmet,
             ..graph(vec![
@@ -390,7 +398,12 @@ fn a_retried_graph_keeps_the_mail_for_its_nodes() {
                 unmet: Status::Failed,
                 ..graph(vec![
                     GraphChild { node: one, after: Vec::new(), condition: None, group: None },
-                    GraphChild { node: two, after: vec![GraphDependency { child: 0, accepts }], condition: None, group: None },
+                    GraphChild {
+                        node: two,
+                        after: vec![GraphDependency { child: 0, accepts }],
+                        condition: None,
+                        group: None,
+                    },
                 ])
             })
         });
@@ -465,7 +478,10 @@ fn a_node_gets_no_mail_after_its_wake_limit() {
     let mut sim = start_actors(&program);
     for round in 1..=5 {
         assert_eq!(read_mail(&mut sim, "a"), [""; 0], "nothing is not a delivery");
-        assert_eq!((post_result(&mut sim, "b", "a"), post_result(&mut sim, "b", "a")), ("queued".into(), "queued".into()));
+        assert_eq!(
+            (post_result(&mut sim, "b", "a"), post_result(&mut sim, "b", "a")),
+            ("queued".into(), "queued".into())
+        );
         assert_eq!(read_mail(&mut sim, "a").len(), 2);
         assert_eq!(sim.count("mail.wakes_warning"), usize::from(round >= 4));
     }

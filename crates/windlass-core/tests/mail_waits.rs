@@ -134,7 +134,10 @@ fn a_cycle_of_idle_waits_ends_when_nothing_else_moves() {
     request_op(&mut sim, "c", "settle");
     // The first to wait goes on; the others let it come to rest.
     assert_eq!((has_job(&sim, "a"), has_job(&sim, "b"), has_job(&sim, "c")), (true, false, false));
-    assert_eq!((texts(&last_input(&sim, "a")), sim.now.0, sim.count("mail.hold_timeout")), (vec!["hello".into()], 0, 0));
+    assert_eq!(
+        (texts(&last_input(&sim, "a")), sim.now.0, sim.count("mail.hold_timeout")),
+        (vec!["hello".into()], 0, 0)
+    );
     request_op(&mut sim, "a", "listen");
     assert_eq!((has_job(&sim, "a"), has_job(&sim, "b"), has_job(&sim, "c")), (false, false, true), "c has let a rest");
     request_op(&mut sim, "c", "end");
@@ -328,8 +331,8 @@ fn a_tick_with_more_pending_does_not_end_mail_waits() {
     let program = actors(&["a", "b"]).load();
     let mut sim = start_actors(&program);
     request_op(&mut sim, "a", "listen");
-    let Job { job, lease_epoch: dispatch, .. } = sim.flights[0].job;
-    let kind = TickKind::StepResult { job, lease_epoch: dispatch, outcome: TaskOutcome::success(operation("end")) };
+    let Job { job, lease_epoch, .. } = sim.flights[0].job;
+    let kind = TickKind::StepResult { job, lease_epoch, outcome: TaskOutcome::success(operation("end")) };
     sim.reduce(Tick { at: sim.now, seed: 1, kind, more_pending: true }).unwrap();
     assert!(!sim.state.mail.blocked.is_empty());
     sim.event("mail", json(r#"{"to": "a", "text": "just in time"}"#)).drain_buffer();
@@ -376,7 +379,8 @@ fn busy_plan(seed: u64, tight: bool) -> Program {
                 child(looping, Vec::new()),
                 child(last, vec![after(1), after(2)]),
             ];
-            let on_failure = if seed.is_multiple_of(3) { GraphFailurePolicy::CancelRest } else { GraphFailurePolicy::Continue };
+            let on_failure =
+                if seed.is_multiple_of(3) { GraphFailurePolicy::CancelRest } else { GraphFailurePolicy::Continue };
             NodeKind::Graph(Graph { on_failure, max_concurrency: Some(2), ..graph(children) })
         });
         for node in &mut b.plan.nodes[flow.0 as usize..] {
@@ -520,7 +524,8 @@ fn long_loop(iterations: u64) -> Program {
                     let (to, mail) = (b.value(Value::from(to)), b.expr(r#"{"text": "hello"}"#));
                     task(label, Action::Post(SendMail { to, mail }))
                 };
-                let read = b.node(Some(id), "read", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, after_idle: None }));
+                let read =
+                    b.node(Some(id), "read", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, after_idle: None }));
                 b.node_mut(read).hidden = true;
                 let inner = b.node(Some(id), "inner", |b, _| {
                     let tasks = vec![post(b, "", "worker")];
@@ -533,7 +538,10 @@ fn long_loop(iterations: u64) -> Program {
             });
             b.node_mut(body).mailbox = Some(mailbox(3));
             b.node_mut(body).reports_to = Some("hub".into());
-            Loop { limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() }, ..repeat(iterations, body) }
+            Loop {
+                limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() },
+                ..repeat(iterations, body)
+            }
         });
         vec![hub, looping]
     });
@@ -566,7 +574,9 @@ fn iterations_with_mail_leave_nothing_behind() {
 
 #[test]
 fn a_lingering_node_gets_its_time_after_all_others_have_ended() {
-    for (ends_by_itself, ending) in [(false, GraphStatusRule::Any), (true, GraphStatusRule::Any), (false, GraphStatusRule::Leaves)] {
+    for (ends_by_itself, ending) in
+        [(false, GraphStatusRule::Any), (true, GraphStatusRule::Any), (false, GraphStatusRule::Leaves)]
+    {
         let mut b = actors(&["hub", "a"]);
         b.node_mut(NodeId(1)).linger_time = Some(secs(60));
         if let NodeKind::Graph(graph) = &mut b.node_mut(b.plan.root).kind {

@@ -117,7 +117,10 @@ fn bodies_of_one_place_are_distinguished_by_number() {
     let mut b = net(stop(), |b, id| {
         let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}]"#;
         let source = emitting_place(b, id, "source", &["start"], tokens);
-        vec![source, Place { max_concurrency: 2, produces: vec!["stop".into()], ..worker_place(b, id, "work", &["item"]) }]
+        vec![
+            source,
+            Place { max_concurrency: 2, produces: vec!["stop".into()], ..worker_place(b, id, "work", &["item"]) },
+        ]
     });
     if let NodeKind::Net(net) = &mut b.plan.nodes[0].kind {
         (net.publishes_slots, net.input_requests) = (true, vec!["stop".into()]);
@@ -213,7 +216,11 @@ fn fanned(tokens: &str) -> Program {
     net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
         let source = emitting_place(b, id, "source", &["start"], tokens);
-        let work = Place { max_concurrency: 9, arcs: vec![arc_with_payload("done", payload)], ..worker_place(b, id, "work", &["item"]) };
+        let work = Place {
+            max_concurrency: 9,
+            arcs: vec![arc_with_payload("done", payload)],
+            ..worker_place(b, id, "work", &["item"])
+        };
         let joined = Place { join: Join::FanOut, ..worker_place(b, id, "joined", &["done"]) };
         vec![source, work, joined]
     })
@@ -251,7 +258,8 @@ fn fan_outs_nest() {
                         {"kind": "item", "payload": {"$add": [{"$var": "args"}, 2]}}]"#;
         let source = emitting_place(b, id, "source", &["start"], outer);
         let group = emitting_place(b, id, "group", &["group"], inner);
-        let item = Place { arcs: vec![arc_with_payload("item-done", payload)], ..worker_place(b, id, "item", &["item"]) };
+        let item =
+            Place { arcs: vec![arc_with_payload("item-done", payload)], ..worker_place(b, id, "item", &["item"]) };
         let inner_join = Place {
             join: Join::FanOut,
             arcs: vec![arc_with_payload("group-done", payload)],
@@ -274,7 +282,8 @@ fn a_fan_out_does_not_wait_for_a_member_consumed_by_a_guard() {
             r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 9}, {"kind": "nowhere", "payload": 0}]"#;
         let source = emitting_place(b, id, "source", &["start"], tokens);
         let guard = Some(b.condition(json(r#"{"$lt": [{"$var": "args"}, 5]}"#)));
-        let work = Place { guard, arcs: vec![arc_with_payload("done", payload)], ..worker_place(b, id, "work", &["item"]) };
+        let work =
+            Place { guard, arcs: vec![arc_with_payload("done", payload)], ..worker_place(b, id, "work", &["item"]) };
         let joined = Place { join: Join::FanOut, ..worker_place(b, id, "joined", &["done"]) };
         vec![source, work, joined]
     })
@@ -333,8 +342,10 @@ fn quiescence_without_the_stop_kind_is_a_proven_hang() {
     assert_eq!((sim.status(), code(&sim)), (Status::Failed, "Hang".to_owned()));
     let program = net(stop(), |b, id| {
         let never = NetArc { on: ArcTrigger::Failed, ..arc("r") };
-        let left = Place { inclusive: true, arcs: vec![arc("l"), never], ..returning_place(b, id, "left", &["start"], "1") };
-        let both = Place { join: Join::All, arcs: vec![arc("stop")], ..returning_place(b, id, "meeting", &["l", "r"], "2") };
+        let left =
+            Place { inclusive: true, arcs: vec![arc("l"), never], ..returning_place(b, id, "left", &["start"], "1") };
+        let both =
+            Place { join: Join::All, arcs: vec![arc("stop")], ..returning_place(b, id, "meeting", &["l", "r"], "2") };
         vec![left, both]
     })
     .load();
@@ -406,7 +417,10 @@ fn a_net_waits_for_external_events() {
     let program = net(stop(), |b, id| {
         let payload = output_of(b);
         let first = Place { arcs: vec![arc("asked")], ..returning_place(b, id, "ask", &["start"], "1") };
-        let second = Place { arcs: vec![arc_with_payload("stop", payload)], ..returning_place(b, id, "answer", &["approval"], ARGS) };
+        let second = Place {
+            arcs: vec![arc_with_payload("stop", payload)],
+            ..returning_place(b, id, "answer", &["approval"], ARGS)
+        };
         vec![first, second]
     })
     .load();
@@ -422,9 +436,10 @@ fn a_net_waits_for_external_events() {
 #[test]
 fn a_cycle_of_arcs_reaches_the_limit() {
     let limits = Limits { max_net_tokens: 50, ..Limits::default() };
-    let program =
-        net(NetEnd::Quiet, |b, id| vec![Place { arcs: vec![arc("start")], ..returning_place(b, id, "again", &["start"], "1") }])
-            .load_with(limits);
+    let program = net(NetEnd::Quiet, |b, id| {
+        vec![Place { arcs: vec![arc("start")], ..returning_place(b, id, "again", &["start"], "1") }]
+    })
+    .load_with(limits);
     let sim = ran(&program);
     assert_eq!((sim.status(), code(&sim)), (Status::Failed, "TokensExceeded".to_owned()));
     assert_eq!(sim.paths("step.done").len(), 50);
@@ -456,7 +471,8 @@ fn a_body_sees_its_token_and_nothing_of_the_others() {
         let body = b.sequence(id, "body", |b, id| {
             let seen = b.evaluate(id, "seen", r#"[{"$var": "kind"}, {"$var": "args"}, {"$var": "mine"}]"#);
             let set = b.node(id, "set", |b, _| {
-                let write = VariableUpdate { level: windlass_value::Level::Step, ..b.writes("mine", WriteOp::Set, "1") };
+                let write =
+                    VariableUpdate { level: windlass_value::Level::Step, ..b.writes("mine", WriteOp::Set, "1") };
                 NodeKind::single_task(Action::Write(write))
             });
             vec![seen, set]
@@ -476,7 +492,9 @@ fn a_body_sees_its_token_and_nothing_of_the_others() {
 
 #[test]
 fn a_net_is_retried_after_its_bodies_have_ended() {
-    let mut b = net(NetEnd::Quiet, |b, id| vec![worker_place(b, id, "one", &["start"]), worker_place(b, id, "two", &["start"])]);
+    let mut b = net(NetEnd::Quiet, |b, id| {
+        vec![worker_place(b, id, "one", &["start"]), worker_place(b, id, "two", &["start"])]
+    });
     let root = b.plan.root;
     b.node_mut(root).retry = Some(retry(2, secs(1)));
     b.node_mut(root).timeout = Some(NodeTimeout { after: Amount::Fixed(secs(30)), status: Status::TimedOut });
@@ -538,7 +556,8 @@ fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
     assert!(generations.windows(2).all(|pair| pair[0] < pair[1]), "{generations:?}");
     let started = sim.events_of("step.started");
-    let published: Vec<_> = started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
+    let published: Vec<_> =
+        started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
     let field = |name: &str| published.iter().map(|data| data.get(name).cloned().unwrap()).collect::<Vec<_>>();
     assert_eq!(field("visit"), [Value::Int(1), Value::Int(2), Value::Int(3)]);
     assert_eq!(field("token"), ["start", "again", "again"].map(Value::from));
@@ -595,9 +614,15 @@ fn a_step_failure_goes_to_an_arc_or_fails_the_run() {
             let when =
                 b.condition(json(&format!(r#"{{"$eq": [{{"$get": [{{"$var": "event"}}, "name"]}}, "{name}"]}}"#)));
             let why = b.expr(r#"{"$get": [{"$var": "error"}, "code"]}"#);
-            step.arcs =
-                vec![arc("good"), NetArc { on: ArcTrigger::Either, when: Some(when), payload: Some(why), ..arc("bad") }];
-            vec![step, returning_place(b, id, "good", &["good"], "\"good\""), returning_place(b, id, "bad", &["bad"], ARGS)]
+            step.arcs = vec![
+                arc("good"),
+                NetArc { on: ArcTrigger::Either, when: Some(when), payload: Some(why), ..arc("bad") },
+            ];
+            vec![
+                step,
+                returning_place(b, id, "good", &["good"], "\"good\""),
+                returning_place(b, id, "bad", &["bad"], ARGS),
+            ]
         })
         .load()
     };

@@ -156,7 +156,10 @@ fn an_attempt_under_the_same_key_sends_the_same_input() {
         vec![only, task("end", Action::Evaluate(b.expr("0")))]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.only", lost()).advance(secs(1)).reply("pipe.only", TaskOutcome::failure(refusal())).advance(secs(1));
+    sim.reply("pipe.only", lost())
+        .advance(secs(1))
+        .reply("pipe.only", TaskOutcome::failure(refusal()))
+        .advance(secs(1));
     let [first, second, third] = &sim.dispatched[..] else { panic!("three tries") };
     assert_eq!((&first.key, &first.input), (&second.key, &second.input), "nobody answered: the very same");
     assert_eq!((third.key.group, third.attempt), (1, 3), "a refusal is an answer");
@@ -228,7 +231,8 @@ fn counting_defaults_to_one_and_rejects_null() {
         let mut b = Builder::new();
         b.sequence(None, "root", |b, id| {
             let zero = b.write(id, "zero", "count", WriteOp::Set, "5");
-            let write = VariableUpdate { value: value.map(|value| b.expr(value)), ..b.writes("count", WriteOp::Subtract, "0") };
+            let write =
+                VariableUpdate { value: value.map(|value| b.expr(value)), ..b.writes("count", WriteOp::Subtract, "0") };
             vec![zero, b.node(id, "less", |_, _| NodeKind::single_task(Action::Write(write)))]
         });
         let program = b.load();
@@ -318,7 +322,11 @@ fn wired(ending: GraphStatusRule, wiring: &[Wiring]) -> (Status, Vec<String>) {
             let gives = if wiring.fails { r#"{"$fail": "as told"}"# } else { "0" };
             let node = b.evaluate(Some(id), &format!("c{at}"), gives);
             let accepts = |statuses: &[Status]| StatusSet::from_statuses(statuses.iter().copied());
-            let after = wiring.after.iter().map(|(child, on)| GraphDependency { child: *child, accepts: accepts(on) }).collect();
+            let after = wiring
+                .after
+                .iter()
+                .map(|(child, on)| GraphDependency { child: *child, accepts: accepts(on) })
+                .collect();
             GraphChild { node, after, condition: None, group: None }
         };
         let children = wiring.iter().enumerate().map(child).collect();
@@ -337,7 +345,8 @@ fn a_skipped_node_names_the_unsuccessful_dependency() {
     let mut b = Builder::new();
     b.node(None, "graph", |b, id| {
         let (good, bad) = (Status::Succeeded, Status::Failed);
-        let after = |child, on: &[Status]| GraphDependency { child, accepts: StatusSet::from_statuses(on.iter().copied()) };
+        let after =
+            |child, on: &[Status]| GraphDependency { child, accepts: StatusSet::from_statuses(on.iter().copied()) };
         let child = |node, after| GraphChild { node, after, condition: None, group: None };
         let id = Some(id);
         NodeKind::Graph(graph(vec![
@@ -481,7 +490,8 @@ fn choosing(on: Option<&str>, tests: &[&str], otherwise: bool) -> Vec<String> {
     b.node(None, "branch", |b, id| {
         let on = on.map(|text| b.expr(text));
         let case = |(at, text): (usize, &&str)| {
-            let test = if on.is_some() { BranchTest::Equals(b.expr(text)) } else { BranchTest::When(b.condition(json(text))) };
+            let test =
+                if on.is_some() { BranchTest::Equals(b.expr(text)) } else { BranchTest::When(b.condition(json(text))) };
             BranchCase { test, node: b.evaluate(Some(id), &format!("case{at}"), "0") }
         };
         let cases = tests.iter().enumerate().map(case).collect();

@@ -29,11 +29,20 @@ fn recording(in_flight: u64, retention: RecordRetention, on_iteration_failure: I
             let accepts = windlass_core::StatusSet::from_statuses([Status::Succeeded]);
             NodeKind::Graph(graph(vec![
                 GraphChild { node: one, after: Vec::new(), condition: None, group: None },
-                GraphChild { node: two, after: vec![GraphDependency { child: 0, accepts }], condition: None, group: None },
+                GraphChild {
+                    node: two,
+                    after: vec![GraphDependency { child: 0, accepts }],
+                    condition: None,
+                    group: None,
+                },
             ]))
         });
         let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
-        Loop { records: Some(RecordingSpec::new(value, retention)), on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
+        Loop {
+            records: Some(RecordingSpec::new(value, retention)),
+            on_iteration_failure,
+            ..each(items, in_flight, body)
+        }
     })
 }
 
@@ -73,7 +82,10 @@ fn iterations_allowed_to_finish_are_recorded() {
 
 #[test]
 fn a_loop_without_iterations_records_nothing() {
-    for (retention, expected) in [(RecordRetention::Last, IterationRecords::Last(Value::Null)), (RecordRetention::All, IterationRecords::All(json("[]")))] {
+    for (retention, expected) in [
+        (RecordRetention::Last, IterationRecords::Last(Value::Null)),
+        (RecordRetention::All, IterationRecords::All(json("[]"))),
+    ] {
         let program = looped(|b, id| {
             let items = range(b, 0);
             let records = Some(RecordingSpec::new(b.expr("1"), retention));
@@ -131,7 +143,7 @@ fn entered(in_flight: u64, collect: CollectMode, on_iteration_failure: Iteration
     looped(|b, id| {
         let items = range(b, 3);
         let body = b.effect(id, "body", "0");
-        Loop { entry: Some(b.expr(entry)), collect, on_iteration_failure: on_turn_failure: on_iteration_failure, ..each(items, in_flight, body) }
+        Loop { entry: Some(b.expr(entry)), collect, on_iteration_failure, ..each(items, in_flight, body) }
     })
 }
 

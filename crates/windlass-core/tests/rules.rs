@@ -101,7 +101,7 @@ fn a_bounded_retry_counts_its_own_attempts() {
             let times = bounded.then_some(Amount::Fixed(u64::MAX));
             let busy = on_code(b, "429", Directive::Retry(retry(3, secs(1))));
             let down = on_code(b, "503", Directive::Retry(retry(2, secs(1))));
-            let rules = vec![TaskRule { max_matches: times.clone(), ..busy }, TaskRule { max_matches, ..down }];
+            let rules = vec![TaskRule { max_matches: times.clone(), ..busy }, TaskRule { max_matches: times, ..down }];
             vec![Task { rules, ..task("call", b.action("1")) }]
         })
     };
@@ -131,7 +131,10 @@ fn a_bounded_retry_backs_off_by_its_own_attempts() {
         vec![Task { rules: vec![busy, down], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", failure_with_code("429")).advance(secs(1)).reply("pipe.call", failure_with_code("503")).advance(secs(1));
+    sim.reply("pipe.call", failure_with_code("429"))
+        .advance(secs(1))
+        .reply("pipe.call", failure_with_code("503"))
+        .advance(secs(1));
     assert_eq!(sim.dispatched.len(), 3, "one second, although it is the third try");
 }
 
@@ -162,7 +165,10 @@ fn the_tasks_own_attempts_precede_its_rules() {
         vec![Task { retry: Some(retry(3, secs(1))), rules: vec![gives_up], ..task("call", b.action("1")) }]
     });
     let mut sim = begun(&program);
-    sim.reply("pipe.call", failure_with_code("500")).advance(secs(1)).reply("pipe.call", failure_with_code("500")).advance(secs(1));
+    sim.reply("pipe.call", failure_with_code("500"))
+        .advance(secs(1))
+        .reply("pipe.call", failure_with_code("500"))
+        .advance(secs(1));
     assert!(!sim.ended(), "no rule has been asked yet");
     sim.reply("pipe.call", failure_with_code("500"));
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json("[3, 3]")));
@@ -339,7 +345,8 @@ fn a_guard_loads_values_stored_outside_the_state() {
 /// The last of these writes gives this.
 fn written(input: &str, writes: &[(WriteOp, &str)], level: Level, fresh: bool) -> Result<Value, String> {
     let program = pipeline(|b| {
-        let write = |b: &mut Builder, op, value| VariableUpdate { level, ignores_input: fresh, ..b.writes("n", op, value) };
+        let write =
+            |b: &mut Builder, op, value| VariableUpdate { level, ignores_input: fresh, ..b.writes("n", op, value) };
         let mut tasks: Vec<Task> =
             writes.iter().map(|(op, value)| task("w", Action::Write(write(b, *op, value)))).collect();
         tasks.push(task("end", Action::Evaluate(b.expr(r#"{"$var": "n"}"#))));

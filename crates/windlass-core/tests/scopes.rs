@@ -42,7 +42,10 @@ fn child(node: NodeId) -> GraphChild {
 }
 
 fn after(node: NodeId, before: u32) -> GraphChild {
-    GraphChild { after: vec![GraphDependency { child: before, accepts: StatusSet::from_statuses([Status::Succeeded]) }], ..child(node) }
+    GraphChild {
+        after: vec![GraphDependency { child: before, accepts: StatusSet::from_statuses([Status::Succeeded]) }],
+        ..child(node)
+    }
 }
 
 #[test]
@@ -107,7 +110,8 @@ fn skips_on(spreads: bool, unmet: Status) -> Vec<(String, Status)> {
         let one = b.evaluate(Some(id), "one", "1");
         let two = b.evaluate(Some(id), "two", "2");
         let accepts = StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
-        let after = |node, before| GraphChild { after: vec![GraphDependency { child: before, accepts }], ..child(node) };
+        let after =
+            |node, before| GraphChild { after: vec![GraphDependency { child: before, accepts }], ..child(node) };
         NodeKind::Graph(Graph {
             ending: GraphStatusRule::Any,
             unmet,
@@ -169,10 +173,12 @@ fn the_pick_policy_decides_the_order_of_groups() {
 
 #[test]
 fn iteration_paths_follow_the_loops_style() {
-    for (iteration_path, expected) in [(IterationPath::Brackets, "loop[1].body.step"), (IterationPath::Dots, "loop.1.body.step")] {
+    for (iteration_path, expected) in
+        [(IterationPath::Brackets, "loop[1].body.step"), (IterationPath::Dots, "loop.1.body.step")]
+    {
         let program = looped(|b, id| {
             let body = b.sequence(id, "body", |b, id| vec![b.effect(id, "step", "1")]);
-            Loop { iteration_path: turn_path: iteration_path, ..repeat(2, body) }
+            Loop { iteration_path, ..repeat(2, body) }
         });
         let mut sim = Sim::new(&program, immediate_world());
         sim.start().run();

@@ -5,7 +5,7 @@ use crate::support;
 use support::steps::*;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Suspension, SuspendedOn, Limits, Program, Status, TaskOutcome};
+use windlass_core::{Limits, Program, Status, SuspendedOn, Suspension, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 /// A step that is given five events, with so many workers and these tries.
@@ -43,7 +43,7 @@ fn fails(sim: &mut Sim, item: i64) {
 
 fn suspend(sim: &mut Sim, item: i64, awaited: SuspendedOn) {
     let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
-    reply(sim, item, TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
+    reply(sim, item, TaskOutcome { suspension, ..TaskOutcome::success(Value::Null) });
 }
 
 #[test]
@@ -118,7 +118,10 @@ fn a_body_waiting_for_a_retry_yields_its_slot_and_resumes_before_the_queue() {
         event_lines(&sim, "step.idle", &["worker", "firing", "because"]),
         ["work worker=0 firing=1 because=retry", "work worker=0 firing=3 because=retry"]
     );
-    assert_eq!(event_lines(&sim, "step.running", &["worker", "firing"]), ["work worker=0 firing=1", "work worker=1 firing=3"]);
+    assert_eq!(
+        event_lines(&sim, "step.running", &["worker", "firing"]),
+        ["work worker=0 firing=1", "work worker=1 firing=3"]
+    );
     for item in [1, 3, 5] {
         done(&mut sim, item);
     }
@@ -187,7 +190,11 @@ fn a_body_that_ends_while_suspended_frees_its_slot_once() {
     for awaiting_slot in [false, true] {
         let mut b = steps(vec![
             step("split", "start", "item").fans_into(&[3]),
-            step("work", "item", "done").max_concurrency(1).retries(retry(3, secs(10))).timeout(if awaiting_slot { 15 } else { 5 }),
+            step("work", "item", "done").max_concurrency(1).retries(retry(3, secs(10))).timeout(if awaiting_slot {
+                15
+            } else {
+                5
+            }),
             step("rescue", FAILED_KIND, "done"),
             step("gather", "done", "stop").join(Join::FanOut),
         ]);
@@ -306,7 +313,7 @@ fn exhaust_attempts(sim: &mut Sim, path: &str, takes: u64) {
 #[test]
 fn the_requested_delay_counts_as_the_next_wait() {
     for (requested_ms, attempts) in [(2_000u32, 2), (20_000, 1)] {
-        let within = Some(RetryWindow { time: secs(10), includes_next_wait: true });
+        let window = Some(RetryWindow { time: secs(10), includes_next_wait: true });
         let program = steps(vec![step("work", "start", "stop").retries(Retry { window, ..retry(2, secs(1)) })]).load();
         let mut sim = begun(&program);
         let meta = Value::object([("retryAfterMs", requested_ms)]);

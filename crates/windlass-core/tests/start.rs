@@ -6,7 +6,7 @@ use support::values::MemoryValues;
 use support::world::echo;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Limits, CallOrigin, Program, Status, TickKind};
+use windlass_core::{CallOrigin, Limits, Program, Status, TickKind};
 use windlass_value::Value;
 
 /// A run that gives its parameter `p`.
@@ -119,7 +119,7 @@ fn a_caller_selects_the_output_node() {
         (Some("other"), Status::Failed, "null"),
     ] {
         let output_node = output_node.map(Into::into);
-        let origin = Some(Box::new(CallOrigin { parent: "above".into(), trace: "top".into(), output_node: returns: output_node }));
+        let origin = Some(Box::new(CallOrigin { parent: "above".into(), trace: "top".into(), output_node }));
         let mut sim = Sim::new(&program, echo());
         sim.tick(TickKind::AddEvent {
             name: "start".into(),

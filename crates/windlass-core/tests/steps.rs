@@ -138,14 +138,14 @@ fn a_join_over_kinds_fires_with_one_event_per_required_kind() {
             r#"[{{"kind":"A","payload":{{"order":{order},"n":1}}}},{{"kind":"B","payload":{{"order":{order},"n":{b}}}}}]"#
         )
     };
-    let cases: [BranchCase; 9] = [
-        ("A B", None, RecordRetention, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
-        ("A B", None, RecordRetention, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
-        ("B A A", None, RecordRetention, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
+    let cases: [Case; 9] = [
+        ("A B", None, Keep, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
+        ("A B", None, Keep, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
+        ("B A A", None, Keep, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
         (
             "A B",
             None,
-            RecordRetention,
+            Keep,
             &["A 1", "A 3", "B 2", "B 4"],
             vec![a_b.into(), a_b.replace('2', "4").replace('1', "3")],
             0,
@@ -157,13 +157,13 @@ fn a_join_over_kinds_fires_with_one_event_per_required_kind() {
         (
             "A B",
             Some("order"),
-            RecordRetention,
+            Keep,
             &[r#"A {"order":1,"n":1}"#, r#"A {"order":2,"n":1}"#, r#"B {"order":2,"n":2}"#, r#"B {"order":1,"n":3}"#],
             vec![keyed(2, 2), keyed(1, 3)],
             0,
             "",
         ),
-        ("A B", Some("order"), RecordRetention, &[r#"A {"order":1}"#, "B 2", r#"B {"order":null}"#], vec![], 0, ""),
+        ("A B", Some("order"), Keep, &[r#"A {"order":1}"#, "B 2", r#"B {"order":null}"#], vec![], 0, ""),
     ];
     for (needs, key, surplus, events, expected, dropped, code) in cases {
         let program = joining(every(needs, key, surplus), "A B");
@@ -236,7 +236,7 @@ fn a_join_of_members_of_two_fan_outs_closes_both() {
 fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
     // The joins of `split`; what it returns; then which worker is done with what, in order; what each join gets.
     type Case = (&'static [u32], &'static str, &'static [(usize, &'static str)], [Option<&'static str>; 2]);
-    let cases: [BranchCase; 5] = [
+    let cases: [Case; 5] = [
         (&[2], "[item 1; item 2; item 3]", &[(2, "done 3"), (0, "done 1"), (0, "done 2")], [Some("[1,2,3]"), None]),
         (&[2, 3], "[item 1; item 2]", &[(1, "done 2"), (0, "done 1")], [Some("[1,2]"), Some("[]")]),
         (&[2, 3], "[item 1; item 2]", &[(1, "other 2"), (0, "done 1")], [Some("[1]"), Some("[2]")]),
@@ -415,13 +415,21 @@ fn a_proven_hang_names_what_is_missing() {
         (vec![pair(Join::All)], "A 1", "`pair` waits for a token of `first`"),
         (vec![pair(keep_surplus(Some("k")))], r#"A {"k": 7}"#, "`pair` waits for `B` of `first` where `k` is 7"),
         (vec![pair(keep_surplus(None))], "", "no `stop` of `pair` was emitted"),
-        (vec![pair(keep_surplus(None))], "[A 1]", "`pair` waits for `B` of `first`; what `first` has fanned out stays open"),
+        (
+            vec![pair(keep_surplus(None))],
+            "[A 1]",
+            "`pair` waits for `B` of `first`; what `first` has fanned out stays open",
+        ),
         // Somebody outside can help: with the end, with what is missing, with what leads there.
         (vec![pair(keep_surplus(None)), step("late", "reply", "stop")], "", ""),
         (vec![pair(keep_surplus(None)), step("late", "reply", "B")], "A 1", ""),
         (vec![step("pair", "A D", "stop").join(every("A D", None, SurplusPolicy::Keep))], "A 1", ""),
         (vec![pair(keep_surplus(None)), step("late", "reply", "C"), step("next", "C", "B")], "A 1", ""),
-        (vec![pair(keep_surplus(None)), step("late", "reply", "C").handler(3, 1), step("next", FAILED_KIND, "B")], "A 1", ""),
+        (
+            vec![pair(keep_surplus(None)), step("late", "reply", "C").handler(3, 1), step("next", FAILED_KIND, "B")],
+            "A 1",
+            "",
+        ),
         (vec![pair(keep_surplus(None)), step("note", "reply", "")], "A 1", ""),
         // Somebody outside can do something, and it does not help.
         (
@@ -464,14 +472,19 @@ fn a_body_that_waits_is_no_hang() {
 
 #[test]
 fn a_suspended_step_resumes_with_the_output_of_another() {
-    use windlass_core::{Suspension, SuspendedOn};
+    use windlass_core::{SuspendedOn, Suspension};
     let program =
         steps(vec![step("first", "start", "stop"), step("other", "start", "news"), step("reader", "news", "stop")])
             .load();
     let mut sim = begun(&program);
-    let awaited = SuspendedOn::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, announcement: None };
+    let awaited = SuspendedOn::Event {
+        name: "news".into(),
+        requirements: json(r#"{"n": 2}"#),
+        deadline: None,
+        announcement: None,
+    };
     let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
-    sim.reply("first", TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
+    sim.reply("first", TaskOutcome { suspension, ..TaskOutcome::success(Value::Null) });
     sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
     assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
@@ -481,7 +494,7 @@ fn a_suspended_step_resumes_with_the_output_of_another() {
 
 #[test]
 fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
-    use windlass_core::{Suspension, SuspendedOn};
+    use windlass_core::{SuspendedOn, Suspension};
     let program = steps(vec![step("first", "start", "stop"), step("other", "start", "later news")]).load();
     let mut sim = begun(&program);
     sim.reply("other", sending(&[r#"later {"n": 1}"#, r#"news {"n": 2}"#], r#"later {"n": 3}"#));
@@ -495,9 +508,10 @@ fn an_event_from_another_step_that_precedes_its_wait_is_buffered() {
         ]
     );
     for _ in 0..2 {
-        let awaited = SuspendedOn::Event { name: "later".into(), requirements: Value::Null, deadline: None, announcement: None };
+        let awaited =
+            SuspendedOn::Event { name: "later".into(), requirements: Value::Null, deadline: None, announcement: None };
         let suspension = Some(Box::new(Suspension { waits_for: awaited, published_events: 0 }));
-        sim.reply("first", TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) });
+        sim.reply("first", TaskOutcome { suspension, ..TaskOutcome::success(Value::Null) });
     }
     let resumed = sim.dispatched.iter().rfind(|job| &**job.path() == "first").unwrap();
     let answers: Vec<Value> = resumed.resumed.as_ref().unwrap().answers.iter().map(|one| one.value.clone()).collect();

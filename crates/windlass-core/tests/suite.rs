@@ -4,16 +4,15 @@
 
 mod admission;
 mod against_naive;
-mod suspension;
+mod approval_forms;
 mod breaks;
 mod budget;
 mod effects;
 mod encoding;
+mod entered_nodes;
 mod event_round_trip;
 mod forks;
-mod approval_forms;
 mod impossible;
-mod entered_nodes;
 mod invariants;
 mod lease;
 mod limits_page;
@@ -29,4 +28,5 @@ mod slots;
 mod start;
 mod steps;
 mod support;
+mod suspension;
 mod waits;

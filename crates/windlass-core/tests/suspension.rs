@@ -6,7 +6,8 @@ use crate::support;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    WaitAnnouncement, Suspension, SuspendedOn, SideOutputs, StateChange, ErrorInfo, Job, Program, SentToken, Status, TaskOutcome, TickKind, ExpectedValue,
+    ErrorInfo, ExpectedValue, Job, Program, SentToken, SideOutputs, StateChange, Status, SuspendedOn, Suspension,
+    TaskOutcome, TickKind, WaitAnnouncement,
 };
 use windlass_value::{Timestamp, Value};
 
@@ -32,7 +33,10 @@ fn begun(program: &Program) -> Sim<'_> {
 }
 
 fn suspended_on(awaited: SuspendedOn) -> TaskOutcome {
-    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome {
+        suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })),
+        ..TaskOutcome::success(Value::Null)
+    }
 }
 
 fn event(name: &str, requirements: &str, deadline: Option<u64>) -> TaskOutcome {
@@ -160,7 +164,12 @@ fn the_input_request_is_published_once() {
     let asks = Some(WaitAnnouncement { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
     sim.reply(
         "net.step",
-        suspended_on(SuspendedOn::Event { name: "go".into(), requirements: Value::Null, deadline: None, announcement: asks }),
+        suspended_on(SuspendedOn::Event {
+            name: "go".into(),
+            requirements: Value::Null,
+            deadline: None,
+            announcement: asks,
+        }),
     );
     sim.tick(TickKind::Restart);
     sim.event("go", 1i64);
@@ -263,7 +272,11 @@ fn side_outputs_and_the_result_are_applied_in_one_tick() {
     let done = TaskOutcome::success(Value::Null);
     sim.reply(
         "net.step",
-        with_side_outputs(vec![again], vec![change(WriteOp::Set, 8, ExpectedValue::Absent), change(WriteOp::Add, 1, ExpectedValue::Any)], done),
+        with_side_outputs(
+            vec![again],
+            vec![change(WriteOp::Set, 8, ExpectedValue::Absent), change(WriteOp::Add, 1, ExpectedValue::Any)],
+            done,
+        ),
     );
     assert_eq!(last(&sim).input, Value::Int(9), "the next step sees the change");
     assert_eq!(sim.dispatched.len(), 2);
@@ -294,8 +307,14 @@ fn a_conflicting_state_change_fails_with_its_own_error_kind() {
         let mut sim = begun(&program);
         let again = |n: i64| SentToken { kind: "again".into(), payload: Value::Int(n), to: None };
         let done = TaskOutcome::success(Value::Null);
-        sim.reply("net.step", with_side_outputs(vec![again(1)], vec![change(WriteOp::Set, 5, ExpectedValue::Any)], done));
-        sim.reply("net.step", with_side_outputs(Vec::new(), vec![change(WriteOp::Set, 5, ExpectedValue::Any), late], stop("1")));
+        sim.reply(
+            "net.step",
+            with_side_outputs(vec![again(1)], vec![change(WriteOp::Set, 5, ExpectedValue::Any)], done),
+        );
+        sim.reply(
+            "net.step",
+            with_side_outputs(Vec::new(), vec![change(WriteOp::Set, 5, ExpectedValue::Any), late], stop("1")),
+        );
         let error = sim.result().error.clone();
         assert_eq!(error.map(|error| error.code.to_string()).unwrap_or_default(), code);
     }
@@ -305,8 +324,13 @@ fn a_conflicting_state_change_fails_with_its_own_error_kind() {
 fn the_initial_value_initializes_the_variable() {
     let program = step(None).load();
     let mut sim = begun(&program);
-    let first =
-        StateChange { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), expected: ExpectedValue::Any, initial: Value::Int(10) };
+    let first = StateChange {
+        name: "m".into(),
+        op: WriteOp::Add,
+        value: Value::Int(1),
+        expected: ExpectedValue::Any,
+        initial: Value::Int(10),
+    };
     sim.reply("net.step", with_side_outputs(Vec::new(), vec![first], stop("1")));
     let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
     assert_eq!(scope.variables["m"].value, Value::Int(11));
@@ -316,7 +340,12 @@ fn the_initial_value_initializes_the_variable() {
 fn cancelling_a_run_with_a_suspended_step_leaves_nothing_behind() {
     let program = step(None).load();
     for awaited in [
-        SuspendedOn::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), announcement: None },
+        SuspendedOn::Event {
+            name: "go".into(),
+            requirements: Value::Null,
+            deadline: Some(secs(9)),
+            announcement: None,
+        },
         SuspendedOn::Time(secs(9)),
         SuspendedOn::Child { definition: "other".into(), input: Value::Null },
     ] {

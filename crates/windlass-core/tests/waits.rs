@@ -6,7 +6,7 @@ use support::world::echo;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{
-    Command, ErrorInfo, ImpossibleTick, Limits, Program, PartialTick, Status, TaskOutcome, Tick, TickKind, reduce,
+    Command, ErrorInfo, ImpossibleTick, Limits, PartialTick, Program, Status, TaskOutcome, Tick, TickKind, reduce,
 };
 use windlass_value::{Timestamp, Value};
 

@@ -47,14 +47,14 @@ pub struct DiskFiles;
 impl FileReader for DiskFiles {
     fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem> {
         if self.size(path)? > max_bytes {
-            return Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes });
+            return Err(FileReadProblem::TooLarge { max_bytes });
         }
         let file = std::fs::File::open(path).map_err(problem_from_io)?;
         let mut bytes = Vec::new();
         // It may have grown since.
         file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(problem_from_io)?;
         match bytes.len() as u64 > max_bytes {
-            true => Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes }),
+            true => Err(FileReadProblem::TooLarge { max_bytes }),
             false => Ok(bytes),
         }
     }

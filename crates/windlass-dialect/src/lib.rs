@@ -32,7 +32,7 @@ pub use compiler::{DiagnosticSink, add_expression, finish, parse_limits, source_
 pub use context::{CompileContext, DialectOptions};
 pub use files::{DiskFiles, FileReadProblem, FileReader, NoFiles};
 pub use inputs::{InputWarning, unused_inputs, written_expressions};
-pub use parsed_source::{ParsedTree, ParsedSource};
+pub use parsed_source::{ParsedSource, ParsedTree};
 pub use registered_names::RegisteredNames;
 pub use registry::{DialectRegistry, UNKNOWN_DIALECT};
 pub use report::{ReportDetail, ReportEntry, ReportSection, output_sections};
@@ -50,7 +50,11 @@ pub trait Dialect: Send + Sync {
     fn detect(&self, reading: &ParsedSource<'_>) -> Detection;
 
     /// Compiles a source. The error holds every problem, warnings included.
-    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems>;
+    fn compile(
+        &self,
+        reading: &ParsedSource<'_>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems>;
 
     /// The definitions that a source with problems calls, as far as it can be read: one that is missing is one problem
     /// more.

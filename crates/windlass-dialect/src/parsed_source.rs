@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use windlass_core::Limits;
-use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, YamlRules, parse_json, parse_yaml};
+use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, YamlRules, parse_json, parse_yaml};
 
 use crate::parse_limits;
 

@@ -6,7 +6,7 @@ use windlass_core::plan::Plan;
 use windlass_syntax::{Diagnostic, Diagnostics, SourceText, Span, did_you_mean, format_names};
 use windlass_value::Language;
 
-use crate::{CompiledDefinition, CompileContext, Detection, Dialect, CompileProblems, ParsedSource, RustDialect};
+use crate::{CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, ParsedSource, RustDialect};
 
 /// A source whose dialect is not known, and a dialect that is not there.
 pub const UNKNOWN_DIALECT: &str = "WND-0001";
@@ -98,14 +98,20 @@ impl DialectRegistry {
             },
             _ => {
                 let names: Vec<_> = certain.iter().map(|(_, dialect)| dialect.name()).collect();
-                let message = format!("this could be a definition in several dialects: {}", format_names(names.clone()));
+                let message =
+                    format!("this could be a definition in several dialects: {}", format_names(names.clone()));
                 Err(refusal(message, format!("name the one that is meant, such as `--dialect {}`", names[0])))
             }
         }
     }
 
     /// Compiles a source in the dialect that was named, else the one that it looks like.
-    pub fn compile(&self, source: &SourceText, named: Option<&str>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+    pub fn compile(
+        &self,
+        source: &SourceText,
+        named: Option<&str>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems> {
         let reading = ParsedSource::new(source, &context.limits);
         self.choose(&reading, named)?.compile(&reading, context)
     }

@@ -4,7 +4,10 @@ use windlass_core::plan::Plan;
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 use windlass_value::Value;
 
-use crate::{CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, CompileProblems, ParsedSource, UNKNOWN_DIALECT};
+use crate::{
+    CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, InputWarning, ParsedSource,
+    UNKNOWN_DIALECT,
+};
 
 /// The dialect of workflows in Rust.
 #[derive(Clone, Copy, Debug, Default)]

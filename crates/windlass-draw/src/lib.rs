@@ -25,7 +25,9 @@ mod run;
 pub mod text;
 mod write;
 
-pub use model::{Arrow, Drawing, EventRole, DrawingItem, NodeActivity, ItemShape, ActivityState, IterationCounts, ArrowReason};
+pub use model::{
+    ActivityState, Arrow, ArrowReason, Drawing, DrawingItem, EventRole, ItemShape, IterationCounts, NodeActivity,
+};
 pub use run::{MAX_NODES, RunDrawing};
 pub use write::DrawingFormat;
 

@@ -1,7 +1,8 @@
 //! The language of steps in code. They need no more than what they are given: the token, and the run's variables.
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, ExpressionMode, EvalScope, Value, known,
+    CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, Language, Level, Map, Meter, Value,
+    interned,
 };
 
 /// The language `steps`. A source is null, or an object `{"state": true}` for a step that looks at the run's variables.

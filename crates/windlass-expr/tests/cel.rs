@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use windlass_expr::cel::{CelLanguage, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Map, Meter, ExpressionMode, NodeView, PathPart, RunView,
-    EvalScope, StoredValue, Timestamp, IterationView, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationView, Language, Level, Map,
+    Meter, NodeView, PathPart, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -227,7 +227,7 @@ fn all_cases() -> Vec<Case> {
                         };
                         let given = merge(&given, &own);
                         let (text, expected) = (text.replace('⏎', "\n"), expected.trim().to_owned());
-                        cases.push(Case { location: place: location, mode, given, text, expected });
+                        cases.push(Case { location, mode, given, text, expected });
                     }
                 },
             }
@@ -307,7 +307,8 @@ fn all_problems_of_a_text_are_reported() {
 #[test]
 fn errors_name_the_expression() {
     let given = json(r#"{"steps": {"a": {"output": {"result": {"b": 1}}}}}"#);
-    let expression = CelLanguage.compile(&source(" steps.a.result.c == 1 ", &given), ExpressionMode::Guard).expect("compiles");
+    let expression =
+        CelLanguage.compile(&source(" steps.a.result.c == 1 ", &given), ExpressionMode::Guard).expect("compiles");
     let error = expression.eval(&TestScope::new(&given), &mut meter()).expect_err("a missing key");
     assert_eq!(error.expression.as_deref(), Some("steps.a.result.c == 1"));
     assert_eq!(error.kind, EvalErrorKind::Missing);

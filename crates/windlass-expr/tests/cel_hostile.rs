@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use windlass_expr::cel::{CelLanguage, references};
 use windlass_value::{
-    EvalError, EvalErrorKind, Expression, Language, Level, Meter, MeterCaps, ExpressionMode, NodeView, RunView, EvalScope, StoredValue,
-    Timestamp, IterationView, Value,
+    EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, IterationView, Language, Level, Meter, MeterCaps,
+    NodeView, RunView, StoredValue, Timestamp, Value,
 };
 
 /// One step `big-list` whose result is 200 numbers, and whose content is 300 kB of text.
@@ -226,11 +226,12 @@ fn lists_that_share_their_parts_are_stopped() {
 fn fuel_and_size_are_limits_too() {
     let error = eval("steps.big-list.result.items.map(i, i)", 100).expect_err("no fuel");
     assert_eq!(error.kind, EvalErrorKind::Limit);
-    let expression = compile("['aaaaaaaaaa', 'aaaaaaaaaa']", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let expression =
+        compile("['aaaaaaaaaa', 'aaaaaaaaaa']", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
     let error = expression.eval(&LargeScope::new(), &mut Meter::new(1_000, 20)).expect_err("too large");
     assert_eq!(error.kind, EvalErrorKind::Limit);
-    let expression =
-        compile("size('aaaaaaaaaa' + 'aaaaaaaaaa' + 'a')", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let expression = compile("size('aaaaaaaaaa' + 'aaaaaaaaaa' + 'a')", ExpressionMode::Value)
+        .unwrap_or_else(|error| panic!("{error}"));
     let error = expression.eval(&LargeScope::new(), &mut Meter::new(1_000, 20)).expect_err("too large on the way");
     assert_eq!(error.kind, EvalErrorKind::Limit);
 }
@@ -239,7 +240,8 @@ fn fuel_and_size_are_limits_too() {
 #[test]
 fn large_values_are_not_copied() {
     let scope = LargeScope::new();
-    let expression = compile("steps.big-list.result.rows", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
+    let expression =
+        compile("steps.big-list.result.rows", ExpressionMode::Value).unwrap_or_else(|error| panic!("{error}"));
     let value = expression.eval(&scope, &mut Meter::new(1_000, 10_000_000)).expect("the rows");
     let (Value::List(given), Some(Value::List(held))) =
         (&value, scope.output.get("result").and_then(|it| it.get("rows")))

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{MockScope, json};
 use windlass_expr::wdl::languages;
-use windlass_value::{CompileError, EvalErrorKind, Expression, Meter, ExpressionMode, PathPart, Value};
+use windlass_value::{CompileError, EvalErrorKind, Expression, ExpressionMode, Meter, PathPart, Value};
 
 fn compile(name: &str, source: &Value) -> Result<Box<dyn Expression>, Vec<CompileError>> {
     let language = languages().into_iter().find(|one| one.name() == name).expect("a language of that name");
@@ -41,7 +41,10 @@ fn problems_are_reported_with_their_location() {
     assert_eq!(error_location("wdl.select", r#"{"from": [1], "select": {"a": {"b": "@nope()"}}}"#), "/select/a/b");
     let source = r#"{"from": [], "format": "CSV", "columns": [{"value": 1}, {"value": "@nope()"}]}"#;
     assert_eq!(error_location("wdl.table", source), "/columns/1/value");
-    assert_eq!(error_location("wdl.table", r#"{"from": [], "format": "CSV", "columns": [{"header": "x"}]}"#), "/columns/0");
+    assert_eq!(
+        error_location("wdl.table", r#"{"from": [], "format": "CSV", "columns": [{"header": "x"}]}"#),
+        "/columns/0"
+    );
     assert_eq!(error_location("wdl.parse", r#"{"content": 1}"#), "");
     let source = r#"{"content": 1, "schema": {"properties": {"a/b": {"type": "intger"}}}}"#;
     assert_eq!(error_location("wdl.parse", source), "/schema/properties/a/b/type");

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use windlass_expr::jinja::{JinjaLanguage, names, references};
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Meter, ExpressionMode, NodeView, PathPart, RunView, EvalScope,
-    StoredValue, Timestamp, IterationView, Value, parse_json, to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationView, Language, Level, Meter,
+    NodeView, PathPart, RunView, StoredValue, Timestamp, Value, parse_json, to_json,
 };
 
 const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -198,7 +198,8 @@ fn run(source: &Value, mode: ExpressionMode, scope: &TestScope) -> Result<Value,
 
 fn eval(source: &str) -> Result<Value, EvalError> {
     let source = Value::from(source);
-    let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression =
+        JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     expression.eval(&TestScope::new(None), &mut meter())
 }
 
@@ -234,7 +235,7 @@ fn all_cases() -> Vec<Case> {
                         let (source, expected) =
                             line.rsplit_once(" => ").unwrap_or_else(|| panic!("{location}: `source => expected`"));
                         let (source, expected) = (source.to_owned(), expected.trim().to_owned());
-                        cases.push(Case { location: place: location, mode, outcome: outcome.clone(), source, expected });
+                        cases.push(Case { location, mode, outcome: outcome.clone(), source, expected });
                     }
                 },
             }
@@ -372,7 +373,8 @@ fn a_stored_value_passes_through_untouched() {
     let error = eval("{{ ctx.waiting | tojson }}").expect_err("blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
     let source = json(r#"{"a": "{{ ctx.absent | first }}", "b": "{{ ctx.waiting[1].x }}"}"#);
-    let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let expression =
+        JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&TestScope::new(None), &mut meter()).expect_err("two blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
     // What is not touched is not asked for.
@@ -383,7 +385,8 @@ fn a_stored_value_passes_through_untouched() {
 fn fuel_and_size_are_bounded() {
     let limited = |source: &str, fuel: u64, bytes: usize| {
         let source = Value::from(source);
-        let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression =
+            JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&TestScope::new(None), &mut Meter::new(fuel, bytes)).map_err(|error| error.kind)
     };
     let limit = Err(EvalErrorKind::Limit);
@@ -409,7 +412,8 @@ fn hostile_templates_run_out_of_fuel() {
     let scope = TestScope::new(Some(outcome));
     let eval = |source: &str| {
         let source = Value::from(source);
-        let expression = JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression =
+            JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&scope, &mut Meter::new(100_000, 200_000)).map_err(|error| error.kind)
     };
     let text = [
@@ -530,7 +534,9 @@ fn an_untouched_value_costs_nothing() {
     let outcome = Value::object([("result", big.clone()), ("status", Value::from("success"))]);
     let scope = TestScope::new(Some(outcome));
     let run = |source: &str| {
-        let expression = JinjaLanguage.compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression = JinjaLanguage
+            .compile(&Value::from(source), ExpressionMode::Value)
+            .unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut meter = meter();
         let value = expression.eval(&scope, &mut meter).unwrap_or_else(|error| panic!("{error:?}"));
         (value, 1_000_000 - meter.fuel)
@@ -548,7 +554,9 @@ fn an_untouched_value_costs_nothing() {
 fn there_is_no_iteration_outside_loops() {
     let scope = TestScope { in_loop: false, ..TestScope::new(None) };
     let evaluate = |source: &str| run(&Value::from(source), ExpressionMode::Value, &scope);
-    assert!(evaluate("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`")));
+    assert!(
+        evaluate("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`"))
+    );
     assert_eq!(evaluate("{{ iter.page | default(1) }}"), Ok(Value::Int(1)));
     assert_eq!(evaluate("{{ iter is defined }}"), Ok(Value::Bool(false)));
     assert_eq!(evaluate("{{ shadow }}"), Ok(Value::from("label")));
@@ -560,14 +568,21 @@ fn nesting_is_bounded() {
     for _ in 0..1_000 {
         tree = Value::list(vec![tree]);
     }
-    assert!(compile_text(&JinjaLanguage.compile(&tree, ExpressionMode::Value).err().expect("an error")).contains("nests deeper"));
+    assert!(
+        compile_text(&JinjaLanguage.compile(&tree, ExpressionMode::Value).err().expect("an error"))
+            .contains("nests deeper")
+    );
     references(&tree);
     for (open, close) in [("(", ")"), ("[", "]"), ("not ", ""), ("-", ""), ("{'a':", "}")] {
         let text = format!("{{{{ {}1{} }}}}", open.repeat(5_000), close.repeat(5_000));
-        let _ = JinjaLanguage.compile(&Value::from(text), ExpressionMode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+        let _ = JinjaLanguage
+            .compile(&Value::from(text), ExpressionMode::Value)
+            .map(|one| one.eval(&TestScope::new(None), &mut meter()));
     }
     let sums = format!("{{{{ {}1 }}}}", "ctx.count + ".repeat(3_000));
-    let _ = JinjaLanguage.compile(&Value::from(sums), ExpressionMode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+    let _ = JinjaLanguage
+        .compile(&Value::from(sums), ExpressionMode::Value)
+        .map(|one| one.eval(&TestScope::new(None), &mut meter()));
 }
 
 struct Generator(u64);

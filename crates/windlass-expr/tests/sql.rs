@@ -3,13 +3,14 @@
 //! `each` that it is run for every item.
 
 use windlass_expr::jinja::{JinjaLanguage, SqlStatement, split_sql};
-use windlass_value::{Language, ExpressionMode, Value};
+use windlass_value::{ExpressionMode, Language, Value};
 
 fn render(statement: &SqlStatement) -> String {
     let params = statement.params.iter().enumerate();
     let params: String = params.map(|(index, param)| format!("; ${} = {}", index + 1, param.template)).collect();
     let raw = if statement.raw.is_empty() { "" } else { "; raw" };
-    let each = statement.for_each.as_ref().map(|each| format!("; each {} in {}", each.item, each.list)).unwrap_or_default();
+    let each =
+        statement.for_each.as_ref().map(|each| format!("; each {} in {}", each.item, each.list)).unwrap_or_default();
     format!("{}{params}{raw}{each}", statement.sql)
 }
 

@@ -9,7 +9,7 @@ use crate::common;
 use common::{MockScope, json};
 use windlass_expr::wdl::{WdlLanguage, function_names, languages, references, warnings, with_settings};
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, PathPart, Value, to_json,
+    CompileError, EvalError, EvalErrorKind, Expression, ExpressionMode, Language, Meter, PathPart, Value, to_json,
 };
 
 fn meter() -> Meter {
@@ -79,7 +79,7 @@ fn all_cases() -> Vec<Case> {
                             line.rsplit_once(" => ").unwrap_or_else(|| panic!("{location}: `source => expected`"));
                         let (source, expected) = (source.trim().to_owned(), expected.trim().to_owned());
                         let (language, input) = (language.to_owned(), input.clone());
-                        cases.push(Case { location: place: location, language, mode, input, source, expected });
+                        cases.push(Case { location, language, mode, input, source, expected });
                     }
                 },
             }
@@ -176,7 +176,8 @@ fn references_are_found_everywhere_in_a_tree() {
             "dynamic": "@body(variables('which'))", "turn": "@add(iterationIndexes('I'), item())"}"#,
     );
     let found = references(&source);
-    let names = |list: &[windlass_expr::wdl::WdlReference]| list.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
+    let names =
+        |list: &[windlass_expr::wdl::WdlReference]| list.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&found.variables), ["V", "which"]);
     assert_eq!(names(&found.nodes), ["n"]);
     assert_eq!(names(&found.items), ["L"]);
@@ -206,7 +207,9 @@ fn literal_zones_locales_and_formats_are_checked_when_compiling() {
     assert_eq!(at("@formatDateTime(variables('name'), 'yyyy''')").1, "'yyyy'''");
     assert_eq!(at("@formatNumber(variables('count'), 'Y9')").1, "'Y9'");
     let condition = json(r#"{"equals": ["@utcNow('Q')", "x"]}"#);
-    assert!(compile_text(&compile(&condition, ExpressionMode::Condition).err().expect("an error")).contains("not a format"));
+    assert!(
+        compile_text(&compile(&condition, ExpressionMode::Condition).err().expect("an error")).contains("not a format")
+    );
 }
 
 #[test]
@@ -255,7 +258,8 @@ fn a_stored_value_passes_through_untouched() {
 #[test]
 fn fuel_and_size_are_bounded() {
     let limited = |source: &str, fuel: u64, bytes: usize| {
-        let expression = compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let expression =
+            compile(&Value::from(source), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
         expression.eval(&MockScope::new(), &mut Meter::new(fuel, bytes)).map_err(|error| error.kind)
     };
     assert_eq!(limited("@range(variables('count'), 90000)", 1_000, 1_000_000), Err(EvalErrorKind::Limit));
@@ -269,7 +273,9 @@ fn fuel_and_size_are_bounded() {
 fn nesting_is_bounded() {
     let calls = |depth: usize| Value::from(format!("@{}1{}", "array(".repeat(depth), ")".repeat(depth)));
     assert!(compile(&calls(99), ExpressionMode::Value).is_ok());
-    assert!(compile_text(&compile(&calls(100), ExpressionMode::Value).err().expect("an error")).contains("nests deeper"));
+    assert!(
+        compile_text(&compile(&calls(100), ExpressionMode::Value).err().expect("an error")).contains("nests deeper")
+    );
     assert!(compile(&calls(1_000), ExpressionMode::Value).is_err());
     let steps = Value::from(format!("@variables('person'){}", "?.x".repeat(2_000)));
     assert_eq!(run(&steps, ExpressionMode::Value), Ok(Value::Null));

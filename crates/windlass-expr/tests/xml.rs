@@ -4,7 +4,7 @@ use crate::common;
 
 use common::MockScope;
 use windlass_expr::wdl::WdlLanguage;
-use windlass_value::{EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, Value};
+use windlass_value::{EvalError, EvalErrorKind, Expression, ExpressionMode, Language, Meter, Value};
 
 fn compiled(text: &str) -> Box<dyn Expression> {
     WdlLanguage.compile(&Value::from(text), ExpressionMode::Value).unwrap_or_else(|errors| panic!("{text}: {errors:?}"))

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, NodeId, NodeKind, Retry, NodeTimeout, Redaction};
+use windlass_core::plan::{Action, NodeId, NodeKind, NodeTimeout, Redaction, Retry};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, nearest};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean, expect_text, format_names, nearest,
+};
 
 use crate::codes;
 use crate::compiler::LoomCompiler;
@@ -64,7 +66,13 @@ impl CommonFields<'_> {
 
 impl LoomCompiler<'_> {
     /// Compiles an action whose name is registered already. There is always a node, so that its neighbours keep theirs.
-    pub(crate) fn action(&mut self, name: &Arc<str>, name_span: Span, node: &SyntaxNode, position: &ActionPosition) -> NodeId {
+    pub(crate) fn action(
+        &mut self,
+        name: &Arc<str>,
+        name_span: Span,
+        node: &SyntaxNode,
+        position: &ActionPosition,
+    ) -> NodeId {
         if !self.count_action(name_span) {
             return self.reserve(name.clone(), "unknown", position, node.span);
         }
@@ -102,7 +110,12 @@ impl LoomCompiler<'_> {
         self.actions <= max
     }
 
-    fn action_type(&mut self, object: &mut ObjectReader, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {
+    fn action_type(
+        &mut self,
+        object: &mut ObjectReader,
+        name: &str,
+        name_span: Span,
+    ) -> Option<(&'static str, ActionType)> {
         let Some(node) = object.take("type") else {
             let hint = format!("types: {}", format_names(types::supported_names()));
             self.error(codes::MISSING_KEY, name_span, "this action has no `type`", hint);
@@ -253,7 +266,9 @@ impl LoomCompiler<'_> {
     }
 
     fn runtime_configuration<'n>(&mut self, node: &'n SyntaxNode, common: &mut CommonFields<'n>) {
-        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else {
+            return;
+        };
         for name in ["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"] {
             if let Some((key, _)) = object.take_entry(name) {
                 self.warn_no_effect(key);

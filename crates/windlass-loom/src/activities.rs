@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, Branch, BranchCase, Effect, ExprId, ToolName, NodeId, NodeKind, Pipeline, BranchTest};
+use windlass_core::plan::{
+    Action, Branch, BranchCase, BranchTest, Effect, ExprId, NodeId, NodeKind, Pipeline, ToolName,
+};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, did_you_mean, expect_text, format_names, to_value};
+use windlass_syntax::{
+    Span, SpannedKey, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text, format_names, to_value,
+};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::actions::CurrentAction;
@@ -13,7 +17,7 @@ use crate::calls::call_input;
 use crate::compiler::LoomCompiler;
 use crate::expr::{self, ExprLanguage};
 use crate::types::ActionType;
-use crate::{RegisteredNames, ActivityTarget, codes};
+use crate::{ActivityTarget, RegisteredNames, codes};
 
 const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 
@@ -144,7 +148,8 @@ impl LoomCompiler<'_> {
         let Some(inputs) = current.fields.inputs() else {
             return input.map_or(SyntaxNode::new(Span::at(span.start), SyntaxNodeKind::Null), |(_, node)| node.clone());
         };
-        let others: Vec<(SpannedKey, SyntaxNode)> = inputs.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let others: Vec<(SpannedKey, SyntaxNode)> =
+            inputs.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         inputs.take_rest();
         match (input, others.is_empty()) {
             (Some((_, node)), true) => node.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::{Amount, ExprId, NodeKind, Wait};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, expect_text};
+use windlass_syntax::{ObjectReader, SyntaxNode, SyntaxNodeKind, expect_text};
 use windlass_value::Duration;
 
 use crate::actions::CurrentAction;
@@ -72,9 +72,10 @@ impl LoomCompiler<'_> {
         let (fits, hint) = match name {
             "schema" => (node.as_map().is_some(), "a JSON Schema: {\"type\": \"object\", \"properties\": {…}}"),
             "assignees" => (node.as_list().is_some(), "a list of names: [\"anna\", \"bert\"]"),
-            _ => {
-                (matches!(node.kind, SyntaxNodeKind::Str(_)), "a text, which may hold expressions: \"Pay @{variables('sum')}?\"")
-            }
+            _ => (
+                matches!(node.kind, SyntaxNodeKind::Str(_)),
+                "a text, which may hold expressions: \"Pay @{variables('sum')}?\"",
+            ),
         };
         if !fits && !computed {
             let message = format!("`{name}` of an approval cannot be {}", node.describe());

@@ -1,9 +1,11 @@
 //! Actions as one: `scope`, `parallel`; and `terminate`, which ends everything.
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, Branch, BranchCase, Directive, ExprId, NodeKind, Pipeline, TaskRule, Task, BranchTest};
+use windlass_core::plan::{
+    Action, Branch, BranchCase, BranchTest, Directive, ExprId, NodeKind, Pipeline, Task, TaskRule,
+};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, did_you_mean, expect_text};
+use windlass_syntax::{ObjectReader, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text};
 use windlass_value::Value;
 
 use crate::actions::CurrentAction;

@@ -3,7 +3,7 @@
 
 use windlass_core::plan::{Amount, Budget, ExprId, StallCheck};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, did_you_mean, format_names};
+use windlass_syntax::{ObjectReader, SyntaxNode, SyntaxNodeKind, did_you_mean, format_names};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::actions::CurrentAction;
@@ -49,7 +49,7 @@ impl LoomCompiler<'_> {
                 let message = format!("`budget.{what}` cannot be 0");
                 self.error(codes::BAD_VALUE, node.span, message, "leave it out for no budget");
             }
-            budgets.push(Budget { what: (*what).into(), max: most: max });
+            budgets.push(Budget { what: (*what).into(), max });
         }
         budgets
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Branch, BranchCase, NodeId, NodeKind, BranchTest};
+use windlass_core::plan::{Branch, BranchCase, BranchTest, NodeId, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, to_value};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, to_value};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::actions::CurrentAction;
@@ -48,7 +48,9 @@ impl LoomCompiler<'_> {
         let cases = cases.and_then(|node| ObjectReader::read(node, "`cases`", &mut self.diagnostics));
         let mut seen = Vec::new();
         let cases: Vec<BranchCase> = match cases {
-            Some(cases) => cases.unread_entries().filter_map(|(key, node)| self.case(current, key, node, &mut seen)).collect(),
+            Some(cases) => {
+                cases.unread_entries().filter_map(|(key, node)| self.case(current, key, node, &mut seen)).collect()
+            }
             None => Vec::new(),
         };
         let otherwise = current.fields.take("default", &mut self.diagnostics);
@@ -57,7 +59,13 @@ impl LoomCompiler<'_> {
     }
 
     /// Azure names its cases and gives the value beside the actions; in the seed the key is the value.
-    fn case(&mut self, current: &CurrentAction, key: &SpannedKey, node: &SyntaxNode, seen: &mut Vec<(Value, Span)>) -> Option<BranchCase> {
+    fn case(
+        &mut self,
+        current: &CurrentAction,
+        key: &SpannedKey,
+        node: &SyntaxNode,
+        seen: &mut Vec<(Value, Span)>,
+    ) -> Option<BranchCase> {
         let mut object = ObjectReader::read(node, "a case", &mut self.diagnostics)?;
         let azure = object.peek("case").is_some() || object.peek("type").is_none();
         let (value, body) = match azure {

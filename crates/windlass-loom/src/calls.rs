@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::{ChildRunCall, ExprId, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, expect_text};
 use windlass_value::ExpressionMode;
 
 use crate::actions::CurrentAction;

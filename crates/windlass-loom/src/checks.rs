@@ -88,7 +88,8 @@ impl LoomCompiler<'_> {
     /// Why an action inside a loop cannot be read from here, and what can.
     fn explain_hidden_action(&self, found: &NameUse) -> Option<(String, String)> {
         let lower = found.name.to_lowercase();
-        let frames = self.scopes.bodies_with(found.scope, &lower).into_iter().filter_map(|body| body.enclosing_loop.as_ref());
+        let frames =
+            self.scopes.bodies_with(found.scope, &lower).into_iter().filter_map(|body| body.enclosing_loop.as_ref());
         let frames: Vec<&LoomLoop> = frames.collect();
         if let [first, second, ..] = frames[..]
             && found.kind == ReferenceKind::Action

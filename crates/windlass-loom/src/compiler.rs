@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    GraphStatusRule, ExprId, Graph, Node as PlanNode, NodeId, NodeKind, GraphFailurePolicy, Plan, VariableKind, WriteOp,
+    ExprId, Graph, GraphFailurePolicy, GraphStatusRule, Node as PlanNode, NodeId, NodeKind, Plan, VariableKind, WriteOp,
 };
 use windlass_core::{Limits, Status};
 use windlass_dialect::{DiagnosticSink, add_expression, source_span};
-use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, SourceText, Span, span_at_pointer, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, SourceText, Span, SyntaxNode, span_at_pointer, to_value};
 use windlass_value::{CompileError, ExpressionMode, Value};
 
-use crate::expr::{self, Languages, ReferenceKind, ExprLanguage};
-use crate::scopes::{NamedAction, ActionPosition, NameScopeId, Scopes};
+use crate::expr::{self, ExprLanguage, Languages, ReferenceKind};
+use crate::scopes::{ActionPosition, NameScopeId, NamedAction, Scopes};
 use crate::statics::StaticResult;
 use crate::{LoomOptions, codes};
 
@@ -141,7 +141,13 @@ impl<'a> LoomCompiler<'a> {
     }
 
     /// Reserves a node's place before its children; its kind is filled in later.
-    pub(crate) fn reserve(&mut self, name: impl Into<Arc<str>>, label: &str, position: &ActionPosition, span: Span) -> NodeId {
+    pub(crate) fn reserve(
+        &mut self,
+        name: impl Into<Arc<str>>,
+        label: &str,
+        position: &ActionPosition,
+        span: Span,
+    ) -> NodeId {
         let mut node = PlanNode::new(name, label, Some(position.parent), NodeKind::Graph(new_graph(Vec::new())));
         node.span = source_span(span);
         self.plan.add_node(node)
@@ -164,18 +170,36 @@ impl<'a> LoomCompiler<'a> {
         self.expression_in(ExprLanguage::Wdl, node, mode, scope)
     }
 
-    pub(crate) fn expression_in(&mut self, language: ExprLanguage, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> ExprId {
+    pub(crate) fn expression_in(
+        &mut self,
+        language: ExprLanguage,
+        node: &SyntaxNode,
+        mode: ExpressionMode,
+        scope: NameScopeId,
+    ) -> ExprId {
         let source = self.check_expression(language, node, mode, scope);
         self.add_expression(language, source, mode, node.span)
     }
 
     /// An expression that is not looked at again.
-    pub(crate) fn add_expression(&mut self, language: ExprLanguage, source: Value, mode: ExpressionMode, span: Span) -> ExprId {
+    pub(crate) fn add_expression(
+        &mut self,
+        language: ExprLanguage,
+        source: Value,
+        mode: ExpressionMode,
+        span: Span,
+    ) -> ExprId {
         add_expression(&mut self.plan, language.name(), source, mode, span)
     }
 
     /// The problems and references of something that does not become part of the plan.
-    pub(crate) fn check_expression(&mut self, language: ExprLanguage, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> Value {
+    pub(crate) fn check_expression(
+        &mut self,
+        language: ExprLanguage,
+        node: &SyntaxNode,
+        mode: ExpressionMode,
+        scope: NameScopeId,
+    ) -> Value {
         let source = to_value(node);
         for error in self.languages.errors(language, &source, mode) {
             self.expression_error(node, error, mode);

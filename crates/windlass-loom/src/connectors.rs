@@ -1,6 +1,6 @@
 //! Actions of services that only Azure reaches: which service it is, for messages.
 
-use windlass_syntax::{SyntaxNode, ObjectReader};
+use windlass_syntax::{ObjectReader, SyntaxNode};
 
 use crate::{expr, types};
 

@@ -1,7 +1,7 @@
 //! Actions that only give a value: `compose`, and the operations on texts and whole lists.
 
 use windlass_core::plan::NodeKind;
-use windlass_syntax::{SyntaxNode, Span};
+use windlass_syntax::{Span, SyntaxNode};
 use windlass_value::ExpressionMode;
 
 use crate::actions::CurrentAction;

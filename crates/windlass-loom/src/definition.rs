@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind};
 use windlass_dialect::{DiagnosticSink, source_span};
-use windlass_syntax::{SyntaxNode, ObjectReader, Span, expect_text, to_value};
+use windlass_syntax::{ObjectReader, Span, SyntaxNode, expect_text, to_value};
 use windlass_value::{Map, Value};
 
 use crate::codes;
@@ -108,7 +108,8 @@ impl LoomCompiler<'_> {
         self.outside_parameters = wrapper.is_some();
         object.ignore(&["$schema", "contentVersion"]);
         let name = object.take("name").and_then(|name| expect_text(name, "`name`", &mut self.diagnostics));
-        let in_metadata = || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(SyntaxNode::as_str);
+        let in_metadata =
+            || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(SyntaxNode::as_str);
         self.set_name(name.map(|name| name.text.as_str()).or_else(in_metadata));
         self.parameters(object.take("parameters"), wrapper);
         if let Some(results) = object.take("staticResults") {
@@ -142,7 +143,8 @@ impl LoomCompiler<'_> {
 
     fn root(&mut self, actions: &SyntaxNode) {
         let root = self.open_root(actions.span);
-        let graph = self.children(actions, &ActionPosition { parent: root, scope: RUN, top: true }, StartOrder::Together);
+        let graph =
+            self.children(actions, &ActionPosition { parent: root, scope: RUN, top: true }, StartOrder::Together);
         self.node(root).kind = NodeKind::Graph(graph);
         self.name_root(root);
     }

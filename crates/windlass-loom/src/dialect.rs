@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, unused_inputs, written_expressions,
+    CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, InputWarning, ParsedSource, ParsedTree,
+    unused_inputs, written_expressions,
 };
 use windlass_expr::wdl;
 use windlass_syntax::ScalarRules;
@@ -35,7 +36,11 @@ impl Dialect for Loom {
         }
     }
 
-    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+    fn compile(
+        &self,
+        reading: &ParsedSource<'_>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems> {
         let mut parsed = parse_reading(reading);
         // What is no definition in YAML is told as the JSON that it should be.
         if !parsed.tree.as_ref().is_some_and(recognise) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_expr::wdl;
 pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_name, zone_problem};
-use windlass_value::{CompileError, Language, ExpressionMode, PathPart, Value};
+use windlass_value::{CompileError, ExpressionMode, Language, PathPart, Value};
 
 /// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +75,8 @@ impl Languages {
         Languages(wdl::languages())
     }
 
-    pub(crate) fn errors(&self, language: ExprLanguage, source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
-        let language = self.0.iter().find(|language| language.name() == language.name());
+    pub(crate) fn errors(&self, kind: ExprLanguage, source: &Value, mode: ExpressionMode) -> Vec<CompileError> {
+        let language = self.0.iter().find(|language| language.name() == kind.name());
         language.and_then(|language| language.compile(source, mode).err()).unwrap_or_default()
     }
 }

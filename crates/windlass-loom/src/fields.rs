@@ -1,6 +1,6 @@
 //! An action's fields, wherever its author put them: on the action, or under `inputs`.
 
-use windlass_syntax::{Diagnostic, Diagnostics, SpannedKey, SyntaxNode, ObjectReader, Span};
+use windlass_syntax::{Diagnostic, Diagnostics, ObjectReader, Span, SpannedKey, SyntaxNode};
 
 use crate::codes;
 
@@ -12,7 +12,11 @@ pub(crate) struct ActionFields<'a> {
 
 impl<'a> ActionFields<'a> {
     /// Fields of an action whose `inputs`, if there are any, are an object of fields.
-    pub(crate) fn open(mut action: ObjectReader<'a>, label: &'static str, diagnostics: &mut Diagnostics) -> ActionFields<'a> {
+    pub(crate) fn open(
+        mut action: ObjectReader<'a>,
+        label: &'static str,
+        diagnostics: &mut Diagnostics,
+    ) -> ActionFields<'a> {
         let inputs = action.take("inputs").and_then(|node| ObjectReader::read(node, "`inputs`", diagnostics));
         ActionFields { action, inputs, label }
     }

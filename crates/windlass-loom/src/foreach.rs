@@ -1,8 +1,8 @@
 //! The loop over items.
 
-use windlass_core::plan::{Amount, Loop, LoopLimits, NodeKind, IterationFailure};
+use windlass_core::plan::{Amount, IterationFailure, Loop, LoopLimits, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode};
+use windlass_syntax::{Diagnostic, SyntaxNode, SyntaxNodeKind};
 
 use crate::actions::CurrentAction;
 use crate::bounds::LoopBounds;

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{GraphDependency, GraphChild, Graph, NodeId};
+use windlass_core::plan::{Graph, GraphChild, GraphDependency, NodeId};
 use windlass_core::{Status, StatusSet};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text,
+    format_names,
+};
 use windlass_value::ExpressionMode;
 
 use crate::codes;
@@ -96,7 +99,8 @@ impl LoomCompiler<'_> {
                 for (key, _) in entries.iter().filter(|(key, _)| key.text.trim().is_empty()) {
                     self.error(codes::BAD_VALUE, key.span, "an action's name is empty", "give it a name");
                 }
-                let entry = |(key, node): &'n (SpannedKey, SyntaxNode)| new_entry(key.text.as_str().into(), key.span, node);
+                let entry =
+                    |(key, node): &'n (SpannedKey, SyntaxNode)| new_entry(key.text.as_str().into(), key.span, node);
                 entries.iter().map(entry).collect()
             }
             SyntaxNodeKind::List(items) => items.iter().filter_map(|item| self.named_entry(item)).collect(),
@@ -204,8 +208,9 @@ fn new_entry(name: Arc<str>, span: Span, node: &SyntaxNode) -> ActionEntry<'_> {
 }
 
 fn after_previous(index: usize) -> Vec<GraphDependency> {
-    let before =
-        index.checked_sub(1).map(|child| GraphDependency { child: child as u32, accepts: StatusSet::from_statuses([Status::Succeeded]) });
+    let before = index
+        .checked_sub(1)
+        .map(|child| GraphDependency { child: child as u32, accepts: StatusSet::from_statuses([Status::Succeeded]) });
     before.into_iter().collect()
 }
 

@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Action, Effect, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, Span, did_you_mean, expect_text, format_names};
+use windlass_syntax::{Diagnostic, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text, format_names};
 
 use crate::actions::CurrentAction;
 use crate::codes;
@@ -22,7 +22,10 @@ impl LoomCompiler<'_> {
         let mut entries = Vec::new();
         let method = current.fields.take("method", &mut self.diagnostics);
         let start = Span::at(current.fields.span().start);
-        entries.push(("method", method.and_then(|node| self.method(node)).unwrap_or_else(|| SyntaxNode::text("GET", start))));
+        entries.push((
+            "method",
+            method.and_then(|node| self.method(node)).unwrap_or_else(|| SyntaxNode::text("GET", start)),
+        ));
         match current.fields.take_any(&["uri", "url"], &mut self.diagnostics) {
             Some((_, node)) => entries.push(("uri", self.uri(node))),
             None => current.fields.missing("uri", &mut self.diagnostics),

@@ -50,7 +50,7 @@ pub use dialect::Loom;
 use windlass_core::Limits;
 pub use windlass_dialect::{CompiledDefinition, RegisteredNames};
 use windlass_dialect::{finish, parse_limits};
-use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, parse_json};
+use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, parse_json};
 use windlass_value::Value;
 
 /// What a definition is compiled against.

@@ -1,8 +1,8 @@
 //! Loops with a condition: `until`, `while`, `doUntil`, and Azure's `Until`, which is recognised by its `expression`.
 
-use windlass_core::plan::{Amount, LoopCheck, ExhaustedPolicy, ExprId, Loop, LoopLimits, NodeKind, IterationFailure};
+use windlass_core::plan::{Amount, ExhaustedPolicy, ExprId, IterationFailure, Loop, LoopCheck, LoopLimits, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, to_value};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, to_value};
 use windlass_value::{Duration, ExpressionMode, Value};
 
 use crate::actions::CurrentAction;
@@ -104,7 +104,8 @@ impl LoomCompiler<'_> {
         if let Some(node) = node
             && let Some(mut object) = ObjectReader::read(node, "`limit`", &mut self.diagnostics)
         {
-            iterations = object.take("count").and_then(|count| self.iteration_limit(count, max_iterations, limit_key, scope));
+            iterations =
+                object.take("count").and_then(|count| self.iteration_limit(count, max_iterations, limit_key, scope));
             time = object.take("timeout").and_then(|timeout| self.loop_time(timeout, scope));
             object.finish(codes::UNKNOWN_KEY, "`limit`", &mut self.diagnostics);
         }
@@ -114,7 +115,7 @@ impl LoomCompiler<'_> {
             iterations: Some(iterations.unwrap_or(Amount::Fixed(limits.default_loop_iterations.min(max_iterations)))),
             time: time.or(default.time.clone()),
             cancels_iterations_on_timeout: rules == LoopRules::Seed,
-            max_iterations: turns_max: max_iterations,
+            max_iterations,
             ..default
         }
     }
@@ -168,7 +169,9 @@ impl LoomCompiler<'_> {
                 self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 1");
                 None
             }
-            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => Some(Amount::Computed(self.value(node, scope))),
+            SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
+                Some(Amount::Computed(self.value(node, scope)))
+            }
             SyntaxNodeKind::Str(text) if text.text.trim().parse::<i64>().is_ok() => {
                 let message = format!("{what} must be a number, found {}", node.describe());
                 self.error(codes::WRONG_KIND, node.span, message, "write it without the quotes");

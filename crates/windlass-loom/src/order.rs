@@ -43,7 +43,8 @@ impl LoomCompiler<'_> {
             }
             NodeKind::Branch(_) => {
                 let message = format!("`{}` is in another branch of `{}`: it has not run here", found.name, above.name);
-                Diagnostic::warning(codes::NOT_AFTER, found.span, message).with_hint("read the action that chose the branch")
+                Diagnostic::warning(codes::NOT_AFTER, found.span, message)
+                    .with_hint("read the action that chose the branch")
             }
             _ => return,
         };

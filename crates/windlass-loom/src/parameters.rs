@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Parameter, VariableKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNode, ObjectReader, did_you_mean, expect_list, span_at_pointer, to_value};
+use windlass_syntax::{ObjectReader, SyntaxNode, did_you_mean, expect_list, span_at_pointer, to_value};
 use windlass_value::Value;
 
 use crate::codes;
@@ -23,7 +23,8 @@ impl LoomCompiler<'_> {
             let inner = || node.get("properties").and_then(|inner| inner.get("parameters"));
             node.get("parameters").or_else(inner)
         });
-        let wrapper_values = wrapper_values.and_then(|node| ObjectReader::read(node, "`parameters`", &mut self.diagnostics));
+        let wrapper_values =
+            wrapper_values.and_then(|node| ObjectReader::read(node, "`parameters`", &mut self.diagnostics));
         for (key, node) in wrapper_values.iter().flat_map(ObjectReader::unread_entries) {
             self.apply_provided_value(&key.text, node);
         }
@@ -40,7 +41,8 @@ impl LoomCompiler<'_> {
     fn parameter(&mut self, name: &str, node: &SyntaxNode) -> Option<Parameter> {
         let mut object = ObjectReader::read(node, "a parameter", &mut self.diagnostics)?;
         let kind = object.take("type");
-        let secure = kind.and_then(SyntaxNode::as_str).is_some_and(|text| text.to_ascii_lowercase().starts_with("secure"));
+        let secure =
+            kind.and_then(SyntaxNode::as_str).is_some_and(|text| text.to_ascii_lowercase().starts_with("secure"));
         let kind = kind.and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
         let default = object.take("defaultValue").or_else(|| object.take("value"));
         let allowed = object.take("allowedValues");

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::plan::{RecordRetention, NodeId, NodeKind, RecordingSpec, LoopSource};
+use windlass_core::plan::{LoopSource, NodeId, NodeKind, RecordRetention, RecordingSpec};
 use windlass_syntax::Span;
 use windlass_value::{ExpressionMode, Value};
 
 use crate::compiler::{LoomCompiler, NameUse};
-use crate::expr::{self, ReferenceKind, ExprLanguage};
+use crate::expr::{self, ExprLanguage, ReferenceKind};
 
 /// What is asked of each loop.
 #[derive(Default)]

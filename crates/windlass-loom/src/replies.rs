@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Action, ExprId, NodeKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span};
+use windlass_syntax::{Span, SyntaxNode, SyntaxNodeKind};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::actions::CurrentAction;
@@ -71,7 +71,8 @@ impl LoomCompiler<'_> {
             self.error(codes::BAD_VALUE, node.span, message, "a run answers with 2xx, 4xx or 5xx");
             return None;
         };
-        let bad = (code >= 400).then(|| self.add_expression(ExprLanguage::Wdl, false.into(), ExpressionMode::Condition, node.span));
+        let bad = (code >= 400)
+            .then(|| self.add_expression(ExprLanguage::Wdl, false.into(), ExpressionMode::Condition, node.span));
         Some((SyntaxNode::new(node.span, SyntaxNodeKind::Number(code.into())), bad))
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Retry};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text, format_names,
+};
 use windlass_value::{Duration, Value};
 
 use crate::actions::CurrentAction;
@@ -242,8 +244,10 @@ impl LoomCompiler<'_> {
     }
 
     fn inner_name(&self, current: &CurrentAction, action: &SyntaxNode) -> Arc<str> {
-        let variable =
-            action.get("type").and_then(SyntaxNode::as_str).is_some_and(|text| text.to_lowercase().contains("variable"));
+        let variable = action
+            .get("type")
+            .and_then(SyntaxNode::as_str)
+            .is_some_and(|text| text.to_lowercase().contains("variable"));
         let own = action.get("name").and_then(SyntaxNode::as_str).filter(|name| !variable && !name.is_empty());
         own.map_or_else(|| format!("{}_action", current.name).into(), Arc::from)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::plan::{Action, NodeId, NodeKind, Redaction};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNode, ObjectReader, Span, did_you_mean, expect_list};
+use windlass_syntax::{ObjectReader, Span, SyntaxNode, did_you_mean, expect_list};
 
 use crate::codes;
 use crate::compiler::{LoomCompiler, NameUse};
@@ -24,7 +24,9 @@ struct SecuredValues {
 impl LoomCompiler<'_> {
     pub(crate) fn secure_data(&mut self, node: &SyntaxNode) -> Redaction {
         let mut redaction = Redaction::default();
-        let Some(mut object) = ObjectReader::read(node, "`secureData`", &mut self.diagnostics) else { return redaction };
+        let Some(mut object) = ObjectReader::read(node, "`secureData`", &mut self.diagnostics) else {
+            return redaction;
+        };
         let properties = object.take("properties");
         object.finish(codes::UNKNOWN_KEY, "`secureData`", &mut self.diagnostics);
         let Some(properties) = properties else {
@@ -62,7 +64,8 @@ impl LoomCompiler<'_> {
         }
         if self.any_action_read {
             // A name that is computed may be that of any action.
-            (0..self.plan.nodes.len()).for_each(|at| self.plan.nodes[at].redaction = Redaction { inputs: true, outputs: true });
+            (0..self.plan.nodes.len())
+                .for_each(|at| self.plan.nodes[at].redaction = Redaction { inputs: true, outputs: true });
             self.plan.redaction.outputs = true;
         }
         loop {

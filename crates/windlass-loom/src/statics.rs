@@ -1,9 +1,9 @@
 //! Static results: what an action gives instead of running, so that a definition can be tried without the world.
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, TaskRule, Task};
+use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, Task, TaskRule};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, to_value};
+use windlass_syntax::{ObjectReader, Span, SyntaxNode, did_you_mean, expect_text, format_names, to_value};
 use windlass_value::Value;
 
 use crate::actions::CurrentAction;
@@ -102,7 +102,11 @@ impl LoomCompiler<'_> {
     }
 
     /// Puts a static result in the place of what was compiled. What is inside an action would be gone with it.
-    pub(crate) fn replace_with_static_result(&mut self, current: &CurrentAction, result: &StaticResult) -> Option<NodeKind> {
+    pub(crate) fn replace_with_static_result(
+        &mut self,
+        current: &CurrentAction,
+        result: &StaticResult,
+    ) -> Option<NodeKind> {
         if current.kind.holds_actions() {
             let at = Span::new(current.fields.span().start, current.fields.span().start + 1);
             let message = format!("a static result for an action of type `{}` is not supported", current.fields.label);

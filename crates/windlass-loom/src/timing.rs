@@ -3,7 +3,9 @@
 use windlass_core::Status;
 use windlass_core::plan::{Amount, ExprId, NodeKind, NodeTimeout, Wait};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, SpannedText, did_you_mean, expect_text, format_names};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SpannedText, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text, format_names,
+};
 use windlass_value::{Duration, Value};
 
 use crate::actions::CurrentAction;
@@ -164,7 +166,8 @@ impl LoomCompiler<'_> {
             }
             _ => {
                 let names = || UNITS.iter().map(|(name, _)| *name);
-                let hint = did_you_mean(singular, names()).unwrap_or_else(|| format!("units: {}", format_names(names())));
+                let hint =
+                    did_you_mean(singular, names()).unwrap_or_else(|| format!("units: {}", format_names(names())));
                 Diagnostic::error(codes::BAD_VALUE, node.span, format!("there is no unit `{text}`")).with_hint(hint)
             }
         };
@@ -237,7 +240,9 @@ impl LoomCompiler<'_> {
     /// Loom writes milliseconds as a number.
     fn timeout_amount(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match &node.kind {
-            SyntaxNodeKind::Number(Value::Int(ms)) if *ms > 0 => Some(Amount::Fixed(Duration::from_ms(ms.unsigned_abs()))),
+            SyntaxNodeKind::Number(Value::Int(ms)) if *ms > 0 => {
+                Some(Amount::Fixed(Duration::from_ms(ms.unsigned_abs())))
+            }
             SyntaxNodeKind::Number(_) => {
                 let hint = "a number is in milliseconds and more than 0; better write \"PT30S\"";
                 self.error(codes::BAD_VALUE, node.span, format!("`timeout` cannot be {}", node.describe()), hint);

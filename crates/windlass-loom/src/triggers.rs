@@ -3,9 +3,10 @@
 use windlass_core::plan::{ExprId, Trigger};
 use windlass_dialect::{DiagnosticSink, source_span};
 use windlass_syntax::{
-    Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names, nearest, to_value,
+    Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text,
+    format_names, nearest, to_value,
 };
-use windlass_value::{Map, ExpressionMode, Timestamp, Value};
+use windlass_value::{ExpressionMode, Map, Timestamp, Value};
 
 use crate::codes;
 use crate::compiler::LoomCompiler;
@@ -189,7 +190,9 @@ impl LoomCompiler<'_> {
     }
 
     fn trigger_configuration(&mut self, node: &SyntaxNode, settings: &mut Map) {
-        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+        let Some(mut object) = ObjectReader::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else {
+            return;
+        };
         if let Some(node) = object.take("secureData") {
             // What a trigger gets and what it gives is what the run begins with.
             self.plan.redaction.inputs |= !self.secure_data(node).is_none();
@@ -358,7 +361,9 @@ fn frequencies() -> String {
 /// A schema is written down, so a name such as `@odata.id` means itself; `@@`, as exports have it, stands for `@`.
 fn unevaluated(node: &SyntaxNode) -> SyntaxNode {
     let kind = match &node.kind {
-        SyntaxNodeKind::Str(text) if needs_escape(&text.text) => return SyntaxNode::text(expr::literal_text(&text.text), node.span),
+        SyntaxNodeKind::Str(text) if needs_escape(&text.text) => {
+            return SyntaxNode::text(expr::literal_text(&text.text), node.span);
+        }
         SyntaxNodeKind::List(items) => SyntaxNodeKind::List(items.iter().map(unevaluated).collect()),
         SyntaxNodeKind::Map(entries) => SyntaxNodeKind::Map(
             entries

@@ -57,7 +57,11 @@ impl LoomCompiler<'_> {
                 let is_requested = |name: &str| of.as_ref().is_none_or(|of| name.to_lowercase() == *of);
                 self.scopes.loops(found.scope).find(|frame| is_requested(&frame.name)).map(|frame| frame.node)
             }
-            ReferenceKind::Loop | ReferenceKind::Item | ReferenceKind::Element | ReferenceKind::Parameter | ReferenceKind::Setting => None,
+            ReferenceKind::Loop
+            | ReferenceKind::Item
+            | ReferenceKind::Element
+            | ReferenceKind::Parameter
+            | ReferenceKind::Setting => None,
         }
     }
 

@@ -2,7 +2,9 @@
 
 use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text, format_names, to_value};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text, format_names, to_value,
+};
 use windlass_value::{Level, Value};
 
 use crate::actions::CurrentAction;
@@ -64,7 +66,13 @@ impl LoomCompiler<'_> {
         items.iter().filter_map(declaration).collect()
     }
 
-    fn declare(&mut self, name: &SyntaxNode, kind: Option<&SyntaxNode>, value: Option<&SyntaxNode>, scope: NameScopeId) -> Option<Task> {
+    fn declare(
+        &mut self,
+        name: &SyntaxNode,
+        kind: Option<&SyntaxNode>,
+        value: Option<&SyntaxNode>,
+        scope: NameScopeId,
+    ) -> Option<Task> {
         let written = self.variable_name(name)?;
         let kind = kind.map_or(Some(VariableKind::Any), |node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
         if let Some(node) = value {
@@ -76,7 +84,9 @@ impl LoomCompiler<'_> {
             let message = format!("the variable `{written}` is declared twice");
             let problem = Diagnostic::error(codes::DECLARED_TWICE, name.span, message);
             self.push(
-                problem.with_label(first.span, "first here").with_hint("names differ in more than letter case; rename one"),
+                problem
+                    .with_label(first.span, "first here")
+                    .with_hint("names differ in more than letter case; rename one"),
             );
         }
         let value = value.map(|node| self.value(node, scope));

@@ -72,12 +72,12 @@ fn activities_without_a_provider_are_refused() {
         let found = cases().load("ok").into_iter().find(|(path, _)| path.ends_with(format!("{case}.json")));
         let (_, source) = found.unwrap();
         let tools = vec!["http".to_owned(), "model".to_owned()];
-        let said = match compile(&source, &LoomOptions { tools, ..LoomOptions::default() }) {
+        let reported = match compile(&source, &LoomOptions { tools, ..LoomOptions::default() }) {
             Ok(CompiledDefinition { warnings, .. }) => warnings,
             Err(problems) => problems,
         };
         let missing_activity =
-            render_problems.iter().filter(|problem| problem.code == "WND-1103" || problem.code == "WND-1199");
+            reported.iter().filter(|problem| problem.code == "WND-1103" || problem.code == "WND-1199");
         missing_activity.map(|problem| source.text[problem.span.start..problem.span.end].to_owned()).collect::<Vec<_>>()
     };
     for (case, names) in [

@@ -39,7 +39,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     problems.finish()?;
     let ident = &input.ident;
     let held = members.iter().map(|(_, member)| quote_spanned!(member.span()=> #member: ::windlass::Event));
-    let types = members.iter().map(|(_, member)| quote!(::windlass::EventType::of::<#member>()));
+    let types = members.iter().map(|(_, member)| quote!(::windlass::EventType::for_type::<#member>()));
     let read = members.iter().map(|(variant, member)| {
         quote!(if token.is::<#member>() { return ::core::result::Result::Ok(#ident::#variant(token.event()?)); })
     });

@@ -176,7 +176,7 @@ fn register(step: &MarkedStep, item: &ItemImpl) -> TokenStream {
     let calls = &options.calls;
     let of = options.handled_steps.as_ref().map(|of| {
         let names = of.iter().map(|one| one.to_string());
-        quote!(.of([#(#names),*]))
+        quote!(.for_steps([#(#names),*]))
     });
     quote! {
         #counted

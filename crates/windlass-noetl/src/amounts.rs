@@ -2,7 +2,7 @@
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, Retry};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, Span, did_you_mean};
+use windlass_syntax::{Diagnostic, Span, SyntaxNode, SyntaxNodeKind, did_you_mean};
 use windlass_value::{Duration, Value};
 
 use crate::compiler::NoetlCompiler;
@@ -18,8 +18,12 @@ impl NoetlCompiler<'_> {
     /// Seconds, an ISO 8601 duration, or a template that gives either.
     pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Amount<Duration>> {
         let fixed = match &node.kind {
-            SyntaxNodeKind::Number(number) => number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds),
-            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            SyntaxNodeKind::Number(number) => {
+                number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds)
+            }
+            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => {
+                return Some(Amount::Computed(self.value(node)));
+            }
             SyntaxNodeKind::Str(text) => {
                 let seconds = text.text.trim().parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
                 seconds.map(from_seconds).or_else(|| Duration::parse_iso(text.text.trim()))
@@ -37,7 +41,9 @@ impl NoetlCompiler<'_> {
     pub(crate) fn count(&mut self, node: &SyntaxNode, what: &str, min: u64) -> Option<Amount<u64>> {
         let number = match &node.kind {
             SyntaxNodeKind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
-            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            SyntaxNodeKind::Str(text) if expr::is_template(&text.text) => {
+                return Some(Amount::Computed(self.value(node)));
+            }
             SyntaxNodeKind::Str(text) => text.text.trim().parse().ok(),
             _ => None,
         };
@@ -64,8 +70,14 @@ impl NoetlCompiler<'_> {
     }
 
     /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
-    pub(crate) fn retry_policy(&mut self, attempts: Option<&SyntaxNode>, backoff: Option<&SyntaxNode>, delay: Option<&SyntaxNode>) -> Retry {
-        let attempts = attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));
+    pub(crate) fn retry_policy(
+        &mut self,
+        attempts: Option<&SyntaxNode>,
+        backoff: Option<&SyntaxNode>,
+        delay: Option<&SyntaxNode>,
+    ) -> Retry {
+        let attempts =
+            attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(DEFAULT_ATTEMPTS));
         let delay = delay.and_then(|node| self.duration(node, "delay"));
         let growth = backoff.and_then(|node| self.growth(node));
         let interval = match (&growth, delay) {

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use windlass_core::EventKind;
 use windlass_core::plan::VariableUpdate;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text, format_names,
+};
 use windlass_value::ExpressionMode;
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
-use crate::key_support;
 use crate::form::StepArc;
+use crate::key_support;
 
 /// How a step can end.
 const EVENTS: [&str; 3] = [EventKind::STEP_DONE, EventKind::STEP_FAILED, EventKind::LOOP_DONE];
@@ -58,7 +60,9 @@ impl NoetlCompiler<'_> {
 
     /// `{spec: {mode}, arcs: […]}`
     fn next_object(&mut self, node: &SyntaxNode) -> NextArcs {
-        let Some(mut object) = ObjectReader::read(node, "`next`", &mut self.diagnostics) else { return NextArcs::default() };
+        let Some(mut object) = ObjectReader::read(node, "`next`", &mut self.diagnostics) else {
+            return NextArcs::default();
+        };
         let (arcs, spec) = (object.take("arcs"), object.take("spec"));
         if object.peek("step").is_some() {
             object.take_rest();
@@ -138,7 +142,9 @@ impl NoetlCompiler<'_> {
         let step = self.target(step);
         if let (Some((first, _)), Some((second, _))) = (args, set) {
             let problem = Diagnostic::error(codes::MIXED, second.span, "`args` and `set` exclude each other");
-            self.push(problem.with_label(first.span, "the other").with_hint("`args` is the canonical form's, `set` is v10's"));
+            self.push(
+                problem.with_label(first.span, "the other").with_hint("`args` is the canonical form's, `set` is v10's"),
+            );
         }
         let when = when.map(|when| {
             self.check_events(when);

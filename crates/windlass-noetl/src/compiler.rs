@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::Limits;
 use windlass_core::plan::{ExprId, Plan};
 use windlass_dialect::{DiagnosticSink, add_expression};
-use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, SourceText, Span, span_at_pointer, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, SourceText, Span, SyntaxNode, span_at_pointer, to_value};
 use windlass_value::{ExpressionMode, Value};
 
 use crate::keychain::KeychainEntry;
@@ -113,7 +113,11 @@ impl DiagnosticSink for NoetlCompiler<'_> {
 }
 
 impl<'a> NoetlCompiler<'a> {
-    pub(crate) fn new(source: &'a SourceText, options: &'a NoetlOptions, diagnostics: Diagnostics) -> NoetlCompiler<'a> {
+    pub(crate) fn new(
+        source: &'a SourceText,
+        options: &'a NoetlOptions,
+        diagnostics: Diagnostics,
+    ) -> NoetlCompiler<'a> {
         let mut plan = Plan::new("playbook", "noetl", source.text.clone());
         plan.hints = HINTS.map(|(code, hint)| (code.into(), hint.into())).to_vec();
         NoetlCompiler {
@@ -177,7 +181,13 @@ impl<'a> NoetlCompiler<'a> {
                 continue;
             }
             let context = self.context.clone();
-            self.uses.push(TemplateNameUse { name: found.name, path: found.path, guarded: found.guarded, span, context: here: context });
+            self.uses.push(TemplateNameUse {
+                name: found.name,
+                path: found.path,
+                guarded: found.guarded,
+                span,
+                context,
+            });
         }
         source
     }

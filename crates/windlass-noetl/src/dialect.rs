@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    CompiledDefinition, CompileContext, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, unused_inputs, written_expressions,
+    CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, InputWarning, ParsedSource, ParsedTree,
+    unused_inputs, written_expressions,
 };
 use windlass_expr::jinja::JinjaLanguage;
 use windlass_syntax::{ScalarRules, Span};
 use windlass_value::{Language, Value};
 
-use crate::{NoetlOptions, find_calls, compile_tree, recognise};
+use crate::{NoetlOptions, compile_tree, find_calls, recognise};
 
 /// The NoETL dialect. Its own options are [`Options`]; what they share with the context comes from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +37,11 @@ impl Dialect for Noetl {
         }
     }
 
-    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+    fn compile(
+        &self,
+        reading: &ParsedSource<'_>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems> {
         let parsed = parse_reading(reading);
         match &parsed.tree {
             Some(tree) => Ok(compile_tree(reading.source, tree, parsed.diagnostics.clone(), &options(context))?),

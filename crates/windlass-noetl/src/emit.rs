@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, ArcTrigger, ChildRunCall, CollectMode, Directive, Effect, Join, Loop, LoopLimits, NetArc, Node as PlanNode, NodeId,
-    NodeKind, Pipeline, Place, TaskRule as PlanRule, LoopSource, Task as PlanTask, NodeTimeout, Wait, VariableUpdate, WriteOp,
+    Action, ArcTrigger, ChildRunCall, CollectMode, Directive, Effect, Join, Loop, LoopLimits, LoopSource, NetArc,
+    Node as PlanNode, NodeId, NodeKind, NodeTimeout, Pipeline, Place, Task as PlanTask, TaskRule as PlanRule,
+    VariableUpdate, Wait, WriteOp,
 };
 use windlass_dialect::{DiagnosticSink, source_span};
 use windlass_syntax::{Span, did_you_mean, format_names};
-use windlass_value::{Level, ExpressionMode, Value};
+use windlass_value::{ExpressionMode, Level, Value};
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
-use crate::form::{NoetlLoop, StepArc, NoetlRule, NoetlStep, NoetlTask, RuleAction, TaskWork};
+use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction, StepArc, TaskWork};
 use crate::playbook::token_kind;
 use crate::policy::always_matches;
 
@@ -57,7 +58,15 @@ impl NoetlCompiler<'_> {
         };
         let workers = u32::try_from(self.limits().max_loop_concurrency).unwrap_or(u32::MAX).max(1);
         let done = wrapped.then(|| windlass_core::EventKind::LOOP_DONE.into());
-        Place { max_concurrency: workers, join, guard, arcs, inclusive, done_event: done, ..Place::new(name, accepts, body) }
+        Place {
+            max_concurrency: workers,
+            join,
+            guard,
+            arcs,
+            inclusive,
+            done_event: done,
+            ..Place::new(name, accepts, body)
+        }
     }
 
     /// An arc with a condition is looked at after any end; after a bad one, what is missing means no.
@@ -100,7 +109,7 @@ impl NoetlCompiler<'_> {
         let kind = Loop {
             kind: looping.kind.into(),
             check: looping.check,
-            limits: LoopLimits { iterations: turns: iterations, cancels_iterations_on_timeout: true, ..plain.limits },
+            limits: LoopLimits { iterations, cancels_iterations_on_timeout: true, ..plain.limits },
             max_concurrency: looping.in_flight,
             on_iteration_failure: looping.on_iteration_failure,
             collect: CollectMode::Stats,
@@ -120,8 +129,10 @@ impl NoetlCompiler<'_> {
     fn store_for_next_iteration(&mut self, span: Span) -> NoetlTask {
         let given = self.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, span);
         let write = VariableUpdate::new(Level::Step, "_last", WriteOp::Set, Some(given));
-        let rule =
-            NoetlRule { writes: vec![VariableUpdate { ignores_input: true, hidden: true, ..write }], ..NoetlRule::new(None, RuleAction::Continue) };
+        let rule = NoetlRule {
+            writes: vec![VariableUpdate { ignores_input: true, hidden: true, ..write }],
+            ..NoetlRule::new(None, RuleAction::Continue)
+        };
         NoetlTask { rules: vec![rule], ..self.evaluate_task("last", "{{ _prev }}", span) }
     }
 
@@ -174,7 +185,11 @@ impl NoetlCompiler<'_> {
         let span = after.first().map_or(Span::at(0), |task| task.span);
         let value = self.synthetic_template("{{ _prev }}", ExpressionMode::Value, span);
         let result = self.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, span);
-        let write = VariableUpdate { ignores_input: true, hidden: true, ..VariableUpdate::new(Level::Step, step, WriteOp::Set, Some(result)) };
+        let write = VariableUpdate {
+            ignores_input: true,
+            hidden: true,
+            ..VariableUpdate::new(Level::Step, step, WriteOp::Set, Some(result))
+        };
         let mut rule = PlanRule::new(Directive::Continue);
         rule.writes.push(write);
         let task = PlanTask::new(Action::Evaluate(value));
@@ -206,7 +221,8 @@ impl NoetlCompiler<'_> {
                 // Whoever is asked sees it.
                 let deadline = deadline.or(timeout.take());
                 let wait = Wait::Signal { name, requirements: None, deadline, form: Some(form) };
-                let node = self.hidden(format!("{}#{}", pipeline.step, task.label), "approval", pipeline.node, task.span);
+                let node =
+                    self.hidden(format!("{}#{}", pipeline.step, task.label), "approval", pipeline.node, task.span);
                 self.plan.nodes[node.0 as usize].kind = NodeKind::Wait(wait);
                 Action::Node(node)
             }
@@ -227,7 +243,8 @@ impl NoetlCompiler<'_> {
     fn plan_rules(&mut self, task: &NoetlTask, at: u32, pipeline: &PipelineContext) -> Vec<PlanRule> {
         let mut extra = task.writes.clone();
         if task.labelled && pipeline.read.contains(&*task.label) {
-            let whole = |this: &mut Self| this.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, task.span);
+            let whole =
+                |this: &mut Self| this.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, task.span);
             let result = task.select.unwrap_or_else(|| whole(self));
             extra.push(VariableUpdate {
                 ignores_input: true,

@@ -1,7 +1,7 @@
 //! The rules of the canonical form: `eval` entries, `expr` with a directive, or `else`.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, format_names};
+use windlass_syntax::{ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean, expect_list, format_names};
 use windlass_value::ExpressionMode;
 
 use crate::codes;
@@ -105,7 +105,8 @@ impl NoetlCompiler<'_> {
             "jump" => (self.jump(to, node.span)?, &["to"]),
             other => {
                 let message = format!("there is no directive `{other}`");
-                let hint = did_you_mean(other, DIRECTIVES).unwrap_or_else(|| format!("one of {}", format_names(DIRECTIVES)));
+                let hint =
+                    did_you_mean(other, DIRECTIVES).unwrap_or_else(|| format!("one of {}", format_names(DIRECTIVES)));
                 self.error(codes::BAD_VALUE, node.span, message, hint);
                 return None;
             }

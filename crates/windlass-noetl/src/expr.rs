@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use windlass_expr::jinja::{self, JinjaLanguage};
 pub(crate) use windlass_expr::jinja::{SqlLoop, SqlStatement, split_sql};
-use windlass_value::{CompileError, Language, ExpressionMode, PathPart, Value};
+use windlass_value::{CompileError, ExpressionMode, Language, PathPart, Value};
 
 /// A name in a template.
 pub(crate) struct TemplateReference {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, LoopCheck, ExprId, ToolName, Retry, LoopSource, IterationFailure, VariableUpdate};
+use windlass_core::plan::{Amount, ExprId, IterationFailure, LoopCheck, LoopSource, Retry, ToolName, VariableUpdate};
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
@@ -100,7 +100,14 @@ pub(crate) enum RuleAction {
 impl RuleAction {
     /// Whether the task is left in good order, so that what it wrote counts.
     pub(crate) fn continues(&self) -> bool {
-        matches!(self, RuleAction::Continue | RuleAction::Jump(..) | RuleAction::JumpToPrevious(_) | RuleAction::JumpToIndex(_) | RuleAction::Break)
+        matches!(
+            self,
+            RuleAction::Continue
+                | RuleAction::Jump(..)
+                | RuleAction::JumpToPrevious(_)
+                | RuleAction::JumpToIndex(_)
+                | RuleAction::Break
+        )
     }
 }
 

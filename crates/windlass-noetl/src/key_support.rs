@@ -54,7 +54,9 @@ pub(crate) const LOOP_SPEC: [(&str, KeySupport); 4] = [
     ("policy", KeySupport::NoEffect("where a turn runs is the engine's affair")),
     (
         "frame",
-        KeySupport::Unsupported("it belongs to cursor loops: read the rows in a step before, and loop over them with `in`"),
+        KeySupport::Unsupported(
+            "it belongs to cursor loops: read the rows in a step before, and loop over them with `in`",
+        ),
     ),
 ];
 

@@ -8,7 +8,10 @@
 use std::collections::BTreeMap;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text,
+    format_names,
+};
 use windlass_value::Value;
 
 use crate::codes;
@@ -52,7 +55,9 @@ impl NoetlCompiler<'_> {
     pub(crate) fn keychain(&mut self, node: &SyntaxNode) {
         let Some(items) = expect_list(node, "`keychain`", &mut self.diagnostics) else { return };
         for item in items {
-            let Some(mut object) = ObjectReader::read(item, "a keychain entry", &mut self.diagnostics) else { continue };
+            let Some(mut object) = ObjectReader::read(item, "a keychain entry", &mut self.diagnostics) else {
+                continue;
+            };
             let (name, kind) = (object.take("name"), object.take("kind"));
             let (Some(name), Some(kind)) = (name, kind) else {
                 let hint = "write `{name: api, kind: credential, credential: alias}`";
@@ -69,7 +74,13 @@ impl NoetlCompiler<'_> {
     }
 
     /// None: something is wrong with it, and has been told.
-    fn parse_entry(&mut self, name: &str, at: &SyntaxNode, kind: &SyntaxNode, mut object: ObjectReader) -> Option<KeychainEntry> {
+    fn parse_entry(
+        &mut self,
+        name: &str,
+        at: &SyntaxNode,
+        kind: &SyntaxNode,
+        mut object: ObjectReader,
+    ) -> Option<KeychainEntry> {
         let word = kind.as_str().unwrap_or_default().trim();
         if let Some(scope) = object.peek("scope").filter(|(_, scope)| !is_scope(scope)) {
             let message = format!("`scope` is {}", scope.1.describe());
@@ -124,7 +135,8 @@ impl NoetlCompiler<'_> {
             self.error(codes::MISSING_KEY, object.span(), "this keychain entry has no `map`", hint);
             return None;
         };
-        let from_environment = provider.and_then(SyntaxNode::as_str).is_none_or(|word| matches!(word, "env" | "environment"));
+        let from_environment =
+            provider.and_then(SyntaxNode::as_str).is_none_or(|word| matches!(word, "env" | "environment"));
         let entries = ObjectReader::read(map, "`map`", &mut self.diagnostics)?;
         let mut fields = BTreeMap::new();
         for (key, secret) in entries.unread_entries() {
@@ -187,11 +199,14 @@ impl NoetlCompiler<'_> {
         let kind = match &node.kind {
             SyntaxNodeKind::Map(entries) => {
                 let step = |key: &SpannedKey| SyntaxNode::text(expr::literal_text(&key.text), key.span);
-                let open = |(key, node): &(SpannedKey, SyntaxNode)| (key.clone(), self.replace_secrets(node, below(step(key)), notes));
+                let open = |(key, node): &(SpannedKey, SyntaxNode)| {
+                    (key.clone(), self.replace_secrets(node, below(step(key)), notes))
+                };
                 SyntaxNodeKind::Map(entries.iter().map(open).collect())
             }
             SyntaxNodeKind::List(items) => {
-                let number = |index: usize| SyntaxNode::new(node.span, SyntaxNodeKind::Number(Value::Int(index as i64)));
+                let number =
+                    |index: usize| SyntaxNode::new(node.span, SyntaxNodeKind::Number(Value::Int(index as i64)));
                 let open = |(index, item)| self.replace_secrets(item, below(number(index)), notes);
                 SyntaxNodeKind::List(items.iter().enumerate().map(open).collect())
             }
@@ -199,7 +214,8 @@ impl NoetlCompiler<'_> {
                 None => return node.clone(),
                 Some(parts) => {
                     let (at, parts) = (SyntaxNodeKind::List(at), SyntaxNodeKind::List(parts));
-                    let fields = [("at", at), ("parts", parts)].map(|(name, kind)| (name, SyntaxNode::new(node.span, kind)));
+                    let fields =
+                        [("at", at), ("parts", parts)].map(|(name, kind)| (name, SyntaxNode::new(node.span, kind)));
                     notes.push(SyntaxNode::object(node.span, fields));
                     SyntaxNodeKind::Null
                 }

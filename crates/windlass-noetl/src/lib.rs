@@ -18,9 +18,9 @@ mod dialect;
 mod emit;
 mod eval;
 mod expr;
-mod key_support;
 mod form;
 mod joins;
+mod key_support;
 mod keychain;
 mod loops;
 mod names;
@@ -39,7 +39,7 @@ pub use dialect::Noetl;
 use windlass_core::Limits;
 pub use windlass_dialect::{CompiledDefinition, RegisteredNames};
 use windlass_dialect::{finish, parse_limits};
-use windlass_syntax::{Diagnostics, SyntaxNode, ScalarRules, SourceText, Span, parse_json, parse_yaml};
+use windlass_syntax::{Diagnostics, ScalarRules, SourceText, Span, SyntaxNode, parse_json, parse_yaml};
 
 /// What a playbook is compiled against.
 #[derive(Clone, Debug, Default)]

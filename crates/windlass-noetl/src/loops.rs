@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, LoopCheck, LoopSource, IterationFailure};
+use windlass_core::plan::{Amount, IterationFailure, LoopCheck, LoopSource};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_text};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_text};
 use windlass_value::ExpressionMode;
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
 use crate::expr;
-use crate::key_support;
 use crate::form::NoetlLoop;
+use crate::key_support;
 use crate::steps::StepForm;
 
 impl NoetlCompiler<'_> {
@@ -128,9 +128,9 @@ impl NoetlCompiler<'_> {
             check: LoopCheck::Before { condition, stop_when: false },
             item: None,
             in_flight: Amount::Fixed(1),
-            on_iteration_failure: on_turn_failure: on_iteration_failure,
+            on_iteration_failure,
             entry: None,
-            max_iterations: turns: iterations,
+            max_iterations: iterations,
             span,
         })
     }
@@ -150,7 +150,7 @@ impl NoetlCompiler<'_> {
             check: LoopCheck::Never,
             item,
             in_flight,
-            on_iteration_failure: on_turn_failure: on_iteration_failure,
+            on_iteration_failure,
             entry: None,
             max_iterations: None,
             span,
@@ -189,7 +189,12 @@ impl NoetlCompiler<'_> {
     }
 
     /// How many turns at once: one, or what `max_in_flight` says.
-    fn in_flight(&mut self, mode: Option<&SyntaxNode>, max: Option<&SyntaxNode>, modes: &[&str]) -> Option<Amount<u64>> {
+    fn in_flight(
+        &mut self,
+        mode: Option<&SyntaxNode>,
+        max: Option<&SyntaxNode>,
+        modes: &[&str],
+    ) -> Option<Amount<u64>> {
         let word = match mode {
             Some(node) => expect_text(node, "`mode`", &mut self.diagnostics)?.text.trim(),
             None => "sequential",
@@ -227,7 +232,8 @@ impl NoetlCompiler<'_> {
                 let hint =
                     did_you_mean(other, modes.iter().copied()).unwrap_or_else(|| format!("`{}`", modes.join("` or `")));
                 self.push(
-                    Diagnostic::error(codes::BAD_VALUE, span, format!("there is no loop mode `{other}`")).with_hint(hint),
+                    Diagnostic::error(codes::BAD_VALUE, span, format!("there is no loop mode `{other}`"))
+                        .with_hint(hint),
                 );
                 None
             }

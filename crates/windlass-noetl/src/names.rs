@@ -6,7 +6,7 @@ use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, Span, did_you_mean, format_names, nearest};
 
 use crate::codes;
-use crate::compiler::{TemplatePosition, NoetlCompiler, TemplateContext};
+use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
 
 /// A name in a template, and where it stands.
 pub(crate) struct TemplateNameUse {
@@ -83,7 +83,11 @@ impl NoetlCompiler<'_> {
             let Some(key) = found.path.first() else { continue };
             let whose = if found.name == "ctx" { "no step" } else { "no task of this step" };
             let message = format!("{whose} writes `{}.{key}`: it is never there", found.name);
-            let known = if found.name == "ctx" { self.declared_names.ctx.clone() } else { self.step_names(&found.context, true) };
+            let known = if found.name == "ctx" {
+                self.declared_names.ctx.clone()
+            } else {
+                self.step_names(&found.context, true)
+            };
             let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.suggest_iteration_name(key));
             let hint = hint.unwrap_or_else(|| "write it where it is known, or leave it out".to_owned());
             self.warning(codes::NEVER_WRITTEN, found.span, message, hint);
@@ -137,8 +141,12 @@ impl NoetlCompiler<'_> {
             (TemplatePosition::Guard, "_prev" | "_task" | "_attempt" | "_visit" | "outcome" | "output" | "this") => {
                 "nothing of the step has run yet: read `args`, `ctx`, or a step before it by its name"
             }
-            (TemplatePosition::Input, "outcome") => "it is there in the rules of a task; the task before is `_prev`, or its label",
-            (TemplatePosition::Guard | TemplatePosition::Input, "event") => "it is there in the arcs of a step: `next: [{step: …, when: …}]`",
+            (TemplatePosition::Input, "outcome") => {
+                "it is there in the rules of a task; the task before is `_prev`, or its label"
+            }
+            (TemplatePosition::Guard | TemplatePosition::Input, "event") => {
+                "it is there in the arcs of a step: `next: [{step: …, when: …}]`"
+            }
             _ => return,
         };
         if !self.known_bare(&found.context).contains(name) {
@@ -235,7 +243,8 @@ impl NoetlCompiler<'_> {
         if found.context.in_iteration {
             known.extend(self.step_names(&found.context, true));
         }
-        let other = self.declared_names.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
+        let other =
+            self.declared_names.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
         if let (false, Some(step)) = (known.contains(key), other) {
             let message = format!("there is no `{}.{key}`: it is a variable of the step `{step}`", found.name);
             let hint = format!("write it with `set_ctx` there, and read `ctx.{key}`");
@@ -313,7 +322,9 @@ impl NoetlCompiler<'_> {
             let (name, here) = (found.name.as_str(), &found.context);
             let (what, instead) = match () {
                 () if here.iterator.as_deref() == Some(name) => ("the loop's item", format!("write `iter.{name}`")),
-                () if self.step_names(here, true).contains(name) => ("a name of the turn", format!("write `iter.{name}`")),
+                () if self.step_names(here, true).contains(name) => {
+                    ("a name of the turn", format!("write `iter.{name}`"))
+                }
                 () if self.step_names(here, false).contains(name) => {
                     ("a name of the step", format!("write `vars.{name}`"))
                 }

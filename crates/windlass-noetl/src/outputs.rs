@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use windlass_core::plan::ExprId;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_list, expect_text};
-use windlass_value::{Map, ExpressionMode, Value};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, expect_list, expect_text};
+use windlass_value::{ExpressionMode, Map, Value};
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
-use crate::key_support::{self, KeySupport};
 use crate::form::NoetlTask;
+use crate::key_support::{self, KeySupport};
 
 /// Where the whole result is kept beside what was selected.
 const FULL_RESULT: &str = "_ref";

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
 use windlass_dialect::{DiagnosticSink, source_span};
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_list, expect_text, to_value};
+use windlass_syntax::{
+    Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_list, expect_text, to_value,
+};
 
-use windlass_triggers::{TriggerProblemCodes, TriggerExtension};
+use windlass_triggers::{TriggerExtension, TriggerProblemCodes};
 use windlass_value::ExpressionMode;
 
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext};
-use crate::key_support;
 use crate::form::NoetlStep;
+use crate::key_support;
 use crate::workload::has_template;
 
 /// Whether a tree looks like a playbook, right or wrong.
@@ -254,8 +256,8 @@ impl<'a> NoetlCompiler<'a> {
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
         // The first token carries what the run was started with, over the defaults.
-        let input =
-            (!self.plan.parameters.is_empty()).then(|| self.synthetic_template("{{ workload }}", ExpressionMode::Value, Span::at(0)));
+        let input = (!self.plan.parameters.is_empty())
+            .then(|| self.synthetic_template("{{ workload }}", ExpressionMode::Value, Span::at(0)));
         let net = Net { places, start: entry.into(), input, ..empty_net() };
         self.plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     }

@@ -2,7 +2,7 @@
 
 use windlass_core::plan::ExprId;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNode, ObjectReader, Span, SpannedText, expect_bool, expect_list};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedText, SyntaxNode, expect_bool, expect_list};
 use windlass_value::ExpressionMode;
 
 use crate::compiler::NoetlCompiler;
@@ -122,7 +122,10 @@ impl NoetlCompiler<'_> {
             }
         }
         text.push_str(&format!("{otherwise}{}", ")".repeat(open)));
-        let source = SyntaxNode::new(node.span, windlass_syntax::SyntaxNodeKind::Str(SpannedText::synthetic(format!("{{{{ {text} }}}}"))));
+        let source = SyntaxNode::new(
+            node.span,
+            windlass_syntax::SyntaxNodeKind::Str(SpannedText::synthetic(format!("{{{{ {text} }}}}"))),
+        );
         Some(self.expression(&source, ExpressionMode::Condition))
     }
 

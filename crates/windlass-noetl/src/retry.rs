@@ -6,8 +6,10 @@
 
 use windlass_core::plan::{Amount, Growth, WriteOp};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, Span, did_you_mean, expect_list, expect_text, format_names};
-use windlass_value::{Duration, Level, ExpressionMode};
+use windlass_syntax::{
+    ObjectReader, Span, SyntaxNode, SyntaxNodeKind, did_you_mean, expect_list, expect_text, format_names,
+};
+use windlass_value::{Duration, ExpressionMode, Level};
 
 use crate::amounts::new_retry;
 use crate::codes;
@@ -54,7 +56,12 @@ struct PageCollection {
 
 impl NoetlCompiler<'_> {
     /// The body of a step in this form. `inputs` are the step's own keys.
-    pub(crate) fn retry_tasks(&mut self, tool: &SyntaxNode, retry: Option<&SyntaxNode>, inputs: &mut TaskInputs) -> Vec<NoetlTask> {
+    pub(crate) fn retry_tasks(
+        &mut self,
+        tool: &SyntaxNode,
+        retry: Option<&SyntaxNode>,
+        inputs: &mut TaskInputs,
+    ) -> Vec<NoetlTask> {
         let Some(kind) = expect_text(tool, "`tool`", &mut self.diagnostics).map(|text| text.text.trim()) else {
             return Vec::new();
         };
@@ -102,7 +109,8 @@ impl NoetlCompiler<'_> {
         let rule = NoetlRule { writes: vec![keep], ..NoetlRule::new(Some(success), RuleAction::Continue) };
         let task = NoetlTask::new("prepare", TaskWork::Evaluate(first), span);
         tasks.push(NoetlTask { hidden: true, keeps_previous: true, rules: vec![rule], ..task });
-        let input = self.synthetic_template(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), ExpressionMode::Value, span);
+        let input =
+            self.synthetic_template(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), ExpressionMode::Value, span);
         let work = match work {
             TaskWork::Effect { tool, .. } => TaskWork::Effect { tool, input },
             TaskWork::Call { definition, .. } => TaskWork::Call { definition, input },
@@ -112,7 +120,12 @@ impl NoetlCompiler<'_> {
     }
 
     /// A tool's work, and its inputs apart.
-    fn deferred_work(&mut self, kind: &str, span: Span, inputs: &mut TaskInputs) -> Option<(TaskWork, Option<SyntaxNode>)> {
+    fn deferred_work(
+        &mut self,
+        kind: &str,
+        span: Span,
+        inputs: &mut TaskInputs,
+    ) -> Option<(TaskWork, Option<SyntaxNode>)> {
         let before = self.deferred_inputs.replace(Vec::new());
         let work = self.work(kind, span, inputs);
         let deferred = std::mem::replace(&mut self.deferred_inputs, before);
@@ -231,7 +244,13 @@ impl NoetlCompiler<'_> {
     }
 
     /// The calls are spent and there would be more: it ends here, and says so.
-    fn exhausted_rule(&mut self, policy: &RetryPolicy, collected: Option<&PageCollection>, is_http: bool, last: bool) -> NoetlRule {
+    fn exhausted_rule(
+        &mut self,
+        policy: &RetryPolicy,
+        collected: Option<&PageCollection>,
+        is_http: bool,
+        last: bool,
+    ) -> NoetlRule {
         let span = policy.node.span;
         let mut writes: Vec<_> = collected.map(|collected| self.collect_write(collected, span)).into_iter().collect();
         let level = self.own_level();
@@ -324,7 +343,8 @@ impl NoetlCompiler<'_> {
                     "replace" => WriteOp::Set,
                     "merge" => WriteOp::Merge,
                     other => {
-                        let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", format_names(names)));
+                        let hint =
+                            did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", format_names(names)));
                         self.error(codes::BAD_VALUE, node.span, format!("there is no strategy `{other}`"), hint);
                         return None;
                     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Amount;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_syntax::{ObjectReader, Span, SyntaxNode, SyntaxNodeKind, expect_text};
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
@@ -29,7 +29,13 @@ impl NoetlCompiler<'_> {
         self.parse_sink(label.into(), tool, object, node.span)
     }
 
-    fn parse_sink(&mut self, label: Arc<str>, tool: Option<&SyntaxNode>, object: ObjectReader, span: Span) -> Option<NoetlTask> {
+    fn parse_sink(
+        &mut self,
+        label: Arc<str>,
+        tool: Option<&SyntaxNode>,
+        object: ObjectReader,
+        span: Span,
+    ) -> Option<NoetlTask> {
         let Some(tool) = tool else {
             let hint = "add `tool: postgres`";
             self.error(codes::MISSING_KEY, span, "this sink has no `tool`", hint);
@@ -50,7 +56,13 @@ impl NoetlCompiler<'_> {
     }
 
     /// A table alone: the result goes in as rows, column by name.
-    fn insert(&mut self, kind: &str, table: &SyntaxNode, inputs: &mut TaskInputs, span: Span) -> Option<crate::form::TaskWork> {
+    fn insert(
+        &mut self,
+        kind: &str,
+        table: &SyntaxNode,
+        inputs: &mut TaskInputs,
+        span: Span,
+    ) -> Option<crate::form::TaskWork> {
         if kind != "postgres" {
             let message = format!("a sink of kind `{kind}` needs a `statement`");
             self.error(codes::NOT_SUPPORTED, table.span, message, "only postgres knows its columns by itself");
@@ -74,7 +86,8 @@ impl NoetlCompiler<'_> {
         let rows = "{{ ([result] if result is mapping else result) | tojson }}";
         let at = |kind| SyntaxNode::new(table.span, kind);
         let params = at(SyntaxNodeKind::List(vec![SyntaxNode::text(rows, table.span)]));
-        let statement = SyntaxNode::object(table.span, [("sql", SyntaxNode::text(sql, table.span)), ("params", params)]);
+        let statement =
+            SyntaxNode::object(table.span, [("sql", SyntaxNode::text(sql, table.span)), ("params", params)]);
         let statements = at(SyntaxNodeKind::List(vec![statement]));
         let input = SyntaxNode::object(inputs.span, [("auth", auth), ("statements", statements)]);
         self.effect("postgres", span, &input)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use windlass_core::plan::{Amount, ExprId};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SyntaxNode, SyntaxNodeKind, expect_text};
 use windlass_value::{Duration, ExpressionMode};
 
 use crate::codes;
-use crate::compiler::{TemplatePosition, NoetlCompiler, TemplateContext};
-use crate::key_support;
+use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
 use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction};
+use crate::key_support;
 use crate::retry::REASON;
 use crate::tools::TaskInputs;
 
@@ -81,9 +81,14 @@ impl<'a> NoetlCompiler<'a> {
         let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
         let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
         if tool.is_none() {
-            self.report_missing_tool(&mut object, [looping, retry].into_iter().flatten().map(|(key, _)| key.span).next(), node);
+            self.report_missing_tool(
+                &mut object,
+                [looping, retry].into_iter().flatten().map(|(key, _)| key.span).next(),
+                node,
+            );
         }
-        let misplaced: Vec<_> = object.unread_entries().filter(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).collect();
+        let misplaced: Vec<_> =
+            object.unread_entries().filter(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).collect();
         for (key, _) in &misplaced {
             let message = format!("`{}` is an input of the tool, not of the step", key.text);
             self.error(codes::UNKNOWN_KEY, key.span, message, "move it under `tool`");
@@ -143,7 +148,8 @@ impl<'a> NoetlCompiler<'a> {
 
     /// A step without a tool only routes; one that has what only tools have has lost it.
     fn report_missing_tool(&mut self, object: &mut ObjectReader, needing: Option<Span>, node: &SyntaxNode) {
-        let input = object.unread_entries().find(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
+        let input =
+            object.unread_entries().find(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
         if let Some(span) = needing.or(input) {
             let hint = "add `tool: {kind: …}` and put the inputs inside";
             let problem = Diagnostic::error(codes::MISSING_KEY, span, "this step has no `tool`");
@@ -186,7 +192,9 @@ impl<'a> NoetlCompiler<'a> {
     }
 
     fn step_spec(&mut self, node: &SyntaxNode) -> StepSpec {
-        let Some(mut object) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else { return StepSpec::default() };
+        let Some(mut object) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else {
+            return StepSpec::default();
+        };
         let mut spec = StepSpec {
             inclusive: object.take("next_mode").and_then(|node| self.next_mode(node)),
             timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
@@ -268,7 +276,11 @@ impl<'a> NoetlCompiler<'a> {
         if let Some((other, second, at)) = marks.iter().find(|(other, ..)| *other != form) {
             let message = format!("`{second}` belongs to {}, `{name}` to {}", other.name(), form.name());
             let problem = Diagnostic::error(codes::MIXED, *at, message);
-            self.push(problem.with_label(span, "the other").with_hint("write one step in one form; steps of a file may differ"));
+            self.push(
+                problem
+                    .with_label(span, "the other")
+                    .with_hint("write one step in one form; steps of a file may differ"),
+            );
         }
         form
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Growth, Retry};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, expect_text};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
 use windlass_value::Duration;
 
 use crate::amounts::new_retry;
 use crate::codes;
-use crate::compiler::{TemplatePosition, NoetlCompiler};
-use crate::key_support;
+use crate::compiler::{NoetlCompiler, TemplatePosition};
 use crate::form::{NoetlRule, NoetlTask, TaskWork};
+use crate::key_support;
 use crate::tools::TaskInputs;
 
 /// Tasks of the workbook that name another, one inside the other.
@@ -95,7 +95,12 @@ impl<'a> NoetlCompiler<'a> {
         }
     }
 
-    pub(crate) fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &SyntaxNode, given: Option<&SyntaxNode>) -> Option<NoetlTask> {
+    pub(crate) fn task(
+        &mut self,
+        label: Option<(Arc<str>, Span)>,
+        node: &SyntaxNode,
+        given: Option<&SyntaxNode>,
+    ) -> Option<NoetlTask> {
         let what = label.as_ref().map_or("`tool`".to_owned(), |(label, _)| format!("the task `{label}`"));
         let mut object = ObjectReader::read(node, &what, &mut self.diagnostics)?;
         let Some(kind) = object.take("kind") else {
@@ -162,7 +167,9 @@ impl<'a> NoetlCompiler<'a> {
     }
 
     fn task_spec(&mut self, node: &SyntaxNode) -> TaskSpec {
-        let Some(mut spec) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else { return TaskSpec::default() };
+        let Some(mut spec) = ObjectReader::read(node, "`spec`", &mut self.diagnostics) else {
+            return TaskSpec::default();
+        };
         let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
         let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
         let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
@@ -219,7 +226,12 @@ impl<'a> NoetlCompiler<'a> {
     }
 
     /// A task of the workbook, as if it stood here with these inputs.
-    fn inline_workbook_task(&mut self, label: Option<(Arc<str>, Span)>, call: &mut ObjectReader, given: Option<&SyntaxNode>) -> Option<NoetlTask> {
+    fn inline_workbook_task(
+        &mut self,
+        label: Option<(Arc<str>, Span)>,
+        call: &mut ObjectReader,
+        given: Option<&SyntaxNode>,
+    ) -> Option<NoetlTask> {
         let name = match (call.take("task"), call.take("name")) {
             (Some(task), _) => Some(task),
             (None, name) => name,
@@ -245,7 +257,8 @@ impl<'a> NoetlCompiler<'a> {
             return None;
         }
         let label = label.unwrap_or_else(|| (text.into(), name.span));
-        let mut own: Vec<(SpannedKey, SyntaxNode)> = call.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let mut own: Vec<(SpannedKey, SyntaxNode)> =
+            call.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         call.take_rest();
         // The workbook's values are defaults: below those of the step, which are below those of the task.
         match (own.iter_mut().find(|(key, _)| is_input(&key.text)), given) {

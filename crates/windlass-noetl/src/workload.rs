@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{ExprId, Parameter, VariableKind};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, to_value};
+use windlass_syntax::{Diagnostic, ObjectReader, SpannedKey, SyntaxNode, SyntaxNodeKind, to_value};
 use windlass_value::Value;
 
 use crate::compiler::{NoetlCompiler, TemplateContext};
@@ -38,7 +38,8 @@ impl NoetlCompiler<'_> {
 
     /// A value that is computed before the first step.
     pub(crate) fn at_start(&mut self, node: &SyntaxNode) -> ExprId {
-        let here = std::mem::replace(&mut self.context, TemplateContext { at_start: true, ..TemplateContext::default() });
+        let here =
+            std::mem::replace(&mut self.context, TemplateContext { at_start: true, ..TemplateContext::default() });
         let computed = self.value(node);
         self.context = here;
         computed

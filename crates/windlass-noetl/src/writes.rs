@@ -2,8 +2,8 @@
 
 use windlass_core::plan::{VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean};
-use windlass_value::{Level, ExpressionMode};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean};
+use windlass_value::{ExpressionMode, Level};
 
 use crate::codes;
 use crate::compiler::NoetlCompiler;
@@ -34,7 +34,13 @@ impl NoetlCompiler<'_> {
         writes
     }
 
-    fn eval_write(&mut self, set: &str, set_key: &SpannedKey, key: &SpannedKey, value: &SyntaxNode) -> Option<VariableUpdate> {
+    fn eval_write(
+        &mut self,
+        set: &str,
+        set_key: &SpannedKey,
+        key: &SpannedKey,
+        value: &SyntaxNode,
+    ) -> Option<VariableUpdate> {
         match set {
             "set_iter" => self.iter_write(key, &key.text, value),
             "set_vars" => Some(self.vars_write(&key.text, value)),

@@ -31,7 +31,7 @@ async fn failed_runs_give_hints() {
     ] {
         let error = run(text, "{}").await.report.error.clone().unwrap();
         assert!(error.message.contains(message), "{error:?}");
-        assert!(error.hint.as_ref().is_some_and(|text| said.contains(hint)), "{error:?}");
+        assert!(error.hint.as_ref().is_some_and(|text| text.contains(hint)), "{error:?}");
     }
 }
 
@@ -61,7 +61,7 @@ workflow: [{step: start, tool: {kind: noop, result: '{{ [vars.a, vars.b.c, vars.
 ";
     for (input, expected) in [("{}", r#"[3,"n is 2",4]"#), (r#"{"n": 7}"#, r#"[8,"n is 7",4]"#)] {
         let ran = run(TEXT, input).await;
-        assert_eq!(ran.output(), said, "{:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{:?}", ran.report.error);
     }
 }
 

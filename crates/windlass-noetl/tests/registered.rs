@@ -59,8 +59,8 @@ async fn definitions_go_by_name() {
         let compiled = compile(&source, &NoetlOptions { registered, ..NoetlOptions::default() }).unwrap();
         compiled.calls.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
-    assert_eq!(told(&[]), ["orders"]);
-    assert_eq!(told(&["orders"]), [""; 0]);
+    assert_eq!(calls(&[]), ["orders"]);
+    assert_eq!(calls(&["orders"]), [""; 0]);
 }
 
 #[test]

@@ -85,11 +85,11 @@ async fn policies() {
     ] {
         let (next_call, all) = (AtomicU32::new(0), statuses.to_vec());
         let ran = run_with(&step(RETRY), "{}", move |_, _| {
-            let status = all[turn.fetch_add(1, Ordering::SeqCst) as usize];
+            let status = all[next_call.fetch_add(1, Ordering::SeqCst) as usize];
             replied(status, &status.to_string())
         })
         .await;
-        assert_eq!((ran.output().as_str(), ran.calls.len()), (said, calls), "{statuses:?}");
+        assert_eq!((ran.output().as_str(), ran.calls.len()), (expected, calls), "{statuses:?}");
     }
 }
 
@@ -97,7 +97,7 @@ async fn policies() {
 async fn pages_without_a_loop() {
     let text = |max_attempts: u32, rest: &str| {
         step(&format!(
-            "    retry:\n      - when: '{{{{ response.more }}}}'\n        then:\n          max_attempts: {most}\n          next_call: {{params: {{page: '{{{{ response.page + 1 }}}}'}}}}\n          collect: {{strategy: append, path: items}}\n{rest}"
+            "    retry:\n      - when: '{{{{ response.more }}}}'\n        then:\n          max_attempts: {max_attempts}\n          next_call: {{params: {{page: '{{{{ response.page + 1 }}}}'}}}}\n          collect: {{strategy: append, path: items}}\n{rest}"
         ))
     };
     let serve = |last: i64| {
@@ -111,8 +111,8 @@ async fn pages_without_a_loop() {
     };
     // The collected list is the step's result, also after a single page, and when the policy's calls are spent.
     for (max_attempts, last, expected) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
-        let ran = run_with(&text(most, ""), "{}", serve(last)).await;
-        assert_eq!(ran.output(), said, "{most} of {last}: {:?}", ran.report.error);
+        let ran = run_with(&text(max_attempts, ""), "{}", serve(last)).await;
+        assert_eq!(ran.output(), expected, "{max_attempts} of {last}: {:?}", ran.report.error);
     }
     let ran =
         run_with(&text(100, "    sink: {tool: postgres, statement: 'SELECT {{ result | length }}'}\n"), "{}", serve(3))
@@ -225,11 +225,16 @@ async fn exhausted_continuations_are_reported() {
         let patches = ran.events.iter().filter(|event| event.type_name() == "ctx.patched");
         patches.filter(|event| to_json(&Value::map(event.fields())).contains("_reason")).count()
     };
-    assert_eq!(told(&ran), 2);
+    assert_eq!(count_reasons(&ran), 2);
     // Without a loop, arcs see it.
     let next = "    next: [{step: cut, when: \"{{ vars._reason is defined and vars._reason == 'count' }}\"}, {step: whole}]\n  - step: cut\n  - step: whole\n";
     let ran = run_with(&step(&format!("{PAGES}{next}")), "{}", serve).await;
-    assert_eq!((ran.event_paths("step.done"), told(&ran)), (vec!["start", "cut"], 1), "{:?}", ran.report.error);
+    assert_eq!(
+        (ran.event_paths("step.done"), count_reasons(&ran)),
+        (vec!["start", "cut"], 1),
+        "{:?}",
+        ran.report.error
+    );
 }
 
 /// Any tool can be called again with other inputs.

@@ -85,7 +85,7 @@ async fn retries() {
         ("[{expr: \"{{ outcome.error.code == '404' }}\", do: retry}]".to_owned(), 1, "failed 503", 1),
     ] {
         let ran = run_with(&fetch(&eval), "{}", failing(fails)).await;
-        assert_eq!((ran.output().as_str(), ran.calls.len()), (said, tries), "{eval}");
+        assert_eq!((ran.output().as_str(), ran.calls.len()), (expected, tries), "{eval}");
     }
 }
 
@@ -163,7 +163,7 @@ async fn routes() {
         ("[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id }}'}}]", r#""r""#),
     ] {
         let ran = run(&format!("workflow: {text}\n"), "{}").await;
-        assert_eq!(ran.output(), said, "{text} {:?}", ran.report.error);
+        assert_eq!(ran.output(), expected, "{text} {:?}", ran.report.error);
     }
 }
 
@@ -210,7 +210,7 @@ async fn loops_that_stop() {
             "workflow: [{{step: start, loop: {{in: [1, 2, 3], iterator: n}}, tool: [{{a: {{kind: noop, result: '{{{{ iter.n }}}}', eval: [{rule}]}}}}, {{b: {{kind: noop}}}}]}}]\n"
         );
         let ran = run(&text, "{}").await;
-        assert_eq!((ran.output().as_str(), ran.event_paths("loop.iteration.started").len()), (said, turns));
+        assert_eq!((ran.output().as_str(), ran.event_paths("loop.iteration.started").len()), (expected, iterations));
     }
 }
 
@@ -236,7 +236,7 @@ workflow:
     let (inside, max_in_flight) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     // Nobody leaves before four are in: the loop reaches its limit, or it hangs.
     let barrier = Arc::new(tokio::sync::Barrier::new(4));
-    let (counted, peak) = (inside.clone(), most.clone());
+    let (counted, peak) = (inside.clone(), max_in_flight.clone());
     let tools = Tools::new().with_fn("shell", move |_| {
         let (counted, peak, barrier) = (counted.clone(), peak.clone(), barrier.clone());
         async move {
@@ -250,7 +250,7 @@ workflow:
     let results: Vec<String> = (1..=12).map(|n| format!("[{n},{n},{n}]")).collect();
     let expected = format!("[[{}],78,12,12,null,12]", results.join(","));
     assert_eq!(to_json(&report.output), expected, "{:?}", report.error);
-    assert_eq!(most.load(Ordering::SeqCst), 4);
+    assert_eq!(max_in_flight.load(Ordering::SeqCst), 4);
 }
 
 /// The example of the specification: pages by a jump, each page saved, a deadlock of the database in between.

@@ -126,9 +126,9 @@ async fn child_runs_know_their_parent_and_trace() {
     const MIDDLE: &str = "metadata: {name: middle}\nworkflow: [{step: start, tool: {kind: playbook, path: child}}]\n";
     const TOP: &str = "workflow: [{step: start, tool: {kind: playbook, path: middle}}]\n";
     let output = run_plans(&[&child, MIDDLE, TOP], "{}", obliging).await.output();
-    let ids: Vec<&str> = said.trim_matches(['[', ']']).split(',').map(|id| id.trim_matches('"')).collect();
-    assert_eq!((ids[2], ids[3]), ("r", "child"), "{said}");
-    assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{said}");
+    let ids: Vec<&str> = output.trim_matches(['[', ']']).split(',').map(|id| id.trim_matches('"')).collect();
+    assert_eq!((ids[2], ids[3]), ("r", "child"), "{output}");
+    assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{output}");
 }
 
 /// Every fact of a failed call is in the event of its task, and the same under `outcome`.

@@ -21,7 +21,7 @@
 
 use std::future::Future;
 
-pub use windlass_core::{EffectKey, Event, Job, TickOutput, RunReply, RunResult, State, Tick, TickKind};
+pub use windlass_core::{EffectKey, Event, Job, RunReply, RunResult, State, Tick, TickKind, TickOutput};
 pub use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -47,7 +47,14 @@ pub struct WaitCondition {
 impl WaitCondition {
     /// For whoever only wants to look.
     pub fn poll() -> WaitCondition {
-        WaitCondition { until: None, quiet: false, children: false, paused: false, poll: true, idle_event_pending: false }
+        WaitCondition {
+            until: None,
+            quiet: false,
+            children: false,
+            paused: false,
+            poll: true,
+            idle_event_pending: false,
+        }
     }
 }
 
@@ -135,11 +142,7 @@ pub trait Journal: Send {
     fn load_blob(&mut self, hash: &BlobHash) -> impl Future<Output = Result<Option<Value>, RuntimeError>> + Send;
 
     /// The run leaves memory: its state, and when it wants to be woken, are kept.
-    fn evict(
-        &mut self,
-        state: &State,
-        blobs: &mut BlobCache,
-    ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+    fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 }
 
 /// Jobs.

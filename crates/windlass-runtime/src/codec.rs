@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{ENCODING_VERSION, Plan, SEMANTICS_VERSION};
 use windlass_core::state::STATE_FORMAT;
-use windlass_core::{Command, Event, State, Tick, IterationRecord};
+use windlass_core::{Command, Event, IterationRecord, State, Tick};
 use windlass_store::StoreError;
 use windlass_value::{BlobHash, Value};
 
@@ -51,8 +51,10 @@ pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
         Ok(plan) => PlanVersion { encoding: plan.encoding, semantics: plan.semantics, name: plan.name.to_string() },
         Err(error) => decode(bytes, "a plan").map_err(|_| error.clone())?,
     };
-    let known =
-        [("plan encoding", version.encoding, ENCODING_VERSION), ("plan semantics", version.semantics, SEMANTICS_VERSION)];
+    let known = [
+        ("plan encoding", version.encoding, ENCODING_VERSION),
+        ("plan semantics", version.semantics, SEMANTICS_VERSION),
+    ];
     match known.into_iter().find(|(_, found, known)| found > known) {
         Some((kind, found, known)) => Err(needs_newer_error(&format!("plan `{}`", version.name), kind, found, known)),
         None => plan,

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::{
-    SuspendedOn, Command, ErrorInfo, Job, TickOutput, Program, Reduced, PartialTick, ResumeData, RunResult, State, TaskOutcome, Tick,
-    TickKind, Values, ExpectedValue, reduce,
+    Command, ErrorInfo, ExpectedValue, Job, PartialTick, Program, Reduced, ResumeData, RunResult, State, SuspendedOn,
+    TaskOutcome, Tick, TickKind, TickOutput, Values, reduce,
 };
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{
-    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
+    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition,
+    Workers,
 };
 use crate::blobs::BlobCache;
 use crate::codec;
@@ -72,7 +73,7 @@ impl<A: Adapter> ControlLoop<A> {
             blobs,
             adapter,
             buffer: first.into(),
-            pending_commands: owed: pending_commands,
+            pending_commands,
             finalized,
             closing: false,
             spare: Vec::new(),
@@ -189,9 +190,9 @@ impl<A: Adapter> ControlLoop<A> {
         let more = self.state.jobs.len() <= 1 && self.adapter.ticks().has_pending_input(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more_pending: more };
         self.externalize_large_values(&mut tick.kind);
-        if let TickKind::StepResult { job, lease_epoch: dispatch, .. } = tick.kind {
-            let accepted = self.state.jobs.get(&job).is_some_and(|open| open.is_dispatched_under(dispatch));
-            self.finalized.push(FinalizedJob { job, lease_epoch: dispatch, accepted: counts: accepted });
+        if let TickKind::StepResult { job, lease_epoch, .. } = tick.kind {
+            let accepted = self.state.jobs.get(&job).is_some_and(|open| open.is_dispatched_under(lease_epoch));
+            self.finalized.push(FinalizedJob { job, lease_epoch, accepted });
         }
         let mut resume = PartialTick::with_commands(std::mem::take(&mut self.spare));
         match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
@@ -263,14 +264,15 @@ impl<A: Adapter> ControlLoop<A> {
                     }
                 }
                 if let Some(suspension) = &mut outcome.suspension
-                    && let SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. } = &mut suspension.waits_for
+                    && let SuspendedOn::Checkpoint(value) | SuspendedOn::Child { input: value, .. } =
+                        &mut suspension.waits_for
                 {
                     externalize(value);
                 }
             }
             TickKind::CallResult { outcome, .. } => externalize(&mut outcome.output),
-            TickKind::AddEvent { payload, trigger_metadata: beside, .. } => {
-                if let Value::Map(parts) = beside {
+            TickKind::AddEvent { payload, trigger_metadata: metadata, .. } => {
+                if let Value::Map(parts) = metadata {
                     Arc::make_mut(parts).values_mut().for_each(&mut externalize);
                 }
                 let Value::Map(map) = payload else { return externalize(payload) };
@@ -321,7 +323,9 @@ impl<A: Adapter> ControlLoop<A> {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.report_cancelled_before_start(&job),
-                Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_input_too_large(&job) => self.refuse_input(&job),
+                Some(open) if open.is_dispatched_under(job.lease_epoch) && self.is_input_too_large(&job) => {
+                    self.refuse_input(&job)
+                }
                 Some(open) if open.is_dispatched_under(job.lease_epoch) && holds_any_stored(&job) => return Some(job),
                 Some(open) if open.is_dispatched_under(job.lease_epoch) => {
                     let input = job.input.clone();
@@ -331,7 +335,7 @@ impl<A: Adapter> ControlLoop<A> {
                 _ => {}
             },
             Command::CancelWorker { job } => self.adapter.workers().cancel_worker(job),
-            Command::EndLease { job, lease_epoch: dispatch } => self.adapter.workers().end_lease(job, dispatch),
+            Command::EndLease { job, lease_epoch } => self.adapter.workers().end_lease(job, lease_epoch),
             Command::StartChild { call, definition, input, key } => {
                 // A later tick of the same commit may have called it off.
                 if self.state.calls.contains_key(&call) {
@@ -369,7 +373,10 @@ impl<A: Adapter> ControlLoop<A> {
         self.buffer.push_back(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
-    async fn resolve_answers(&mut self, resumed: Option<Arc<ResumeData>>) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
+    async fn resolve_answers(
+        &mut self,
+        resumed: Option<Arc<ResumeData>>,
+    ) -> Result<Option<Arc<ResumeData>>, RuntimeError> {
         let Some(mut resumed) = resumed else { return Ok(None) };
         for answer in &mut Arc::make_mut(&mut resumed).answers {
             answer.value = Box::pin(self.resolve_value(&answer.value, MAX_RESOLVED_LEVELS)).await?;

@@ -37,7 +37,7 @@ pub enum RuntimeError {
     MissingBlob(String),
     #[error("the input does not fit the definition: {0}")]
     Input(String),
-    #[error("the call of `{definition}` would be more than {most} child runs inside each other")]
+    #[error("the call of `{definition}` would be more than {max} child runs inside each other")]
     CallDepth { definition: String, max: u64 },
     #[error("the definition has no trigger `{name}`; it has {known}")]
     NoSuchTrigger { name: String, known: String },

@@ -21,7 +21,10 @@ pub fn neutralize_references(value: Value) -> Value {
         Value::List(items) => Value::list(items.iter().cloned().map(neutralize_references).collect()),
         Value::Map(map) => {
             let entry = |(key, inner): (&Arc<str>, &Value)| {
-                (Arc::<str>::from(key.replace(SECRET_REFERENCE_PREFIX, NEUTRALIZED_PREFIX)), neutralize_references(inner.clone()))
+                (
+                    Arc::<str>::from(key.replace(SECRET_REFERENCE_PREFIX, NEUTRALIZED_PREFIX)),
+                    neutralize_references(inner.clone()),
+                )
             };
             Value::map(map.iter().map(entry).collect::<Map>())
         }
@@ -34,7 +37,9 @@ pub fn has_secret_reference(value: &Value) -> bool {
     match value {
         Value::Str(text) => text.contains(SECRET_REFERENCE_PREFIX),
         Value::List(items) => items.iter().any(has_secret_reference),
-        Value::Map(map) => map.iter().any(|(key, inner)| key.contains(SECRET_REFERENCE_PREFIX) || has_secret_reference(inner)),
+        Value::Map(map) => {
+            map.iter().any(|(key, inner)| key.contains(SECRET_REFERENCE_PREFIX) || has_secret_reference(inner))
+        }
         _ => false,
     }
 }

@@ -12,12 +12,12 @@ pub mod codec;
 mod control_loop;
 mod engine;
 mod error;
-mod nearest;
 mod external_input;
+pub mod inspect;
+mod nearest;
 mod recovery;
 mod references;
 mod report;
-pub mod inspect;
 mod reused_results;
 mod tool;
 mod workers;
@@ -28,13 +28,16 @@ pub use clock::{Clock, real_now};
 pub use codec::{decode_plan, decode_state};
 pub use control_loop::{ControlLoop, LoopExit};
 pub use engine::{
-    RequestOutcome, RuntimeEngine, EngineStats, EngineOptions, EventReader, Durability, RecoveryProgress, RunRequest, RestartRequest, RestartOrigin, RunChange,
-    RunCounts, RunHandle, RunOptions, RunStartOptions, TriggerOptions, DeliveryRuns, input_hash, is_run_id, new_run_id,
-    open_descendants, request, quarantine_reason,
+    DeliveryRuns, Durability, EngineOptions, EngineStats, EventReader, RecoveryProgress, RequestOutcome, RestartOrigin,
+    RestartRequest, RunChange, RunCounts, RunHandle, RunOptions, RunRequest, RunStartOptions, RuntimeEngine,
+    TriggerOptions, input_hash, is_run_id, new_run_id, open_descendants, quarantine_reason, request,
 };
 pub use error::RuntimeError;
-pub use external_input::{InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references, secure_inputs};
-pub use recovery::{RunImage, load, new_state, snapshot_progress, replay_from, resolve, resolve_up_to};
+pub use external_input::{
+    InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references,
+    secure_inputs,
+};
+pub use recovery::{RunImage, load, new_state, replay_from, resolve, resolve_up_to, snapshot_progress};
 pub use report::{FinalReport, StepReport, completed_steps};
 pub use tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RemoteLease, RunWorkers, WorkerPool};

@@ -38,7 +38,7 @@ fn without_numbers(path: &str) -> (String, Vec<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{path_distance, nearest};
+    use super::{nearest, path_distance};
 
     #[test]
     fn the_nearest_path_is_found() {

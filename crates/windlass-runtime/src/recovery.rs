@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::{ReducerFault, TickOutput, Program, Reduced, PartialTick, State, Tick, IterationRecord, ReplayWatch, reduce};
+use windlass_core::{
+    IterationRecord, PartialTick, Program, Reduced, ReducerFault, ReplayWatch, State, Tick, TickOutput, reduce,
+};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
@@ -18,12 +20,12 @@ pub struct RunImage {
     pub state: State,
     pub blobs: BlobCache,
     /// Turns that ended in the ticks that were replayed.
-    pub turns: Vec<IterationRecord>,
+    pub iterations: Vec<IterationRecord>,
 }
 
 impl RunImage {
     pub fn new(state: State) -> RunImage {
-        RunImage { state, blobs: BlobCache::default(), turns: Vec::new() }
+        RunImage { state, blobs: BlobCache::default(), iterations: Vec::new() }
     }
 }
 
@@ -50,7 +52,7 @@ pub fn load(
         iterations.extend(output.iterations);
         Ok(())
     })?;
-    image.turns = iterations;
+    image.iterations = iterations;
     Ok(image)
 }
 
@@ -75,7 +77,8 @@ pub fn replay_from(
 }
 
 /// Called after each tick, with what is watched.
-pub(crate) type TickObserver<'a> = dyn FnMut(&State, &TickEntryHeader, TickOutput, Option<&mut ReplayWatch>) -> Result<(), RuntimeError> + 'a;
+pub(crate) type TickObserver<'a> =
+    dyn FnMut(&State, &TickEntryHeader, TickOutput, Option<&mut ReplayWatch>) -> Result<(), RuntimeError> + 'a;
 
 /// The same with a watch, which may stop it inside a tick.
 pub(crate) fn replay_each(
@@ -144,7 +147,11 @@ fn apply(
 }
 
 /// Puts stored values at hand.
-pub(crate) fn fetch_blobs(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+pub(crate) fn fetch_blobs(
+    store: &dyn StoreRead,
+    hashes: &[BlobHash],
+    blobs: &mut BlobCache,
+) -> Result<(), RuntimeError> {
     for hash in hashes {
         let value = stored_value(store, hash)?;
         let size = value.size_up_to(usize::MAX / 2);

@@ -15,7 +15,8 @@ const HASH_BYTES: usize = 32;
 pub(crate) fn references(encoded: &[u8]) -> Result<BTreeSet<BlobHash>, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a state", why };
     let mut reader = rmp_serde::Deserializer::from_read_ref(encoded);
-    let ReferenceScan(found, _) = ReferenceScan::deserialize(&mut reader).map_err(|error| damaged(error.to_string()))?;
+    let ReferenceScan(found, _) =
+        ReferenceScan::deserialize(&mut reader).map_err(|error| damaged(error.to_string()))?;
     Ok(found)
 }
 
@@ -78,7 +79,9 @@ impl<'de> Visitor<'de> for ReferenceVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut parts: A) -> Result<ReferenceScan, A::Error> {
         let mut found = BTreeSet::new();
-        while let Some((ReferenceScan(name, _), ReferenceScan(inside, _))) = parts.next_entry::<ReferenceScan, ReferenceScan>()? {
+        while let Some((ReferenceScan(name, _), ReferenceScan(inside, _))) =
+            parts.next_entry::<ReferenceScan, ReferenceScan>()?
+        {
             found.extend(name);
             found.extend(inside);
         }

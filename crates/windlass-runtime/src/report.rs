@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
 use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, RunReply, State, Status, redacted_value};
 use windlass_store::RunRow;
-use windlass_value::{Map, IterationRecords, Value};
+use windlass_value::{IterationRecords, Map, Value};
 
 use crate::{RuntimeError, codec};
 
@@ -91,7 +91,10 @@ impl StepReport {
             output: outcome.output.clone(),
             error: outcome.error.clone(),
             // What a loop wrote down of its turns is for expressions; it may be long.
-            looping: outcome.loop_summary.clone().map(|summary| LoopSummary { records: IterationRecords::None, ..summary }),
+            looping: outcome
+                .loop_summary
+                .clone()
+                .map(|summary| LoopSummary { records: IterationRecords::None, ..summary }),
             usage: outcome.usage.clone(),
         }
     }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_core::state::FrameId;
-use windlass_core::{Command, EffectKey, Job, ReplayPoint, Program, State, Status, TaskOutcome, TickKind, ExpectedValue, ReplayWatch};
+use windlass_core::{
+    Command, EffectKey, ExpectedValue, Job, Program, ReplayPoint, ReplayWatch, State, Status, TaskOutcome, TickKind,
+};
 use windlass_store::{Store, StoreRead};
 use windlass_value::Value;
 
@@ -53,47 +55,77 @@ struct OpenTask {
 
 impl ReusedResults {
     pub(crate) fn new(store: Arc<dyn Store>, run: Arc<str>) -> ReusedResults {
-        ReusedResults { store, run, results: BTreeMap::new(), failed: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
+        ReusedResults {
+            store,
+            run,
+            results: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            used: Mutex::default(),
+            in_doubt: false,
+        }
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
-    pub(crate) fn read(&mut self, program: &Program, image: RunImage, discarded: Vec<ReplayPoint>) -> Result<(), RuntimeError> {
+    pub(crate) fn read(
+        &mut self,
+        program: &Program,
+        image: RunImage,
+        discarded: Vec<ReplayPoint>,
+    ) -> Result<(), RuntimeError> {
         let mut image = image;
         let mut jobs: BTreeMap<u64, OpenTask> = BTreeMap::new();
         let mut calls: BTreeMap<u64, (OpenTask, String)> = BTreeMap::new();
         let busy = image.state.jobs.values().filter(|open| !open.resting).map(|open| &open.job);
         for job in busy.filter(|job| job.key.call == 0) {
             let digest = task_digest(&job.tool, &job.key, &job.input);
-            jobs.insert(job.job, OpenTask { digest: asked: digest, entry: generation_and_visit(&job.key), lease_epoch: job.lease_epoch, discarded: false });
+            jobs.insert(
+                job.job,
+                OpenTask {
+                    digest,
+                    entry: generation_and_visit(&job.key),
+                    lease_epoch: job.lease_epoch,
+                    discarded: false,
+                },
+            );
         }
         for (call, open) in &image.state.calls {
             let digest = task_digest(&open.definition, &open.key, &open.input);
-            let open_call = OpenTask { digest: asked: digest, entry: generation_and_visit(&open.key), lease_epoch: 0, discarded: false };
+            let open_call =
+                OpenTask { digest, entry: generation_and_visit(&open.key), lease_epoch: 0, discarded: false };
             calls.insert(*call, (open_call, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
         let mut watch = Some(Box::new(ReplayWatch::marking_frames(discarded)));
         let run = self.run.clone();
-        replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, tick_entry, output, watch| {
-            self.note_result(state, tick_entry, &mut jobs, &mut calls);
-            let is_discarded = |frame: Option<FrameId>| match (frame, &watch) {
-                (Some(frame), Some(watch)) => watch.is_marked(state, frame),
-                _ => false,
-            };
-            for command in &output.commands {
-                match command {
-                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_discarded),
-                    Command::StartChild { call, definition, input, key } => {
-                        let discarded = is_discarded(state.calls.get(call).map(|open| open.frame));
-                        let digest = task_digest(definition, key, input);
-                        let open_call = OpenTask { digest: asked: digest, entry: generation_and_visit(key), lease_epoch: 0, discarded: spoilt: discarded };
-                        calls.insert(*call, (open_call, codec::child_id(&run, key)));
+        replay_each(
+            &*store,
+            &run,
+            program,
+            &mut image,
+            u64::MAX,
+            &mut watch,
+            &mut |state, tick_entry, output, watch| {
+                self.note_result(state, tick_entry, &mut jobs, &mut calls);
+                let is_discarded = |frame: Option<FrameId>| match (frame, &watch) {
+                    (Some(frame), Some(watch)) => watch.is_marked(state, frame),
+                    _ => false,
+                };
+                for command in &output.commands {
+                    match command {
+                        Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_discarded),
+                        Command::StartChild { call, definition, input, key } => {
+                            let discarded = is_discarded(state.calls.get(call).map(|open| open.frame));
+                            let digest = task_digest(definition, key, input);
+                            let open_call =
+                                OpenTask { digest, entry: generation_and_visit(key), lease_epoch: 0, discarded };
+                            calls.insert(*call, (open_call, codec::child_id(&run, key)));
+                        }
+                        _ => {}
                     }
-                    _ => {}
                 }
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     }
 
     fn note_result(
@@ -105,9 +137,9 @@ impl ReusedResults {
     ) {
         let tick = state.ticks - 1;
         match &tick_entry.tick.kind {
-            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
+            TickKind::StepResult { job, lease_epoch, outcome } => {
                 let unfinished = outcome.next_call.is_some() || outcome.suspension.is_some();
-                if jobs.get(job).is_none_or(|open| open.lease_epoch != *dispatch)
+                if jobs.get(job).is_none_or(|open| open.lease_epoch != *lease_epoch)
                     || (outcome.error.is_none() && unfinished)
                 {
                     return;
@@ -193,7 +225,12 @@ impl ReusedResults {
     }
 }
 
-fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, OpenTask>, is_discarded: &dyn Fn(Option<FrameId>) -> bool) {
+fn note_job(
+    state: &State,
+    job: &Job,
+    jobs: &mut BTreeMap<u64, OpenTask>,
+    is_discarded: &dyn Fn(Option<FrameId>) -> bool,
+) {
     if job.key.call > 0 || job.resumed.is_some() {
         // The same operation goes on: it is known by what it began with.
         if let Some(open) = jobs.get_mut(&job.job) {
@@ -203,7 +240,10 @@ fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, OpenTask>, is_dis
     }
     let discarded = is_discarded(state.jobs.get(&job.job).map(|open| open.frame));
     let digest = task_digest(&job.tool, &job.key, &job.input);
-    jobs.insert(job.job, OpenTask { digest: asked: digest, entry: generation_and_visit(&job.key), lease_epoch: job.lease_epoch, discarded: spoilt: discarded });
+    jobs.insert(
+        job.job,
+        OpenTask { digest, entry: generation_and_visit(&job.key), lease_epoch: job.lease_epoch, discarded },
+    );
 }
 
 /// Attempts do not count: one that went well in the end went well.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, EventKind, ResumeData, TaskOutcome, TickKind, PreviousAttempts};
+use windlass_core::{ErrorInfo, EventKind, PreviousAttempts, ResumeData, TaskOutcome, TickKind};
 use windlass_value::{Duration, Timestamp, Value};
 
 use crate::workers::RemoteLease;
@@ -102,7 +102,7 @@ type DataTransform = dyn Fn(Value) -> Value + Send + Sync;
 
 impl EventPublisher {
     pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, lease_epoch: u32) -> EventPublisher {
-        EventPublisher(Some(ReportChannel { reports: reports.clone(), job, lease_epoch: dispatch: lease_epoch, transform: None }))
+        EventPublisher(Some(ReportChannel { reports: reports.clone(), job, lease_epoch, transform: None }))
     }
 
     /// Nobody hears it, for tests of tools.
@@ -118,10 +118,10 @@ impl EventPublisher {
 
     /// How far the task is, as an event `task.progress`.
     pub fn progress(&self, data: Value) {
-        if let Some(ReportChannel { reports, job, lease_epoch: dispatch, transform: seen }) = &self.0 {
-            let data = seen.iter().fold(data, |data, transform| transform(data));
+        if let Some(ReportChannel { reports, job, lease_epoch, transform }) = &self.0 {
+            let data = transform.iter().fold(data, |data, transform| transform(data));
             // A closed mailbox means that the run has left this process.
-            let _ = reports.send(TickKind::Progress { job: *job, lease_epoch: *dispatch, data });
+            let _ = reports.send(TickKind::Progress { job: *job, lease_epoch: *lease_epoch, data });
         }
     }
 
@@ -142,9 +142,9 @@ impl EventPublisher {
 
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
-        if let Some(ReportChannel { reports, job, lease_epoch: dispatch, transform: seen }) = &self.0 {
-            let data = seen.iter().fold(data, |data, transform| transform(data));
-            let tick = TickKind::PublishEvent { job: *job, lease_epoch: *dispatch, kind: kind.into(), data };
+        if let Some(ReportChannel { reports, job, lease_epoch, transform }) = &self.0 {
+            let data = transform.iter().fold(data, |data, transform| transform(data));
+            let tick = TickKind::PublishEvent { job: *job, lease_epoch: *lease_epoch, kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);
         }

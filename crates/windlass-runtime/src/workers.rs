@@ -37,7 +37,12 @@ pub struct WorkerPool {
 
 impl WorkerPool {
     pub fn new(tools: Tools, max_job_concurrency: usize) -> WorkerPool {
-        WorkerPool { tools, slots: Arc::new(Semaphore::new(max_job_concurrency)), max_concurrency: max_job_concurrency, lease: DEFAULT_LEASE }
+        WorkerPool {
+            tools,
+            slots: Arc::new(Semaphore::new(max_job_concurrency)),
+            max_concurrency: max_job_concurrency,
+            lease: DEFAULT_LEASE,
+        }
     }
 
     /// With leases that last so long.
@@ -86,7 +91,17 @@ impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
         let (remote, acknowledgements) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, run_tree: run.clone(), run, definition, reports, reused: None, leases, remote: away: remote, acknowledgements: durable: acknowledgements }
+        RunWorkers {
+            pool,
+            run_tree: run.clone(),
+            run,
+            definition,
+            reports,
+            reused: None,
+            leases,
+            remote,
+            acknowledgements,
+        }
     }
 
     #[must_use]
@@ -180,10 +195,16 @@ impl RunWorkers {
                 ControlFlow::Continue(called) => PendingWork::Started(called, slot),
             },
         };
-        let task_lease = TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
+        let task_lease =
+            TaskLease { lease_epoch, last_heartbeat: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
         self.leases().insert(number, task_lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
-        let holder = LeaseHolder { leases, job: number, lease_epoch: dispatch: lease_epoch, heartbeat_interval: self.pool.lease / HEARTBEATS_PER_LEASE };
+        let holder = LeaseHolder {
+            leases,
+            job: number,
+            lease_epoch,
+            heartbeat_interval: self.pool.lease / HEARTBEATS_PER_LEASE,
+        };
         let task_future = hold_lease(pending_work, job.timeout, cancelled, slots, holder, reports).instrument(span);
         let task = tokio::spawn(task_future).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
@@ -196,18 +217,20 @@ impl RunWorkers {
         let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
         let (sender, accepted) = oneshot::channel();
         let (leases, reports) = (self.leases.clone(), self.reports.clone());
-        call.remote_lease = Some(RemoteLease { job, lease_epoch: dispatch: lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted: settled: accepted });
+        call.remote_lease =
+            Some(RemoteLease { job, lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted });
         if self.remote.len() >= 2 * self.leases().len().max(32) {
             // Those that were lost, and that nobody was given again.
             self.remote.retain(|_, (_, sender)| !sender.is_closed());
         }
         // Before the call, which may be over at once.
         self.remote.insert(job, (lease_epoch, sender));
-        self.leases().insert(job, TaskLease { lease_epoch: dispatch: lease_epoch, last_heartbeat: None, cancelled, task: None });
+        self.leases().insert(job, TaskLease { lease_epoch, last_heartbeat: None, cancelled, task: None });
         match span.in_scope(|| call_and_poll_once(tool, call)) {
             ControlFlow::Break(outcome) => send_report_and_end_lease(&leases, &reports, job, lease_epoch, outcome),
             ControlFlow::Continue(called) => {
-                let remote_call = async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
+                let remote_call =
+                    async move { send_report_and_end_lease(&leases, &reports, job, lease_epoch, called.await) };
                 let task = tokio::spawn(remote_call.instrument(span)).abort_handle();
                 if let Some(lease) = self.leases().get_mut(&job) {
                     lease.task = Some(task);
@@ -429,5 +452,5 @@ fn send_report_and_end_lease(
 
 fn send_report(reports: &mpsc::UnboundedSender<TickKind>, job: u64, lease_epoch: u32, outcome: TaskOutcome) {
     // A closed mailbox means that the run has left this process.
-    let _ = reports.send(TickKind::StepResult { job, lease_epoch: dispatch: lease_epoch, outcome });
+    let _ = reports.send(TickKind::StepResult { job, lease_epoch, outcome });
 }

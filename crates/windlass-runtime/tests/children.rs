@@ -4,12 +4,12 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::audit::{entries, assert_replays};
+use support::audit::{assert_replays, entries};
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, in_virtual_time, json, named, options, until};
 use windlass_core::plan::Plan;
 use windlass_core::{RunReply, Status, TickKind};
-use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RuntimeError, codec};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RunRequest, RuntimeEngine, RuntimeError, codec};
 use windlass_store::{
     CommitMoment, CommitPoint, MemoryStore, RunBatch, RunFilter, RunRow, RunStatus, StoreRead, StoreScan, StoreWrite,
 };
@@ -343,7 +343,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
         if point == (CommitPoint { number: 2, when: CommitMoment::Before }) {
             let row = disk.run("r").expect("readable").expect("there");
             let cancellations = vec![message.clone()];
-            let (owner_epoch, expected) = (row.owner_epoch, row.ticks);
+            let (owner_epoch, expected_ticks) = (row.owner_epoch, row.ticks);
             let batch = RunBatch { run: row.run, owner_epoch, expected_ticks, cancellations, ..RunBatch::default() };
             disk.append(vec![batch]).expect("written");
         }

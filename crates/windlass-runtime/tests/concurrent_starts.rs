@@ -8,7 +8,9 @@ use support::audit::audit;
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, locked, named, options, until};
 use windlass_core::plan::{ExpressionSource, Plan, SourceSpan, Trigger};
-use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, RunHandle, RuntimeError, TriggerOptions, DeliveryRuns};
+use windlass_runtime::{
+    DeliveryRuns, EngineOptions, RunHandle, RunRequest, RuntimeEngine, RuntimeError, TriggerOptions,
+};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, MemoryStore, RunFilter, StoreScan};
 use windlass_value::{ExpressionMode, Value};
 
@@ -53,7 +55,12 @@ async fn start(engine: &RuntimeEngine, input: &str) -> Result<RunHandle, Runtime
 }
 
 /// What the slower of two starts gets; the faster one has ended by then, or not.
-async fn slower_start(store: &Arc<MemoryStore>, world: &World, inputs: [&str; 2], ended: bool) -> Result<RunHandle, String> {
+async fn slower_start(
+    store: &Arc<MemoryStore>,
+    world: &World,
+    inputs: [&str; 2],
+    ended: bool,
+) -> Result<RunHandle, String> {
     let (slow, held) = slow_engine(store, world);
     let fast = engine(store, world);
     let (first, second) = tokio::join!(start(&slow, inputs[0]), async {
@@ -84,7 +91,8 @@ async fn equal_starts_in_two_engines_are_one_run() {
     let open = slower_start(&store, &world, ["{}", "{}"], false).await;
     assert_eq!(open.err().as_deref(), Some("owned"), "whoever has it can be followed");
     let (store, world) = fresh();
-    let mut ended = slower_start(&store, &world, [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#], true).await.expect("it");
+    let mut ended =
+        slower_start(&store, &world, [r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#], true).await.expect("it");
     in_time(ended.wait()).await.expect("its report");
     let (store, world) = fresh();
     let other = slower_start(&store, &world, [r#"{"a": 1}"#, "{}"], false).await.err().expect("another input");
@@ -139,7 +147,8 @@ fn timed() -> Plan {
     let mut plan = steps("timed").effect("work", "count", r#""@triggerBody()""#).plan();
     let span = SourceSpan::default();
     let source = Value::from("@createArray(utcNow(), guid(), triggerBody().item)");
-    let split = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
+    let split =
+        plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
     plan.triggers.push(Trigger {
         name: "Manual".into(),
         kind: "request".into(),

@@ -9,11 +9,13 @@ use support::audit::entries;
 use support::{World, engine, in_time, json, limits, locked, loom, named, until};
 use tokio::sync::mpsc;
 use windlass_core::plan::Plan;
-use windlass_core::{Command, Event, Job, TickOutput, Program, RunResult, START_EVENT, State, Status, TaskOutcome};
+use windlass_core::{Command, Event, Job, Program, RunResult, START_EVENT, State, Status, TaskOutcome, TickOutput};
 use windlass_core::{Tick, TickKind};
 use windlass_expr::wdl::WdlLanguage;
-use windlass_runtime::adapter::{Adapter, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers};
-use windlass_runtime::adapters::{LocalAdapter, RunMessage, RunMailbox, ReplayAdapter};
+use windlass_runtime::adapter::{
+    Adapter, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
+};
+use windlass_runtime::adapters::{LocalAdapter, ReplayAdapter, RunMailbox, RunMessage};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::{
     BlobCache, Clock, ControlLoop, LoopExit, RunWorkers, RuntimeError, WorkerPool, concerns, new_state, real_now,
@@ -405,8 +407,11 @@ async fn replay_gives_the_same_states_without_effects() {
         let journal = locked(&log.entries).clone();
         let states = Arc::new(Mutex::new(Vec::new()));
         let into = states.clone();
-        let replay =
-            ReplayAdapter::new(journal, None, Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)));
+        let replay = ReplayAdapter::new(
+            journal,
+            None,
+            Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)),
+        );
         let exit = in_time(looping(&program, replay, Vec::new()).run()).await;
         let Ok(LoopExit::Ended(again)) = exit else { panic!("{exit:?}") };
         assert_eq!(again, result);

@@ -10,7 +10,7 @@ use support::audit::{Audit, audit};
 use support::plans::{pipelined, steps};
 use support::{World, engine_with, in_time, limits, loom, named, options};
 use windlass_core::plan::{Amount, Budget, CALLS, NodeKind, Plan};
-use windlass_runtime::{RuntimeEngine, RuntimeError, RunStartOptions};
+use windlass_runtime::{RunStartOptions, RuntimeEngine, RuntimeError};
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::Value;
 

@@ -5,11 +5,13 @@ use crate::support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::audit::{audit, entries, events, program_of, assert_replays, render_report};
+use support::audit::{assert_replays, audit, entries, events, program_of, render_report};
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, in_virtual_time, json, limits, loom, named, options, until};
 use windlass_core::{Status, TickKind};
-use windlass_runtime::{RequestOutcome, RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunHandle, RuntimeError, load, request};
+use windlass_runtime::{
+    EngineOptions, FinalReport, RequestOutcome, RunHandle, RunRequest, RuntimeEngine, RuntimeError, load, request,
+};
 use windlass_store::{ClaimResult, Fault, MemoryStore, RunStatus, StoreErrorKind, StoreRead, StoreWrite};
 use windlass_value::Value;
 
@@ -298,7 +300,7 @@ async fn a_fenced_engine_writes_nothing() {
     let before = store.run("r").expect("readable").expect("there");
     // Somebody who believes the owner dead takes the run over.
     let owner = before.owner.clone().expect("an owner");
-    assert_eq!(store.claim("r", &owner).expect("claimed"), ClaimResult::Owned { epoch: before.owner_epoch + 1 });
+    assert_eq!(store.claim("r", &owner).expect("claimed"), ClaimResult::Owned { owner_epoch: before.owner_epoch + 1 });
     let syncs = store.syncs();
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("fenced");

@@ -8,7 +8,9 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{RuntimeEngine, EngineOptions, EventReader, Durability, EventPublisher, RunRequest, RestartRequest, RuntimeError};
+use windlass_runtime::{
+    Durability, EngineOptions, EventPublisher, EventReader, RestartRequest, RunRequest, RuntimeEngine, RuntimeError,
+};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -16,11 +18,16 @@ const RUN: &str = "r";
 
 const DURABILITIES: [Durability; 2] = [Durability::Durable, Durability::InMemory];
 
-fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability, max_buffered_events: usize) -> RuntimeEngine {
+fn engine(
+    store: &Arc<MemoryStore>,
+    world: &World,
+    durability: Durability,
+    max_buffered_events: usize,
+) -> RuntimeEngine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
     let tools = ping_pong_tools(world.tools());
-    engine_with(store, EngineOptions { durability: keep: durability, max_buffered_events: events_kept: max_buffered_events, tools, languages, ..base })
+    engine_with(store, EngineOptions { durability, max_buffered_events, tools, languages, ..base })
 }
 
 async fn rest(reader: &mut EventReader) -> Vec<Event> {
@@ -117,7 +124,8 @@ async fn trimmed_events_are_reported_once() {
 #[tokio::test]
 async fn a_run_of_another_process_is_followed_to_its_end() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let (here, there) = (engine(&store, &world, Durability::Durable, 10), engine(&store, &world, Durability::Durable, 10));
+    let (here, there) =
+        (engine(&store, &world, Durability::Durable, 10), engine(&store, &world, Durability::Durable, 10));
     let (plan, _) = there.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
     let _handle = in_time(there.start(plan, Value::Null, named(RUN))).await.expect("started");
     let reader = here.events(RUN, 0).expect("a reader");
@@ -134,7 +142,7 @@ async fn a_run_of_another_process_is_followed_to_its_end() {
 
 #[tokio::test]
 async fn worker_events_are_accepted_before_its_result_and_refused_after() {
-    for keep in DURABILITIES {
+    for durability in DURABILITIES {
         let (store, world, publisher) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
         let shared = publisher.clone();
         let tools = world.tools().with_fn("tells", move |call| {
@@ -163,7 +171,7 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
             published.push(format!("{}{word}", event.type_name()));
         }
         published.retain(|kind| kind.starts_with("told") || kind == "task.processed");
-        assert_eq!(published, ["toldone", "toldtwo", "task.processed"], "{keep:?}");
+        assert_eq!(published, ["toldone", "toldtwo", "task.processed"], "{durability:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::audit::{audit, events};
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
-use windlass_runtime::{RequestOutcome, RuntimeEngine, EngineOptions, RunRequest, RunHandle, RunStartOptions};
+use windlass_runtime::{EngineOptions, RequestOutcome, RunHandle, RunRequest, RunStartOptions, RuntimeEngine};
 use windlass_store::{MemoryStore, RunStatus, StoreRead};
 use windlass_value::{Value, to_json};
 

@@ -9,7 +9,7 @@ use support::plans::steps;
 use support::{World, engine_with, in_time, in_virtual_time, json, loom, named, options, until};
 use windlass_core::plan::Join;
 use windlass_core::{Status, TaskOutcome};
-use windlass_runtime::{RequestOutcome, RuntimeEngine, EngineOptions, Durability, RunRequest, RuntimeError};
+use windlass_runtime::{Durability, EngineOptions, RequestOutcome, RunRequest, RuntimeEngine, RuntimeError};
 use windlass_store::{MemoryStore, RunStatus, StoreRead};
 use windlass_value::{Language, Value, to_json};
 

@@ -5,7 +5,7 @@ use crate::support;
 use std::sync::Arc;
 
 use support::{World, engine, in_time, in_virtual_time, json, loom};
-use windlass_core::plan::{ExpressionSource, RecordRetention, NodeKind, Plan, RecordingSpec, SourceSpan};
+use windlass_core::plan::{ExpressionSource, NodeKind, Plan, RecordRetention, RecordingSpec, SourceSpan};
 use windlass_store::MemoryStore;
 use windlass_value::{ExpressionMode, Value};
 
@@ -13,7 +13,8 @@ use windlass_value::{ExpressionMode, Value};
 fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: RecordRetention) -> Plan {
     let source = Value::list(actions.iter().map(|action| Value::from(format!("@actions('{action}')"))).collect());
     let span = SourceSpan::default();
-    let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
+    let value =
+        plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: ExpressionMode::Value, span });
     let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop of that name");
     let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
     looping.records = Some(RecordingSpec::new(value, keep));
@@ -51,7 +52,11 @@ async fn a_foreach_records_every_action_of_all_iterations() {
         .map(|action| {
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let iterations = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
-            (text(action, "name"), text(action, "status"), iterations.iter().map(|iteration| text(iteration, "status")).collect())
+            (
+                text(action, "name"),
+                text(action, "status"),
+                iterations.iter().map(|iteration| text(iteration, "status")).collect(),
+            )
         })
         .collect();
     let expected = [
@@ -63,7 +68,11 @@ async fn a_foreach_records_every_action_of_all_iterations() {
     ];
     assert_eq!(
         recorded,
-        expected.map(|(name, status, iterations)| (name.to_owned(), status.to_owned(), iterations.map(str::to_owned).to_vec()))
+        expected.map(|(name, status, iterations)| (
+            name.to_owned(),
+            status.to_owned(),
+            iterations.map(str::to_owned).to_vec()
+        ))
     );
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use support::audit::{entries, events, assert_replays};
+use support::audit::{assert_replays, entries, events};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::plan::Plan;
@@ -65,9 +65,9 @@ async fn a_stale_worker_report_is_rejected() {
     let result = |label: &str| {
         let task = Value::from(label);
         let processed = events.iter().filter(|event| event.type_name() == "task.processed");
-        let processed = told.filter(|event| event.fields().get("task") == Some(&task)).collect::<Vec<_>>();
-        assert_eq!(told.len(), 1, "{label} is processed once");
-        told[0].fields().get("outcome").and_then(|outcome| outcome.get("result")).cloned()
+        let processed = processed.filter(|event| event.fields().get("task") == Some(&task)).collect::<Vec<_>>();
+        assert_eq!(processed.len(), 1, "{label} is processed once");
+        processed[0].fields().get("outcome").and_then(|outcome| outcome.get("result")).cloned()
     };
     assert_eq!(result("two"), Some(Value::from("second")));
     let keys = locked(&keys).clone();

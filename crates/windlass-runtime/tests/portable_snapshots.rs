@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, named, options, until};
 use windlass_core::Status;
-use windlass_runtime::{RuntimeEngine, EngineOptions, Durability, RunRequest, RuntimeError, Tools};
+use windlass_runtime::{Durability, EngineOptions, RunRequest, RuntimeEngine, RuntimeError, Tools};
 use windlass_store::{MemoryStore, RunStatus, StoreRead, StoreScan};
 use windlass_value::{Language, Value};
 
@@ -17,13 +17,17 @@ const RUN: &str = "r";
 fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability) -> RuntimeEngine {
     let base = options(world);
     let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
-    engine_with(store, EngineOptions { durability: keep: durability, tools: ping_pong_tools(world.tools()), languages, ..base })
+    engine_with(store, EngineOptions { durability, tools: ping_pong_tools(world.tools()), languages, ..base })
 }
 
 /// Done once: one large value. In flight: one task at a gate. Both are in the snapshot, whatever is kept.
 #[tokio::test]
 async fn a_snapshot_can_be_restored_as_another_run() {
-    for (from, to) in [(Durability::Durable, Durability::InMemory), (Durability::InMemory, Durability::Durable), (Durability::Durable, Durability::Durable)] {
+    for (from, to) in [
+        (Durability::Durable, Durability::InMemory),
+        (Durability::InMemory, Durability::Durable),
+        (Durability::Durable, Durability::Durable),
+    ] {
         let (here, there) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
         let (world, other) = (World::new(), World::new());
         let first = engine(&here, &world, from);

@@ -10,10 +10,12 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, RestartRequest, RuntimeError, Tools, quarantine_reason};
+use windlass_runtime::{
+    EngineOptions, RestartRequest, RunRequest, RuntimeEngine, RuntimeError, Tools, quarantine_reason,
+};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
-use windlass_testing::log::{TestLog, LogTail, run_on_threads};
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
+use windlass_testing::log::{LogTail, TestLog, run_on_threads};
+use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Meter, Value};
 
 fn adopting(store: &Arc<MemoryStore>, world: &World, log: &TestLog) -> (RuntimeEngine, LogTail) {
     adopting_with(store, options(world), log)
@@ -134,7 +136,8 @@ fn a_forked_run_is_recovered_when_the_store_works_again() {
         until(|| engine.resident() == 0).await;
         // The run is written, then claimed.
         store.fail_nth(2, Fault::Busy);
-        let restart = RestartRequest { from: "then".to_owned(), id: Some("new".to_owned()), ..RestartRequest::default() };
+        let restart =
+            RestartRequest { from: "then".to_owned(), id: Some("new".to_owned()), ..RestartRequest::default() };
         let made = in_time(engine.restart("old", restart)).await.map(|handle| handle.run.clone());
         assert!(matches!(made, Err(RuntimeError::Store(_))), "{made:?}");
         until(|| row(&store, "new").status == RunStatus::Succeeded).await;
@@ -159,7 +162,7 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
         store
             .append(vec![RunBatch {
                 run: "position".into(),
-                epoch: corrupted.owner_epoch,
+                owner_epoch: corrupted.owner_epoch,
                 expected_ticks: corrupted.ticks,
                 snapshot: Some(windlass_store::NewSnapshot {
                     tick: corrupted.ticks,
@@ -203,7 +206,7 @@ fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> 
         options: like.options,
     };
     let status = windlass_store::StatusChange { status: RunStatus::Running, at: like.changed_at, result: None };
-    RunBatch { epoch: 1, create: Some(new), status: Some(status), ..RunBatch::default() }
+    RunBatch { owner_epoch: 1, create: Some(new), status: Some(status), ..RunBatch::default() }
 }
 
 /// A language that has a defect in one place.
@@ -277,7 +280,11 @@ fn a_run_present_at_every_crash_is_quarantined() {
         }
         until(|| row(&store, "r").status == RunStatus::Quarantined).await;
         assert_eq!(deaths, 6);
-        assert!(quarantine_message(&store, "r").expect("a reason").contains("died 6 times in a row"), "{:?}", quarantine_message(&store, "r"));
+        assert!(
+            quarantine_message(&store, "r").expect("a reason").contains("died 6 times in a row"),
+            "{:?}",
+            quarantine_message(&store, "r")
+        );
         // Nothing is left of it.
         until(|| store.records("recovery", "", 9).expect("readable").is_empty()).await;
         // A person may try it again, and then it counts from the beginning.

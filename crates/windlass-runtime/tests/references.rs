@@ -4,10 +4,10 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::audit::{events, assert_replays, render_report};
+use support::audit::{assert_replays, events, render_report};
 use support::{World, engine, in_time, loom, named};
 use windlass_core::{Event, Status};
-use windlass_runtime::{RunHandle, RuntimeError, clean, codec, real_now, removable, resolve};
+use windlass_runtime::{RunHandle, RuntimeError, clean_runs, codec, real_now, removable, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{BlobHash, Duration, StoredValue, Value, to_json};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use support::{World, engine_with, in_time, in_virtual_time, json, options};
 use windlass_core::TaskOutcome;
 use windlass_core::plan::Plan;
-use windlass_loom::{LoomActivity, ActivityTarget};
+use windlass_loom::{ActivityTarget, LoomActivity};
 use windlass_runtime::Tools;
 use windlass_store::MemoryStore;
 use windlass_syntax::{Colour, SourceText};

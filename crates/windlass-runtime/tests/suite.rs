@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod concurrent_starts;
-mod portable_snapshots;
 mod children;
+mod concurrent_starts;
+mod continued_operations;
 mod control_loop;
 mod crash_every_commit;
 mod definitions;
@@ -12,16 +12,16 @@ mod engine;
 mod events;
 mod forms;
 mod held_runs;
+mod in_memory;
+mod iteration_records;
 mod leases;
 mod loom_actions;
 mod loom_loops;
-mod steering;
-mod iteration_records;
+mod portable_snapshots;
 mod recovery;
 mod references;
 mod seed_as_written;
+mod steering;
 mod support;
 mod triggers;
-mod continued_operations;
-mod in_memory;
 mod waiting;

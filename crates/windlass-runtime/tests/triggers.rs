@@ -8,7 +8,7 @@ use support::audit::audit;
 use support::plans::steps;
 use support::{World, engine, in_time, json};
 use windlass_core::plan::{ExpressionSource, Plan, SourceSpan, Trigger};
-use windlass_runtime::{RuntimeEngine, RuntimeError, TriggerOptions, DeliveryRuns};
+use windlass_runtime::{DeliveryRuns, RuntimeEngine, RuntimeError, TriggerOptions};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{ExpressionMode, Value, to_json};
 
@@ -34,7 +34,12 @@ fn split_plan(split: Option<&str>) -> Plan {
     plan
 }
 
-async fn deliver(engine: &RuntimeEngine, plan: &Plan, input: &str, delivery: &str) -> Result<DeliveryRuns, RuntimeError> {
+async fn deliver(
+    engine: &RuntimeEngine,
+    plan: &Plan,
+    input: &str,
+    delivery: &str,
+) -> Result<DeliveryRuns, RuntimeError> {
     let (hash, _) = engine.add_plan(plan.clone())?;
     let options = TriggerOptions { delivery: Some(delivery.to_owned()), ..TriggerOptions::default() };
     in_time(engine.trigger(hash, "manual", json(input), options)).await

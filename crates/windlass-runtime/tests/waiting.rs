@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, loom, named, options, until};
 use windlass_core::plan::Plan;
-use windlass_runtime::{RuntimeEngine, EngineOptions, RunRequest, request};
+use windlass_runtime::{EngineOptions, RunRequest, RuntimeEngine, request};
 use windlass_store::{MemoryStore, RunRow, RunStatus, StoreRead};
 use windlass_value::Value;
 

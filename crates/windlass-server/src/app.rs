@@ -92,7 +92,7 @@ impl App {
             write_probe: watch::Sender::new(WriteProbe::default()),
             delivery_lock: Arc::default(),
         };
-        App(Arc::new(Shared { app_parts: parts: app_parts, controls: watch: controls }))
+        App(Arc::new(Shared { app_parts, controls }))
     }
 
     pub(crate) fn controls(&self) -> &RequestControls {

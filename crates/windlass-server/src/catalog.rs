@@ -185,7 +185,9 @@ impl Definitions {
         let definitions = Definitions::default();
         let mut index = DefinitionIndex::default();
         each_record(store, PLAN, |record| {
-            if let (Some(hash), Ok(plan_record)) = (parse_hash(&record.key), serde_json::from_slice::<PlanRecord>(&record.body)) {
+            if let (Some(hash), Ok(plan_record)) =
+                (parse_hash(&record.key), serde_json::from_slice::<PlanRecord>(&record.body))
+            {
                 index.plans.insert(hash, (plan_record.name, plan_record.version));
             }
             Ok(())
@@ -307,7 +309,13 @@ impl Definitions {
     }
 
     /// Makes a plan the one that starts of its name take. The same plan again is the same version.
-    fn store_version(&self, engine: &RuntimeEngine, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
+    fn store_version(
+        &self,
+        engine: &RuntimeEngine,
+        plan: &Plan,
+        hash: BlobHash,
+        by: &str,
+    ) -> Result<(Definition, bool), StoreError> {
         let store = engine.store().as_ref();
         let labels = CallerDefinition::from_plan(plan).labels;
         let labels: BTreeMap<String, String> =
@@ -319,7 +327,8 @@ impl Definitions {
             // One that was removed goes on counting its versions, and is like a new one else.
             let active = before.as_ref().filter(|before| before.removed_at.is_none());
             let plan_record = store.record(PLAN, &hash.to_string())?;
-            let plan_record: Option<PlanRecord> = plan_record.and_then(|record| serde_json::from_slice(&record.body).ok());
+            let plan_record: Option<PlanRecord> =
+                plan_record.and_then(|record| serde_json::from_slice(&record.body).ok());
             if let Some(same) = active.filter(|before| before.current.hash == hash.to_string()) {
                 self.index_definition(same.clone());
                 return Ok((same.clone(), false));
@@ -344,7 +353,8 @@ impl Definitions {
                     };
                     let plan_record = PlanRecord { name: plan.name.clone(), version: version.version };
                     let key = version_key(&plan.name, version.version);
-                    changes.push(RecordChange::put(VERSION, &key, to_json_bytes(&version), now).with_expected_revision(0));
+                    changes
+                        .push(RecordChange::put(VERSION, &key, to_json_bytes(&version), now).with_expected_revision(0));
                     changes.push(RecordChange::put(PLAN, &hash.to_string(), to_json_bytes(&plan_record), now));
                     version
                 }
@@ -360,7 +370,9 @@ impl Definitions {
                 removed_at: None,
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
-            changes.push(RecordChange::put(DEFINITION, &plan.name, to_json_bytes(&stored), now).with_expected_revision(expected));
+            changes.push(
+                RecordChange::put(DEFINITION, &plan.name, to_json_bytes(&stored), now).with_expected_revision(expected),
+            );
             if store.change_records(changes)? {
                 self.reload_definition(store, &plan.name)?;
                 // The revision is of no use to whoever asked: somebody may have registered another since.
@@ -383,7 +395,12 @@ impl Definitions {
                 definition.enabled = enabled;
                 let now = real_now();
                 definition.enabled_at = Some(now).filter(|_| enabled).or(definition.enabled_at);
-                let change = RecordChange::put(DEFINITION, name, to_json_bytes(&DefinitionRecord::from_definition(&definition)), now);
+                let change = RecordChange::put(
+                    DEFINITION,
+                    name,
+                    to_json_bytes(&DefinitionRecord::from_definition(&definition)),
+                    now,
+                );
                 if !store.change_records(vec![change.with_expected_revision(record.revision)])? {
                     continue;
                 }
@@ -391,7 +408,10 @@ impl Definitions {
             self.reload_definition(store, name)?;
             return Ok(Some(definition));
         }
-        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {MAX_TRIES} times meanwhile")))
+        Err(StoreError::new(
+            StoreErrorKind::Busy,
+            format!("`{name}` was changed by others {MAX_TRIES} times meanwhile"),
+        ))
     }
 
     /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
@@ -405,7 +425,12 @@ impl Definitions {
             }
             let now = real_now();
             definition.removed_at = Some(now);
-            let change = RecordChange::put(DEFINITION, name, to_json_bytes(&DefinitionRecord::from_definition(&definition)), now);
+            let change = RecordChange::put(
+                DEFINITION,
+                name,
+                to_json_bytes(&DefinitionRecord::from_definition(&definition)),
+                now,
+            );
             let mut changes = vec![change.with_expected_revision(record.revision)];
             changes.extend(settings::removals_for_definition(store, name)?);
             if store.change_records(changes)? {
@@ -414,7 +439,10 @@ impl Definitions {
                 return Ok(Some(definition));
             }
         }
-        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {MAX_TRIES} times meanwhile")))
+        Err(StoreError::new(
+            StoreErrorKind::Busy,
+            format!("`{name}` was changed by others {MAX_TRIES} times meanwhile"),
+        ))
     }
 
     /// As the store has it now.
@@ -466,7 +494,9 @@ fn check_servable(plan: &Plan) -> Vec<DiagnosticReport> {
         if !is_path_segment(&trigger.name) {
             found.push(report(format!("{:?} cannot be the name of a trigger", printable(&trigger.name)), NAME_RULES));
         }
-        if Schedule::from_trigger(trigger, real_now()).is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.ever_fires())) {
+        if Schedule::from_trigger(trigger, real_now())
+            .is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.ever_fires()))
+        {
             let message = format!("the trigger `{}`: {NEVER_FIRES}", printable(&trigger.name));
             found.push(report(message, "look at the interval and the days of its recurrence"));
         }
@@ -513,7 +543,8 @@ fn each_record(
 }
 
 fn decode_definition(store: &dyn Store, record: &RecordRow) -> Result<Definition, StoreError> {
-    let stored: DefinitionRecord = serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
+    let stored: DefinitionRecord =
+        serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
     let current = read_version(store, &record.key, stored.current)?
         .ok_or_else(|| unreadable(record, &format!("its version {} is missing", stored.current)))?;
     Ok(build_definition(record.key.as_str().into(), current, stored, record.revision))

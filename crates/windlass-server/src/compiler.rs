@@ -26,7 +26,11 @@ pub struct CompiledDraft {
 /// Compiles definitions. What they call or include comes from the catalog, never from a disk.
 pub trait DefinitionCompiler: Send + Sync {
     /// Every problem at once, if there is one.
-    fn compile(&self, draft: &DefinitionDraft, catalog: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>>;
+    fn compile(
+        &self,
+        draft: &DefinitionDraft,
+        catalog: &dyn DefinitionCatalog,
+    ) -> Result<CompiledDraft, Vec<DiagnosticReport>>;
 
     /// The dialects that definitions may be written in, and runs may have. None: any name may be one.
     fn dialects(&self) -> &DialectRegistry {

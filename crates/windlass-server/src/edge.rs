@@ -17,13 +17,13 @@ use tracing::{Instrument, Span, debug, error, info_span};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
-use crate::audit::{BodyFacts, AuditEntry, PendingEntry, AuditActor};
+use crate::audit::{AuditActor, AuditEntry, BodyFacts, PendingEntry};
 use crate::auth::gate::AuthContext;
-use crate::auth::{AccessRule, Peer, TokenScope, TokenActivity};
+use crate::auth::{AccessRule, Peer, TokenActivity, TokenScope};
 use crate::problem::codes;
 use crate::rate::rate_limited;
-use crate::{App, ApiProblem, proxies};
-use bodies::{OnBodyEnd, ClosableStreamBody, MeasuredBody};
+use crate::{ApiProblem, App, proxies};
+use bodies::{ClosableStreamBody, MeasuredBody, OnBodyEnd};
 
 /// When a server that stops may be back.
 const RETRY_AFTER_S: u64 = 5;
@@ -48,7 +48,8 @@ pub(crate) async fn handle(State(app): State<App>, mut request: Request, next: N
     let began = Instant::now();
     let request_info = Arc::new(RequestInfo::from_request(&app, &mut request).await);
     // The route and never the path: what stands in its place may be anything.
-    let span = info_span!("request", method = request_info.method.as_str(), route = request_info.route(), status = Empty);
+    let span =
+        info_span!("request", method = request_info.method.as_str(), route = request_info.route(), status = Empty);
     async move {
         let answer = respond(&app, request_info, request, next, began).await;
         let (status, took_ms) = (answer.status().as_u16(), began.elapsed().as_millis() as u64);
@@ -157,9 +158,13 @@ fn admit(app: &App, request: &Request, request_info: &RequestInfo) -> Result<(),
     }
     app.controls().hosts.check(request.method(), request.uri(), request.headers())?;
     if app.is_draining() && request_info.may_change() && !request_info.reports_job_result() {
-        return Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
-            .hint("nothing was done: ask again in a while")
-            .retry_after(RETRY_AFTER_S));
+        return Err(ApiProblem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            codes::UNAVAILABLE,
+            "the server is about to stop",
+        )
+        .hint("nothing was done: ask again in a while")
+        .retry_after(RETRY_AFTER_S));
     }
     if app.audit.is_broken() && request_info.may_change() {
         let detail = "the audit log cannot be written: nothing is changed until it can";
@@ -185,8 +190,16 @@ async fn run_handler(app: &App, request_info: &Arc<RequestInfo>, mut request: Re
     request.extensions_mut().insert(auth.clone());
     let (parts, body) = request.into_parts();
     let (pending_entry, limits) = (PendingAuditEntry::default(), &app.options.limits);
-    let (body, digest) = MeasuredBody::new(body, limits.max_request_time.to_std(), pending_entry.on_body_end(app, request_info, &auth));
-    let mut guard = AbandonedCallGuard { app, request_info: asked: request_info, auth: &auth, body: &digest, pending_entry: &pending_entry, is_answered: false };
+    let (body, digest) =
+        MeasuredBody::new(body, limits.max_request_time.to_std(), pending_entry.on_body_end(app, request_info, &auth));
+    let mut guard = AbandonedCallGuard {
+        app,
+        request_info,
+        auth: &auth,
+        body: &digest,
+        pending_entry: &pending_entry,
+        is_answered: false,
+    };
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(limits.max_response_time.to_std(), next.run(request)).await;
     let mut answer = answered
@@ -213,8 +226,10 @@ impl PendingAuditEntry {
     fn on_body_end(&self, app: &App, request_info: &Arc<RequestInfo>, auth: &AuthContext) -> OnBodyEnd {
         let (begun, app, asked, passed) = (self.clone(), app.clone(), request_info.clone(), auth.clone());
         Box::new(move |body| {
-            let by_token =
-                matches!(passed.declared(), Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin)));
+            let by_token = matches!(
+                passed.declared(),
+                Some(AccessRule::Scope(TokenScope::Run | TokenScope::Control | TokenScope::Admin))
+            );
             if by_token && asked.may_change() && passed.identity().is_some() {
                 let entry = app.audit.begin_write(&asked.audit_entry(&passed, None, body));
                 *begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
@@ -317,7 +332,8 @@ fn is_stream(answer: &Response) -> bool {
 fn stream(app: &App, auth: &AuthContext, answer: Response) -> Response {
     let usage = auth.identity().map_or_else(|| app.keys.anonymous().usage.clone(), |who| who.usage.clone());
     let Some(counted) = bodies::StreamSlot::new(&usage, app.options.limits.max_streams_per_token, &app.metrics) else {
-        return rate_limited("streams with this token", Duration::from_secs(5), "max_streams_per_token").into_response();
+        return rate_limited("streams with this token", Duration::from_secs(5), "max_streams_per_token")
+            .into_response();
     };
     let notice = Bytes::from_static(if content_type(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
     let end_signal = Box::pin(until_stream_must_end(app.clone(), usage));

@@ -29,7 +29,8 @@ impl AllowedHosts {
         if given.next().is_some() {
             return Err(ApiProblem::bad_request("there is more than one `Host`"));
         }
-        let host = host.map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is no name"))).transpose()?;
+        let host =
+            host.map(|host| host.to_str().map_err(|_| ApiProblem::bad_request("`Host` is no name"))).transpose()?;
         // Browsers, which could be deceived, always send one.
         for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
             if !self.is_ours(name) {
@@ -85,7 +86,9 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiProble
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let origin = origin.to_str().unwrap_or_default();
     let there = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    let same = there.zip(host).is_some_and(|(there, host)| strip_default_port(there).eq_ignore_ascii_case(strip_default_port(host)));
+    let same = there
+        .zip(host)
+        .is_some_and(|(there, host)| strip_default_port(there).eq_ignore_ascii_case(strip_default_port(host)));
     match same {
         true => Ok(()),
         false => {
@@ -140,7 +143,11 @@ mod tests {
 
     fn hosts(bind: &str, names: &[&str]) -> AllowedHosts {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        AllowedHosts::from_options(&ServerOptions { bind: bind.parse().unwrap(), hosts: names, ..ServerOptions::default() })
+        AllowedHosts::from_options(&ServerOptions {
+            bind: bind.parse().unwrap(),
+            hosts: names,
+            ..ServerOptions::default()
+        })
     }
 
     #[test]

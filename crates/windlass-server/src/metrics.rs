@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use windlass_runtime::EngineStats;
 
 use crate::App;
-use crate::workers::{WorkerState, WorkerList};
+use crate::workers::{WorkerList, WorkerState};
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -71,7 +71,8 @@ impl Default for Metrics {
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
         let (streams, connections) = (Gauge::default(), Gauge::default());
         let refused_connections = Counter::default();
-        let (deliveries, firings) = (Family::<DeliveryLabels, Counter>::default(), Family::<FiringLabels, Counter>::default());
+        let (deliveries, firings) =
+            (Family::<DeliveryLabels, Counter>::default(), Family::<FiringLabels, Counter>::default());
         registry.register("windlass_http_requests", "Requests that were answered", requests.clone());
         registry.register("windlass_http_request_seconds", "Until the answer began", seconds.clone());
         registry.register("windlass_streams", "Event streams that are open", streams.clone());

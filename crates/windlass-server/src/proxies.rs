@@ -20,8 +20,10 @@ pub(crate) fn client(proxies: &[AddressRange], peer: IpAddr, headers: &HeaderMap
     if !includes(proxies, peer) {
         return None;
     }
-    let list = joined_header(headers, X_FORWARDED_FOR).map(|text| text.split(',').map(|one| parse_address(one.trim())).collect::<Vec<_>>());
-    let forwarded = joined_header(headers, FORWARDED).map(|text| split_elements(&text).iter().map(|one| parse_element(one)).collect());
+    let list = joined_header(headers, X_FORWARDED_FOR)
+        .map(|text| text.split(',').map(|one| parse_address(one.trim())).collect::<Vec<_>>());
+    let forwarded = joined_header(headers, FORWARDED)
+        .map(|text| split_elements(&text).iter().map(|one| parse_element(one)).collect());
     match (list, forwarded) {
         (None, None) => None,
         (Some(seen), None) | (None, Some(seen)) => nearest_client(proxies, &seen),

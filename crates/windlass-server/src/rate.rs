@@ -27,7 +27,8 @@ pub(crate) struct RateLimits {
 
 impl RateLimits {
     pub(crate) fn from_limits(limits: &ServerLimits) -> RateLimits {
-        let rate = |per_second: u32, burst_seconds: u32| Rate::new(per_second, per_second.saturating_mul(burst_seconds));
+        let rate =
+            |per_second: u32, burst_seconds: u32| Rate::new(per_second, per_second.saturating_mul(burst_seconds));
         RateLimits {
             failures: rate(limits.max_unknown_tokens_per_second, 20),
             unauthenticated_deliveries: rate(limits.max_unauthenticated_deliveries_per_second, 10),
@@ -51,7 +52,7 @@ impl Rate {
     pub(crate) const fn new(per_second: u32, burst: u32) -> Rate {
         let per_second = if per_second == 0 { 1 } else { per_second };
         let interval_ns = 1_000_000_000 / per_second as u64;
-        Rate { interval_ns: each_ns: interval_ns, burst_ns: interval_ns * burst as u64 }
+        Rate { interval_ns, burst_ns: interval_ns * burst as u64 }
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_core::{
     Event, EventKind, FrameView, IdleReason, LoopEventLimits, LoopStats, Program, RunResult, State, frame_tree,
 };
 use windlass_draw::{Drawing, RunDrawing};
-use windlass_runtime::inspect::{StoredEvent, StoredEvents, run_time_now, frame_path};
+use windlass_runtime::inspect::{StoredEvent, StoredEvents, frame_path, run_time_now};
 use windlass_runtime::{RuntimeError, completed_steps};
 use windlass_store::RunRow;
 use windlass_value::{Timestamp, Value};

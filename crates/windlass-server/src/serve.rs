@@ -1,8 +1,8 @@
 //! The router with its layers, and a listener.
 
+mod connection_table;
 mod connections;
 mod fd_limit;
-mod connection_table;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
 use crate::triggers::{TriggerScheduler, hooks, queue};
 use crate::workers::presence;
-use crate::{App, ApiProblem, api, edge, web_ui};
+use crate::{ApiProblem, App, api, edge, web_ui};
 
 /// What letting go of runs takes at most, if nothing is wrong.
 const EVICTION_RESERVE: Duration = Duration::from_secs(1);
@@ -134,5 +134,5 @@ pub async fn serve(app: App) -> Result<RunningServer, StartError> {
         };
         connections.serve(until_stopped, evict_runs).await;
     });
-    Ok(RunningServer { address, stop: Some(stop), server_task: served: server_task })
+    Ok(RunningServer { address, stop: Some(stop), server_task })
 }

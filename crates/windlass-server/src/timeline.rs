@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Event, EventKind, Status};
-use windlass_value::{Timestamp, known};
+use windlass_value::{Timestamp, interned};
 
 /// Entries that are kept. Of what is inside of turns, the oldest go first.
 const MAX_ENTRIES: usize = 5_000;
@@ -66,7 +66,7 @@ impl Timeline {
             ended_at: None,
             attempts: u32::from(!is_iteration),
             error: None,
-            is_iteration: is_turn: is_iteration,
+            is_iteration,
         };
         self.entries.insert(event.seq, entry);
         self.open.insert(event.path.clone(), event.seq);
@@ -101,7 +101,7 @@ impl Timeline {
             None if matches!(event.kind, EventKind::StepSkipped { .. }) => {
                 let (path, at) = (event.path.clone(), event.at);
                 let (ended_at, attempts) = (Some(at), 0);
-                let entry = TimelineEntry { path, status, started_at: at, ended_at, attempts, error, is_iteration: is_turn: is_iteration };
+                let entry = TimelineEntry { path, status, started_at: at, ended_at, attempts, error, is_iteration };
                 self.entries.insert(event.seq, entry);
             }
             None => {}

@@ -10,7 +10,7 @@ use windlass_core::State;
 use crate::run_drawings::RunDrawingCache;
 use crate::streams::changes::RunChangeFeed;
 use crate::streams::{EventFanOuts, EventPageCache};
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Calls of the store at once: enough for a disk, too few to starve whoever commits.
 const MAX_STORE_READS: usize = 8;

@@ -51,8 +51,10 @@ fn not_found() -> Response {
 
 fn asset_response(name: &str, file: &EmbeddedFile, request_headers: &HeaderMap) -> Response {
     let etag_value = etag(file);
-    let if_none_match = request_headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let same = if_none_match == "*" || if_none_match.split(',').any(|one| one.trim().trim_start_matches("W/") == etag_value);
+    let if_none_match =
+        request_headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same =
+        if_none_match == "*" || if_none_match.split(',').any(|one| one.trim().trim_start_matches("W/") == etag_value);
     let body = if same { Body::empty() } else { Body::from(file.data.clone()) };
     let mut answer = Response::new(body);
     if same {

@@ -10,26 +10,19 @@ const BEGIN: &str = "<!-- limits: UPDATE=1 cargo test -p windlass-server limits_
 const END: &str = "<!-- end of limits -->\n";
 
 fn table() -> String {
-    let ServerOptions {
-        rate_per_second,
-        max_connections: connections_max,
-        max_connections_per_address: connections_per_address_max,
-        lease,
-        drain,
-        limits,
-        ..
-    } = ServerOptions::default();
+    let ServerOptions { rate_per_second, max_connections, max_connections_per_address, lease, drain, limits, .. } =
+        ServerOptions::default();
     let span = |span: std::time::Duration| Duration::from_secs(span.as_secs()).to_string();
     let mut rows = vec![
         ("rate", rate_per_second.to_string(), "Requests of one token in a second, and as many at once after a pause."),
         (
             "connections",
-            connections_max.to_string(),
+            max_connections.to_string(),
             "Connections at once; fewer if the system gives the process fewer files.",
         ),
         (
             "connections_per_address",
-            connections_per_address_max.to_string(),
+            max_connections_per_address.to_string(),
             "Connections of one address (IPv6: one /64) at once, other than this machine's and those of `proxies`.",
         ),
         ("lease", span(lease), "Time that a remote worker may be silent before its jobs go to another."),

@@ -124,7 +124,8 @@ fn write_run_with_iterations(store: &dyn Store, iterations: u64) {
         rows.push(row(from, to, false));
         from = to + 1;
     }
-    let batch = RunBatch { run: "big".into(), epoch: 1, create: Some(create), iterations: rows, ..RunBatch::default() };
+    let batch =
+        RunBatch { run: "big".into(), owner_epoch: 1, create: Some(create), iterations: rows, ..RunBatch::default() };
     store.append(vec![batch]).expect("a commit");
 }
 

@@ -127,12 +127,12 @@ fn new_run(run: Arc<str>) -> RunBatch {
         cancel_request_id: None,
         options: Vec::new(),
     };
-    RunBatch { run, epoch: 1, create: Some(create), ..RunBatch::default() }
+    RunBatch { run, owner_epoch: 1, create: Some(create), ..RunBatch::default() }
 }
 
 fn next_batch(run: &Arc<str>, tick: u64) -> RunBatch {
     let record = JournalRecord { ticks: 1, first_event: tick, events: 1, body: vec![tick as u8; RECORD_BYTES] };
-    RunBatch { run: run.clone(), epoch: 1, expected_ticks: tick, record: Some(record), ..RunBatch::default() }
+    RunBatch { run: run.clone(), owner_epoch: 1, expected_ticks: tick, record: Some(record), ..RunBatch::default() }
 }
 
 /// One run that does one commit for each of its turns.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    InboxRow, JournalRow, NewRun, NewSnapshot, RUN_FORMAT, JournalRecord, RunBatch, RunStatus, StatusChange, IterationRow,
-    IterationTrim, BatchVerdict, WaitRow,
+    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, RUN_FORMAT,
+    RunBatch, RunStatus, StatusChange, WaitRow,
 };
 use windlass_value::BlobHash;
 
-use crate::rows::{
-    blob_checksum, inbox_checksum, journal_checksum, options_checksum, result_checksum, snapshot_checksum,
-    iteration_checksum, wait_checksum,
-};
 use crate::error::SqliteResult;
+use crate::rows::{
+    blob_checksum, inbox_checksum, iteration_checksum, journal_checksum, options_checksum, result_checksum,
+    snapshot_checksum, wait_checksum,
+};
 
 pub(crate) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> SqliteResult<BatchVerdict> {
     let (number, is_new) = match check_batch(transaction, &batch)? {
@@ -39,7 +39,7 @@ fn check_batch<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Sqlite
     }
     let (check, head) = match (find(transaction, &batch.run)?, &batch.create) {
         (Some(_), Some(_)) | (None, None) => return Ok(BatchCheck::Refused(BatchVerdict::Conflict)),
-        (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(BatchCheck::Refused(BatchVerdict::Fenced)),
+        (Some((_, epoch)), None) if epoch != batch.owner_epoch => return Ok(BatchCheck::Refused(BatchVerdict::Fenced)),
         (Some((number, _)), None) => (BatchCheck::Existing(number), head(transaction, number)?),
         (None, Some(new)) if was_cancelled(transaction, &batch.run, new)? => {
             return Ok(BatchCheck::Refused(BatchVerdict::Conflict));
@@ -98,7 +98,7 @@ fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Sqli
         new.dialect,
         change.map_or(RunStatus::Pending, |change| change.status).as_str(),
         new.owner,
-        batch.epoch,
+        batch.owner_epoch,
         new.created_at.0,
         change.map_or(new.created_at, |change| change.at).0,
         new.parent,
@@ -146,7 +146,7 @@ fn write(writer: RunWriter<'_>, batch: RunBatch) -> SqliteResult<()> {
         writer.status(&batch.run, change)?;
     }
     batch.send.iter().try_for_each(|message| send(writer.transaction, message))?;
-    batch.call_off.iter().try_for_each(|message| cancel(writer.transaction, message))
+    batch.cancellations.iter().try_for_each(|message| cancel(writer.transaction, message))
 }
 
 impl RunWriter<'_> {

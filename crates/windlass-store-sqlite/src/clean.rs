@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
 use windlass_store::backend::MAX_REMOVED_PER_CALL;
-use windlass_store::{RUN_FORMAT, RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, SweepResult};
+use windlass_store::{BatchRemoval, RUN_FORMAT, RemovableTree, StoreClean, StoreError, SweepResult, TreeRemoval};
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::SqliteStore;
-use crate::schema::unfinished;
 use crate::error::SqliteResult;
+use crate::schema::unfinished;
 
 /// Rows, and roughly bytes, that one call of `sweep` frees.
 const MAX_ROWS_PER_SWEEP: u32 = 256;

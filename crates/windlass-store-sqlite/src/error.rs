@@ -72,7 +72,9 @@ fn from_sqlite(error: &rusqlite::Error, file: &Path) -> StoreError {
             .with_file(file),
         StoreErrorKind::Busy => {
             StoreError::new(StoreErrorKind::Busy, format!("Another process holds {shown} locked for too long."))
-                .with_hint("Look for a program that has the file open in a write transaction, such as a database shell.")
+                .with_hint(
+                    "Look for a program that has the file open in a write transaction, such as a database shell.",
+                )
                 .with_file(file)
         }
         StoreErrorKind::Damaged => damaged(format!("{shown} is damaged, or is no database: {error}."), file),

@@ -2,6 +2,7 @@
 
 mod append;
 mod clean;
+mod error;
 mod open;
 mod owners;
 mod read;
@@ -9,10 +10,9 @@ mod records;
 mod rows;
 mod scan;
 mod schema;
-mod error;
-mod write_lock;
 mod verify;
 mod write;
+mod write_lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,8 +20,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use windlass_store::{Owner, StoreError, StoreErrorKind, StoreOwners};
 
-pub use crate::open::{SyncMode, SqliteOptions};
 use crate::error::SqliteResult;
+pub use crate::open::{SqliteOptions, SyncMode};
 use crate::write_lock::FairLock;
 
 /// How many idle connections for reading are kept.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use windlass_store::{StoreError, StoreErrorKind};
 
-use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
 use crate::error::{SqliteResult, SqliteStoreError, damaged, from_io};
+use crate::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
 use crate::write_lock::LockFile;
 
 /// When a commit counts as done.
@@ -116,7 +116,10 @@ fn check_format(connection: &Connection, file: &Path) -> SqliteResult<()> {
         }
         other => {
             let message = format!("{shown} says that its format is {other}, which no version of Windlass has made.");
-            Err(StoreError::new(StoreErrorKind::Version, message).with_hint("Give another directory.").with_file(file).into())
+            Err(StoreError::new(StoreErrorKind::Version, message)
+                .with_hint("Give another directory.")
+                .with_file(file)
+                .into())
         }
     }
 }

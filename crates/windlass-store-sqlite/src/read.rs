@@ -2,16 +2,17 @@
 
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 use windlass_store::{
-    InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, IterationHeader, IterationRow, check_run_format,
+    InboxRow, IterationHeader, IterationRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead,
+    check_run_format,
 };
 use windlass_value::BlobHash;
 
 use crate::SqliteStore;
-use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, ITERATION_COLUMNS, blob_body,
-    inbox_row, journal_row, plan_row, run_row, snapshot_row, iteration_row,
-};
 use crate::error::SqliteResult;
+use crate::rows::{
+    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
+    blob_body, inbox_row, iteration_row, journal_row, plan_row, run_row, snapshot_row,
+};
 use crate::write::is_known_request;
 
 impl SqliteStore {

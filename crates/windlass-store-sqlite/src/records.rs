@@ -5,8 +5,8 @@ use windlass_store::backend::record_checksum;
 use windlass_store::{RecordChange, RecordRow, StoreError, StoreRecords};
 
 use crate::SqliteStore;
-use crate::rows::{RECORD_COLUMNS, record_row};
 use crate::error::SqliteResult;
+use crate::rows::{RECORD_COLUMNS, record_row};
 
 impl StoreRecords for SqliteStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {

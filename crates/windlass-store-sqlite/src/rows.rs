@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Row;
 use windlass_store::backend::{checksum, damaged_blob_message, record_checksum};
 use windlass_store::{
-    InboxRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, IterationRow, WaitRow,
+    InboxRow, IterationRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, WaitRow,
 };
 use windlass_value::{BlobHash, Timestamp};
 

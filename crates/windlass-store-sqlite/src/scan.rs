@@ -6,9 +6,9 @@ use windlass_store::backend::NARROW_COUNT_FACTOR;
 use windlass_store::{OpenWait, ParentFilter, RunFilter, RunRow, RunStatus, StatusCount, StoreError, StoreScan};
 use windlass_value::Timestamp;
 
+use crate::error::SqliteResult;
 use crate::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use crate::schema::unfinished;
-use crate::error::SqliteResult;
 use crate::{SqliteStore, locked, open};
 
 impl StoreScan for SqliteStore {

@@ -6,12 +6,12 @@ use rusqlite::{Row, Transaction};
 use windlass_store::JournalRow;
 use windlass_store::backend::JournalCheck;
 
-use crate::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
-    ITERATION_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, journal_row, open_wait, plan_row, record_row, run_row,
-    snapshot_row, iteration_row,
-};
 use crate::error::{SqliteResult, SqliteStoreError};
+use crate::rows::{
+    BLOB_COLUMNS, INBOX_COLUMNS, ITERATION_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
+    SNAPSHOT_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, iteration_row, journal_row, open_wait, plan_row, record_row,
+    run_row, snapshot_row,
+};
 
 /// Damage that stops one check is a finding like any other, and the next check goes on.
 pub(crate) fn verify(transaction: &Transaction<'_>, file: &Path) -> Vec<String> {

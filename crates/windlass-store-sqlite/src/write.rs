@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_store::{
-    ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError, StoreWrite, BatchVerdict,
-    check_run_format,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, PlanRow, RUN_FORMAT, RunBatch, RunStatus, StoreError,
+    StoreWrite, check_run_format,
 };
 
 use crate::append::{append, consume, put_message};
-use crate::rows::plan_checksum;
 use crate::error::SqliteResult;
+use crate::rows::plan_checksum;
 use crate::{SqliteStore, owners};
 
 impl StoreWrite for SqliteStore {
@@ -83,13 +83,15 @@ impl SqliteStore {
             return Ok(ClaimResult::Ended);
         }
         match standing.owner {
-            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(ClaimResult::HeldBy(holder)),
+            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => {
+                Ok(ClaimResult::HeldBy(holder))
+            }
             _ => {
                 let owner_epoch = standing.owner_epoch + 1;
                 let mut update = transaction
                     .prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3, format = ?4 WHERE number = ?1")?;
                 update.execute(params![standing.number, owner, owner_epoch, RUN_FORMAT])?;
-                Ok(ClaimResult::Owned { epoch: owner_epoch })
+                Ok(ClaimResult::Owned { owner_epoch })
             }
         }
     }
@@ -116,7 +118,13 @@ impl RunHead {
         let found = select.query_row([run], |row| {
             let status: String = row.get(3)?;
             let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
-            Ok(RunHead { number: row.get(0)?, owner: row.get(1)?, owner_epoch: row.get(2)?, format: row.get(4)?, ended })
+            Ok(RunHead {
+                number: row.get(0)?,
+                owner: row.get(1)?,
+                owner_epoch: row.get(2)?,
+                format: row.get(4)?,
+                ended,
+            })
         });
         Ok(found.optional()?)
     }

@@ -36,7 +36,7 @@ impl<T> FairLock<T> {
         FairLock {
             gate: Mutex::new(LockFile::new(directory.join("turnstile.lock"))),
             slot: Mutex::new(LockSlot { lock: LockFile::new(directory.join("writer.lock")), content }),
-            timeout: patience: timeout,
+            timeout,
         }
     }
 
@@ -46,7 +46,7 @@ impl<T> FairLock<T> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let entered = slot.lock.lock(self.timeout);
         gate.unlock();
-        entered.map(|()| WriteGuard { slot: place: slot })
+        entered.map(|()| WriteGuard { slot })
     }
 }
 

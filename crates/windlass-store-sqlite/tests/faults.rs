@@ -186,7 +186,7 @@ fn two_stores_on_one_directory_see_each_other() {
     one.append(vec![creation("r")]).expect("append");
     let mark = two.change_mark().expect("a mark");
     let owner = one.open_owner().expect("an owner");
-    assert_eq!(one.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(one.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     assert_ne!(two.change_mark().expect("a mark"), mark);
     assert!(two.owner_alive(&owner.name).expect("alive"));
     assert_eq!(two.claim("r", "me").expect("claim"), ClaimResult::HeldBy(owner.name.clone()));

@@ -52,13 +52,13 @@ fn a_run_of_a_newer_format_is_refused_and_left_unchanged() {
         assert!(error.hint.is_some());
     }
     let claims = store.claim_all(&["theirs".into(), "ours".into()], "me").expect("claims");
-    assert_eq!(claims, [ClaimResult::NeedsNewer { format: RUN_FORMAT + 1 }, ClaimResult::Owned { epoch: 2 }]);
+    assert_eq!(claims, [ClaimResult::NeedsNewer { format: RUN_FORMAT + 1 }, ClaimResult::Owned { owner_epoch: 2 }]);
     assert_eq!(store.run("theirs").expect("read"), Some(before), "a refused claim changes nothing");
     assert_eq!(store.runs(&RunFilter::default(), None, 9).expect("a listing").len(), 2);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new(), "nothing is wrong with it");
 
     stamp(&store, "theirs", RUN_FORMAT);
-    assert_eq!(store.claim("theirs", "me").expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(store.claim("theirs", "me").expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     assert_eq!(store.journal("theirs", 0, 9).expect("read").len(), 1);
     assert!(matches!(store.inbox_put(&message("theirs")).expect("put"), InboxVerdict::Accepted { .. }));
 }
@@ -70,7 +70,7 @@ fn a_claim_stamps_the_run_with_the_format_of_its_owner() {
     let store = open(scratch.path());
     store.append(vec![creation("r")]).expect("append");
     stamp(&store, "r", 0);
-    assert_eq!(store.claim("r", "me").expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(store.claim("r", "me").expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     assert_eq!(store.run("r").expect("read").expect("a run").format, RUN_FORMAT);
 }
 

@@ -38,14 +38,14 @@ fn print_line(line: &str) {
 fn write_until_killed(directory: &Path) {
     let store = open(directory);
     let owner = store.open_owner().expect("an owner");
-    let ClaimResult::Owned { epoch: owner_epoch } = store.claim("r", &owner.name).expect("claim") else {
+    let ClaimResult::Owned { owner_epoch } = store.claim("r", &owner.name).expect("claim") else {
         panic!("the run is free")
     };
     print_line(&format!("owner {}", owner.name));
     let mut next = store.run("r").expect("read").expect("a run").ticks;
     loop {
         let mut batch = tick("r", next, body(next));
-        batch.epoch = owner_epoch;
+        batch.owner_epoch = owner_epoch;
         assert_eq!(store.append(vec![batch]).expect("append"), [BatchVerdict::Committed]);
         next += 1;
         print_line(&format!("acked {next}"));

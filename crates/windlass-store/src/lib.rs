@@ -16,7 +16,7 @@ mod writer;
 pub use error::{StoreError, StoreErrorKind};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
-pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, CommitReply, WriterLimits};
+pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, CommitReply, GroupWriter, WriterLimits};
 
 use std::sync::Arc;
 

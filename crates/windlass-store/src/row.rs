@@ -69,7 +69,7 @@ impl RunStatus {
 pub struct RunBatch {
     pub run: Arc<str>,
     /// The epoch of the writer's claim. Any other than the store's is refused.
-    pub epoch: u64,
+    pub owner_epoch: u64,
     /// How many ticks the journal holds before this batch.
     pub expected_ticks: u64,
     /// Only in a run's first batch: makes the run, owned by the given owner at epoch `epoch`.
@@ -93,7 +93,7 @@ pub struct RunBatch {
     pub send: Vec<InboxRow>,
     /// Messages that end other runs, in the same transaction. A run that does not exist yet will never be made: see
     /// [`NewRun::unless`].
-    pub call_off: Vec<InboxRow>,
+    pub cancellations: Vec<InboxRow>,
     /// Journal rows whose ticks all come before this number, and snapshots older than it, may go. The store
     /// keeps what follows the newest snapshot, that snapshot, and the newest row.
     pub trim_before: Option<u64>,
@@ -116,7 +116,7 @@ impl RunBatch {
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
         let iterations: usize = self.iterations.iter().map(|turn| turn.body.len()).sum();
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
-        let sent: usize = self.send.iter().chain(&self.call_off).map(|message| message.body.len()).sum();
+        let sent: usize = self.send.iter().chain(&self.cancellations).map(|message| message.body.len()).sum();
         let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();
         record + snapshot + iterations + blobs + sent + waits
     }
@@ -227,7 +227,7 @@ pub enum BatchVerdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClaimResult {
     Owned {
-        epoch: u64,
+        owner_epoch: u64,
     },
     /// Somebody alive owns it.
     HeldBy(String),

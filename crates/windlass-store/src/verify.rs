@@ -33,7 +33,9 @@ impl JournalCheck {
                 self.report(format!("the journal jumps from tick {expected} to {first_tick}."));
             }
             None if first_tick > self.newest_snapshot.unwrap_or(0) => {
-                self.report(format!("the journal begins at tick {first_tick}, and no snapshot covers what came before."));
+                self.report(format!(
+                    "the journal begins at tick {first_tick}, and no snapshot covers what came before."
+                ));
             }
             Some(_) | None => {}
         }

@@ -11,7 +11,7 @@ use std::thread::{JoinHandle, ThreadId};
 
 use tracing::{error, trace_span, warn};
 
-use crate::{RunBatch, StoreError, StoreErrorKind, StoreWrite, BatchVerdict};
+use crate::{BatchVerdict, RunBatch, StoreError, StoreErrorKind, StoreWrite};
 
 /// Gets the answer, on the thread that has committed: it must not take long, and need not.
 pub type CommitReply = Box<dyn FnOnce(Result<BatchVerdict, StoreError>) + Send>;

@@ -26,7 +26,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::SkipsPartialRows, "any tick"),
     (Flaw::IgnoresSnapshotTick, "found by tick"),
     (Flaw::NeverTrims, "way back"),
-    (Flaw::NeverTrimsTurns, "page by page"),
+    (Flaw::NeverTrimsIterations, "page by page"),
     (Flaw::LatestTimerFirst, "come due"),
     (Flaw::LosesEmptyBlobs, "by their hash"),
     (Flaw::OldestRunFirst, "newest first"),

@@ -40,7 +40,12 @@ impl Cases {
     }
 
     /// Every case compiles; what `tell` makes of it is what stands beside it. An error is what was said instead.
-    pub fn assert_compiles(&self, folder: &str, ending: &str, mut render: impl FnMut(&Path, &SourceText) -> Result<String, String>) {
+    pub fn assert_compiles(
+        &self,
+        folder: &str,
+        ending: &str,
+        mut render: impl FnMut(&Path, &SourceText) -> Result<String, String>,
+    ) {
         let mut failures = Vec::new();
         for (path, source) in self.load(folder) {
             match render(&path, &source) {
@@ -52,7 +57,11 @@ impl Cases {
     }
 
     /// No case compiles, and every problem helps; `try_it` gives the problems, by file.
-    pub fn assert_rejected(&self, folder: &str, mut compile: impl FnMut(&Path, &SourceText) -> Option<Vec<(SourceText, Diagnostics)>>) {
+    pub fn assert_rejected(
+        &self,
+        folder: &str,
+        mut compile: impl FnMut(&Path, &SourceText) -> Option<Vec<(SourceText, Diagnostics)>>,
+    ) {
         let mut failures = Vec::new();
         for (path, source) in self.load(folder) {
             match compile(&path, &source) {
@@ -67,7 +76,12 @@ impl Cases {
     }
 
     /// Cut anywhere, a file is refused or compiled; nothing panics, and the same text says the same.
-    pub fn assert_truncations_are_handled(&self, folder: &str, step: usize, mut render: impl FnMut(&Path, &SourceText) -> String) {
+    pub fn assert_truncations_are_handled(
+        &self,
+        folder: &str,
+        step: usize,
+        mut render: impl FnMut(&Path, &SourceText) -> String,
+    ) {
         for (path, source) in self.load(folder) {
             let whole = source.text;
             for end in whole.char_indices().map(|(at, _)| at).filter(|at| at % step == 0) {

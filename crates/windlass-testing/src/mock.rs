@@ -28,12 +28,12 @@
 //!   `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`. `replies` has one for
 //!   each turn; one that is a list has one for each attempt.
 
-mod respond;
-pub(crate) mod received;
 mod body;
 pub(crate) mod listener;
 mod log;
 mod model;
+pub(crate) mod received;
+mod respond;
 mod rules;
 mod script;
 mod wire;
@@ -47,9 +47,9 @@ use std::sync::atomic::Ordering;
 
 pub use script::Script;
 
-use respond::ScriptState;
 use listener::HttpListener;
 use log::ModelLog;
+use respond::ScriptState;
 
 /// A running script. Dropping it closes its connections and its port.
 pub struct MockService {
@@ -111,7 +111,7 @@ impl MockService {
         let shared = state.clone();
         let answer = move |request| respond::handle(request, shared.clone());
         let listener = HttpListener::start("mock-service", options.port, answer)?;
-        Ok(MockService { listener, state: answering: state })
+        Ok(MockService { listener, state })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {

@@ -47,7 +47,8 @@ impl PostgresServer {
         let describe = |what: &str, error: String| format!("{what} failed: {error}");
         make_cluster(programs, folder).map_err(|error| describe("initdb", error))?;
         let port = free_port().map_err(|error| describe("finding a free port", error.to_string()))?;
-        let log = fs::File::create(folder.join("log")).map_err(|error| describe("making the log", error.to_string()))?;
+        let log =
+            fs::File::create(folder.join("log")).map_err(|error| describe("making the log", error.to_string()))?;
         let socket = format!("unix_socket_directories={}", folder.display());
         let mut postgres = as_other_user(programs.join("postgres"));
         postgres.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);

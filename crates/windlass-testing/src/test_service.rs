@@ -20,8 +20,8 @@
 //! | `/close` | nothing: the connection is closed |
 
 mod body;
-mod routes;
 mod proxy;
+mod routes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

@@ -26,7 +26,7 @@ fn reference(service: &TestService, definition: &str, number: u64) -> Reference 
         effects.values().all(|times| *times == 1),
         "{definition}: an effect ran twice without a crash: {effects:?}"
     );
-    Reference { parse_result, effects }
+    Reference { result, effects }
 }
 
 /// Same result, no effect lost, none under another key, none more often than it was interrupted.
@@ -72,7 +72,7 @@ fn kill_at_every_commit(service: &TestService, definition: &str, reference: &Ref
             let again = run_command(trial.resume(&["--crash-at", &format!("{moment}:2")]));
             let killed = 1 + u64::from(was_killed(&again));
             let result = trial.run_to_end();
-            check(&format!("{definition} killed {point}"), reference, &trial, &parse_result, killed);
+            check(&format!("{definition} killed {point}"), reference, &trial, &result, killed);
             kills += killed;
         }
     }
@@ -96,7 +96,7 @@ fn kill_at_random_moments(service: &TestService, definition: &str, reference: &R
             killed += kill_at_random_request(service, spawn_command(trial.resume(&[])), &mut random);
         }
         let result = trial.run_to_end();
-        check(&format!("{definition} at random, seed {seed}"), reference, &trial, &parse_result, killed);
+        check(&format!("{definition} at random, seed {seed}"), reference, &trial, &result, killed);
         kills += killed;
     }
     kills

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_testing::crash::SeededRng;
-use windlass_testing::crash::server::{TestClient, ServerProcess, ServerProcessOptions, read_log, fixed_port, wait_until};
+use windlass_testing::crash::server::{
+    ServerProcess, ServerProcessOptions, TestClient, fixed_port, read_log, wait_until,
+};
 use windlass_testing::crash::worker::WorkerProcess;
-use windlass_testing::test_service::{TestService, RecordingProxy};
+use windlass_testing::test_service::{RecordingProxy, TestService};
 
 const ITERATIONS: usize = 50;
 
@@ -47,7 +49,11 @@ impl TestSetup {
 
     /// On the port of another that was there before, if it had one.
     fn server(&self, port: u16) -> ServerProcess {
-        ServerProcess::start_with(self.path(), ServerProcessOptions { port, lease_seconds: Some(self.lease_seconds) }, &[])
+        ServerProcess::start_with(
+            self.path(),
+            ServerProcessOptions { port, lease_seconds: Some(self.lease_seconds) },
+            &[],
+        )
     }
 
     fn worker(&self, server: &ServerProcess, name: &str) -> WorkerProcess {
@@ -88,7 +94,8 @@ impl TestSetup {
             *times.entry(effect).or_default() += count;
         }
         let lines = (0..ITERATIONS).map(|iteration| format!("line {iteration}"));
-        let expected: BTreeSet<String> = (0..ITERATIONS).map(|iteration| format!("/count/r-{iteration}")).chain(lines).collect();
+        let expected: BTreeSet<String> =
+            (0..ITERATIONS).map(|iteration| format!("/count/r-{iteration}")).chain(lines).collect();
         assert_eq!(times.keys().cloned().collect::<BTreeSet<_>>(), expected);
         for (effect, keys) in &keys {
             assert_eq!(keys.len(), 1, "{effect} was made under {} keys", keys.len());
@@ -111,7 +118,8 @@ impl TestSetup {
             assert_eq!(detail["status"], "succeeded", "{run}: {}\n{}", detail["error"], logs());
             let page = client.get(&format!("/api/v1/runs/{run}/turns?loop=turns&limit=1000"));
             assert_eq!(page["total"], ITERATIONS, "{run}");
-            let numbers: BTreeSet<u64> = items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
+            let numbers: BTreeSet<u64> =
+                items(&page["turns"]).map(|iteration| number(&iteration["iteration"])).collect();
             let good = items(&page["turns"]).filter(|iteration| iteration["status"] == "succeeded").count();
             assert_eq!((numbers.len(), good), (ITERATIONS, ITERATIONS), "{run}: every turn once: {page}");
         }
@@ -233,7 +241,7 @@ impl TwiceStartedJob {
         let first = WorkerProcess::start(world.path(), "first", &proxy.url(), &server.token(), WORKER_ARGS);
         let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
         assert_eq!(status, 202, "{body}");
-        let twice = TwiceStartedJob { world, server, client, proxy: wire: proxy };
+        let twice = TwiceStartedJob { world, server, client, proxy };
         wait_until(|| twice.keys().len() == 1);
         (twice, first)
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use windlass_core::TickKind;
-use windlass_runtime::{RequestOutcome, RunRequest, RuntimeError, codec, outside, request};
+use windlass_runtime::{RequestOutcome, RunRequest, RuntimeError, codec, neutralize_references, request};
 use windlass_store::{OpenWait, Store};
 use windlass_value::{Timestamp, Value};
 
-use crate::schema::{SchemaViolation, CompiledSchema};
+use crate::schema::{CompiledSchema, SchemaViolation};
 
 /// Problems of one answer that are told.
 const MAX_REPORTED_VIOLATIONS: usize = 20;
@@ -151,7 +151,13 @@ impl Approval {
     }
 
     /// What became of an answer, unless there was another one before that says otherwise.
-    pub fn check_repeat(&self, store: &dyn Store, id: &str, data: &Value, answer: RequestOutcome) -> Result<RequestOutcome, ApprovalError> {
+    pub fn check_repeat(
+        &self,
+        store: &dyn Store,
+        id: &str,
+        data: &Value,
+        answer: RequestOutcome,
+    ) -> Result<RequestOutcome, ApprovalError> {
         if answer != RequestOutcome::Duplicate {
             return Ok(answer);
         }

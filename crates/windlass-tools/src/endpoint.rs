@@ -59,7 +59,9 @@ fn parse_method(name: &str) -> Result<Method, ErrorInfo> {
 impl Tool for EndpointTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.redaction.redact_outcome(inner.run(&call).await.unwrap_or_else(TaskOutcome::failure)) })
+        Box::pin(
+            async move { inner.redaction.redact_outcome(inner.run(&call).await.unwrap_or_else(TaskOutcome::failure)) },
+        )
     }
 }
 
@@ -98,7 +100,15 @@ impl Inner {
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
         let (redaction, timeout) = (&self.redaction, self.endpoint.timeout);
-        Ok(ConfiguredRequest { method: Method::GET, url, headers, redaction, body: None, timeout, same_origin_only: false })
+        Ok(ConfiguredRequest {
+            method: Method::GET,
+            url,
+            headers,
+            redaction,
+            body: None,
+            timeout,
+            same_origin_only: false,
+        })
     }
 }
 

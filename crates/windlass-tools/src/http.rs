@@ -9,11 +9,11 @@ mod client;
 mod connect;
 mod content;
 mod failure;
-mod stream;
 mod poll;
 mod redirect;
 mod reply;
 mod request;
+mod stream;
 pub(crate) mod uri;
 
 use std::future::Future;
@@ -33,13 +33,13 @@ use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
 use crate::registry::ToolRegistration;
 use client::HttpClient;
-pub use stream::StreamedReply;
 pub use poll::{follow_up_input, parse_retry_after};
 pub(crate) use reply::HttpToolReply;
 pub use request::ConfiguredRequest;
 pub use request::escaped_header;
 pub use request::is_secret_name;
 use request::{HttpRequest, RequestDefaults};
+pub use stream::StreamedReply;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
@@ -69,7 +69,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     ],
 };
 
-pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
+pub(crate) const REGISTRATION: ToolRegistration =
+    ToolRegistration { info: &INFO, build: |setup| Arc::new(setup.http.clone()) };
 
 /// What one engine allows its HTTP calls.
 #[derive(Clone, Debug)]
@@ -129,7 +130,10 @@ impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
             client: HttpClient::new(options.outbound.clone(), options.connect_timeout),
-            defaults: RequestDefaults { user_agent: escaped_header(&options.user_agent), max_redirects: options.max_redirects },
+            defaults: RequestDefaults {
+                user_agent: escaped_header(&options.user_agent),
+                max_redirects: options.max_redirects,
+            },
             max_reply_bytes: options.max_reply_bytes,
             default_timeout: options.default_timeout,
             options,

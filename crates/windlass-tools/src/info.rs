@@ -26,12 +26,12 @@ pub struct ToolField {
 
 /// A field that may be left out.
 pub const fn field(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
-    ToolField { name, kind, required: false, description: what: description }
+    ToolField { name, kind, required: false, description }
 }
 
 /// A field that must be given.
 pub const fn required(name: &'static str, kind: &'static str, description: &'static str) -> ToolField {
-    ToolField { name, kind, required: true, description: what: description }
+    ToolField { name, kind, required: true, description }
 }
 
 /// The tools of this crate that this build has, by name.
@@ -51,9 +51,17 @@ mod tests {
         let infos = tool_infos();
         assert!(infos.windows(2).all(|pair| pair[0].name < pair[1].name));
         for info in infos {
-            assert!(!info.description.is_empty() && !info.inputs.is_empty() && !info.outputs.is_empty(), "{}", info.name);
+            assert!(
+                !info.description.is_empty() && !info.inputs.is_empty() && !info.outputs.is_empty(),
+                "{}",
+                info.name
+            );
             for field in info.inputs.iter().chain(info.outputs) {
-                assert!(!field.name.is_empty() && !field.kind.is_empty() && !field.description.is_empty(), "{}", info.name);
+                assert!(
+                    !field.name.is_empty() && !field.kind.is_empty() && !field.description.is_empty(),
+                    "{}",
+                    info.name
+                );
             }
         }
     }

@@ -6,7 +6,6 @@ pub mod approval;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
-mod secret_boundary;
 mod endpoint;
 mod http;
 mod info;
@@ -36,6 +35,7 @@ mod registry;
 pub mod schema;
 mod sealed;
 mod secret;
+mod secret_boundary;
 #[cfg(feature = "shell")]
 mod shell;
 #[cfg(any(feature = "duckdb", feature = "postgres", feature = "sqlite"))]
@@ -47,11 +47,10 @@ mod tls;
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
-pub use secret_boundary::{SecretBoundary, SealOutcome, SecretSealer};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{
-    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, follow_up_input, escaped_header, is_secret_name,
-    parse_retry_after,
+    ConfiguredRequest, HttpCallTool, HttpOptions, HttpTool, StreamedReply, escaped_header, follow_up_input,
+    is_secret_name, parse_retry_after,
 };
 pub use info::{ToolField, ToolInfo, field, required, tool_infos};
 pub use model::{ModelOptions, ModelTool};
@@ -60,10 +59,11 @@ pub use outbound::Outbound;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresTool};
 #[cfg(feature = "process")]
-pub use process::{ProcessGroup as ProcessGroup, basic_environment as basic_environment};
+pub use process::{ProcessGroup, basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
 pub use secret::{Redactor, Secret};
+pub use secret_boundary::{SealOutcome, SecretBoundary, SecretSealer};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]

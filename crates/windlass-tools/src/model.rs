@@ -91,7 +91,9 @@ impl ModelTool {
 impl Tool for ModelTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.redaction.redact_outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) })
+        Box::pin(
+            async move { inner.redaction.redact_outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) },
+        )
     }
 }
 

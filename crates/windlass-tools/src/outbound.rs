@@ -19,7 +19,7 @@ use windlass_core::ErrorInfo;
 
 use crate::http::uri;
 use host::Host;
-pub use rule::{InvalidOutboundRule, AddressRange, OutboundRule};
+pub use rule::{AddressRange, InvalidOutboundRule, OutboundRule};
 
 /// Finds the addresses of a name.
 pub trait Resolver: Send + Sync {
@@ -104,7 +104,9 @@ impl Outbound {
     #[must_use]
     pub(crate) fn with_trusted_urls<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
         let origins = urls.into_iter().filter_map(uri::host_and_port);
-        self.with_change(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| OutboundRule::for_host(&host, port))))
+        self.with_change(|policy| {
+            policy.trusted.extend(origins.filter_map(|(host, port)| OutboundRule::for_host(&host, port)))
+        })
     }
 
     /// With this place, which the operator has chosen.
@@ -146,7 +148,7 @@ impl Outbound {
 
     fn refusal(&self, host: &str, port: u16, address: Option<IpAddr>, reason: RefusalReason) -> OutboundRefusal {
         let shown = host.chars().filter(|c| !c.is_control()).take(200).collect();
-        OutboundRefusal { host: shown, port, address, reason: why: reason, section: self.0.section }
+        OutboundRefusal { host: shown, port, address, reason, section: self.0.section }
     }
 
     /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
@@ -208,7 +210,9 @@ impl fmt::Display for OutboundRefusal {
             RefusalReason::NotPublic(kind) => write!(f, "{location}, which is not public: it is {kind}"),
             RefusalReason::Denied if literal => write!(f, "{location} is denied"),
             RefusalReason::Denied => write!(f, "{location}, which is denied"),
-            RefusalReason::Spelling => write!(f, "{location} is neither a host name nor an address in its usual spelling"),
+            RefusalReason::Spelling => {
+                write!(f, "{location} is neither a host name nor an address in its usual spelling")
+            }
             RefusalReason::File => write!(f, "{location} is a file of this machine, and not public"),
         }
     }
@@ -238,7 +242,9 @@ impl OutboundRefusal {
                 "write an address as 192.0.2.1 or [2001:db8::1], a name with letters, digits and hyphens".to_owned()
             }
             (RefusalReason::Denied, Some(section)) => format!("`deny` under [{section}] in windlass.toml names it"),
-            (RefusalReason::File, Some(_)) => "give it as a credential of the server: [auth] in windlass.toml".to_owned(),
+            (RefusalReason::File, Some(_)) => {
+                "give it as a credential of the server: [auth] in windlass.toml".to_owned()
+            }
             (RefusalReason::NotPublic(_), Some(section)) => {
                 format!("allow = [\"{}\"] under [{section}] in windlass.toml opens it", self.rule())
             }
@@ -249,7 +255,9 @@ impl OutboundRefusal {
     /// The narrowest rule that allows it.
     fn rule(&self) -> String {
         match (self.reason, self.address) {
-            (RefusalReason::NotPublic(kind), Some(address)) if !kind.can_be_allowed_by_name() || self.host.contains(':') => {
+            (RefusalReason::NotPublic(kind), Some(address))
+                if !kind.can_be_allowed_by_name() || self.host.contains(':') =>
+            {
                 SocketAddr::new(address, self.port).to_string()
             }
             _ => format!("{}:{}", self.host.trim_end_matches('.').to_ascii_lowercase(), self.port),

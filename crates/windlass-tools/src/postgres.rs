@@ -49,7 +49,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
     build: |setup| {
-        let options = PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::from_limits(setup.limits) };
+        let options =
+            PostgresOptions { outbound: setup.outbound.clone(), ..PostgresOptions::from_limits(setup.limits) };
         setup.with_sealed_inputs(PostgresTool::new(setup.credentials.clone(), options))
     },
 };
@@ -166,7 +167,11 @@ fn runs_outside_transaction(pieces: &[ScriptStatement<'_>]) -> bool {
 }
 
 /// Several statements are one transaction, unless they make their own.
-async fn run_statements(busy: &mut BusyConnection, pieces: &[ScriptStatement<'_>], max_bytes: usize) -> Result<Vec<StatementResult>, PgFailure> {
+async fn run_statements(
+    busy: &mut BusyConnection,
+    pieces: &[ScriptStatement<'_>],
+    max_bytes: usize,
+) -> Result<Vec<StatementResult>, PgFailure> {
     let connection = busy.running()?;
     let together = pieces.len() > 1 && !runs_outside_transaction(pieces);
     if together {

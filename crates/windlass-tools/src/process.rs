@@ -37,7 +37,8 @@ impl ProcessGroup {
     /// Starts it with the input, output and errors that the command says.
     pub fn spawn(mut command: Command) -> std::io::Result<ProcessGroup> {
         reaper::announce_start();
-        let started = command.process_group(0).kill_on_drop(true).env(reaper::MARK_VARIABLE, reaper::mark_value()).spawn();
+        let started =
+            command.process_group(0).kill_on_drop(true).env(reaper::MARK_VARIABLE, reaper::mark_value()).spawn();
         let number = |child: &Child| child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = started.as_ref().ok().and_then(number);
         reaper::report_started(group);

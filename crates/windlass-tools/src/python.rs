@@ -3,8 +3,8 @@
 //! Interpreters are kept: a call writes one line to one and reads one line back. What the code prints is caught apart. An
 //! interpreter whose call is given up is killed with all that it has started.
 
-mod protocol;
 mod pool;
+mod protocol;
 
 use std::sync::Arc;
 
@@ -42,7 +42,9 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 
 pub(crate) const REGISTRATION: ToolRegistration = ToolRegistration {
     info: &INFO,
-    build: |setup| setup.with_sealed_inputs(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment))),
+    build: |setup| {
+        setup.with_sealed_inputs(PythonTool::new(PythonOptions::from_limits(setup.limits, setup.environment)))
+    },
 };
 
 /// What one engine gives to Python code.

@@ -41,7 +41,8 @@ impl CompiledSchema {
             options = options.with_draft(draft);
         }
         let built = options.build(&schema);
-        let validator = built.map_err(|error| truncate(&format!("{}{error}", location_prefix(&error)), MAX_PROBLEM_CHARS))?;
+        let validator =
+            built.map_err(|error| truncate(&format!("{}{error}", location_prefix(&error)), MAX_PROBLEM_CHARS))?;
         Ok(CompiledSchema(Arc::new(validator)))
     }
 
@@ -52,12 +53,21 @@ impl CompiledSchema {
     }
 
     /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
-    pub(crate) async fn violations(&self, value: &Value, max_violations: usize) -> Result<Vec<SchemaViolation>, String> {
-        self.run_check(MAX_CHECK_TIME, value, move |validator, json| collect_violations(validator, json, max_violations)).await
+    pub(crate) async fn violations(
+        &self,
+        value: &Value,
+        max_violations: usize,
+    ) -> Result<Vec<SchemaViolation>, String> {
+        self.run_check(MAX_CHECK_TIME, value, move |validator, json| {
+            collect_violations(validator, json, max_violations)
+        })
+        .await
     }
 
     async fn problems_within(&self, limit: Duration, arguments: &Value, max_problems: usize) -> Option<String> {
-        let found = self.run_check(limit, arguments, move |validator, json| describe_problems(validator, json, max_problems)).await;
+        let found = self
+            .run_check(limit, arguments, move |validator, json| describe_problems(validator, json, max_problems))
+            .await;
         found.unwrap_or_else(Some)
     }
 

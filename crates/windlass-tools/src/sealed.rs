@@ -197,7 +197,7 @@ mod tests {
             ),
         ] {
             let (seen_by_tool, outcome) = call_with_sealed(input).await;
-            assert_eq!(told, saw, "{input}");
+            assert_eq!(seen_by_tool, saw, "{input}");
             assert!(!to_json(&outcome.output).contains("canary"), "{:?}", outcome.output);
         }
     }

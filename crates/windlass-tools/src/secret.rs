@@ -1,21 +1,21 @@
 //! Text that must not be seen.
 
+mod forms;
 #[cfg(feature = "process")]
 #[cfg_attr(not(feature = "python"), allow(dead_code, reason = "only interpreters keep the ends of texts"))]
 mod truncated;
-mod forms;
 
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::{NextCall, ErrorInfo, TaskOutcome};
+use windlass_core::{ErrorInfo, NextCall, TaskOutcome};
 use windlass_value::{Map, Value, to_json};
 
 use crate::http::uri;
 use aho_corasick::AhoCorasick;
+use forms::{SecretDigits, encoded_forms, find_escaped, secret_lines, secrets_in, unescaped_bytes};
 #[cfg(feature = "process")]
 pub(crate) use truncated::call_redaction;
-use forms::{SecretDigits, find_escaped, encoded_forms, secret_lines, unescaped_bytes, secrets_in};
 
 /// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
@@ -158,7 +158,8 @@ impl Redactor {
             Value::Str(text) if self.is_contained_in(text) => Value::from(self.redact_text(text)),
             Value::List(items) => Value::list(items.iter().map(|item| self.redact_value(item)).collect()),
             Value::Map(map) => {
-                let clean: Map = map.iter().map(|(key, value)| (self.redact_shared(key), self.redact_value(value))).collect();
+                let clean: Map =
+                    map.iter().map(|(key, value)| (self.redact_shared(key), self.redact_value(value))).collect();
                 Value::map(clean)
             }
             Value::Int(_) | Value::Float(_) | Value::Big(_) if self.is_secret_number(value) => Value::from(REDACTED),
@@ -302,7 +303,8 @@ mod tests {
         let data = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
         let again = Some(NextCall { input: data(), after: windlass_value::Duration::ZERO });
         let error = Some(ErrorInfo::new("hush-hush", "y", "hush-hush"));
-        let outcome = TaskOutcome { error, meta: data(), next_call: again, facts: data(), ..TaskOutcome::success(data()) };
+        let outcome =
+            TaskOutcome { error, meta: data(), next_call: again, facts: data(), ..TaskOutcome::success(data()) };
         let redacted = Redactor::new(["hush-hush".to_owned()]).redact_outcome(outcome);
         assert!(!format!("{redacted:?}").contains("hush"), "{redacted:?}");
     }

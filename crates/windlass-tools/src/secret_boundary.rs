@@ -8,8 +8,10 @@ mod sealer;
 
 use std::sync::Arc;
 
-use windlass_core::{NextCall, ErrorInfo, TaskOutcome};
-use windlass_runtime::{SECRET_REFERENCE_PREFIX, Tool, ToolCall, ToolFuture, Tools, has_secret_reference, outside};
+use windlass_core::{ErrorInfo, NextCall, TaskOutcome};
+use windlass_runtime::{
+    SECRET_REFERENCE_PREFIX, Tool, ToolCall, ToolFuture, Tools, has_secret_reference, neutralize_references,
+};
 use windlass_value::{Map, Value};
 
 use crate::credentials::Credentials;
@@ -88,10 +90,15 @@ impl Tool for GuardedTool {
             let outcome = running.await;
             let again = outcome.next_call.clone().map(|again| NextCall { input: opened.reseal(&again.input), ..again });
             let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
-            let redacted = inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
+            let redacted =
+                inner.configured.redact_outcome(given.redact_outcome(TaskOutcome { next_call: None, ..outcome }));
             let again = again.map(|again| NextCall { input: inner.configured.redact_value(&again.input), ..again });
-            let (output, meta, facts) = (neutralize_references(redacted.output), neutralize_references(redacted.meta), neutralize_references(redacted.facts));
-            TaskOutcome { output, meta, facts, next_call: again, side_outputs: beside: side_outputs, suspension: awaits: suspension, ..redacted }
+            let (output, meta, facts) = (
+                neutralize_references(redacted.output),
+                neutralize_references(redacted.meta),
+                neutralize_references(redacted.facts),
+            );
+            TaskOutcome { output, meta, facts, next_call: again, side_outputs, suspension, ..redacted }
         })
     }
 }
@@ -129,8 +136,9 @@ impl Inner {
 
     /// The mark of the key, if there is something to open for this family of runs.
     fn fingerprint_if_sealed(&self, value: &Value, run_tree: &str) -> Option<Arc<str>> {
-        let own =
-            |text: &str| self.seals.segments(run_tree, text).iter().any(|piece| matches!(piece, TextSegment::Sealed { .. }));
+        let own = |text: &str| {
+            self.seals.segments(run_tree, text).iter().any(|piece| matches!(piece, TextSegment::Sealed { .. }))
+        };
         any_text(value, &own).then(|| self.seals.key_fingerprint())?.map(Arc::from)
     }
 
@@ -149,10 +157,12 @@ impl Inner {
     /// The value with every reference opened that was made here for this family of runs. Any other is a text.
     fn open(&self, value: &Value, run_tree: &str, opened: &mut OpenedSecrets) -> Result<Value, ErrorInfo> {
         Ok(match value {
-            Value::Str(text) if text.contains(SECRET_REFERENCE_PREFIX) => Value::from(self.open_text(text, run_tree, opened)?),
-            Value::List(items) => {
-                Value::list(items.iter().map(|item| self.open(item, run_tree, opened)).collect::<Result<_, ErrorInfo>>()?)
+            Value::Str(text) if text.contains(SECRET_REFERENCE_PREFIX) => {
+                Value::from(self.open_text(text, run_tree, opened)?)
             }
+            Value::List(items) => Value::list(
+                items.iter().map(|item| self.open(item, run_tree, opened)).collect::<Result<_, ErrorInfo>>()?,
+            ),
             Value::Map(map) => {
                 let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, run_tree, opened)?)));
                 Value::map(inner.collect::<Result<Map, ErrorInfo>>()?)

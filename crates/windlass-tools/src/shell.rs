@@ -15,7 +15,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value};
 
 use crate::info::{ToolInfo, field};
-use crate::input::{ToolInput, CallStopReason, bad_input, run_with_limit, plain_text};
+use crate::input::{CallStopReason, ToolInput, bad_input, plain_text, run_with_limit};
 use crate::process::{ProcessGroup, StreamCapture, basic_environment};
 use crate::registry::ToolRegistration;
 use crate::secret::call_redaction;
@@ -118,7 +118,8 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     let mut group = ProcessGroup::spawn_piped(command).map_err(|error| cannot_start(&shown, &error))?;
     let stdin = input.get("stdin").map(plain_text).unwrap_or_default();
     let (mut out, mut err) = (StreamCapture::default(), StreamCapture::default());
-    let ended = run_with_limit(call, limit, run_to_end(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
+    let ended =
+        run_with_limit(call, limit, run_to_end(&mut group, stdin, &mut out, &mut err, options.max_output_bytes)).await;
     group.kill();
     let (status, error) = match ended {
         Ok(Ok(status)) => (Some(status), exit_error(status, &shown, &err)),

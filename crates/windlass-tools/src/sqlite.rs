@@ -16,7 +16,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::bad_input;
 use crate::registry::ToolRegistration;
 use crate::sql::blocking::{self, SqlSession, StopSignal};
-use crate::sql::{SqlLimits, SqlEntry, OUTPUTS, StatementResult, in_statement, is_sole_in_operand, too_large};
+use crate::sql::{OUTPUTS, SqlEntry, SqlLimits, StatementResult, in_statement, is_sole_in_operand, too_large};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",

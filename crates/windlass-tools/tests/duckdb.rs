@@ -7,7 +7,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use support::{ask, call, class, error, part, told};
+use support::{call, call_tool, class, error, part, summary};
 use windlass_runtime::Tool;
 use windlass_tools::DuckdbTool;
 use windlass_value::{Value, to_json};

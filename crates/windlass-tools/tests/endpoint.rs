@@ -7,7 +7,7 @@ use windlass_runtime::Tool;
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, to_json};
 
-use support::{all_of, call, class, error, options, part, service, tool};
+use support::{call, class, debug_text, error, options, part, service, tool};
 
 const TOKEN: &str = "canary-token-42";
 
@@ -44,7 +44,7 @@ async fn sends_its_input_and_gives_the_body() {
     ] {
         assert_eq!(part(&outcome, &format!("headers.{name}")), format!("\"{value}\""), "{name}");
     }
-    assert!(!all_of(&outcome).contains("canary"));
+    assert!(!debug_text(&outcome).contains("canary"));
     let put = Endpoint { method: "put".to_owned(), ..endpoint(service.url("/json/x")) };
     let outcome = run(put, "null").await;
     assert_eq!((part(&outcome, "method"), part(&outcome, "body")), (r#""PUT""#.into(), "null".into()));
@@ -78,7 +78,7 @@ async fn failures_are_those_of_http() {
     for path in ["/bad-json", "/echo-bad-json"] {
         let outcome = run(endpoint(service.url(path)), "1").await;
         assert_eq!(class(&outcome), ("BadJson", "http", true));
-        assert!(!all_of(&outcome).contains("canary"), "{outcome:?}");
+        assert!(!debug_text(&outcome).contains("canary"), "{outcome:?}");
     }
     let bad = Endpoint { method: "GE T".to_owned(), ..endpoint(service.url("/text")) };
     assert_eq!(class(&run(bad, "1").await), ("BadEndpoint", "input", false));

@@ -4,7 +4,7 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::{all_of, ask, class, error, fact, part, told};
+use support::{call_tool, class, debug_text, error, fact, part, summary};
 use windlass_core::TaskOutcome;
 use windlass_testing::test_service::TestService;
 use windlass_tools::{HttpCallTool, HttpTool, NamedCredentials};
@@ -23,7 +23,7 @@ fn tool() -> HttpCallTool {
 }
 
 async fn send(service: &TestService, path: &str, rest: &str) -> TaskOutcome {
-    ask(&tool(), &format!(r#"{{"url": "{}"{rest}}}"#, service.url(path))).await
+    call_tool(&tool(), &format!(r#"{{"url": "{}"{rest}}}"#, service.url(path))).await
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn bodies_and_parameters_have_the_names_that_playbooks_use() {
             sent,
             [format!("{method:?}"), content_type.to_owned(), body.to_owned()],
             "{rest} {}",
-            told(&outcome)
+            summary(&outcome)
         );
     }
     let outcome = send(&service, "/json/x?a=1", r#", "params": {"b": 2, "c": null, "d": ["x", "y"]}"#).await;
@@ -84,7 +84,7 @@ async fn credentials_authenticate_and_are_redacted() {
         };
         let got = part(&outcome, &format!("data.{}", expected.0));
         assert_eq!(got, expected.1, "{auth}");
-        assert!(!all_of(&outcome).contains("canary"), "{}", all_of(&outcome));
+        assert!(!debug_text(&outcome).contains("canary"), "{}", debug_text(&outcome));
     }
 }
 
@@ -94,7 +94,7 @@ async fn failures_keep_the_reply_and_the_facts() {
     let outcome = send(&service, "/status/503", "").await;
     assert_eq!(class(&outcome), ("503", "http", true));
     assert_eq!((part(&outcome, "status_code"), fact(&outcome, "http.status")), ("503".into(), "503".into()));
-    let outcome = ask(&tool(), r#"{"url": "http://127.0.0.1:1/"}"#).await;
+    let outcome = call_tool(&tool(), r#"{"url": "http://127.0.0.1:1/"}"#).await;
     assert_eq!(class(&outcome), ("connection", "connection", false));
     assert_eq!(fact(&outcome, "http"), r#"{"status":null,"headers":{}}"#);
     let outcome = send(&service, "/redirect?to=/text", r#", "follow_redirects": false"#).await;
@@ -109,6 +109,6 @@ async fn failures_keep_the_reply_and_the_facts() {
         (r#"{"url": "http://x/", "form": 5}"#, "`form` is integer, not an object"),
     ];
     for (input, message) in table {
-        assert_eq!(told(&ask(&tool(), input).await), format!("BadInput input: {message}"));
+        assert_eq!(summary(&call_tool(&tool(), input).await), format!("BadInput input: {message}"));
     }
 }

@@ -8,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::ask;
+use support::call_tool;
 use windlass_tools::{PythonOptions, PythonTool, ShellOptions, ShellTool};
 
 /// Says, in the program that will be killed, where the numbers of its children go.
@@ -36,13 +36,13 @@ async fn start_some(folder: &str) {
     let python = PythonTool::new(PythonOptions::with_environment(|name| std::env::var(name).ok()));
     // Groups that have ended already are none of the warden's business.
     for _ in 0..20 {
-        assert!(ask(&shell, r#"{"command": "true"}"#).await.error.is_none());
+        assert!(call_tool(&shell, r#"{"command": "true"}"#).await.error.is_none());
     }
     let texts = format!(r#"{{"command": "echo $$ > {folder}/shell; sleep 1000 & echo $! > {folder}/inner; wait"}}"#);
     let code = format!(
         r#"{{"code": "import os, time\nwith open('{folder}/python', 'w') as file: print(os.getpid(), file=file)\nwhile True: pass"}}"#
     );
-    tokio::join!(ask(&shell, &texts), ask(&python, &code));
+    tokio::join!(call_tool(&shell, &texts), call_tool(&python, &code));
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_program_that_is_killed_leaves_nothing_running() {
 async fn a_program_killed_while_a_child_starts_leaves_nothing_running() {
     if let Ok(folder) = std::env::var(FOLDER) {
         let shell = ShellTool::new(ShellOptions::default());
-        ask(&shell, &format!(r#"{{"command": "echo $$ > {folder}/first; exec sleep 1000"}}"#)).await;
+        call_tool(&shell, &format!(r#"{{"command": "echo $$ > {folder}/first; exec sleep 1000"}}"#)).await;
         return;
     }
     for round in 0..10 {

@@ -12,7 +12,7 @@ use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{Endpoint, EndpointTool, ModelOptions, ModelTool, Secret};
 use windlass_value::{Value, to_json};
 
-use support::{all_of, call, class, error, tool};
+use support::{call, class, debug_text, error, tool};
 
 const KEY: &str = "sk-Canary/0123+456789";
 const DIGITS: &str = "4815162342108";
@@ -56,7 +56,7 @@ fn json(status: u16, body: &str) -> String {
 fn assert_redacted(secret: &str, outcome: &TaskOutcome) {
     let visible = format!(
         "{} {} {} {}",
-        all_of(outcome),
+        debug_text(outcome),
         to_json(&outcome.output),
         to_json(&outcome.meta),
         outcome.next_call.as_ref().map(|again| to_json(&again.input)).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use support::{ask, error, service, told};
+use support::{call_tool, error, service, summary};
 use windlass_core::{ProcessLimits, TaskOutcome};
 use windlass_runtime::Tool;
 use windlass_testing::test_service::TestService;
@@ -14,9 +14,9 @@ const SHORT: Duration = Duration::from_ms(50);
 /// What is seen of an outcome: its error with the hint; else how long it waits, its result and what is told besides.
 fn describe(outcome: &TaskOutcome) -> String {
     match (&outcome.error, &outcome.next_call) {
-        (Some(_), _) => format!("{} ({})", told(outcome), error(outcome).hint.as_deref().unwrap_or_default()),
+        (Some(_), _) => format!("{} ({})", summary(outcome), error(outcome).hint.as_deref().unwrap_or_default()),
         (None, Some(again)) => format!("again after {}", again.after),
-        (None, None) => format!("{} {}", told(outcome), to_json(&outcome.meta)),
+        (None, None) => format!("{} {}", summary(outcome), to_json(&outcome.meta)),
     }
 }
 
@@ -29,11 +29,11 @@ async fn check<T: Tool>(
 ) {
     let (usual, mut changed) = (ProcessLimits::default(), ProcessLimits::default());
     change(&mut changed);
-    let now = describe(&ask(&tool(&changed), input).await);
+    let now = describe(&call_tool(&tool(&changed), input).await);
     assert!(now.contains(expected), "{expected}: {now}");
     // What the usual limits let wait for long is not tried.
     if !expected.contains("_time") {
-        let before = describe(&ask(&tool(&usual), input).await);
+        let before = describe(&call_tool(&tool(&usual), input).await);
         assert!(!before.contains(expected), "{expected}: {before}");
     }
 }
@@ -83,8 +83,8 @@ async fn python() {
     // Two at once want two interpreters.
     let one = python(&ProcessLimits { max_python_interpreters: 1, ..ProcessLimits::default() });
     let which = r#"{"code": "import os, time\ntime.sleep(0.1)\nresult = os.getpid()"}"#;
-    let (first, second) = tokio::join!(ask(&one, which), ask(&one, which));
-    assert_eq!(told(&first), told(&second));
+    let (first, second) = tokio::join!(call_tool(&one, which), call_tool(&one, which));
+    assert_eq!(summary(&first), summary(&second));
 }
 
 #[cfg(feature = "sqlite")]
@@ -103,7 +103,7 @@ async fn sqlite() {
     let insert = format!(r#"{{"database": "{}", "statements": ["insert into t values (1)"]}}"#, file.display());
     let impatient = SqliteTool::with_limits(&ProcessLimits { max_sql_lock_wait: SHORT, ..ProcessLimits::default() });
     let began = std::time::Instant::now();
-    assert!(told(&ask(&impatient, &insert).await).starts_with("SQLITE_BUSY"));
+    assert!(summary(&call_tool(&impatient, &insert).await).starts_with("SQLITE_BUSY"));
     assert!(began.elapsed() < ProcessLimits::default().max_sql_lock_wait.to_std());
     drop(locked);
     std::fs::remove_dir_all(&folder).unwrap();

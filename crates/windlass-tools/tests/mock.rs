@@ -76,12 +76,12 @@ async fn model_rules_match_texts_and_turns() {
         ("act", "\"fourth of all\""),
         ("act", "\"acted\""),
     ] {
-        let body = format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "now {asked}"}}]}}"#);
+        let body = format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "now {prompt}"}}]}}"#);
         let input =
             format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/v1/chat/completions"));
         let outcome = send(&input).await;
         let choices = outcome.output.get("body").unwrap().get("choices").unwrap().as_list().unwrap().to_vec();
-        assert_eq!(to_json(choices[0].get("message").unwrap().get("content").unwrap()), said);
+        assert_eq!(to_json(choices[0].get("message").unwrap().get("content").unwrap()), expected);
     }
     assert_eq!((service.requests(), service.model_requests()), (5, 5));
 }
@@ -158,14 +158,14 @@ model:
             "now",
         ),
     ] {
-        assert_eq!(model_reply(&service, &headers, &body).await, format!("\"{said}\""), "{headers:?} {body}");
+        assert_eq!(model_reply(&service, &headers, &body).await, format!("\"{expected}\""), "{headers:?} {body}");
     }
     let none = model_reply(&service, &step("review", "step", "3"), &plain("x")).await;
     assert!(none.contains("fits step `review`, role `step`, turn 3, attempt 2"), "{none}");
     // The same request again is the same time; with another key the step is run again.
     let keyed = |key| [&step("review[1].check", "step", "1")[..], &[("Idempotency-Key", key)]].concat();
     for (key, expected) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {
-        assert_eq!(model_reply(&service, &keyed(key), &plain("x")).await, format!("\"{said}\""), "{key}");
+        assert_eq!(model_reply(&service, &keyed(key), &plain("x")).await, format!("\"{expected}\""), "{key}");
     }
 }
 
@@ -180,9 +180,9 @@ async fn without_headers_turns_are_counted() {
     let mut replies = Vec::new();
     for text in ["plan", "x", "a plan", "plan"] {
         let body = format!(r#"{{"messages": [{{"role": "user", "content": "{text}"}}]}}"#);
-        said.push(model_reply(&service, &[], &body).await);
+        replies.push(model_reply(&service, &[], &body).await);
     }
-    assert_eq!(said, ["\"one\"", "\"other\"", "\"two\"", "\"other\""]);
+    assert_eq!(replies, ["\"one\"", "\"other\"", "\"two\"", "\"other\""]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Mutex;
 
-use support::{ask, class, error, options, part, service};
+use support::{call_tool, class, error, options, part, service};
 use windlass_tools::outbound::{OutboundRule, Resolver};
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound};
 
@@ -52,14 +52,15 @@ async fn every_redirect_is_checked_as_the_first_address() {
         ("https://127.0.0.1/".to_owned(), false),
     ] {
         let escaped = target.replace(':', "%3A").replace('/', "%2F").replace('[', "%5B").replace(']', "%5D");
-        let outcome = ask(&http, &format!(r#"{{"uri": "{}"}}"#, first.url(&format!("/redirect?to={escaped}")))).await;
+        let outcome =
+            call_tool(&http, &format!(r#"{{"uri": "{}"}}"#, first.url(&format!("/redirect?to={escaped}")))).await;
         match allowed {
             true => assert_eq!(part(&outcome, "statusCode"), "200", "{target}: {outcome:?}"),
             false => assert_eq!(class(&outcome), ("BlockedAddress", "input", false), "{target}: {outcome:?}"),
         }
     }
     assert_eq!(second.requests(), 0);
-    let outcome = ask(&http, r#"{"uri": "http://u:p@127.0.0.1:1/?q=1"}"#).await;
+    let outcome = call_tool(&http, r#"{"uri": "http://u:p@127.0.0.1:1/?q=1"}"#).await;
     assert_eq!(
         &*error(&outcome).message,
         "GET http://127.0.0.1:1/?…: `127.0.0.1` is not public: it is this machine itself"
@@ -75,15 +76,15 @@ async fn a_changed_dns_answer_does_not_bypass_the_check() {
     let get = format!(r#"{{"uri": "http://rebind.example:{port}/text"}}"#);
     // The first answer stands for a public one. What is connected to is what was checked, whatever comes next.
     let http = server(&[format!("127.0.0.1:{port}")], &["127.0.0.1", "127.0.0.9"]);
-    assert_eq!(part(&ask(&http, &get).await, "statusCode"), "200");
+    assert_eq!(part(&call_tool(&http, &get).await, "statusCode"), "200");
     // A new connection is a new question, and a new check.
     let other = server(&[format!("127.0.0.1:{port}")], &["127.0.0.9", "127.0.0.1"]);
-    let outcome = ask(&other, &get).await;
+    let outcome = call_tool(&other, &get).await;
     assert_eq!(class(&outcome), ("BlockedAddress", "input", false));
     assert!(error(&outcome).message.contains("leads to 127.0.0.9, which is not public"), "{:?}", outcome.error);
     // Of several addresses only those are tried that pass.
     let mixed = server(&[format!("127.0.0.1:{port}")], &["127.0.0.9 127.0.0.1 169.254.169.254"]);
-    assert_eq!(part(&ask(&mixed, &get).await, "statusCode"), "200");
+    assert_eq!(part(&call_tool(&mixed, &get).await, "statusCode"), "200");
 }
 
 #[tokio::test]
@@ -95,17 +96,17 @@ async fn configured_hosts_are_trusted_for_their_own_tools_only() {
         let trusting = http.with_trusted([url.as_str()]);
         EndpointTool::new(Endpoint::new(url), trusting)
     };
-    assert!(ask(&endpoint("/json"), "{}").await.error.is_none());
+    assert!(call_tool(&endpoint("/json"), "{}").await.error.is_none());
     // A definition that names the same place, where a connection is open now, is refused all the same.
-    assert_eq!(class(&ask(&http, &format!(r#"{{"uri": "{}"}}"#, own.url("/text"))).await).0, "BlockedAddress");
+    assert_eq!(class(&call_tool(&http, &format!(r#"{{"uri": "{}"}}"#, own.url("/text"))).await).0, "BlockedAddress");
     let escaped = foreign.url("/text").replace(':', "%3A").replace('/', "%2F");
-    let outcome = ask(&endpoint(&format!("/redirect?to={escaped}")), "{}").await;
+    let outcome = call_tool(&endpoint(&format!("/redirect?to={escaped}")), "{}").await;
     assert_eq!((class(&outcome), foreign.requests()), (("BlockedAddress", "input", false), 0));
     let base = own.url("/status/503?x=");
     let options =
         ModelOptions { base_url: Some(base.clone()), default_model: Some("m".into()), ..ModelOptions::default() };
     let closed = ModelTool::new(options.clone(), http.clone());
-    assert_eq!(class(&ask(&closed, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
+    assert_eq!(class(&call_tool(&closed, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
     let open = ModelTool::new(options, http.with_trusted([base.as_str()]));
-    assert_ne!(class(&ask(&open, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
+    assert_ne!(class(&call_tool(&open, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
 }

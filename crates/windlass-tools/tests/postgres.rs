@@ -6,7 +6,7 @@ use crate::support;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use support::{all_of, ask, call, class, error, fact, part, told};
+use support::{call, call_tool, class, debug_text, error, fact, part, summary};
 use windlass_core::TaskOutcome;
 use windlass_runtime::Tool;
 use windlass_testing::test_postgres::PostgresServer;
@@ -51,7 +51,7 @@ fn input(sql: &str, params: &str) -> String {
 fn value(outcome: &TaskOutcome) -> String {
     let rows = outcome.output.get("rows").and_then(Value::as_list).unwrap_or_default();
     let first = rows.first().and_then(Value::as_map).and_then(|row| row.values().next());
-    first.map_or_else(|| told(outcome), to_json)
+    first.map_or_else(|| summary(outcome), to_json)
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn values_are_typed_both_ways() {
     ];
     let tool = tool();
     for (sql, params, expected) in table {
-        assert_eq!(value(&ask(&tool, &input(sql, params)).await), expected, "{sql} {params}");
+        assert_eq!(value(&call_tool(&tool, &input(sql, params)).await), expected, "{sql} {params}");
     }
 }
 
@@ -162,8 +162,8 @@ async fn a_value_that_does_not_fit_names_its_parameter() {
     ];
     let tool = tool();
     for (sql, params, expected) in table {
-        let outcome = ask(&tool, &input(sql, params)).await;
-        assert_eq!(told(&outcome), format!("BadInput input: {expected}"), "{sql} {params}");
+        let outcome = call_tool(&tool, &input(sql, params)).await;
+        assert_eq!(summary(&outcome), format!("BadInput input: {expected}"), "{sql} {params}");
     }
     let hints = [
         ("select 1 where 1 in ($1)", "[[1, 2]]", "= ANY("),
@@ -172,11 +172,11 @@ async fn a_value_that_does_not_fit_names_its_parameter() {
         ("select 1 where 1 < $1", r#"["x"]"#, "whole number"),
     ];
     for (sql, params, hint) in hints {
-        let outcome = ask(&tool, &input(sql, params)).await;
+        let outcome = call_tool(&tool, &input(sql, params)).await;
         let hint_text = error(&outcome).hint.clone().unwrap_or_default();
-        assert!(told.contains(hint), "{sql}: {told}");
+        assert!(hint_text.contains(hint), "{sql}: {hint_text}");
     }
-    let outcome = ask(&tool, &input("select $1::date, $2::timestamp", r#"["2026-01-01", "soon"]"#)).await;
+    let outcome = call_tool(&tool, &input("select $1::date, $2::timestamp", r#"["2026-01-01", "soon"]"#)).await;
     assert_eq!(class(&outcome), ("22007", "pg", true));
     assert!(error(&outcome).message.contains("parameter $2"), "{}", error(&outcome).message);
 }
@@ -186,54 +186,59 @@ async fn several_statements_are_one_transaction() {
     let tool = tool();
     let script = "create table many (id int primary key, t text); -- first; one\n insert into many values (1, 'a;b'), (2, $x$c;d$x$); select * from many order by id";
     let outcome =
-        ask(&tool, &format!(r#"{{"statements": [{}], "numbered": true}}"#, to_json(&Value::from(script)))).await;
+        call_tool(&tool, &format!(r#"{{"statements": [{}], "numbered": true}}"#, to_json(&Value::from(script)))).await;
     let rows = r#"[{"id":1,"t":"a;b"},{"id":2,"t":"c;d"}]"#;
-    assert_eq!(part(&outcome, "rows"), rows, "{}", told(&outcome));
+    assert_eq!(part(&outcome, "rows"), rows, "{}", summary(&outcome));
     assert_eq!(part(&outcome, "columns"), r#"["id","t"]"#);
     assert_eq!(part(&outcome, "command_2.rows"), rows);
     assert_eq!(part(&outcome, "command_1"), r#"{"rows":[],"rowcount":2,"columns":[]}"#);
     assert_eq!(outcome.output.get("commands").and_then(Value::as_list).map(<[Value]>::len), Some(3));
     // The second fails: the first has not happened.
-    let outcome = ask(&tool, &input("delete from many; insert into many values (3), ($1)", "[3]")).await;
+    let outcome = call_tool(&tool, &input("delete from many; insert into many values (3), ($1)", "[3]")).await;
     assert_eq!(class(&outcome), ("23505", "pg", true));
-    assert_eq!(value(&ask(&tool, &input("select count(*) from many", "[]")).await), "2");
+    assert_eq!(value(&call_tool(&tool, &input("select count(*) from many", "[]")).await), "2");
     // Each statement takes the parameters that it names.
     let both = "update many set t = $2 where id = $1; insert into many values ($3, $2) returning id, t";
-    let outcome = ask(&tool, &input(both, r#"[1, "new", 9]"#)).await;
+    let outcome = call_tool(&tool, &input(both, r#"[1, "new", 9]"#)).await;
     assert_eq!(
-        told(&outcome),
+        summary(&outcome),
         r#"{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"],"commands":[{"rows":[],"rowcount":1,"columns":[]},{"rows":[{"id":9,"t":"new"}],"rowcount":1,"columns":["id","t"]}]}"#
     );
     // Its own transaction control, and what cannot be in one.
-    let own = ask(&tool, &input("begin; delete from many; rollback; select count(*) from many", "[]")).await;
+    let own = call_tool(&tool, &input("begin; delete from many; rollback; select count(*) from many", "[]")).await;
     assert_eq!(value(&own), "3");
-    assert_eq!(value(&ask(&tool, &input("vacuum many; select 1 as x", "[]")).await), "1");
+    assert_eq!(value(&call_tool(&tool, &input("vacuum many; select 1 as x", "[]")).await), "1");
     // A plan that is kept does not outlive its table.
-    assert_eq!(value(&ask(&tool, &input("select * from many where id = $1", "[9]")).await), "9");
+    assert_eq!(value(&call_tool(&tool, &input("select * from many where id = $1", "[9]")).await), "9");
     assert!(
-        ask(&tool, &input("alter table many add column more int; alter table many drop column t", "[]"))
+        call_tool(&tool, &input("alter table many add column more int; alter table many drop column t", "[]"))
             .await
             .error
             .is_none()
     );
-    let again = ask(&tool, &input("select * from many where id = $1", "[9]")).await;
-    assert_eq!(part(&again, "rows"), r#"[{"id":9,"more":null}]"#, "{}", told(&again));
+    let again = call_tool(&tool, &input("select * from many where id = $1", "[9]")).await;
+    assert_eq!(part(&again, "rows"), r#"[{"id":9,"more":null}]"#, "{}", summary(&again));
 }
 
 #[tokio::test]
 async fn custom_types_are_read() {
     let tool = tool();
     let make = "create type mood as enum ('sad', 'ok'); create domain small as int check (value < 10); create table own (m mood, s small, ms mood[])";
-    assert!(ask(&tool, &input(make, "[]")).await.error.is_none());
+    assert!(call_tool(&tool, &input(make, "[]")).await.error.is_none());
     let insert = "insert into own values ($1, $2, $3) returning m, s, ms, '5 min'::interval as i";
-    let outcome = ask(&tool, &input(insert, r#"["ok", 5, ["sad", null]]"#)).await;
-    assert_eq!(part(&outcome, "rows"), r#"[{"m":"ok","s":5,"ms":["sad",null],"i":"00:05:00"}]"#, "{}", told(&outcome));
-    let outcome = ask(&tool, &input(insert, r#"["great", 5, []]"#)).await;
+    let outcome = call_tool(&tool, &input(insert, r#"["ok", 5, ["sad", null]]"#)).await;
     assert_eq!(
-        told(&outcome),
+        part(&outcome, "rows"),
+        r#"[{"m":"ok","s":5,"ms":["sad",null],"i":"00:05:00"}]"#,
+        "{}",
+        summary(&outcome)
+    );
+    let outcome = call_tool(&tool, &input(insert, r#"["great", 5, []]"#)).await;
+    assert_eq!(
+        summary(&outcome),
         r#"BadInput input: the 1st value of the statement ($1) is the string "great", which is no mood"#
     );
-    assert_eq!(class(&ask(&tool, &input(insert, r#"["ok", 50, []]"#)).await), ("23514", "pg", true));
+    assert_eq!(class(&call_tool(&tool, &input(insert, r#"["ok", 50, []]"#)).await), ("23514", "pg", true));
 }
 
 #[tokio::test]
@@ -245,13 +250,13 @@ async fn refusals_have_their_sqlstate() {
         ("select 1/0", "22012", "division by zero"),
     ];
     for (sql, code, message) in table {
-        let outcome = ask(&tool, &input(sql, "[]")).await;
+        let outcome = call_tool(&tool, &input(sql, "[]")).await;
         assert_eq!(class(&outcome), (code, "pg", true), "{sql}");
         assert_eq!(fact(&outcome, "pg.code"), format!("{code:?}"));
         assert_eq!(fact(&outcome, "pg.message"), to_json(&Value::from(message)));
     }
-    assert_eq!(fact(&ask(&tool, &input("select 1", "[]")).await, "pg.code"), "null");
-    let large = ask(&tool, &input("select repeat('x', 600000) from generate_series(1, 3)", "[]")).await;
+    assert_eq!(fact(&call_tool(&tool, &input("select 1", "[]")).await, "pg.code"), "null");
+    let large = call_tool(&tool, &input("select repeat('x', 600000) from generate_series(1, 3)", "[]")).await;
     assert_eq!(class(&large), ("ResultTooLarge", "limit", false));
 }
 
@@ -259,7 +264,7 @@ async fn refusals_have_their_sqlstate() {
 async fn credentials_authenticate_and_are_redacted() {
     let tool = tool();
     let ask_as =
-        async |auth: &str| ask(&tool, &format!(r#"{{"auth": {auth}, "statements": ["select 7 as x"]}}"#)).await;
+        async |auth: &str| call_tool(&tool, &format!(r#"{{"auth": {auth}, "statements": ["select 7 as x"]}}"#)).await;
     for auth in [r#""pg-main""#, r#"{"type": "postgres", "credential": "parts"}"#, r#""parts""#, "null"] {
         assert_eq!(value(&ask_as(auth).await), "7", "{auth}");
     }
@@ -269,7 +274,7 @@ async fn credentials_authenticate_and_are_redacted() {
     for (auth, code, kind) in table {
         let outcome = ask_as(&format!("{auth:?}")).await;
         assert_eq!((class(&outcome).0, class(&outcome).1), (code, kind), "{auth}");
-        assert!(!all_of(&outcome).contains("canary"), "{}", all_of(&outcome));
+        assert!(!debug_text(&outcome).contains("canary"), "{}", debug_text(&outcome));
         let message = &error(&outcome).message;
         assert!(message.contains(&format!("the credential `{auth}`")), "{message}");
         assert_eq!(message.contains("127.0.0.1:"), auth != "broken", "{message}");
@@ -280,14 +285,14 @@ async fn credentials_authenticate_and_are_redacted() {
 /// How many statements of this text the server runs just now.
 async fn running(tool: &PostgresTool, text: &str) -> String {
     let sql = "select count(*) from pg_stat_activity where state = 'active' and query = $1";
-    value(&ask(tool, &input(sql, &format!("[{}]", to_json(&Value::from(text))))).await)
+    value(&call_tool(tool, &input(sql, &format!("[{}]", to_json(&Value::from(text))))).await)
 }
 
 #[tokio::test]
 async fn an_abandoned_statement_is_cancelled_on_the_server() {
     let tool = tool();
     let slow = "select pg_sleep(1000)";
-    let outcome = ask(&tool, &input(slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1)).await;
+    let outcome = call_tool(&tool, &input(slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1)).await;
     assert_eq!(class(&outcome), ("timeout", "timeout", false));
     while running(&tool, slow).await != "0" {}
     let slow = "select pg_sleep(2000)";
@@ -304,41 +309,44 @@ fn the_cancel_request_is_sent_before_the_call_ends() {
     let watching = tool();
     let mark = "given_up_at_the_end";
     let setup = format!("create table {mark} (n int)");
-    assert!(reading.block_on(ask(&watching, &input(&setup, "[]"))).error.is_none());
+    assert!(reading.block_on(call_tool(&watching, &input(&setup, "[]"))).error.is_none());
     let slow = format!("insert into {mark} select 1 from pg_sleep(60)");
     let timed = input(&slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1);
     // All that has not been sent when the call ends is never sent: nothing runs any more, as after the end of a program.
     let ending = runtime();
-    let outcome = ending.block_on(ask(&tool(), &timed));
+    let outcome = ending.block_on(call_tool(&tool(), &timed));
     assert_eq!(class(&outcome), ("timeout", "timeout", false));
     drop(ending);
     reading.block_on(async { while running(&watching, &slow).await != "0" {} });
-    let count = reading.block_on(ask(&watching, &input(&format!("select count(*) from {mark}"), "[]")));
+    let count = reading.block_on(call_tool(&watching, &input(&format!("select count(*) from {mark}"), "[]")));
     assert_eq!(value(&count), "0");
 }
 
 #[tokio::test]
 async fn connections_are_kept_and_broken_ones_are_not() {
     let tool = tool();
-    let number = async |tool: &PostgresTool| value(&ask(tool, &input("select pg_backend_pid()", "[]")).await);
+    let number = async |tool: &PostgresTool| value(&call_tool(tool, &input("select pg_backend_pid()", "[]")).await);
     let first = number(&tool).await;
     assert_eq!(number(&tool).await, first);
-    assert_eq!(class(&ask(&tool, &input("select 1/0", "[]")).await).0, "22012");
+    assert_eq!(class(&call_tool(&tool, &input("select 1/0", "[]")).await).0, "22012");
     assert_eq!(number(&tool).await, first);
     // What a statement has set goes with its connection.
-    assert!(ask(&tool, &input("set search_path to nowhere", "[]")).await.error.is_none());
+    assert!(call_tool(&tool, &input("set search_path to nowhere", "[]")).await.error.is_none());
     let second = number(&tool).await;
     assert_ne!(second, first);
     // The server ends it.
     let other = self::tool();
-    assert_eq!(value(&ask(&other, &input("select pg_terminate_backend($1)", &format!("[{second}]"))).await), "true");
+    assert_eq!(
+        value(&call_tool(&other, &input("select pg_terminate_backend($1)", &format!("[{second}]"))).await),
+        "true"
+    );
     // It is told to end, and does so soon.
     let there = input("select count(*) from pg_stat_activity where pid = $1", &format!("[{second}]"));
-    while value(&ask(&other, &there).await) != "0" {}
+    while value(&call_tool(&other, &there).await) != "0" {}
     assert_ne!(number(&tool).await, second);
     // In the middle of a statement it is a broken connection.
-    let outcome = ask(&tool, &input("select pg_terminate_backend(pg_backend_pid())", "[]")).await;
-    assert_eq!(class(&outcome).1, "connection", "{}", told(&outcome));
+    let outcome = call_tool(&tool, &input("select pg_terminate_backend(pg_backend_pid())", "[]")).await;
+    assert_eq!(class(&outcome).1, "connection", "{}", summary(&outcome));
 }
 
 /// Has the server write a PEM file into its own folder, where only it can read it.
@@ -348,8 +356,8 @@ async fn write_pem(tool: &PostgresTool, file: &str, label: &str, der: &[u8]) {
         "'-----BEGIN {label}-----' || chr(10) || encode(decode('{hex}', 'hex'), 'base64') || chr(10) || '-----END {label}-----'"
     );
     let sql = format!("copy (select unnest(string_to_array({lines}, chr(10)))) to program 'umask 077; cat > {file}'");
-    let outcome = ask(tool, &input(&sql, "[]")).await;
-    assert!(outcome.error.is_none(), "{}", told(&outcome));
+    let outcome = call_tool(tool, &input(&sql, "[]")).await;
+    assert!(outcome.error.is_none(), "{}", summary(&outcome));
 }
 
 #[tokio::test]
@@ -363,7 +371,7 @@ async fn connections_can_use_tls() {
     });
     let tool = PostgresTool::new(Arc::new(known), PostgresOptions::default());
     let ask_as = async |auth: &str, sql: &str| {
-        ask(&tool, &input(sql, "[]").replacen('{', &format!(r#"{{"auth": "{auth}", "#), 1)).await
+        call_tool(&tool, &input(sql, "[]").replacen('{', &format!(r#"{{"auth": "{auth}", "#), 1)).await
     };
     assert_eq!(class(&ask_as("require", "select 1").await).1, "connection");
     write_pem(&tool, "server.crt", "CERTIFICATE", include_bytes!("tls/localhost.cert.der")).await;
@@ -379,7 +387,7 @@ async fn connections_can_use_tls() {
     assert_eq!(value(&ask_as("disable", is_secret).await), "false");
     let stranger = ask_as("verify-full", "select 1").await;
     assert_eq!(class(&stranger).1, "connection");
-    assert!(error(&stranger).message.contains("certificate"), "{}", told(&stranger));
+    assert!(error(&stranger).message.contains("certificate"), "{}", summary(&stranger));
     assert_eq!(class(&ask_as("sometimes", "select 1").await).0, "BadCredential");
 }
 
@@ -413,9 +421,9 @@ async fn servers_named_by_a_definition_must_be_public() {
         (facts("postgres://u:p@%2Fvar%2Frun%2Fpostgresql/x"), "a file of this machine"),
         (facts("postgres://u:p@1.1.1.1,10.0.0.1/x"), "`10.0.0.1` is not public"),
     ] {
-        let outcome = ask(&tool, &format!(r#"{{"auth": {auth}, "statements": [{{"sql": "select 1"}}]}}"#)).await;
+        let outcome = call_tool(&tool, &format!(r#"{{"auth": {auth}, "statements": [{{"sql": "select 1"}}]}}"#)).await;
         let description = value(&outcome);
-        assert!(said.contains(expected), "{auth}: {said}");
+        assert!(description.contains(expected), "{auth}: {description}");
         if expected != "1" {
             assert_eq!(class(&outcome), ("BlockedAddress", "input", false), "{auth}");
         }

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{ask, class, error, fact, told};
+use support::{call_tool, class, error, fact, summary};
 use windlass_tools::{PythonOptions, PythonTool};
 use windlass_value::{Value, to_json};
 
@@ -59,7 +59,7 @@ async fn every_style_of_code_gives_its_result() {
     ];
     let tool = tool();
     for (code, args, expected) in table {
-        assert_eq!(told(&ask(&tool, &input(code, args)).await), expected, "{code}");
+        assert_eq!(summary(&call_tool(&tool, &input(code, args)).await), expected, "{code}");
     }
 }
 
@@ -86,9 +86,9 @@ async fn results_of_tools_have_other_names() {
     ];
     let tool = tool();
     for (code, args, expected) in table {
-        assert_eq!(told(&ask(&tool, &input(code, args)).await), expected, "{code}");
+        assert_eq!(summary(&call_tool(&tool, &input(code, args)).await), expected, "{code}");
     }
-    let missing = ask(&tool, &input("result = r['m'] if r['n'] else 0", row)).await;
+    let missing = call_tool(&tool, &input("result = r['m'] if r['n'] else 0", row)).await;
     assert_eq!(&*error(&missing).message, "KeyError: 'm' (line 1)");
 }
 
@@ -114,78 +114,72 @@ async fn results_become_json() {
         ("result = [10**30, 1.5, True, None, 1e300]", "[1000000000000000000000000000000,1.5,true,null,1e+300]"),
         (
             "result = {'a': [float('nan')]}",
-            "NotJson python: NotJson: the result holds NaN or Infinity, which JSON does not have: give None instead",
+            "NotJson python: the result holds NaN or Infinity, which JSON does not have: give None instead",
         ),
-        (
-            "result = object()",
-            "NotJson python: NotJson: the result holds a value of type object, which has no form in JSON",
-        ),
-        (
-            "result = []\nresult.append(result)",
-            "NotJson python: NotJson: the result holds itself, or is nested too deep",
-        ),
-        ("result = '\\ud800'", "NotJson python: NotJson: the result holds text that is not Unicode (a lone surrogate)"),
-        ("result = {(1, 2): 3}", "NotJson python: NotJson: keys must be str, int, float, bool or None, not tuple"),
+        ("result = object()", "NotJson python: the result holds a value of type object, which has no form in JSON"),
+        ("result = []\nresult.append(result)", "NotJson python: the result holds itself, or is nested too deep"),
+        ("result = '\\ud800'", "NotJson python: the result holds text that is not Unicode (a lone surrogate)"),
+        ("result = {(1, 2): 3}", "NotJson python: keys must be str, int, float, bool or None, not tuple"),
     ];
     let tool = tool();
     for (code, expected) in table {
-        assert_eq!(told(&ask(&tool, &input(code, "{}")).await), expected, "{code}");
+        assert_eq!(summary(&call_tool(&tool, &input(code, "{}")).await), expected, "{code}");
     }
 }
 
 #[tokio::test]
 async fn exceptions_have_a_type_and_a_line() {
     let table = [
-        ("x = 1\n\nraise ValueError('no')", "ValueError python: ValueError: no (line 3)", "3"),
+        ("x = 1\n\nraise ValueError('no')", "ValueError python: no (line 3)", "3"),
         ("def f(d):\n    return d['a']\nresult = f({})", "KeyError python: KeyError: 'a' (line 2)", "2"),
-        ("x = 1\nif x\n", "SyntaxError python: SyntaxError: expected ':' (line 2)", "2"),
-        ("x = 1\nreturn nothing", "NameError python: NameError: name 'nothing' is not defined (line 2)", "2"),
-        ("def main(a, b):\n    pass", "TypeError python: TypeError: main() needs a, b; the inputs are: none", "null"),
+        ("x = 1\nif x\n", "SyntaxError python: expected ':' (line 2)", "2"),
+        ("x = 1\nreturn nothing", "NameError python: name 'nothing' is not defined (line 2)", "2"),
+        ("def main(a, b):\n    pass", "TypeError python: main() needs a, b; the inputs are: none", "null"),
         ("class Mine(Exception): pass\nraise Mine()", "Mine python: Mine (line 2)", "2"),
-        ("import sys\nsys.exit(3)", "SystemExit python: SystemExit: 3 (line 2)", "2"),
+        ("import sys\nsys.exit(3)", "SystemExit python: 3 (line 2)", "2"),
         (
             "import json\njson.loads('{')",
-            "JSONDecodeError python: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 2)",
+            "JSONDecodeError python: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 2)",
             "2",
         ),
     ];
     let tool = tool();
     for (code, expected, line) in table {
-        let outcome = ask(&tool, &input(code, "{}")).await;
-        assert_eq!(told(&outcome), expected, "{code}");
+        let outcome = call_tool(&tool, &input(code, "{}")).await;
+        assert_eq!(summary(&outcome), expected, "{code}");
         assert_eq!(fact(&outcome, "py.line"), line, "{code}");
         assert_eq!(fact(&outcome, "py.exception"), format!("{:?}", error(&outcome).code));
     }
-    let outcome = ask(&tool, &input("import json\ndef f():\n    json.loads('{')\nf()", "{}")).await;
+    let outcome = call_tool(&tool, &input("import json\ndef f():\n    json.loads('{')\nf()", "{}")).await;
     assert_eq!(fact(&outcome, "py.exception_type"), r#""json.decoder.JSONDecodeError""#);
     let traceback = fact(&outcome, "py.traceback");
     assert!(traceback.contains("json.loads('{')") && !traceback.contains("execute"), "{traceback}");
-    assert_eq!(fact(&ask(&tool, &input("1", "{}")).await, "py.exception"), "null");
+    assert_eq!(fact(&call_tool(&tool, &input("1", "{}")).await, "py.exception"), "null");
     // What is imported for the code takes no line of it.
     let with_libs = |code: &str, libs: &str| format!(r#"{{"code": "{code}", "libs": {libs}}}"#);
-    let outcome = ask(&tool, &with_libs("p.nothing", r#"{"p": "os.path"}"#)).await;
+    let outcome = call_tool(&tool, &with_libs("p.nothing", r#"{"p": "os.path"}"#)).await;
     assert_eq!(fact(&outcome, "py.line"), "1");
-    let outcome = ask(&tool, &with_libs("p.basename('/a/b') + os.sep", r#"{"p": "os.path", "os": "os"}"#)).await;
+    let outcome = call_tool(&tool, &with_libs("p.basename('/a/b') + os.sep", r#"{"p": "os.path", "os": "os"}"#)).await;
     assert_eq!(to_json(&outcome.output), r#""b/""#);
-    let outcome = ask(&tool, &with_libs("1", r#"{"x": "no_such_module"}"#)).await;
-    assert_eq!(told(&outcome), "ModuleNotFoundError python: ModuleNotFoundError: No module named 'no_such_module'");
+    let outcome = call_tool(&tool, &with_libs("1", r#"{"x": "no_such_module"}"#)).await;
+    assert_eq!(summary(&outcome), "ModuleNotFoundError python: No module named 'no_such_module'");
 }
 
 #[tokio::test]
 async fn printed_text_is_reported_in_meta() {
     let tool = PythonTool::new(PythonOptions { max_print_chars: 20, ..options() });
     let code = "import sys, os\nprint('a', 1)\nsys.stderr.write('b\\n')\nsys.stdout.buffer.write(b'c\\n')\nos.write(1, b'past us\\n')\nos.system('echo past us')\nresult = input_data";
-    let outcome = ask(&tool, &input(code, r#"{"x": 1}"#)).await;
+    let outcome = call_tool(&tool, &input(code, r#"{"x": 1}"#)).await;
     assert_eq!(
-        (told(&outcome), to_json(&outcome.meta)),
+        (summary(&outcome), to_json(&outcome.meta)),
         (r#"{"x":1}"#.to_owned(), r#"{"stdout":"a 1\nb\nc\n"}"#.to_owned())
     );
-    let outcome = ask(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
+    let outcome = call_tool(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
     assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_cut":true}"#);
-    assert_eq!(told(&outcome), "OSError python: OSError: no (line 2)");
+    assert_eq!(summary(&outcome), "OSError python: no (line 2)");
     assert_eq!(
-        told(&ask(&tool, &input("input('?')", "{}")).await),
-        "EOFError python: EOFError: EOF when reading a line (line 1)"
+        summary(&call_tool(&tool, &input("input('?')", "{}")).await),
+        "EOFError python: EOF when reading a line (line 1)"
     );
 }
 
@@ -193,41 +187,41 @@ async fn printed_text_is_reported_in_meta() {
 async fn a_call_leaves_nothing_behind() {
     let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
     let code = "import os\nleft = 1\nos.environ['LEFT'] = '1'\nos.chdir('/usr')\nresult = os.getpid()";
-    let first = told(&ask(&tool, &input(code, r#"{"given": 1}"#)).await);
+    let first = summary(&call_tool(&tool, &input(code, r#"{"given": 1}"#)).await);
     let look = "import os\nresult = [os.getpid(), 'left' in globals(), 'given' in globals(), 'LEFT' in os.environ, os.getcwd() == '/usr']";
-    assert_eq!(told(&ask(&tool, &input(look, "{}")).await), format!("[{first},false,false,false,false]"));
+    assert_eq!(summary(&call_tool(&tool, &input(look, "{}")).await), format!("[{first},false,false,false,false]"));
     // A thread that goes on would: its interpreter is not used again.
     let thread = "import os, threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\nresult = os.getpid()";
-    assert_eq!(told(&ask(&tool, &input(thread, "{}")).await), first);
-    assert_ne!(told(&ask(&tool, &input("import os\nresult = os.getpid()", "{}")).await), first);
+    assert_eq!(summary(&call_tool(&tool, &input(thread, "{}")).await), first);
+    assert_ne!(summary(&call_tool(&tool, &input("import os\nresult = os.getpid()", "{}")).await), first);
 }
 
 #[tokio::test]
 async fn an_interpreter_that_hangs_or_dies_is_replaced() {
     let tool = PythonTool::new(PythonOptions { max_interpreters: 1, ..options() });
-    let outcome = ask(&tool, r#"{"code": "while True: pass", "timeout": 0.3}"#).await;
+    let outcome = call_tool(&tool, r#"{"code": "while True: pass", "timeout": 0.3}"#).await;
     assert_eq!(class(&outcome), ("timeout", "timeout", false));
-    assert_eq!(told(&ask(&tool, &input("1 + 1", "{}")).await), "2");
-    let outcome = ask(&tool, &input("import os\nos.write(2, b'last words')\nos._exit(3)", "{}")).await;
+    assert_eq!(summary(&call_tool(&tool, &input("1 + 1", "{}")).await), "2");
+    let outcome = call_tool(&tool, &input("import os\nos.write(2, b'last words')\nos._exit(3)", "{}")).await;
     assert_eq!(class(&outcome), ("InterpreterDied", "python", false));
     assert!(error(&outcome).message.contains("exit status: 3"), "{}", error(&outcome).message);
-    assert_eq!(told(&ask(&tool, &input("1 + 1", "{}")).await), "2");
+    assert_eq!(summary(&call_tool(&tool, &input("1 + 1", "{}")).await), "2");
 }
 
 #[tokio::test]
 async fn limits_and_missing_programs_are_errors() {
     let tool = PythonTool::new(PythonOptions { max_result_bytes: 100, ..options() });
     assert_eq!(
-        told(&ask(&tool, &input("'x' * 200", "{}")).await),
-        "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
+        summary(&call_tool(&tool, &input("'x' * 200", "{}")).await),
+        "NotJson python: the result has 202 bytes as JSON, more than 100 (`limits.max_python_result_bytes` in windlass.toml)"
     );
     let none = PythonTool::new(PythonOptions { program: "no-such-python".to_owned(), ..options() });
-    let outcome = ask(&none, r#"{"code": "1"}"#).await;
+    let outcome = call_tool(&none, r#"{"code": "1"}"#).await;
     assert_eq!(class(&outcome), ("NoPython", "python", false));
     assert!(error(&outcome).hint.as_ref().unwrap().contains("apt-get install python3"));
-    assert_eq!(class(&ask(&none, r#"{"code": " "}"#).await), ("BadInput", "input", false));
+    assert_eq!(class(&call_tool(&none, r#"{"code": " "}"#).await), ("BadInput", "input", false));
     let small = PythonTool::new(PythonOptions { max_memory_bytes: Some(200 << 20), ..options() });
-    assert_eq!(class(&ask(&small, &input("x = 'x' * (1 << 30)", "{}")).await).0, "MemoryError");
+    assert_eq!(class(&call_tool(&small, &input("x = 'x' * (1 << 30)", "{}")).await).0, "MemoryError");
 }
 
 #[tokio::test]
@@ -236,18 +230,23 @@ async fn no_call_gets_the_answer_of_another() {
     // A copy of the interpreter ends where the code ends, and says nothing.
     for end in ["", "\nif not pid: raise OSError('no')", "\nif pid: os.waitpid(pid, 0)"] {
         let fork = format!("import os\npid = os.fork()\nresult = 'parent' if pid else 'child'{end}");
-        assert_eq!(told(&ask(&tool, &input(&fork, "{}")).await), r#""parent""#, "{end}");
+        assert_eq!(summary(&call_tool(&tool, &input(&fork, "{}")).await), r#""parent""#, "{end}");
         for number in 0..3 {
-            assert_eq!(told(&ask(&tool, &input(&number.to_string(), "{}")).await), number.to_string(), "{end}");
+            assert_eq!(
+                summary(&call_tool(&tool, &input(&number.to_string(), "{}")).await),
+                number.to_string(),
+                "{end}"
+            );
         }
     }
     let status = "import os\npid = os.fork()\nif not pid: raise OSError('no')\nresult = os.waitpid(pid, 0)[1] >> 8";
-    assert_eq!(told(&ask(&tool, &input(status, "{}")).await), "1");
+    assert_eq!(summary(&call_tool(&tool, &input(status, "{}")).await), "1");
     // What is written past the driver is nobody's answer.
     for forged in ["{\"result\":\"forged\"}\n", "{\"call\":\"0\",\"result\":1}\n", "{", "\n"] {
         let code = "import os\nfor fd in range(3, 10):\n    try: os.write(fd, forged.encode())\n    except OSError: pass\nresult = 'real'";
-        let outcome = ask(&tool, &input(code, &format!(r#"{{"forged": {}}}"#, to_json(&Value::from(forged))))).await;
+        let outcome =
+            call_tool(&tool, &input(code, &format!(r#"{{"forged": {}}}"#, to_json(&Value::from(forged))))).await;
         assert_eq!(class(&outcome), ("InterpreterStrayed", "python", false), "{forged}");
-        assert_eq!(told(&ask(&tool, &input("'second'", "{}")).await), r#""second""#, "{forged}");
+        assert_eq!(summary(&call_tool(&tool, &input("'second'", "{}")).await), r#""second""#, "{forged}");
     }
 }

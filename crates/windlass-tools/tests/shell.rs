@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{ask, call, class, error, part, told};
+use support::{call, call_tool, class, error, part, summary};
 use windlass_runtime::Tool;
 use windlass_tools::{ShellOptions, ShellTool};
 
@@ -32,38 +32,38 @@ async fn runs_texts_and_programs() {
         ),
     ];
     for (input, expected) in table {
-        assert_eq!(told(&ask(&tool(), input).await), expected, "{input}");
+        assert_eq!(summary(&call_tool(&tool(), input).await), expected, "{input}");
     }
 }
 
 #[tokio::test]
 async fn a_value_is_never_part_of_the_text() {
     let evil = r#"{"command": "echo \"$W1\"", "values": {"W1": "a'; echo \"b\" $(echo c) `echo d`; exit 3 #\n$HOME"}}"#;
-    let outcome = ask(&tool(), evil).await;
+    let outcome = call_tool(&tool(), evil).await;
     assert_eq!(part(&outcome, "stdout"), r#""a'; echo \"b\" $(echo c) `echo d`; exit 3 #\n$HOME\n""#);
     let typed = r#"{"command": "echo \"$A|$B|$C|$D\"", "values": {"A": 1, "B": true, "C": null, "D": [1]}}"#;
-    assert_eq!(part(&ask(&tool(), typed).await, "stdout"), r#""1|true||[1]\n""#);
+    assert_eq!(part(&call_tool(&tool(), typed).await, "stdout"), r#""1|true||[1]\n""#);
 }
 
 #[tokio::test]
 async fn the_environment_is_clean() {
-    let outcome = ask(&tool(), r#"{"command": "env | cut -d= -f1 | sort | tr '\n' ' '"}"#).await;
+    let outcome = call_tool(&tool(), r#"{"command": "env | cut -d= -f1 | sort | tr '\n' ' '"}"#).await;
     assert_eq!(part(&outcome, "stdout"), r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_RUN WINDLASS_WARDEN ""#);
     let options = ShellOptions::with_environment(|name| (name == "HOME").then(|| "/somewhere".to_owned()));
-    let outcome = ask(&ShellTool::new(options), r#"{"command": "echo $HOME"}"#).await;
+    let outcome = call_tool(&ShellTool::new(options), r#"{"command": "echo $HOME"}"#).await;
     assert_eq!(part(&outcome, "stdout"), r#""/somewhere\n""#);
 }
 
 #[tokio::test]
 async fn failures_keep_what_was_written() {
-    let outcome = ask(&tool(), r#"{"cmds": ["echo before", "echo no >&2; (exit 7)", "echo after"]}"#).await;
+    let outcome = call_tool(&tool(), r#"{"cmds": ["echo before", "echo no >&2; (exit 7)", "echo after"]}"#).await;
     assert_eq!(class(&outcome), ("exit_7", "shell", true));
     assert!(error(&outcome).message.ends_with("ended with exit code 7: no"), "{}", error(&outcome).message);
     assert_eq!(output_text(&outcome), r#""before\n" "no\n" 7"#);
-    let outcome = ask(&tool(), r#"{"command": "kill -9 $$"}"#).await;
+    let outcome = call_tool(&tool(), r#"{"command": "kill -9 $$"}"#).await;
     assert_eq!(class(&outcome), ("exit_137", "shell", false));
     let quoted = r#"{"command": "test \"${W1}\" = '\"${W2}\"'", "values": {"W1": "a", "W2": "hush"}}"#;
-    let outcome = ask(&tool(), quoted).await;
+    let outcome = call_tool(&tool(), quoted).await;
     assert_eq!(&*error(&outcome).message, "`test {{ … }} = {{ … }}` ended with exit code 1");
     for (input, code) in [
         (r#"{"argv": ["no-such-program-at-all"]}"#, "CannotStart"),
@@ -73,7 +73,7 @@ async fn failures_keep_what_was_written() {
         (r#"{"cmds": [1]}"#, "BadInput"),
         (r#"[]"#, "BadInput"),
     ] {
-        assert_eq!(&*error(&ask(&tool(), input).await).code, code, "{input}");
+        assert_eq!(&*error(&call_tool(&tool(), input).await).code, code, "{input}");
     }
 }
 
@@ -83,7 +83,7 @@ fn output_text(outcome: &windlass_core::TaskOutcome) -> String {
 
 #[tokio::test]
 async fn output_beyond_the_limit_is_discarded() {
-    let outcome = ask(&tool(), r#"{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"}"#).await;
+    let outcome = call_tool(&tool(), r#"{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"}"#).await;
     assert_eq!(part(&outcome, "stdout").len(), 1002);
     assert_eq!(part(&outcome, "stderr"), r#""end\n""#);
     assert_eq!(format!("{:?}", outcome.meta), r#"{"stdout_cut":true,"stderr_cut":false}"#);
@@ -127,7 +127,7 @@ async fn child_processes_end_with_the_call() {
     for seconds in [0.5, 5.0, 50.0] {
         let env = format!(r#"{{"F": "{}"}}"#, file.display());
         let input = format!(r#"{{"command": "{command}", "timeout": {seconds}, "env": {env}}}"#);
-        let outcome = ask(&tool(), &input).await;
+        let outcome = call_tool(&tool(), &input).await;
         assert_eq!(class(&outcome), ("timeout", "timeout", false));
         if part(&outcome, "stdout") == r#""begun\n""# {
             break;
@@ -138,7 +138,7 @@ async fn child_processes_end_with_the_call() {
     // It ends, and leaves something behind that holds its output.
     let (file, command) = text("left", "while ! test -s $F; do :; done; echo done");
     let input = format!(r#"{{"command": "{command}", "env": {{"F": "{}"}}}}"#, file.display());
-    assert_eq!(part(&ask(&tool(), &input).await, "stdout"), r#""done\n""#);
+    assert_eq!(part(&call_tool(&tool(), &input).await, "stdout"), r#""done\n""#);
     wait_until_gone(&read_pid(&file).await).await;
     // Nobody waits any more.
     let (file, command) = text("dropped", "sleep 1000");

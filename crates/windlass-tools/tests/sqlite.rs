@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use support::{ask, class, part, told};
+use support::{call_tool, class, part, summary};
 use windlass_tools::SqliteTool;
 use windlass_value::{Value, to_json};
 
@@ -24,8 +24,8 @@ async fn values_go_in_and_come_out() {
         ("create table t (a); insert into t values (1), (2); select sum(a) as n from t", "[]", r#"[{"n":3}]"#),
     ];
     for (sql, params, expected) in table {
-        let outcome = ask(&SqliteTool::new(), &input(":memory:", sql, params)).await;
-        assert_eq!(part(&outcome, "rows"), expected, "{sql}: {}", told(&outcome));
+        let outcome = call_tool(&SqliteTool::new(), &input(":memory:", sql, params)).await;
+        assert_eq!(part(&outcome, "rows"), expected, "{sql}: {}", summary(&outcome));
     }
 }
 
@@ -38,16 +38,16 @@ async fn statements_for_every_item() {
         let statements = format!(
             r#"[{{"sql": "{MADE}"}}, {{"sqls": {SQLS}, "each": {each}}}, "select (select group_concat(a || b) from t) as t, (select group_concat(a) from u) as u"]"#
         );
-        ask(&SqliteTool::new(), &format!(r#"{{"database": ":memory:", "statements": {statements}}}"#)).await
+        call_tool(&SqliteTool::new(), &format!(r#"{{"database": ":memory:", "statements": {statements}}}"#)).await
     };
     let each = r#"[[["x", 1], []], [["y'", 2], []]]"#;
     let text = to_json(&Value::from(each));
     for each in [each.to_owned(), text] {
         let outcome = ask(each).await;
-        assert_eq!(part(&outcome, "rows"), r#"[{"t":"x1,y'2","u":"1,2"}]"#, "{}", told(&outcome));
+        assert_eq!(part(&outcome, "rows"), r#"[{"t":"x1,y'2","u":"1,2"}]"#, "{}", summary(&outcome));
     }
     let outcome = ask("[]".to_owned()).await;
-    assert_eq!(part(&outcome, "rows"), r#"[{"t":null,"u":null}]"#, "{}", told(&outcome));
+    assert_eq!(part(&outcome, "rows"), r#"[{"t":null,"u":null}]"#, "{}", summary(&outcome));
     for each in ["[[1]]", "\"nonsense\"", "[[[1]]]", "1"] {
         assert_eq!(class(&ask(each.to_owned()).await).0, "BadInput", "{each}");
     }
@@ -59,14 +59,14 @@ async fn a_call_is_a_transaction() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("a.db").display().to_string();
     let tool = SqliteTool::new();
-    let make = ask(&tool, &input(&file, "create table t (a primary key); insert into t values (1)", "[]")).await;
-    assert_eq!(part(&make, "rowcount"), "1", "{}", told(&make));
-    let outcome = ask(&tool, &input(&file, "insert into t values (2); insert into t values (1)", "[]")).await;
+    let make = call_tool(&tool, &input(&file, "create table t (a primary key); insert into t values (1)", "[]")).await;
+    assert_eq!(part(&make, "rowcount"), "1", "{}", summary(&make));
+    let outcome = call_tool(&tool, &input(&file, "insert into t values (2); insert into t values (1)", "[]")).await;
     assert_eq!(class(&outcome), ("SQLITE_CONSTRAINT", "sqlite", true));
     let two = format!(
         r#"{{"database": {file:?}, "numbered": true, "statements": [{{"sql": "insert into t values ($1)", "params": [5]}}, "select a from t"]}}"#
     );
-    let outcome = ask(&tool, &two).await;
+    let outcome = call_tool(&tool, &two).await;
     assert_eq!(part(&outcome, "command_0"), r#"{"rows":[],"rowcount":1,"columns":[]}"#);
     assert_eq!(part(&outcome, "rows"), r#"[{"a":1},{"a":5}]"#);
     std::fs::remove_dir_all(folder).unwrap();
@@ -95,9 +95,9 @@ async fn errors_name_the_statement() {
         (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no text `sql`"),
     ];
     for (input, expected) in table {
-        assert_eq!(told(&ask(&SqliteTool::new(), &input).await), expected);
+        assert_eq!(summary(&call_tool(&SqliteTool::new(), &input).await), expected);
     }
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n";
     let slow = input(":memory:", endless, "[]").replacen('{', r#"{"timeout": 0.2, "#, 1);
-    assert_eq!(class(&ask(&SqliteTool::new(), &slow).await), ("timeout", "timeout", false));
+    assert_eq!(class(&call_tool(&SqliteTool::new(), &slow).await), ("timeout", "timeout", false));
 }

@@ -6,7 +6,7 @@ use crate::support;
 
 use std::sync::Arc;
 
-use support::{all_of, call, options};
+use support::{call, debug_text, options};
 use windlass_core::ProcessLimits;
 use windlass_tools::{Credentials, NamedCredentials, playbook_tools};
 use windlass_value::{Value, to_json};
@@ -45,12 +45,13 @@ async fn no_part_of_a_secret_is_left_at_a_cut() {
             r#"{{"{key}": {text}, "{place}": {{"S": null}}, "sealed": [{{"at": ["{place}", "S"], "parts": [{{"credential": "{secret}", "field": "key"}}]}}]}}"#
         );
         let outcome = tools.get(tool).unwrap().call(call(&input)).await;
-        let visible = format!("{} {} {}", all_of(&outcome), to_json(&outcome.output), to_json(&outcome.facts));
+        let visible = format!("{} {} {}", debug_text(&outcome), to_json(&outcome.output), to_json(&outcome.facts));
         for part in ["canary", "0123456", "uvwxyz", "MIIEv", "hkiG9"] {
-            let at = told.find(part).map(|at| told[at.saturating_sub(50)..].chars().take(100).collect::<String>());
+            let at =
+                visible.find(part).map(|at| visible[at.saturating_sub(50)..].chars().take(100).collect::<String>());
             assert_eq!(at, None, "{part} of {text}");
         }
-        seen += usize::from(told.contains("***"));
+        seen += usize::from(visible.contains("***"));
     }
     assert_eq!(seen, 11);
 }

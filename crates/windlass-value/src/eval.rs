@@ -60,7 +60,7 @@ impl Default for MeterCaps {
 
 impl Meter {
     pub fn new(fuel: u64, max_output_bytes: usize) -> Meter {
-        Meter { fuel, max_output_bytes: output_bytes_max: max_output_bytes, caps: MeterCaps::default() }
+        Meter { fuel, max_output_bytes, caps: MeterCaps::default() }
     }
 
     #[must_use]

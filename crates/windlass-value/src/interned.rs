@@ -17,7 +17,7 @@ thread_local! {
 pub fn interned(text: &'static str) -> Arc<str> {
     let at = text.as_ptr() as usize;
     let slot = (at ^ (at >> 8) ^ text.len()) % SLOTS;
-    INTERNED.with_borrow_mut(|known| match &mut interned[slot] {
+    INTERNED.with_borrow_mut(|slots| match &mut slots[slot] {
         // The same place in the program: not even compared letter by letter.
         Some((same, name)) if std::ptr::eq(*same, text) => name.clone(),
         other => {

@@ -6,8 +6,8 @@
 mod codec;
 mod digits;
 mod eval;
-mod json;
 mod interned;
+mod json;
 mod map;
 mod nearest;
 mod schema;
@@ -19,11 +19,11 @@ mod value;
 pub use codec::{DecodeError, decode, encode};
 pub use digits::Digits;
 pub use eval::{
-    CompileError, EvalError, EvalErrorKind, Expression, LoopInnerNode, Language, Level, Meter, MeterCaps, ExpressionMode, NodeView,
-    PathPart, RunView, EvalScope, IterationRecords, IterationView,
+    CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, IterationRecords, IterationView,
+    Language, Level, LoopInnerNode, Meter, MeterCaps, NodeView, PathPart, RunView,
 };
-pub use json::{JsonError, format_float, parse_json, to_json, to_json_pretty};
 pub use interned::interned;
+pub use json::{JsonError, format_float, parse_json, to_json, to_json_pretty};
 pub use map::Map;
 pub use nearest::{edit_distance, nearest, nearest_within};
 pub use schema::{SchemaTooLarge, schema_width};

@@ -29,7 +29,9 @@ pub fn check_json(text: &str) -> Result<(), StrictJsonError> {
     let mut scan = StrictScanner { text, at: 0, open: Vec::new() };
     while let Some(byte) = text.as_bytes().get(scan.at) {
         match byte {
-            b'{' => scan.open.push(OpenLevel::Object { keys: KeySet::default(), last: Cow::Borrowed(""), before_key: true }),
+            b'{' => {
+                scan.open.push(OpenLevel::Object { keys: KeySet::default(), last: Cow::Borrowed(""), before_key: true })
+            }
             b'[' => scan.open.push(OpenLevel::List(0)),
             b'}' | b']' => drop(scan.open.pop()),
             b',' => match scan.open.last_mut() {
@@ -155,7 +157,9 @@ impl<'t> StrictScanner<'t> {
 
 fn pointer_step(level: &OpenLevel<'_>) -> String {
     match level {
-        OpenLevel::Object { last, .. } => format!("/{}", escape_for_message(last).replace('~', "~0").replace('/', "~1")),
+        OpenLevel::Object { last, .. } => {
+            format!("/{}", escape_for_message(last).replace('~', "~0").replace('/', "~1"))
+        }
         OpenLevel::List(index) => format!("/{index}"),
     }
 }

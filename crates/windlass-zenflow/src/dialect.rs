@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_dialect::{
-    CompiledDefinition, CompileContext, ReportDetail, Detection, Dialect, InputWarning, ParsedTree, CompileProblems, ParsedSource, ReportEntry, ReportSection,
-    unused_inputs,
+    CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, InputWarning, ParsedSource, ParsedTree,
+    ReportDetail, ReportEntry, ReportSection, unused_inputs,
 };
 use windlass_expr::cel::CelLanguage;
 use windlass_syntax::YamlRules;
 use windlass_value::{Language, Value};
 
-use crate::{ZenflowOptions, compile_tree, normalize_codes, is_json, recognise, schema};
+use crate::{ZenflowOptions, compile_tree, is_json, normalize_codes, recognise, schema};
 
 /// The zenflow dialect. Its own options are [`Options`]; what they share with the context comes from the context.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +37,11 @@ impl Dialect for Zenflow {
         }
     }
 
-    fn compile(&self, reading: &ParsedSource<'_>, context: &CompileContext) -> Result<CompiledDefinition, CompileProblems> {
+    fn compile(
+        &self,
+        reading: &ParsedSource<'_>,
+        context: &CompileContext,
+    ) -> Result<CompiledDefinition, CompileProblems> {
         let ParsedTree { tree, diagnostics: found } = parse_normalized(reading);
         match tree {
             Some(tree) => compile_tree(reading.source, &tree, found, &options(context)),

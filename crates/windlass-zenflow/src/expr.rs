@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 pub(crate) use windlass_expr::cel::CelReference;
 use windlass_expr::cel::{self, CelLanguage, CelReferences};
-use windlass_value::{CompileError, Language, ExpressionMode, Value};
+use windlass_value::{CompileError, ExpressionMode, Language, Value};
 
 /// What the language says about an expression.
 pub(crate) fn errors(source: &Value, mode: ExpressionMode) -> Vec<CompileError> {

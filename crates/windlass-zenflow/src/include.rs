@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, Span, did_you_mean};
+use windlass_syntax::{Diagnostics, SourceText, Span, SyntaxNode, did_you_mean};
 
-use crate::document::{WorkflowDocument, Spanned, ZenflowStep};
+use crate::document::{Spanned, WorkflowDocument, ZenflowStep};
 use crate::options::ZenflowOptions;
-use crate::paths::{self, WorkflowFolder, PathError};
-use crate::read::{Includes, ReadDocument, DocumentReader};
+use crate::paths::{self, PathError, WorkflowFolder};
+use crate::read::{DocumentReader, Includes, ReadDocument};
 use crate::recognise::is_foreign;
 use crate::{check, codes};
 use windlass_dialect::FileReadProblem;
@@ -60,7 +60,12 @@ impl<'a> Loader<'a> {
     }
 
     /// The file that everything begins with.
-    pub(crate) fn root(&mut self, source: &SourceText, tree: &SyntaxNode, found: Diagnostics) -> (Option<WorkflowDocument>, Diagnostics) {
+    pub(crate) fn root(
+        &mut self,
+        source: &SourceText,
+        tree: &SyntaxNode,
+        found: Diagnostics,
+    ) -> (Option<WorkflowDocument>, Diagnostics) {
         let folder = self.options.folder.as_deref().map(|path| WorkflowFolder::open(path, self.options.files.clone()));
         // It may include itself: then its own path closes the circle.
         if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())
@@ -105,7 +110,13 @@ impl<'a> Loader<'a> {
         (Some(document), reader.found, size)
     }
 
-    fn step(&mut self, step: &mut ZenflowStep, including: &IncludingFile, reader: &mut DocumentReader, size: &mut IncludedSize) {
+    fn step(
+        &mut self,
+        step: &mut ZenflowStep,
+        including: &IncludingFile,
+        reader: &mut DocumentReader,
+        size: &mut IncludedSize,
+    ) {
         let Some(include) = &mut step.include else { return };
         let named = including.includes.get(&include.target.value);
         // A path that cannot be right was reported in the table.
@@ -148,7 +159,14 @@ impl<'a> Loader<'a> {
     }
 
     /// A file by its path, read once.
-    fn file(&mut self, file: &Path, written: &str, span: Span, reader: &mut DocumentReader, from: &SourceText) -> Option<LoadedWorkflow> {
+    fn file(
+        &mut self,
+        file: &Path,
+        written: &str,
+        span: Span,
+        reader: &mut DocumentReader,
+        from: &SourceText,
+    ) -> Option<LoadedWorkflow> {
         if let Some(begin) = self.open.iter().position(|open| open == file) {
             let name = |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy());
             let circle: Vec<String> = self.open[begin..].iter().chain([&file.to_owned()]).map(name).collect();
@@ -174,7 +192,14 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn read(&mut self, file: &Path, written: &str, span: Span, reader: &mut DocumentReader, from: &SourceText) -> Option<LoadResult> {
+    fn read(
+        &mut self,
+        file: &Path,
+        written: &str,
+        span: Span,
+        reader: &mut DocumentReader,
+        from: &SourceText,
+    ) -> Option<LoadResult> {
         let max_bytes = self.options.limits.max_definition_bytes as u64;
         let text = match self.options.files.read(file, max_bytes).map(String::from_utf8) {
             Ok(Ok(text)) => text,
@@ -213,7 +238,9 @@ impl<'a> Loader<'a> {
         let bad = found.has_errors();
         self.others[position].1 = found;
         let good = document.filter(|_| !bad);
-        Some(good.map_or(LoadResult::Invalid, |document| LoadResult::Valid(LoadedWorkflow { document: Arc::new(document), size })))
+        Some(good.map_or(LoadResult::Invalid, |document| {
+            LoadResult::Valid(LoadedWorkflow { document: Arc::new(document), size })
+        }))
     }
 }
 
@@ -232,7 +259,14 @@ fn display_path(from: &SourceText, file: &Path, written: &str) -> String {
     }
 }
 
-fn not_found(reader: &mut DocumentReader, error: &PathError, path: &str, span: Span, named: bool, including: &IncludingFile) {
+fn not_found(
+    reader: &mut DocumentReader,
+    error: &PathError,
+    path: &str,
+    span: Span,
+    named: bool,
+    including: &IncludingFile,
+) {
     match error {
         // It was looked at before.
         PathError::Invalid(_) => {}

@@ -23,13 +23,13 @@ mod schemas;
 
 use windlass_core::Limits;
 use windlass_dialect::parse_limits;
-pub use windlass_dialect::{CompiledDefinition, DiskFiles, FileReadProblem, FileReader, NoFiles, CompileProblems};
-use windlass_syntax::{Diagnostics, SyntaxNode, Severity, SourceText, YamlRules, parse_json, parse_yaml};
+pub use windlass_dialect::{CompileProblems, CompiledDefinition, DiskFiles, FileReadProblem, FileReader, NoFiles};
+use windlass_syntax::{Diagnostics, Severity, SourceText, SyntaxNode, YamlRules, parse_json, parse_yaml};
 
 pub use dialect::Zenflow;
 pub use document::CoordinatorMode;
 use document::WorkflowDocument;
-pub use options::{ContextFiles, ModelProblem, Models, ZenflowOptions, ModelPrice};
+pub use options::{ContextFiles, ModelPrice, ModelProblem, Models, ZenflowOptions};
 pub use recognise::recognise;
 
 /// A workflow that was read and checked.
@@ -93,7 +93,12 @@ pub(crate) fn compile_tree(
 }
 
 /// Checks a tree that was read already; `found` are the problems of the reading.
-pub fn check(source: &SourceText, tree: &SyntaxNode, found: Diagnostics, options: &ZenflowOptions) -> Result<CheckedWorkflow, CompileProblems> {
+pub fn check(
+    source: &SourceText,
+    tree: &SyntaxNode,
+    found: Diagnostics,
+    options: &ZenflowOptions,
+) -> Result<CheckedWorkflow, CompileProblems> {
     let mut loader = include::Loader::new(options);
     let (document, found) = loader.root(source, tree, found);
     let (own, mut others) = (normalize_codes(found), loader.others);

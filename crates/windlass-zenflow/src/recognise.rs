@@ -1,6 +1,6 @@
 //! Whether a file is a workflow of this kind, right or wrong.
 
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode};
+use windlass_syntax::{SyntaxNode, SyntaxNodeKind};
 
 const TOP: [&str; 8] = ["name", "description", "version", "agents", "includes", "steps", "options", "x-windlass"];
 /// Keys that only other formats have at the top.

@@ -2,7 +2,7 @@
 
 use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value as Json;
-use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNodeKind, SyntaxNode, Span, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, Span, SyntaxNode, SyntaxNodeKind, to_value};
 use windlass_value::{schema_width, to_json};
 
 use crate::codes;
@@ -61,7 +61,8 @@ fn report(node: &SyntaxNode, error: &ValidationError, found: &mut Diagnostics) {
 /// A result is given as the arguments of a call, which are always an object.
 fn check_is_object(node: &SyntaxNode, found: &mut Diagnostics) {
     let Some(types) = node.get("type") else { return };
-    let names = types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(SyntaxNode::as_str).collect());
+    let names =
+        types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(SyntaxNode::as_str).collect());
     if !names.contains(&Some("object")) {
         let problem = Diagnostic::error(codes::VALIDATION, types.span, "a result is always an object");
         found.push(problem.with_hint("write `type: object` and put the value into one of its `properties`"));
@@ -77,7 +78,9 @@ fn span_at_pointer(node: &SyntaxNode, pointer: &str) -> Span {
             SyntaxNodeKind::Map(entries) => {
                 entries.iter().find(|(entry, _)| entry.text == step).map(|(entry, node)| (Some(entry.span), node))
             }
-            SyntaxNodeKind::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)).map(|node| (None, node)),
+            SyntaxNodeKind::List(items) => {
+                step.parse().ok().and_then(|index: usize| items.get(index)).map(|node| (None, node))
+            }
             _ => None,
         };
         let Some((entry, node)) = below else { break };

@@ -9,10 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass_core::Limits;
-use windlass_syntax::{Diagnostics, SyntaxNode, SourceText, to_value};
-use windlass_testing::cases::{Cases, render_problems, assert_well_formed};
+use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, to_value};
+use windlass_testing::cases::{Cases, assert_well_formed, render_problems};
 use windlass_value::to_json;
-use windlass_zenflow::{CheckedWorkflow, DiskFiles, ZenflowOptions, ModelPrice, CompileProblems, check, compile, read, recognise, schema};
+use windlass_zenflow::{
+    CheckedWorkflow, CompileProblems, DiskFiles, ModelPrice, ZenflowOptions, check, compile, read, recognise, schema,
+};
 
 fn cases() -> Cases {
     Cases::in_crate(env!("CARGO_MANIFEST_DIR"))
@@ -41,7 +43,11 @@ fn check_case(path: &Path, source: &SourceText) -> Result<CheckedWorkflow, Compi
     }
 }
 
-fn all(source: &SourceText, own: Diagnostics, others: Vec<(SourceText, Diagnostics)>) -> Vec<(SourceText, Diagnostics)> {
+fn all(
+    source: &SourceText,
+    own: Diagnostics,
+    others: Vec<(SourceText, Diagnostics)>,
+) -> Vec<(SourceText, Diagnostics)> {
     std::iter::once((source.clone(), own)).chain(others).collect()
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_runtime::{RuntimeError, RunStartOptions};
+use windlass_runtime::{RunStartOptions, RuntimeError};
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::{Value, to_json};
 use world::{Call, Case, RUN, Script, engine};

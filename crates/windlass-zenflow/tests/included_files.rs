@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_syntax::{Diagnostics, SourceText};
-use windlass_zenflow::{CheckedWorkflow, DiskFiles, FileReadProblem, FileReader, NoFiles, ZenflowOptions, CompileProblems, check, read};
+use windlass_zenflow::{
+    CheckedWorkflow, CompileProblems, DiskFiles, FileReadProblem, FileReader, NoFiles, ZenflowOptions, check, read,
+};
 
 /// Files and links by their paths.
 #[derive(Default)]
@@ -30,7 +32,7 @@ impl FileReader for MemoryFiles {
     fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem> {
         let bytes = self.files.get(path).ok_or(FileReadProblem::Missing)?;
         match bytes.len() as u64 > max_bytes {
-            true => Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes }),
+            true => Err(FileReadProblem::TooLarge { max_bytes }),
             false => Ok(bytes.clone()),
         }
     }
@@ -76,7 +78,8 @@ fn resolve_reference(path: &str, files: MemoryFiles) -> Result<String, String> {
 
 #[test]
 fn links_out_of_the_folder_are_refused() {
-    let files = || MemoryFiles::new(&[("/flows/in.md", "inside"), ("/flowsome/out.md", "outside"), ("/etc/out.yaml", "")]);
+    let files =
+        || MemoryFiles::new(&[("/flows/in.md", "inside"), ("/flowsome/out.md", "outside"), ("/etc/out.yaml", "")]);
     let linked = files().link("/flows/link.md", "/flowsome/out.md");
     assert!(resolve_reference("link.md", linked).unwrap_err().contains("leads out of"));
     assert_eq!(resolve_reference("link.md", files().link("/flows/link.md", "/flows/in.md")).unwrap(), "inside");
@@ -112,7 +115,9 @@ fn too_large_files_are_refused() {
         files
     };
     assert_eq!(resolve_reference("a.md", large("/flows/a.md", 1 << 20)).unwrap().len(), 1 << 20);
-    assert!(resolve_reference("a.md", large("/flows/a.md", (1 << 20) + 1)).unwrap_err().contains("more than 1048576 bytes"));
+    assert!(
+        resolve_reference("a.md", large("/flows/a.md", (1 << 20) + 1)).unwrap_err().contains("more than 1048576 bytes")
+    );
     let context = "name: a\nsteps:\n  - {id: a, instructions: Work., contextFiles: [a.pdf]}\n";
     assert!(messages(checked(context, &options(large("/flows/a.pdf", 10 << 20)))).is_empty());
     let found = messages(checked(context, &options(large("/flows/a.pdf", (10 << 20) + 1))));
@@ -140,7 +145,12 @@ fn files_are_not_read_without_a_folder() {
     for strict_files in [true, false] {
         for options in [
             ZenflowOptions { strict_files, ..ZenflowOptions::default() },
-            ZenflowOptions { strict_files, folder: Some("/flows".into()), files: Arc::new(NoFiles), ..ZenflowOptions::default() },
+            ZenflowOptions {
+                strict_files,
+                folder: Some("/flows".into()),
+                files: Arc::new(NoFiles),
+                ..ZenflowOptions::default()
+            },
         ] {
             let result = checked(NEEDS_FILES, &options);
             assert_eq!(result.is_ok(), !strict_files);
@@ -215,7 +225,8 @@ fn links_on_disk_out_of_the_folder_are_refused() {
     let _ = std::os::unix::fs::symlink(base.join("secret.md"), folder.join("link.md"));
     let _ = std::os::unix::fs::symlink(folder.join("open.md"), folder.join("fine.md"));
     let text = "name: a\nsteps:\n  - {id: a, instructions: '@link.md'}\n  - {id: b, instructions: '@fine.md'}\n";
-    let options = ZenflowOptions { folder: Some(folder.clone()), files: Arc::new(DiskFiles), ..ZenflowOptions::default() };
+    let options =
+        ZenflowOptions { folder: Some(folder.clone()), files: Arc::new(DiskFiles), ..ZenflowOptions::default() };
     let found = messages(checked(text, &options));
     std::fs::remove_dir_all(&base).unwrap();
     assert_eq!(found, ["`instructions` refers to `link.md`, a link that leads out of the workflow's folder"]);

@@ -52,7 +52,9 @@ steps:
     assert!(request("again.1", 0).contains("more bytes]"));
     // Whoever asks for all of it gets all of it.
     assert!(
-        request("after", 0).contains("ZERO") && request("after", 0).contains("ONE") && request("after", 0).contains("TURN")
+        request("after", 0).contains("ZERO")
+            && request("after", 0).contains("ONE")
+            && request("after", 0).contains("TURN")
     );
     assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 2 * LARGE));
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod included_files;
 mod cases;
 mod crash_every_commit;
 mod events;
 mod hostile;
+mod included_files;
 mod large;
 mod limits;
 mod runs;

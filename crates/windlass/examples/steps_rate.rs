@@ -53,7 +53,7 @@ impl Looping {
 
     #[step]
     async fn iterate(&self, iteration: Iteration) -> Result<Next, StepError> {
-        Ok(match turn.left {
+        Ok(match iteration.left {
             0 => Done { sum: 0 }.into(),
             left => Iteration { left: left - 1 }.into(),
         })
@@ -84,11 +84,11 @@ impl Fanning {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let iterations: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let looping: Workflow = Looping.into_workflow().build()?;
-    for iterations in [turns / 10, turns, turns] {
+    for iterations in [iterations / 10, iterations, iterations] {
         let begun = Instant::now();
         looping.run::<Done>(Begin { iterations }).await?;
         let took = begun.elapsed();
-        println!("loop of {turns}: {:?}, {:.0} steps/s", took, turns as f64 / took.as_secs_f64());
+        println!("loop of {iterations}: {:?}, {:.0} steps/s", took, iterations as f64 / took.as_secs_f64());
     }
     let fanning = Fanning.into_workflow().build()?;
     for _ in 0..5 {

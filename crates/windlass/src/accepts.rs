@@ -173,15 +173,15 @@ impl<T> Deref for Collect<T> {
 macro_rules! collects {
     ($($event:ident),+) => {
         impl<$($event: Event),+> Accepts for Collect<($($event,)+)> {
-            fn describe(shape: &mut Shape) {
-                shape.accepts.extend([$(EventType::of::<$event>()),+]);
-                shape.joined = Joined::Collect;
+            fn describe(shape: &mut StepSignature) {
+                shape.accepts.extend([$(EventType::for_type::<$event>()),+]);
+                shape.join = JoinKind::Collect;
             }
 
             fn take(token: Token) -> Result<Self, StepError> {
                 let items = token.payload.as_list().ok_or_else(|| unjoined(&token.payload))?;
                 let mut items = items.iter();
-                let mut next = || items.next().map_or_else(|| Err(unjoined(&token.payload)), Token::of);
+                let mut next = || items.next().map_or_else(|| Err(unjoined(&token.payload)), Token::from_value);
                 Ok(Collect(($($event::read(&next()?)?,)+)))
             }
         }

@@ -10,7 +10,8 @@ use crate::registered::FunctionSpec;
 use crate::{EngineBuilder, Error};
 
 /// The tools of agents, from those that the engine has and the functions that are described.
-pub(crate) type AgentToolsBuilder = Box<dyn FnOnce(Tools, Vec<(String, FunctionSpec)>) -> Result<AgentTools, ErrorInfo> + Send>;
+pub(crate) type AgentToolsBuilder =
+    Box<dyn FnOnce(Tools, Vec<(String, FunctionSpec)>) -> Result<AgentTools, ErrorInfo> + Send>;
 
 /// The engine's tools with those of agents, and the names that agents may call.
 pub(crate) struct AgentTools {

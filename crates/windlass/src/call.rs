@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use windlass_core::{WaitResult, Suspension, SuspendedOn, SideOutputs, ResumeData, SentToken, TaskOutcome};
+use windlass_core::{ResumeData, SentToken, SideOutputs, SuspendedOn, Suspension, TaskOutcome, WaitResult};
 use windlass_runtime::ToolCall;
 use windlass_value::{Map, Timestamp, Value};
 
@@ -77,7 +77,7 @@ impl StepCall {
     pub(crate) fn new(info: Arc<WorkflowInfo>, step: usize, tool_call: ToolCall) -> StepCall {
         let at = tool_call.at.unwrap_or_else(windlass_runtime::real_now);
         let resumed = tool_call.resumed.clone();
-        StepCall(Arc::new(StepCallInner { info: facts: info, step, tool_call: given: tool_call, started_at: at, resumed, buffer: Mutex::default() }))
+        StepCall(Arc::new(StepCallInner { info, step, tool_call, started_at: at, resumed, buffer: Mutex::default() }))
     }
 
     pub(crate) fn token(&self) -> Result<Token, StepError> {
@@ -117,7 +117,9 @@ impl StepCallInner {
         buffer.waits += 1;
         drop(buffer);
         self.answer(at).map(|answer| match &answer.error {
-            _ if !answer.waited_for.is_empty() && *answer.waited_for != *request => Err(self.order_changed_error(at, &answer.waited_for, request)),
+            _ if !answer.waited_for.is_empty() && *answer.waited_for != *request => {
+                Err(self.order_changed_error(at, &answer.waited_for, request))
+            }
             Some(error) => Err(StepError::from_info(error.clone())),
             None => Ok(answer.value.clone()),
         })
@@ -185,15 +187,19 @@ pub(crate) async fn run<R>(
 fn task_outcome(ended: Option<Result<Value, StepError>>, call: &StepCall) -> TaskOutcome {
     let mut buffer = call.buffer();
     let Some(result) = ended else {
-        let suspension = buffer.awaited.take().map(|awaited| Box::new(Suspension { waits_for: awaited, published_events: buffer.published }));
-        return TaskOutcome { suspension: awaits: suspension, ..TaskOutcome::success(Value::Null) };
+        let suspension = buffer
+            .awaited
+            .take()
+            .map(|awaited| Box::new(Suspension { waits_for: awaited, published_events: buffer.published }));
+        return TaskOutcome { suspension, ..TaskOutcome::success(Value::Null) };
     };
     match result {
         Ok(output) => {
             let changes = buffer.state.take().map(StateBuffer::into_changes).unwrap_or_default();
             let sends = std::mem::take(&mut buffer.sends);
-            let side_outputs = (!sends.is_empty() || !changes.is_empty()).then(|| Box::new(SideOutputs { sends, state_changes: changes }));
-            TaskOutcome { side_outputs: beside: side_outputs, ..TaskOutcome::success(output) }
+            let side_outputs = (!sends.is_empty() || !changes.is_empty())
+                .then(|| Box::new(SideOutputs { sends, state_changes: changes }));
+            TaskOutcome { side_outputs, ..TaskOutcome::success(output) }
         }
         Err(error) => failure(error),
     }

@@ -235,7 +235,8 @@ impl<'w> BuildChecks<'w> {
             for needed in step.shape.resources.iter().filter(|needed| !self.workflow.resources.contains(needed)) {
                 let message =
                     format!("the step `{}` takes the resource `{}`, which is not there", step.name, needed.name);
-                let hint = format!("give it: `.resource(…)`; {}", list_names("there are", self.workflow.resources.names()));
+                let hint =
+                    format!("give it: `.resource(…)`; {}", list_names("there are", self.workflow.resources.names()));
                 self.problems.push(Problem::new("missing_resource", message, hint).at(&step.name));
             }
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Action, Amount, Effect, ExprId, ExpressionSource, FAILED_KIND, FailureHandler, Join, Net, NetEnd, Node, NodeId, NodeKind,
-    Pipeline, Place, Plan, SourceSpan, SurplusPolicy as PlanSurplus, Task,
+    Action, Amount, Effect, ExprId, ExpressionSource, FAILED_KIND, FailureHandler, Join, Net, NetEnd, Node, NodeId,
+    NodeKind, Pipeline, Place, Plan, SourceSpan, SurplusPolicy as PlanSurplus, Task,
 };
 use windlass_value::{ExpressionMode, Value};
 
@@ -49,7 +49,12 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     let asks = asks.into_iter().map(Into::into).collect();
     let waits: BTreeSet<&str> = workflow.steps.iter().flat_map(|step| &step.waits).map(|event| event.name).collect();
     let waits = waits.into_iter().map(Into::into).collect();
-    let net = Net { publishes_slots: true, input_requests: asks, awaited_kinds: waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    let net = Net {
+        publishes_slots: true,
+        input_requests: asks,
+        awaited_kinds: waits,
+        ..Net::new(places, start, NetEnd::Stop(stop.into()))
+    };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     plan
 }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::plan::{Action, Effect, ToolName, NodeKind, Plan};
-use windlass_dialect::{CompileContext, Dialect, DialectOptions, DiskFiles, CompileProblems, RegisteredNames, DialectRegistry, RustDialect};
+use windlass_core::plan::{Action, Effect, NodeKind, Plan, ToolName};
+use windlass_dialect::{
+    CompileContext, CompileProblems, Dialect, DialectOptions, DialectRegistry, DiskFiles, RegisteredNames, RustDialect,
+};
 use windlass_runtime::Tools;
 use windlass_syntax::{Colour, SourceText};
 use windlass_value::Language;
@@ -78,7 +80,13 @@ impl Dialects {
     }
 
     /// Compiles a text in the dialect that it looks like.
-    pub(crate) fn compile(&self, name: &str, text: &str, file: Option<&Path>, environment: &CompileEnvironment) -> Result<Plan, Error> {
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        text: &str,
+        file: Option<&Path>,
+        environment: &CompileEnvironment,
+    ) -> Result<Plan, Error> {
         if self.registry.names().is_empty() {
             let message = format!("the definition `{name}` cannot be read: no dialect was built in");
             let hint = "turn on the features `loom`, `noetl` or `zenflow` of the crate `windlass`";

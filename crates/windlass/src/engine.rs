@@ -9,14 +9,14 @@ use std::sync::Arc;
 use windlass_core::plan::Plan;
 use windlass_dialect::Dialect;
 use windlass_runtime as runtime;
-use windlass_runtime::{EngineOptions, Durability, RuntimeError, Tool, Tools};
+use windlass_runtime::{Durability, EngineOptions, RuntimeError, Tool, Tools};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_store_sqlite::{SqliteOptions, SqliteStore};
 use windlass_value::{BlobHash, Value};
 
-use crate::definition::{Dialects, CompileEnvironment};
+use crate::definition::{CompileEnvironment, Dialects};
 use crate::handle::Handle;
-use crate::registered::{FunctionSpec, Function, FunctionTool};
+use crate::registered::{Function, FunctionSpec, FunctionTool};
 use crate::{Error, Event, EventStream, StepError, Workflow};
 
 /// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
@@ -241,7 +241,8 @@ impl Engine {
     async fn start_with(&self, name: &str, input: Value, options: StartOptions) -> Result<Handle, Error> {
         let plan = self.plan_hash(name)?;
         let virtual_time = options.virtual_time.unwrap_or(self.virtual_time);
-        let start_options = runtime::RunStartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
+        let start_options =
+            runtime::RunStartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
         let handle = self.inner.start(plan, input, start_options).await?;
         let workflow = self.definitions.get(name).and_then(|known| known.workflow.clone());
         Ok(Handle::new(self.clone(), name.into(), workflow, handle))
@@ -430,7 +431,8 @@ impl EngineBuilder {
         let mut plans: Vec<_> = in_rust.collect();
         let definitions = self.workflows.iter().map(|one| one.name().to_owned());
         let definitions = definitions.chain(self.definitions.iter().map(|(name, _)| name.clone())).collect();
-        let environment = CompileEnvironment::new(&self.tools, &self.functions, definitions, self.options.limits.clone());
+        let environment =
+            CompileEnvironment::new(&self.tools, &self.functions, definitions, self.options.limits.clone());
         for (name, text) in &self.definitions {
             let plan = self.dialects.compile(name, &text.read(name)?, text.file(), &environment)?;
             plans.push((name.clone(), plan, None));

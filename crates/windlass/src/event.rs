@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_value::{Map, Value, from_value, known, to_value};
+use windlass_value::{Map, Value, from_value, interned, to_value};
 
 use crate::StepError;
 use crate::nearest::list_names;
@@ -253,7 +253,7 @@ impl Token {
 
     /// It is none of those that are known here.
     pub fn unknown(&self, known: &[EventType]) -> StepError {
-        unknown(&self.kind, interned)
+        unknown(&self.kind, known)
     }
 }
 

@@ -51,7 +51,7 @@ macro_rules! functions {
             Given: Returns,
             $($param: Param),+
         {
-            fn describe(shape: &mut Shape) {
+            fn describe(shape: &mut StepSignature) {
                 $(
                     <$param as Param>::describe(shape);
                     shape.events += <$param as Param>::EVENTS;
@@ -60,7 +60,7 @@ macro_rules! functions {
             }
 
             #[allow(non_snake_case)]
-            fn call(&self, call: Call) -> ToolFuture {
+            fn call(&self, call: StepCall) -> ToolFuture {
                 $(let $param = match <$param as Param>::take(&call) {
                     Ok(given) => given,
                     Err(error) => return Box::pin(std::future::ready(failure(error))),
@@ -99,14 +99,14 @@ pub trait Params: Sized + Send + 'static {
 macro_rules! parameters {
     ($($param:ident),+) => {
         impl<$($param: Param),+> Params for ($($param,)+) {
-            fn describe(shape: &mut Shape) {
+            fn describe(shape: &mut StepSignature) {
                 $(
                     <$param as Param>::describe(shape);
                     shape.events += <$param as Param>::EVENTS;
                 )+
             }
 
-            fn take(call: &Call) -> Result<Self, StepError> {
+            fn take(call: &StepCall) -> Result<Self, StepError> {
                 Ok(($(<$param as Param>::take(call)?,)+))
             }
         }

@@ -120,8 +120,12 @@ impl<'s> WorkflowGraph<'s> {
                 (JoinKind::One | JoinKind::Collect | JoinKind::Failure, level) => level,
             };
             let inside = if step.shape.fans_out { level + 1 } else { level };
-            let returned =
-                step.shape.produces.iter().flat_map(|event| self.accepting_steps(event.name)).map(|next| (next, inside));
+            let returned = step
+                .shape
+                .produces
+                .iter()
+                .flat_map(|event| self.accepting_steps(event.name))
+                .map(|next| (next, inside));
             let sent = step.sends.iter().flat_map(|event| self.accepting_steps(event.name)).map(|next| (next, level));
             open.extend(returned.chain(sent).chain(self.handler_for(at).map(|handler| (handler, level))));
         }

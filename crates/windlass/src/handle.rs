@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use serde::de::DeserializeOwned;
 use windlass_core::Status;
-use windlass_runtime::{RequestOutcome, FinalReport, RunRequest, RunHandle, RuntimeError, new_run_id};
+use windlass_runtime::{FinalReport, RequestOutcome, RunHandle, RunRequest, RuntimeError, new_run_id};
 use windlass_value::{Value, from_value};
 
 use crate::event::{Event, EventKind, decode, encode};
@@ -64,7 +64,12 @@ impl Handle {
         Handle { engine, definition, workflow, run, run_handle: Some(Arc::new(tokio::sync::Mutex::new(handle))) }
     }
 
-    pub(crate) fn store_only(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, run: Arc<str>) -> Handle {
+    pub(crate) fn store_only(
+        engine: Engine,
+        definition: Arc<str>,
+        workflow: Option<Workflow>,
+        run: Arc<str>,
+    ) -> Handle {
         Handle { engine, definition, workflow, run, run_handle: None }
     }
 

@@ -89,7 +89,7 @@ mod stream;
 mod workflow;
 
 pub use accepts::{Accepts, All, Collect, Param, StepFailed};
-pub use builder::{StepBuilder, Surplus, DEFAULT_WORKERS, WorkflowBuilder};
+pub use builder::{DEFAULT_WORKERS, StepBuilder, Surplus, WorkflowBuilder};
 pub use context::{Context, RetryInfo, State, WaitFor};
 pub use engine::{Engine, EngineBuilder, Start, StartOptions};
 pub use error::{Error, StepError};
@@ -97,7 +97,7 @@ pub use event::{Emitted, Event, EventKind, EventType, Events, Token};
 pub use function::StepFn;
 pub use handle::Handle;
 pub use problem::{BuildError, Check, Problem};
-pub use registered::{FunctionSpec, Described, Function, described};
+pub use registered::{Described, Function, FunctionSpec, described};
 pub use resource::Res;
 pub use retry::Retry;
 pub use returns::{Returns, StepResult};

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Value, from_value, to_value};
 
-use crate::call::{StepCall, WorkflowInfo, StepMetadata, failure, run};
+use crate::call::{StepCall, StepMetadata, WorkflowInfo, failure, run};
 use crate::resource::Resources;
 use crate::{Context, StepError};
 

@@ -118,7 +118,9 @@ impl Retry {
             jitter: if self.jitter > 0.0 { Jitter::Add(self.jitter) } else { Jitter::None },
         };
         let on = self.on.iter().map(|code| code.as_str().into()).collect();
-        let within = self.window.map(|(time, counts_wait)| RetryWindow { time: to_engine_duration(time), includes_next_wait: counts_wait });
+        let within = self
+            .window
+            .map(|(time, counts_wait)| RetryWindow { time: to_engine_duration(time), includes_next_wait: counts_wait });
         (self.attempts > 1).then_some(plan::Retry {
             attempts: Amount::Fixed(self.attempts.into()),
             backoff,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Engine, StepError, described};
-use windlass_agents::{ToolCatalogue, DefaultRule, PermissionPolicy, ToolRegistry};
+use windlass_agents::{DefaultRule, PermissionPolicy, ToolCatalogue, ToolRegistry};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
@@ -37,10 +37,14 @@ async fn described_functions_are_tools_of_agents() {
     let schema = r#"{"type": "object", "properties": {"pieces": {"type": "integer"}}, "required": ["pieces"]}"#;
     let (seen, look) = std::sync::mpsc::channel();
     let engine = Engine::in_memory()
-        .agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Allow)), move |registry| {
-            seen.send(registry.clone()).unwrap();
-            ListingModel(registry)
-        })
+        .agents(
+            ToolRegistry::builder().file_tools(),
+            Arc::new(PermissionPolicy::new(DefaultRule::Allow)),
+            move |registry| {
+                seen.send(registry.clone()).unwrap();
+                ListingModel(registry)
+            },
+        )
         .function("price", described(price, "What an order costs.", schema).unwrap())
         .function("hidden", |number: u64| async move { Ok(number) })
         .build()

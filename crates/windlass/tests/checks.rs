@@ -238,7 +238,12 @@ fn handlers_have_rules() {
             ],
         ),
         (
-            complete().on_failure("h", failure()).for_steps(["whole"]).on_failure("g", failure()).for_steps(["whole"]).workflow(),
+            complete()
+                .on_failure("h", failure())
+                .for_steps(["whole"])
+                .on_failure("g", failure())
+                .for_steps(["whole"])
+                .workflow(),
             vec!["`h` and `g` are both for `whole`", "the error handler `g` is for no step that can run"],
         ),
         (complete().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may be used no times"]),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use support::{
-    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, events, field,
-    in_time, place, ran, refused, seen, started, text, told,
+    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, event_lines, events,
+    field, in_time, position_of, refused, run_to_end, started, text, wait_for_events,
 };
 use windlass::{All, Check, Context, Engine, Error, Event, Events, Res, Retry, Status, StepError, Value, Workflow};
 
@@ -45,8 +45,8 @@ async fn a_result_is_published_before_its_events_start_and_a_stop_ends_the_run()
             .build()
             .unwrap();
         let handle = started(&workflow).await;
-        let events = seen(&handle, expected[expected.len() - 1], 1).await;
-        assert_eq!(told(&events[place(&events, "step.done first")..]), expected, "{kind}");
+        let events = wait_for_events(&handle, expected[expected.len() - 1], 1).await;
+        assert_eq!(event_lines(&events[position_of(&events, "step.done first")..]), expected, "{kind}");
         if expected.last() == Some(&"workflow.idle") {
             handle.send(answer(1)).await.unwrap();
         }
@@ -71,9 +71,9 @@ async fn an_event_goes_to_every_step_that_accepts_it_in_the_order_of_declaration
         .resource(world.clone())
         .build()
         .unwrap();
-    let (result, events) = ran(&workflow).await;
+    let (result, events) = run_to_end(&workflow).await;
     assert_eq!(result.unwrap().text, "4");
-    let begun: Vec<String> = told(&events).into_iter().filter(|one| one.starts_with("step.started")).collect();
+    let begun: Vec<String> = event_lines(&events).into_iter().filter(|one| one.starts_with("step.started")).collect();
     assert_eq!(
         begun[1..5],
         ["step.started zeta", "step.started zeta", "step.started alpha", "step.started alpha"],
@@ -101,7 +101,7 @@ async fn sent_events_start_in_order_before_returned_events() {
         .resource(world.clone())
         .build()
         .unwrap();
-    ran(&workflow).await.0.unwrap();
+    run_to_end(&workflow).await.0.unwrap();
     assert_eq!(world.notes(), ["1", "2", "3"]);
 }
 
@@ -128,14 +128,14 @@ fn crowd(world: &World, workers: u32) -> Workflow {
 async fn excess_events_queue_and_start_in_order_on_the_lowest_free_worker() {
     let world = World::default();
     let handle = started(&crowd(&world, 2)).await;
-    assert_eq!(world.noted(2).await, ["1", "2"]);
-    let so_far = seen(&handle, "step.queued", 3).await;
+    assert_eq!(world.wait_for_notes(2).await, ["1", "2"]);
+    let so_far = wait_for_events(&handle, "step.queued", 3).await;
     assert_eq!(count(&so_far, "step.queued"), 3, "two run, three wait");
     // The second is done first: its number is free, and the third has it.
     world.open("2");
-    assert_eq!(world.noted(3).await, ["1", "2", "3"]);
+    assert_eq!(world.wait_for_notes(3).await, ["1", "2", "3"]);
     world.open("1");
-    assert_eq!(world.noted(4).await, ["1", "2", "3", "4"]);
+    assert_eq!(world.wait_for_notes(4).await, ["1", "2", "3", "4"]);
     ["3", "4", "5"].into_iter().for_each(|gate| world.open(gate));
     let (result, events) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "1 2 3 4 5", "members come together in their order");
@@ -163,7 +163,7 @@ async fn a_pending_retry_blocks_no_worker_and_keeps_its_order() {
         .resource(world.clone())
         .build()
         .unwrap();
-    let (result, events) = ran(&workflow).await;
+    let (result, events) = run_to_end(&workflow).await;
     assert_eq!(result.unwrap().text, "4");
     assert_eq!(world.notes(), ["1 1", "2 1", "3 1", "4 1", "1 2", "2 2"]);
     assert_eq!(count(&events, "task.retrying"), 2);
@@ -176,12 +176,16 @@ async fn a_pending_retry_blocks_no_worker_and_keeps_its_order() {
 async fn a_failure_without_a_policy_is_published_and_fails_the_run() {
     let workflow =
         Workflow::builder("fails").step("only", |_: Begin| async { Err::<Done, _>(refused()) }).build().unwrap();
-    let (result, events) = ran(&workflow).await;
+    let (result, events) = run_to_end(&workflow).await;
     let error = result.unwrap_err();
     assert!(matches!(&error, Error::Run { status: Status::Failed, .. }), "{error}");
     assert_eq!((error.code(), count(&events, "task.retrying")), ("NotYet", 0));
-    assert!(place(&events, "step.failed only") < place(&events, "workflow.finished"));
-    assert_eq!(told(&events).last().map(String::as_str), Some("workflow.finished"), "nothing comes after the end");
+    assert!(position_of(&events, "step.failed only") < position_of(&events, "workflow.finished"));
+    assert_eq!(
+        event_lines(&events).last().map(String::as_str),
+        Some("workflow.finished"),
+        "nothing comes after the end"
+    );
 }
 
 #[tokio::test]
@@ -219,7 +223,7 @@ async fn the_timeout_of_a_run_counts_what_it_sleeps() {
             })
             .build()
             .unwrap();
-        let result = ran(&workflow).await.0;
+        let result = run_to_end(&workflow).await.0;
         assert_eq!(result.map_err(|error| error.code().to_owned()).is_ok(), ends, "{naps}");
     }
 }
@@ -259,17 +263,17 @@ async fn a_stop_event_cancels_other_steps_and_drops_their_late_events() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    world.noted(1).await;
-    seen(&handle, "item", 1).await;
+    world.wait_for_notes(1).await;
+    wait_for_events(&handle, "item", 1).await;
     world.open("stop");
     assert_eq!(text(&handle).await, "stopped");
-    assert_eq!(world.noted(2).await, ["begun", "dropped"], "before the end is told");
+    assert_eq!(world.wait_for_notes(2).await, ["begun", "dropped"], "before the end is told");
     world.open("late");
-    world.noted(3).await;
+    world.wait_for_notes(3).await;
     let events = events(&handle, 0).await;
     let published: Vec<_> = events.iter().filter_map(|event| event.event::<Item>()).collect();
     assert_eq!(published, [Ok(Item { n: 1 })]);
-    assert_eq!(told(&events).last().map(String::as_str), Some("workflow.finished"));
+    assert_eq!(event_lines(&events).last().map(String::as_str), Some("workflow.finished"));
     let (result, _) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "stopped", "the first stop wins");
 }
@@ -300,17 +304,17 @@ fn asking_and_working(world: &World, fails: u32) -> Workflow {
 async fn idle_is_published_once_when_all_wait_and_not_while_work_runs_or_is_delayed() {
     let world = World::default();
     let handle = started(&asking_and_working(&world, 2)).await;
-    let before = seen(&handle, "question", 1).await;
-    world.noted(1).await;
+    let before = wait_for_events(&handle, "question", 1).await;
+    world.wait_for_notes(1).await;
     assert_eq!(count(&before, "workflow.idle"), 0, "the other step runs");
     world.open("work");
-    let idle = seen(&handle, "workflow.idle", 1).await;
-    assert!(place(&idle, "step.done work") < place(&idle, "workflow.idle"), "not between two attempts");
+    let idle = wait_for_events(&handle, "workflow.idle", 1).await;
+    assert!(position_of(&idle, "step.done work") < position_of(&idle, "workflow.idle"), "not between two attempts");
     assert_eq!(count(&idle, "task.retrying"), 2);
     handle.send(answer(1)).await.unwrap();
     let (result, events) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "answer 1");
-    assert_eq!(count(&events, "workflow.idle"), 1, "neither again, nor at the end: {:#?}", told(&events));
+    assert_eq!(count(&events, "workflow.idle"), 1, "neither again, nor at the end: {:#?}", event_lines(&events));
 }
 
 #[tokio::test]
@@ -318,7 +322,7 @@ async fn a_run_that_is_never_out_of_work_is_never_idle() {
     let world = World::default();
     // What is queued is work.
     ["1", "2", "3", "4", "5"].into_iter().for_each(|gate| world.open(gate));
-    let (_, events) = ran(&crowd(&world, 1)).await;
+    let (_, events) = run_to_end(&crowd(&world, 1)).await;
     assert_eq!((count(&events, "step.queued"), count(&events, "workflow.idle")), (4, 0));
 
     // Answers that are being delivered are work: two questions, both answered before the first is asked.
@@ -335,10 +339,10 @@ async fn a_run_that_is_never_out_of_work_is_never_idle() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    world.noted(1).await;
+    world.wait_for_notes(1).await;
     handle.send(answer(1)).await.unwrap();
     handle.send(answer(2)).await.unwrap();
-    seen(&handle, "event.unhandled", 2).await;
+    wait_for_events(&handle, "event.unhandled", 2).await;
     world.open("ask");
     let (result, events) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "1 2");
@@ -366,13 +370,13 @@ async fn a_run_is_not_idle_while_an_event_is_being_delivered() {
         };
         let engine = engine.build().unwrap();
         let handle = in_time(engine.start(&workflow, Begin { n: 0 })).await.unwrap();
-        world.noted(1).await;
+        world.wait_for_notes(1).await;
         // Nobody else runs between these two.
         world.open("ask");
         handle.send(answer(1)).await.unwrap();
         let (result, events) = ended(&handle).await;
         assert_eq!(result.unwrap().text, "answer 1");
-        assert_eq!(count(&events, "workflow.idle"), 0, "durable: {durable}; {:#?}", told(&events));
+        assert_eq!(count(&events, "workflow.idle"), 0, "durable: {durable}; {:#?}", event_lines(&events));
     }
 }
 
@@ -388,16 +392,16 @@ async fn idle_is_published_again_after_progress() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    let so_far = seen(&handle, "workflow.idle", 1).await;
+    let so_far = wait_for_events(&handle, "workflow.idle", 1).await;
     assert_eq!(count(&so_far, "workflow.idle"), 1);
     // Two at once: between them it is not idle.
     handle.send(answer(1)).await.unwrap();
     handle.send(answer(2)).await.unwrap();
-    seen(&handle, "workflow.idle", 2).await;
+    wait_for_events(&handle, "workflow.idle", 2).await;
     handle.send(answer(3)).await.unwrap();
     let (result, events) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "1 2 3");
-    assert_eq!(count(&events, "workflow.idle"), 2, "{:#?}", told(&events));
+    assert_eq!(count(&events, "workflow.idle"), 2, "{:#?}", event_lines(&events));
 }
 
 #[tokio::test]
@@ -408,7 +412,7 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
         .step("work", |item: Item| async move { done(item.n.to_string()) })
         .build()
         .unwrap();
-    let (result, events) = ran(&workflow).await;
+    let (result, events) = run_to_end(&workflow).await;
     let error = result.unwrap_err();
     assert_eq!(error.code(), "Hang");
     assert!(error.to_string().contains("nothing is left to do, and no `done` of `work` was emitted"), "{error}");
@@ -421,8 +425,8 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    let so_far = seen(&handle, "workflow.idle", 1).await;
-    assert_eq!(count(&so_far, "event.unhandled"), 0, "a question is for somebody outside: {:#?}", told(&so_far));
+    let so_far = wait_for_events(&handle, "workflow.idle", 1).await;
+    assert_eq!(count(&so_far, "event.unhandled"), 0, "a question is for somebody outside: {:#?}", event_lines(&so_far));
     let asked: Vec<_> = so_far.iter().filter_map(|event| event.event::<Question>()).collect();
     assert_eq!(asked, [Ok(Question { n: 1 })], "and it is told");
     handle.send(answer(3)).await.unwrap();
@@ -443,9 +447,9 @@ async fn an_unaccepted_outside_event_is_reported() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    world.noted(1).await;
+    world.wait_for_notes(1).await;
     handle.send(Item { n: 1 }).await.unwrap();
-    let so_far = seen(&handle, "event.unhandled", 1).await;
+    let so_far = wait_for_events(&handle, "event.unhandled", 1).await;
     let unhandled = so_far.last().unwrap();
     assert_eq!((field(unhandled, "event"), field(unhandled, "idle")), (Value::from("item"), Value::from(false)));
     world.open("end");
@@ -540,7 +544,7 @@ async fn a_handler_has_a_scope_and_a_budget_and_is_not_for_itself() {
         (1, 3, None, true, "Lost"),
     ];
     for (fails, times, of, rescue_fails, expected) in cases {
-        let result = ran(&handled(fails, times, of, rescue_fails)).await.0;
+        let result = run_to_end(&handled(fails, times, of, rescue_fails)).await.0;
         let end = result.map_or_else(|error| error.code().to_owned(), |done| done.text);
         assert_eq!(end, expected, "{fails} {times} {of:?} {rescue_fails}");
     }
@@ -559,11 +563,11 @@ async fn a_handler_does_not_see_run_timeouts_or_cancellation() {
         .resource(world.clone())
         .build()
         .unwrap();
-    assert_eq!(ran(&workflow).await.0.unwrap_err().code(), "RunTimedOut");
+    assert_eq!(run_to_end(&workflow).await.0.unwrap_err().code(), "RunTimedOut");
     let handle =
         in_time(Engine::in_memory().workflow(&workflow).build().unwrap().start(&workflow, Begin { n: 0 })).await;
     let handle = handle.unwrap();
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.cancel("enough").await.unwrap();
     let error = in_time(handle.result::<Done>()).await.unwrap_err();
     assert!(matches!(error, Error::Run { status: Status::Cancelled, .. }), "{error}");
@@ -599,8 +603,8 @@ async fn a_step_timeout_is_retried_and_reaches_the_handler() {
 async fn readers_miss_nothing_and_see_nothing_twice() {
     let world = World::default();
     let handle = started(&crowd(&world, 2)).await;
-    world.noted(2).await;
-    let early = seen(&handle, "step.queued", 3).await;
+    world.wait_for_notes(2).await;
+    let early = wait_for_events(&handle, "step.queued", 3).await;
     let last = early.last().unwrap().seq;
     ["1", "2", "3", "4", "5"].into_iter().for_each(|gate| world.open(gate));
     text(&handle).await;
@@ -627,16 +631,16 @@ async fn a_snapshot_continues_where_the_run_was_cancelled() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.send(answer(1)).await.unwrap();
-    seen(&handle, "workflow.idle", 2).await;
+    wait_for_events(&handle, "workflow.idle", 2).await;
     let snapshot = in_time(handle.snapshot()).await.unwrap();
     handle.cancel("enough").await.unwrap();
     let (result, published) = ended(&handle).await;
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Run { status: Status::Cancelled, .. }), "{error}");
     assert!(error.to_string().contains("enough"), "{error}");
-    assert_eq!(told(&published).last().map(String::as_str), Some("workflow.finished"));
+    assert_eq!(event_lines(&published).last().map(String::as_str), Some("workflow.finished"));
 
     let carried = in_time(engine(&workflow).restore(&workflow, &snapshot)).await.unwrap();
     carried.send(answer(7)).await.unwrap();
@@ -675,7 +679,7 @@ async fn handler_budgets_are_part_of_a_snapshot() {
         let world = World::default();
         let workflow = make(times, &world);
         let handle = started(&workflow).await;
-        world.noted(1).await;
+        world.wait_for_notes(1).await;
         let snapshot = in_time(handle.snapshot()).await.unwrap();
         handle.cancel("carried on elsewhere").await.unwrap();
         in_time(handle.result::<Done>()).await.unwrap_err();

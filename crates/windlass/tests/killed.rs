@@ -10,7 +10,9 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
-use support::{Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, events, refused, event_lines};
+use support::{
+    Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, event_lines, events, refused,
+};
 use windlass::{All, Context, Engine, Retry, Workflow};
 
 const STORE: &str = "WINDLASS_TEST_STORE";
@@ -215,7 +217,8 @@ fn an_accepted_event_survives() {
 #[test]
 fn retries_go_on_with_their_counts_in_their_order() {
     // The order without a kill; then killed in the middle of an attempt, four times in one run.
-    let tries = |lines_read: &[String]| lines_read.iter().filter(|one| one.starts_with("work")).cloned().collect::<Vec<_>>();
+    let tries =
+        |lines_read: &[String]| lines_read.iter().filter(|one| one.starts_with("work")).cloned().collect::<Vec<_>>();
     let whole = tries(&Process::start(&Directory::new(), "retries", "").finish("3"));
     assert_eq!(whole.len(), 9);
     let directory = Directory::new();

@@ -131,7 +131,10 @@ fn asking(name: &str) -> Workflow {
 
 fn callees() -> EngineBuilder {
     let engine = Engine::in_memory().virtual_time(true).workflow(&pricing());
-    let engine = engine.agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Deny)), |_| Model);
+    let engine =
+        engine.agents(ToolRegistry::builder().file_tools(), Arc::new(PermissionPolicy::new(DefaultRule::Deny)), |_| {
+            Model
+        });
     let files = DIALECTS.iter().filter(|dialect| **dialect != "rust");
     files.fold(engine, |engine, dialect| engine.definition(&format!("callee-{dialect}"), callee(dialect)))
 }
@@ -162,7 +165,7 @@ async fn each_dialect_calls_the_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dialect_of_one_line_is_loaded_run_and_called() {
     let engine = callees()
-        .dialect(toy::Toy)
+        .dialect(toy::ToyDialect)
         .definition("greeting", "toy greeting\ninput pieces = 1\ncall priced callee-loom\n")
         .workflow(&asking("greeting"))
         .build()
@@ -172,7 +175,7 @@ async fn a_dialect_of_one_line_is_loaded_run_and_called() {
     let output: Value = handle.output().await.unwrap();
     assert_eq!(to_json(&output), r#"{"price":{"priced":{"price":21}}}"#);
     engine.close().await;
-    let wrong = callees().dialect(toy::Toy).definition("greeting", "toy greeting\nsya hello Hello\n").build();
+    let wrong = callees().dialect(toy::ToyDialect).definition("greeting", "toy greeting\nsya hello Hello\n").build();
     assert!(wrong.err().unwrap().to_string().contains("did you mean `say`?"));
 }
 

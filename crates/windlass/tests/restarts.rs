@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use support::lives::{cut_everywhere, one_value_each, replays, same_notes};
 use support::{
     Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, World, answer, count, done, events, in_time, refused,
-    seen, text,
+    text, wait_for_events,
 };
 use windlass::{All, Collect, Context, Engine, Error, Event, Events, Handle, Res, Retry, StepError, Value, Workflow};
 use windlass_store::MemoryStore;
@@ -107,7 +107,7 @@ async fn waits_keep_their_answers_and_their_deadlines() {
     })
     .await;
     assert_eq!(expected.ending.result, "1 2 7 WaitTimedOut");
-    assert_eq!(expected.ending.told.iter().filter(|one| one.starts_with("question")).count(), 1);
+    assert_eq!(expected.ending.events.iter().filter(|one| one.starts_with("question")).count(), 1);
     for notes in all {
         one_value_each(&notes);
     }
@@ -130,7 +130,7 @@ async fn published_events_appear_once() {
             .unwrap()
     })
     .await;
-    assert_eq!(expected.ending.told.iter().filter(|one| one.starts_with("item")).count(), 3);
+    assert_eq!(expected.ending.events.iter().filter(|one| one.starts_with("item")).count(), 3);
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -302,12 +302,12 @@ fn restarted_at_the_same_wait_three_times() {
         .unwrap();
     life(async {
         let handle = begin(&open(&directory, &workflow), &workflow).await;
-        seen(&handle, "workflow.idle", 1).await;
+        wait_for_events(&handle, "workflow.idle", 1).await;
     });
     for _ in 0..3 {
         life(async {
             let handle = open(&directory, &workflow).resume("r").await.unwrap();
-            let so_far = seen(&handle, "workflow.idle", 1).await;
+            let so_far = wait_for_events(&handle, "workflow.idle", 1).await;
             assert_eq!(count(&so_far, "question"), 1);
         });
     }
@@ -336,7 +336,7 @@ fn a_deadline_outlives_its_process_and_raises_inside_the_step() {
     let open = || Engine::open(directory.path()).workflow(&workflow).build().unwrap();
     life(async {
         let handle = begin(&open(), &workflow).await;
-        seen(&handle, "workflow.idle", 1).await;
+        wait_for_events(&handle, "workflow.idle", 1).await;
     });
     life(async {
         let handle = open().resume("r").await.unwrap();
@@ -404,8 +404,8 @@ fn a_retry_that_was_decided_is_not_decided_again() {
         let first = make(Retry::fixed(HOUR).attempts(2));
         let at = life(async {
             let handle = begin(&open(&directory, &first), &first).await;
-            world.noted(2).await;
-            let so_far = seen(&handle, "step.running", 1).await;
+            world.wait_for_notes(2).await;
+            let so_far = wait_for_events(&handle, "step.running", 1).await;
             so_far.last().unwrap().at
         });
         world.open("second");
@@ -453,7 +453,7 @@ fn an_error_whose_type_is_gone_is_still_read() {
     life(async {
         let old = with(true);
         begin(&open(&directory, &old), &old).await;
-        world.noted(1).await;
+        world.wait_for_notes(1).await;
     });
     world.open("rescue");
     life(async {
@@ -506,7 +506,7 @@ fn events_of_an_older_program_are_read_by_the_newer_one() {
         .unwrap();
     life(async {
         begin(&open(&directory, &before), &before).await;
-        world.noted(1).await;
+        world.wait_for_notes(1).await;
     });
     life(async {
         let engine = open(&directory, &after);
@@ -528,7 +528,7 @@ fn events_of_an_older_program_are_read_by_the_newer_one() {
     life(async {
         let engine = open(&directory, &waiting);
         engine.start(&waiting, Begin { n: 2 }).id("t").await.unwrap();
-        world.noted(2).await;
+        world.wait_for_notes(2).await;
     });
     life(async {
         let handle = open(&directory, &before).resume("t").await.unwrap();
@@ -552,7 +552,7 @@ fn two_engines_on_one_store_do_not_both_run_it() {
     life(async {
         let (one, other) = (open(&directory, &workflow), open(&directory, &workflow));
         let handle = begin(&one, &workflow).await;
-        world.noted(1).await;
+        world.wait_for_notes(1).await;
         let refused = other.resume("r").await.expect_err("it is run elsewhere");
         assert_eq!(refused.code(), "Owned", "{refused}");
         let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.expect_err("nor is it started twice");
@@ -583,7 +583,7 @@ fn elapsed_run_time_survives_a_restart() {
             .unwrap();
         life(async {
             begin(&open(&directory, &workflow), &workflow).await;
-            world.noted(1).await;
+            world.wait_for_notes(1).await;
         });
         world.open("on");
         life(async {
@@ -652,7 +652,7 @@ fn events_sent_before_a_crash_are_kept() {
         .unwrap();
     life(async {
         let handle = begin(&open(&directory, &workflow), &workflow).await;
-        seen(&handle, "workflow.idle", 1).await;
+        wait_for_events(&handle, "workflow.idle", 1).await;
         // Accepted, and the process is gone before anything is done with it.
         handle.send(answer(1)).await.unwrap();
         handle.send(answer(2)).await.unwrap();

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod steering;
 mod agents;
 mod basics;
 mod checks;
@@ -12,9 +11,10 @@ mod decorators;
 mod engine;
 mod formats;
 mod matrix;
-mod regressions;
 mod mixing;
 mod named;
+mod regressions;
 mod restarts;
+mod steering;
 mod support;
 mod waits;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use support::{
-    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, field, in_time, ran,
-    seen, started, text, told,
+    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, event_lines, field,
+    in_time, run_to_end, started, text, wait_for_events,
 };
 use windlass::{All, Collect, Context, Event, Events, Res, StepError, Surplus, Value, Workflow};
 
@@ -26,7 +26,7 @@ async fn two_waits_of_one_type_get_one_answer_each_in_order() {
         .unwrap();
     let handle = started(&workflow).await;
     for n in 1..=2 {
-        seen(&handle, "workflow.idle", n).await;
+        wait_for_events(&handle, "workflow.idle", n).await;
         handle.send(answer(n as u64)).await.unwrap();
     }
     assert_eq!(text(&handle).await, "1 2");
@@ -54,7 +54,7 @@ fn parallel() -> Workflow {
 async fn parallel_waits_of_one_step_get_each_their_own_answer() {
     let handle = started(&parallel()).await;
     // One worker is enough: who waits needs none.
-    let so_far = seen(&handle, "question", 3).await;
+    let so_far = wait_for_events(&handle, "question", 3).await;
     assert_eq!(so_far.iter().filter_map(|event| event.event::<Question>()).count(), 3);
     for n in [3, 1, 2] {
         handle.send(answer(n)).await.unwrap();
@@ -79,9 +79,9 @@ async fn parallel_waits_without_requirements_are_answered_oldest_first_one_event
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.send(answer(7)).await.unwrap();
-    assert_eq!(world.noted(1).await, ["1 got 7"], "one event for one wait");
+    assert_eq!(world.wait_for_notes(1).await, ["1 got 7"], "one event for one wait");
     handle.send(answer(8)).await.unwrap();
     text(&handle).await;
     assert_eq!(world.notes(), ["1 got 7", "2 got 8"]);
@@ -142,9 +142,9 @@ async fn a_waiting_step_consumes_the_event_while_other_steps_start_with_it() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.send(answer(1)).await.unwrap();
-    let mut notes = world.noted(2).await;
+    let mut notes = world.wait_for_notes(2).await;
     notes.sort();
     assert_eq!(notes, ["heard 1", "waited for 1"]);
     world.open("end");
@@ -167,9 +167,9 @@ async fn an_expired_wait_fails_inside_the_step_and_a_late_answer_is_unhandled() 
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    assert_eq!(world.noted(1).await, ["timeout WaitTimedOut"]);
+    assert_eq!(world.wait_for_notes(1).await, ["timeout WaitTimedOut"]);
     handle.send(answer(1)).await.unwrap();
-    let so_far = seen(&handle, "event.unhandled", 1).await;
+    let so_far = wait_for_events(&handle, "event.unhandled", 1).await;
     assert_eq!(field(so_far.last().unwrap(), "event"), Value::from("answer"));
     world.open("end");
     assert_eq!(text(&handle).await, "went on");
@@ -179,12 +179,12 @@ async fn an_expired_wait_fails_inside_the_step_and_a_late_answer_is_unhandled() 
 #[tokio::test]
 async fn a_run_that_waits_can_be_cancelled() {
     let handle = started(&parallel()).await;
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.cancel("enough").await.unwrap();
     let (result, events) = ended(&handle).await;
     let error = result.unwrap_err();
     assert!(matches!(error, windlass::Error::Run { status: windlass::Status::Cancelled, .. }), "{error}");
-    assert_eq!(told(&events).last().map(String::as_str), Some("workflow.finished"));
+    assert_eq!(event_lines(&events).last().map(String::as_str), Some("workflow.finished"));
     assert_eq!(handle.send(answer(1)).await.unwrap_err().code(), "Ended");
 }
 
@@ -202,7 +202,7 @@ async fn a_retry_keeps_the_answers_of_earlier_attempts() {
         .build()
         .unwrap();
     let handle = started(&workflow).await;
-    seen(&handle, "workflow.idle", 1).await;
+    wait_for_events(&handle, "workflow.idle", 1).await;
     handle.send(answer(1)).await.unwrap();
     let (result, events) = ended(&handle).await;
     assert_eq!(result.unwrap().text, "1 at attempt 2", "nobody is asked twice");
@@ -267,7 +267,7 @@ async fn events_come_together_in_the_order_of_the_needs_and_a_surplus_has_a_rule
     ];
     for (given, surplus, sets, dropped, code) in cases {
         let world = World::default();
-        let (result, events) = ran(&joins(&world, given, surplus)).await;
+        let (result, events) = run_to_end(&joins(&world, given, surplus)).await;
         assert_eq!(world.notes(), sets, "{given} {surplus:?}");
         assert_eq!(count(&events, "event.unhandled"), dropped, "{given} {surplus:?}");
         assert_eq!(result.map_or_else(|error| error.code().to_owned(), |_| String::new()), code, "{given} {surplus:?}");
@@ -277,7 +277,7 @@ async fn events_come_together_in_the_order_of_the_needs_and_a_surplus_has_a_rule
 #[tokio::test]
 async fn an_incomplete_set_hangs_and_names_what_is_missing() {
     let world = World::default();
-    let error = ran(&joins(&world, "A1 B1", Surplus::Keep)).await.0.unwrap_err();
+    let error = run_to_end(&joins(&world, "A1 B1", Surplus::Keep)).await.0.unwrap_err();
     assert_eq!(error.code(), "Hang");
     assert!(error.to_string().contains("`join` waits for `A` of `give`"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::said;
+use common::run_example;
 
 #[test]
 fn each_example_prints_the_expected_output() {
@@ -13,7 +13,7 @@ fn each_example_prints_the_expected_output() {
             "retry",
             &["--virtual-time"],
             "ada: card (attempt 3)\n\
-             charge failed after 1 attempt: NoSuchAccount: nobody is called `bob`\n\
+             charge failed after 1 attempt: nobody is called `bob`\n\
              bob: an invoice over 1990 cents (attempt 1)\n",
         ),
         (
@@ -26,14 +26,14 @@ fn each_example_prints_the_expected_output() {
     ];
     for (name, args, expected) in table {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        assert_eq!(said(folder.path(), name, args), expected, "{name}");
+        assert_eq!(run_example(folder.path(), name, args), expected, "{name}");
     }
 }
 
 #[test]
 fn a_decorator_sees_ticks_moves_time_and_keeps_events_to_itself() {
     let folder = tempfile::tempdir().expect("a folder can be made");
-    let output = said(folder.path(), "decorator", &[]);
+    let output = run_example(folder.path(), "decorator", &[]);
     assert!(output.starts_with("tick 1 AddEvent\n"), "{output}");
     assert!(output.contains("the clerk says that it is 2100-01-01\n"), "{output}");
     assert!(output.contains("event workflow.") && !output.contains("event step."), "{output}");
@@ -44,15 +44,19 @@ fn a_decorator_sees_ticks_moves_time_and_keeps_events_to_itself() {
 fn an_approval_over_two_processes() {
     for (verdict, expected) in [("approve", "granted by Ada\n"), ("refuse", "refused by Ada\n")] {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        assert_eq!(said(folder.path(), "approval", &["ask"]), "4200 cents: is that right?\n");
-        assert_eq!(said(folder.path(), "approval", &["ask"]), "4200 cents: is that right?\n", "the same run again");
-        assert_eq!(said(folder.path(), "approval", &[verdict, "Ada"]), expected);
+        assert_eq!(run_example(folder.path(), "approval", &["ask"]), "4200 cents: is that right?\n");
+        assert_eq!(
+            run_example(folder.path(), "approval", &["ask"]),
+            "4200 cents: is that right?\n",
+            "the same run again"
+        );
+        assert_eq!(run_example(folder.path(), "approval", &[verdict, "Ada"]), expected);
     }
 }
 
 /// Without the line that has another number each time.
 fn agent(folder: &std::path::Path, args: &[&str]) -> String {
-    let output = said(folder, "agent", args);
+    let output = run_example(folder, "agent", args);
     output.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
 }
 
@@ -87,7 +91,7 @@ fn the_agent_asks_before_it_deletes() {
         "Done after 4 turns: 42 GB are free\n  \
            1. look around: 10 GB free\n  \
            2. compress logs: 22 GB free\n  \
-           3. delete backups: refused: 22 GB free\n  \
+           3. delete backups: 22 GB free\n  \
            4. compress photos: 42 GB free\n",
     );
     for (verdict, expected) in [("approve", granted), ("refuse", refused)] {

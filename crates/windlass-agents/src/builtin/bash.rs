@@ -59,7 +59,7 @@ pub(crate) struct BashTool {
 impl BashTool {
     pub(crate) fn new(options: BashOptions, limits: &ProcessLimits) -> BashTool {
         let (options, timeouts) = (Arc::new(options), ToolTimeouts::from_limits(limits));
-        BashTool { options, timeouts: times: timeouts, max_output_bytes: limits.max_agent_answer_bytes }
+        BashTool { options, timeouts, max_output_bytes: limits.max_agent_answer_bytes }
     }
 }
 
@@ -89,7 +89,12 @@ impl AgentTool for BashTool {
     }
 }
 
-async fn run(options: &BashOptions, call: &AgentCall, limit: Duration, mut output: CapturedOutput) -> std::io::Result<ToolAnswer> {
+async fn run(
+    options: &BashOptions,
+    call: &AgentCall,
+    limit: Duration,
+    mut output: CapturedOutput,
+) -> std::io::Result<ToolAnswer> {
     if let Err(problem) = WorkFolder::open(&call.folder, &call.protected) {
         return Ok(ToolAnswer::error(problem));
     }
@@ -182,7 +187,7 @@ struct CapturedOutput {
 
 impl CapturedOutput {
     fn new(max_bytes: usize) -> CapturedOutput {
-        CapturedOutput { max_bytes: bytes_max: max_bytes, head: Vec::new(), tail: VecDeque::new(), omitted_bytes: 0 }
+        CapturedOutput { max_bytes, head: Vec::new(), tail: VecDeque::new(), omitted_bytes: 0 }
     }
 
     async fn read(&mut self, mut from: impl AsyncRead + Unpin) {

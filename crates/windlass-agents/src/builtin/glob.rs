@@ -7,9 +7,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{incomplete_note, with_work_folder, spec};
-use crate::files::{WorkFolder, FileToolProblem, FileTree, AccessMode};
-use crate::text::{truncate_chars, escape_invisible};
+use crate::builtin::{incomplete_note, spec, with_work_folder};
+use crate::files::{AccessMode, FileToolProblem, FileTree, WorkFolder};
+use crate::text::{escape_invisible, truncate_chars};
 use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 const MAX_PATTERN_BYTES: usize = 1000;
@@ -40,19 +40,25 @@ impl AgentTool for GlobTool {
     }
 
     fn call(&self, call: AgentCall) -> ToolAnswerFuture {
-        let GlobTool { max_paths: paths_max, max_entries: entries_max } = *self;
-        with_work_folder(call, move |call, folder| glob(call, folder, paths_max, entries_max))
+        let GlobTool { max_paths, max_entries } = *self;
+        with_work_folder(call, move |call, folder| glob(call, folder, max_paths, max_entries))
     }
 }
 
-fn glob(call: &AgentCall, folder: &WorkFolder, max_paths: usize, max_entries: usize) -> Result<String, FileToolProblem> {
+fn glob(
+    call: &AgentCall,
+    folder: &WorkFolder,
+    max_paths: usize,
+    max_entries: usize,
+) -> Result<String, FileToolProblem> {
     let pattern = call.text("pattern").unwrap_or_default();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let matcher = matcher(pattern)?;
     let start = folder.find(call.text("path").unwrap_or("."), AccessMode::Read)?;
     let cancelled = call.call.cancelled.clone();
     let hidden = matches_hidden_names(pattern);
-    let tree = FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries: entries_max: max_entries, stop: &|| cancelled.is_cancelled() };
+    let tree =
+        FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries, stop: &|| cancelled.is_cancelled() };
     let mut paths = Vec::new();
     let found = tree.walk(&start, |entry| {
         if matcher.is_match(entry.relative) {
@@ -71,7 +77,8 @@ fn glob(call: &AgentCall, folder: &WorkFolder, max_paths: usize, max_entries: us
 }
 
 pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, FileToolProblem> {
-    let problem = |why: &str| format!("`{}` is no pattern for names: {why}", truncate_chars(&escape_invisible(pattern), 200));
+    let problem =
+        |why: &str| format!("`{}` is no pattern for names: {why}", truncate_chars(&escape_invisible(pattern), 200));
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(problem("it is too long"));
     }

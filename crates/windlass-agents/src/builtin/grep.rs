@@ -9,9 +9,9 @@ use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
 use crate::builtin::glob::{matcher, matches_hidden_names};
-use crate::builtin::{format_bytes, is_binary, incomplete_note, with_work_folder, spec};
-use crate::files::{TreeEntry, WorkFolder, FileToolProblem, FileTree, AccessMode};
-use crate::text::{truncate_chars, escape_invisible};
+use crate::builtin::{format_bytes, incomplete_note, is_binary, spec, with_work_folder};
+use crate::files::{AccessMode, FileToolProblem, FileTree, TreeEntry, WorkFolder};
+use crate::text::{escape_invisible, truncate_chars};
 use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// For calls that do not say how many lines they want.
@@ -76,7 +76,8 @@ impl GrepTool {
         let cancelled = call.call.cancelled.clone();
         let hidden = call.text("glob").is_some_and(matches_hidden_names);
         let stop = || cancelled.is_cancelled();
-        let tree = FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries: self.max_entries, stop: &stop };
+        let tree =
+            FileTree { guard: folder.guard(), includes_hidden: hidden, max_entries: self.max_entries, stop: &stop };
         let mut lines = Vec::new();
         let found = tree.walk(&start, |entry| match names.as_ref().is_none_or(|names| names.matches(entry)) {
             true => search_file(entry, &regex, (limit, self.max_file_bytes), &mut lines, &stop),

@@ -8,7 +8,7 @@ use windlass_value::{Map, Value, to_json};
 use crate::ToolSpec;
 use crate::address::Address;
 use crate::builtin::{ToolTimeouts, spec};
-use crate::text::{head_and_tail, escape_invisible};
+use crate::text::{escape_invisible, head_and_tail};
 use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 
 /// What a model may want to know of a reply.
@@ -23,7 +23,11 @@ pub(crate) struct AgentHttpTool {
 
 impl AgentHttpTool {
     pub(crate) fn new(http: HttpTool, limits: &ProcessLimits) -> AgentHttpTool {
-        AgentHttpTool { http, timeouts: ToolTimeouts::from_limits(limits), max_text_bytes: limits.max_agent_answer_bytes }
+        AgentHttpTool {
+            http,
+            timeouts: ToolTimeouts::from_limits(limits),
+            max_text_bytes: limits.max_agent_answer_bytes,
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{format_bytes, is_binary, with_work_folder, spec};
-use crate::files::{WorkFolder, FileToolProblem, AccessMode};
+use crate::builtin::{format_bytes, is_binary, spec, with_work_folder};
+use crate::files::{AccessMode, FileToolProblem, WorkFolder};
 use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// Reads a file of the work folder.

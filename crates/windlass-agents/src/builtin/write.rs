@@ -3,8 +3,8 @@
 use windlass_core::ProcessLimits;
 
 use crate::ToolSpec;
-use crate::builtin::{with_work_folder, spec};
-use crate::files::{WorkFolder, FileToolProblem, AccessMode};
+use crate::builtin::{spec, with_work_folder};
+use crate::files::{AccessMode, FileToolProblem, WorkFolder};
 use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 /// Writes a file of the work folder.

@@ -3,9 +3,9 @@
 use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
-use super::reply::{ModelReply, ToolUse, StopReason, ModelUsage, past_arguments};
 use super::openai::ReplyDelta;
-use super::request::{ChatMessage, MessagePart, ChatRequest};
+use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
+use super::request::{ChatMessage, ChatRequest, MessagePart};
 use super::service::ModelEndpoint;
 
 /// The service must be told how long an answer may be; all its newer models can do this.
@@ -163,7 +163,14 @@ impl AnthropicAssembly {
     pub(super) fn usage(&self) -> ModelUsage {
         let UsageCounts { input, output, cache_read, cache_write } = self.usage;
         let input = input.saturating_add(cache_read).saturating_add(cache_write);
-        ModelUsage { input, output, total: input.saturating_add(output), cache_read, cache_write, ..ModelUsage::default() }
+        ModelUsage {
+            input,
+            output,
+            total: input.saturating_add(output),
+            cache_read,
+            cache_write,
+            ..ModelUsage::default()
+        }
     }
 
     pub(super) fn event(&mut self, event: &Value) -> ReplyDelta {

@@ -9,10 +9,10 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
-use super::reply::{ModelReply, ModelUsage, text_chars};
 use super::deltas::DeltaBuffer;
 use super::price::TokenPrice;
 use super::providers::ModelProtocol;
+use super::reply::{ModelReply, ModelUsage, text_chars};
 use super::request::ChatRequest;
 use super::service::ModelEndpoint;
 use super::sse::{SseEvent, SseParser, looks_like_sse};
@@ -181,7 +181,11 @@ impl Exchange<'_> {
         Ok(answer)
     }
 
-    async fn read_stream(&self, mut opened: StreamedReply, mut deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
+    async fn read_stream(
+        &self,
+        mut opened: StreamedReply,
+        mut deltas: DeltaBuffer<'_>,
+    ) -> Result<ModelReply, ModelFailure> {
         let mut reading = StreamReader::new(self.endpoint);
         loop {
             let piece = match deltas.due() {
@@ -300,7 +304,8 @@ impl<'a> StreamReader<'a> {
             self.event(&event, deltas)?;
         }
         deltas.flush(true, Instant::now());
-        let (broken, empty) = (self.failed(failure::truncated(self.endpoint)), self.failed(failure::empty_reply(self.endpoint)));
+        let (broken, empty) =
+            (self.failed(failure::truncated(self.endpoint)), self.failed(failure::empty_reply(self.endpoint)));
         let answer = match self.assembly {
             ReplyAssembly::OpenAi(assembly) => assembly.finish(),
             ReplyAssembly::Anthropic(assembly) => assembly.finish(),

@@ -64,11 +64,14 @@ pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -
     // Google gives its errors in a list.
     let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
     let service_error = ServiceError::parse(chosen, &body);
-    let detail = service_error.as_ref().map_or_else(|| one_line(chosen, &text, MAX_EXCERPT_CHARS), |error| error.message.clone());
+    let detail = service_error
+        .as_ref()
+        .map_or_else(|| one_line(chosen, &text, MAX_EXCERPT_CHARS), |error| error.message.clone());
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let message = format!("{} answered {}{reason}{detail}", describe_service(chosen), status.as_str());
-    let service_error = service_error.unwrap_or(ServiceError { message: String::new(), code: String::new(), kind: String::new() });
+    let service_error =
+        service_error.unwrap_or(ServiceError { message: String::new(), code: String::new(), kind: String::new() });
     classify(chosen, status.as_u16(), "http", message, &service_error)
 }
 
@@ -77,23 +80,31 @@ pub(super) fn reported(chosen: &ModelEndpoint, body: &Value) -> Option<ErrorInfo
     body.get("error").filter(|error| !error.is_null())?;
     let service_error = ServiceError::parse(chosen, body)?;
     let message = format!("{} answered with an error: {}", describe_service(chosen), service_error.message);
-    let status = service_error.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(match service_error.kind.as_str() {
-        "invalid_request_error" => 400,
-        "authentication_error" => 401,
-        "billing_error" => 402,
-        "permission_error" => 403,
-        "not_found_error" => 404,
-        "request_too_large" => 413,
-        "rate_limit_error" | "rate_limit_exceeded" => 429,
-        "timeout_error" => 504,
-        "overloaded_error" => 529,
-        // Whoever fails in the middle can mostly be asked again.
-        _ => 500,
-    });
+    let status = service_error.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(
+        match service_error.kind.as_str() {
+            "invalid_request_error" => 400,
+            "authentication_error" => 401,
+            "billing_error" => 402,
+            "permission_error" => 403,
+            "not_found_error" => 404,
+            "request_too_large" => 413,
+            "rate_limit_error" | "rate_limit_exceeded" => 429,
+            "timeout_error" => 504,
+            "overloaded_error" => 529,
+            // Whoever fails in the middle can mostly be asked again.
+            _ => 500,
+        },
+    );
     Some(classify(chosen, status, "http", message, &service_error))
 }
 
-fn classify(chosen: &ModelEndpoint, status: u16, kind: &str, message: String, service_error: &ServiceError) -> ErrorInfo {
+fn classify(
+    chosen: &ModelEndpoint,
+    status: u16,
+    kind: &str,
+    message: String,
+    service_error: &ServiceError,
+) -> ErrorInfo {
     let own = |code: &str| ErrorInfo::new(code.to_owned(), KIND, message.clone()).replied();
     if service_error.code == SCRIPT_UNMATCHED {
         return own(SCRIPT_UNMATCHED)
@@ -127,12 +138,15 @@ fn is_too_long(status: u16, service_error: &ServiceError) -> bool {
         "too large for model with",
     ];
     let has_code = service_error.code == "context_length_exceeded" || service_error.kind == "context_length_exceeded";
-    has_code || (matches!(status, 400 | 413 | 422) && (status == 413 || phrases.iter().any(|phrase| message.contains(phrase))))
+    has_code
+        || (matches!(status, 400 | 413 | 422)
+            && (status == 413 || phrases.iter().any(|phrase| message.contains(phrase))))
 }
 
 fn is_refusal(status: u16, service_error: &ServiceError) -> bool {
     let codes = ["content_policy_violation", "content_filter", "ResponsibleAIPolicyViolation", "moderation_blocked"];
-    matches!(status, 400 | 403 | 422) && codes.iter().any(|code| service_error.code == *code || service_error.kind == *code)
+    matches!(status, 400 | 403 | 422)
+        && codes.iter().any(|code| service_error.code == *code || service_error.kind == *code)
 }
 
 fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Option<String> {

@@ -3,8 +3,8 @@
 use windlass_value::{Map, Value, to_json};
 
 use super::ToolSpec;
-use super::reply::{ModelReply, ToolUse, StopReason, ModelUsage, past_arguments};
-use super::request::{ChatMessage, MessagePart, ChatRequest};
+use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
+use super::request::{ChatMessage, ChatRequest, MessagePart};
 use super::service::ModelEndpoint;
 
 pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Value {

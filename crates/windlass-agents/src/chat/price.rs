@@ -58,8 +58,12 @@ mod tests {
             cache_write,
             ..ModelUsage::default()
         };
-        let dear =
-            TokenPrice { input: 3_000_000, output: 15_000_000, cache_read: Some(300_000), cache_write: Some(3_750_000) };
+        let dear = TokenPrice {
+            input: 3_000_000,
+            output: 15_000_000,
+            cache_read: Some(300_000),
+            cache_write: Some(3_750_000),
+        };
         let plain = TokenPrice { cache_read: None, cache_write: None, ..dear };
         for (price, usage, money) in [
             (dear, usage(0, 0, 0, 0), 0),

@@ -54,7 +54,8 @@ pub(super) struct ProviderQuirks {
     pub(super) uses_api_key_header: bool,
 }
 
-pub(super) const NO_QUIRKS: ProviderQuirks = ProviderQuirks { uses_max_completion_tokens: false, sends_usage_unasked: false, uses_api_key_header: false };
+pub(super) const NO_QUIRKS: ProviderQuirks =
+    ProviderQuirks { uses_max_completion_tokens: false, sends_usage_unasked: false, uses_api_key_header: false };
 
 const fn hosted(
     prefix: &'static str,
@@ -84,7 +85,11 @@ const fn self_hosted(
 }
 
 /// The address is each customer's own.
-const fn customer_hosted(prefix: &'static str, url_variable: &'static str, key_variables: &'static [&'static str]) -> ModelProvider {
+const fn customer_hosted(
+    prefix: &'static str,
+    url_variable: &'static str,
+    key_variables: &'static [&'static str],
+) -> ModelProvider {
     ModelProvider { base_url: None, ..hosted(prefix, "", url_variable, key_variables) }
 }
 
@@ -119,7 +124,12 @@ pub const PROVIDERS: &[ModelProvider] = &[
     hosted("groq", "https://api.groq.com/openai/v1", "GROQ_BASE_URL", &["GROQ_API_KEY"]),
     hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_BASE_URL", &["DEEPSEEK_API_KEY"]),
     hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", &["OPENROUTER_API_KEY"]),
-    hosted("together", "https://api.together.xyz/v1", "TOGETHER_BASE_URL", &["TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"]),
+    hosted(
+        "together",
+        "https://api.together.xyz/v1",
+        "TOGETHER_BASE_URL",
+        &["TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"],
+    ),
     hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_BASE_URL", &["FIREWORKS_API_KEY"]),
     hosted("xai", "https://api.x.ai/v1", "XAI_BASE_URL", &["XAI_API_KEY"]),
     hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_BASE_URL", &["PERPLEXITY_API_KEY"]),

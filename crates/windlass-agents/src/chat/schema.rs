@@ -3,7 +3,7 @@
 use windlass_core::ErrorInfo;
 use windlass_value::Value;
 
-use windlass_tools::schema::{Draft, CompiledSchema as Compiled};
+use windlass_tools::schema::{CompiledSchema as Compiled, Draft};
 
 /// How many problems a model is told.
 const MAX_SHOWN_PROBLEMS: usize = 20;

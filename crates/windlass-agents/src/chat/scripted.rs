@@ -9,7 +9,7 @@ use windlass_syntax::{Colour, SourceText};
 use windlass_testing::mock::{MockOptions, MockService, Script};
 
 use super::ChatOptions;
-use super::providers::{NO_QUIRKS, ModelProtocol};
+use super::providers::{ModelProtocol, NO_QUIRKS};
 use super::service::{ModelEndpoint, endpoint_url};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Redactor};
 
@@ -27,7 +27,7 @@ pub(super) struct ScriptedModels {
 impl ScriptedModels {
     pub(super) fn new(http: &HttpTool) -> ScriptedModels {
         let max_reply_bytes = http.max_reply_bytes();
-        let options = HttpOptions { outbound: Outbound::open(), max_reply_bytes: reply_bytes_max: max_reply_bytes, ..HttpOptions::default() };
+        let options = HttpOptions { outbound: Outbound::open(), max_reply_bytes, ..HttpOptions::default() };
         ScriptedModels { http: HttpTool::new(options), services: Mutex::default() }
     }
 

@@ -4,7 +4,7 @@ use windlass_core::ErrorInfo;
 use windlass_syntax::{did_you_mean, format_names};
 
 use super::ChatOptions;
-use super::providers::{NO_QUIRKS, PROVIDERS, ModelProtocol, ModelProvider, ProviderQuirks, guess_provider};
+use super::providers::{ModelProtocol, ModelProvider, NO_QUIRKS, PROVIDERS, ProviderQuirks, guess_provider};
 use windlass_tools::{Redactor, Secret};
 
 /// A service of the settings, or what they change about a known one. What is not given stays as it is.
@@ -100,7 +100,8 @@ fn provider_of_bare<'a>(options: &'a ChatOptions, name: &str) -> Result<&'a str,
     if let Some(prefix) = default {
         return Ok(prefix);
     }
-    let has_key = |provider: &&ModelProvider| provider.key_variables.iter().any(|name| lookup_variable(options, name).is_some());
+    let has_key =
+        |provider: &&ModelProvider| provider.key_variables.iter().any(|name| lookup_variable(options, name).is_some());
     PROVIDERS.iter().find(has_key).map(|provider| provider.prefix).ok_or_else(|| {
         let message = format!("nobody knows whose model `{}` is", printable(name));
         let hint =
@@ -131,7 +132,8 @@ fn build_endpoint(
     known: Option<&ModelProvider>,
     own: Option<&ModelService>,
 ) -> Result<ModelEndpoint, ErrorInfo> {
-    let protocol = own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(ModelProtocol::OpenAi);
+    let protocol =
+        own.and_then(|own| own.protocol).or(known.map(|known| known.protocol)).unwrap_or(ModelProtocol::OpenAi);
     let (base, is_usual) = base_url(options, prefix, known, own)?;
     let key_variables: Vec<&str> = match own.and_then(|own| own.key_env.as_deref()) {
         Some(named) => vec![named],

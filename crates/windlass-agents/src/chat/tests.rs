@@ -43,7 +43,7 @@ async fn a_cancelled_question_ends_at_once() {
 #[tokio::test]
 async fn published_deltas_add_up_to_the_reply() {
     let reply_text = "a long text of many words. ".repeat(20);
-    let script = format!(r#"{{"model": [{{"reply": "{said}"}}]}}"#);
+    let script = format!(r#"{{"model": [{{"reply": "{reply_text}"}}]}}"#);
     let service = TestService::from_script(&script).unwrap();
     let call = ToolCall::for_test(parse_json(INPUT).unwrap());
     let question = ChatRequest::parse(&call.input).unwrap();
@@ -61,11 +61,11 @@ async fn published_deltas_add_up_to_the_reply() {
             max_retry_after: HOUR,
         };
         let published = Mutex::new(Vec::new());
-        let publish = |data: Value| told.lock().unwrap().push(data);
+        let publish = |data: Value| published.lock().unwrap().push(data);
         let answer = exchange.ask(DeltaBuffer::new(Some(&publish), &chosen.redaction)).await.unwrap();
-        let published = told.into_inner().unwrap();
-        let whole: String = told.iter().filter_map(|data| data.get("delta").and_then(Value::as_str)).collect();
-        assert_eq!((whole.as_str(), answer.content.as_str()), (said.as_str(), said.as_str()));
-        assert!(told.len() <= most, "{} events: {}", told.len(), to_json(&told[0]));
+        let published = published.into_inner().unwrap();
+        let whole: String = published.iter().filter_map(|data| data.get("delta").and_then(Value::as_str)).collect();
+        assert_eq!((whole.as_str(), answer.content.as_str()), (reply_text.as_str(), reply_text.as_str()));
+        assert!(published.len() <= max_events, "{} events: {}", published.len(), to_json(&published[0]));
     }
 }

@@ -50,7 +50,13 @@ impl PathGuard {
     }
 
     /// One more name on a path: `path` is the whole of it, without links, `name` its end.
-    pub(crate) fn check(&self, path: &Path, name: &OsStr, stat: Option<&Stat>, access: AccessMode) -> Result<(), FileToolProblem> {
+    pub(crate) fn check(
+        &self,
+        path: &Path,
+        name: &OsStr,
+        stat: Option<&Stat>,
+        access: AccessMode,
+    ) -> Result<(), FileToolProblem> {
         let refused = |what: &str| Err(format!("{} is {what}; file tools leave it alone", quote(name)));
         if is_named(name, STORE) || self.no_access.iter().any(|known| known.matches(path, stat)) {
             return refused("where runs are kept");

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, statat};
 
-use super::{PathGuard, ResolvedPath, FileToolProblem, AccessMode, folder_flags, reason};
+use super::{AccessMode, FileToolProblem, PathGuard, ResolvedPath, folder_flags, reason};
 
 /// Each level is a call on the stack.
 const MAX_DEPTH: usize = 64;
@@ -77,7 +77,8 @@ impl FileTree<'_> {
             (Some(name), Some(kind)) => {
                 let (raw, relative) = (name.as_os_str(), name.to_string_lossy());
                 let parent = std::os::fd::AsFd::as_fd(&start.parent);
-                let _ = visit(&TreeEntry { path: &start.display, name: &relative, relative: &relative, parent, raw, kind });
+                let _ =
+                    visit(&TreeEntry { path: &start.display, name: &relative, relative: &relative, parent, raw, kind });
                 return Ok(WalkEnd::Complete);
             }
         };
@@ -101,7 +102,8 @@ impl FileTree<'_> {
     ) -> ControlFlow<WalkEnd> {
         let Ok(entries) = Dir::read_from(folder) else { return ControlFlow::Continue(()) };
         let names = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_bytes().to_vec());
-        let is_included = |name: &Vec<u8>| !matches!(name.as_slice(), b"." | b"..") && (self.includes_hidden || name[0] != b'.');
+        let is_included =
+            |name: &Vec<u8>| !matches!(name.as_slice(), b"." | b"..") && (self.includes_hidden || name[0] != b'.');
         let mut names: Vec<Vec<u8>> = names.filter(is_included).collect();
         names.sort_unstable();
         for raw in &names {

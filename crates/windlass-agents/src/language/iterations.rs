@@ -170,7 +170,9 @@ pub(super) fn newest_history(reader: &mut ScopeReader<'_>, entries: &Value, room
             None => iteration_text(reader, &entry)?,
         };
         reader.pay(text.len())?;
-        let after = parts.last().map_or("", |next| if next.starts_with("## Iteration ") { ITERATION_SEPARATOR } else { "\n\n" });
+        let after = parts
+            .last()
+            .map_or("", |next| if next.starts_with("## Iteration ") { ITERATION_SEPARATOR } else { "\n\n" });
         bytes += text.len() + after.len();
         parts.push(after.to_owned());
         parts.push(text);
@@ -199,7 +201,9 @@ pub(super) fn iteration_entry(config: &Config<'_>) -> Result<CompiledFunction, S
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {
         let iteration = reader.iteration(None);
-        let (index, item) = iteration.as_ref().map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
+        let (index, item) = iteration
+            .as_ref()
+            .map_or((0, Value::Null), |iteration| (iteration.iteration_index, iteration.item.clone()));
         let good = reader.local("status")?.as_str() == Some("success");
         let output = reader.local("output")?;
         Ok(Value::object([

@@ -7,9 +7,9 @@ use windlass_value::{EvalError, Value};
 use super::CompiledFunction;
 use super::caps::{PromptCaps, cut, cut_front};
 use super::config::Config;
+use super::iterations::newest_history;
 use super::prompt::{RequiredResult, Sections, required_result};
 use super::reader::ScopeReader;
-use super::iterations::newest_history;
 
 struct Judge {
     name: Arc<str>,
@@ -63,10 +63,10 @@ impl Judge {
     }
 
     fn brief(&self) -> String {
-        let Judge { name, max_iterations: turns, .. } = self;
+        let Judge { name, max_iterations, .. } = self;
         format!(
             "You judge whether the loop `{name}` is done. Below is what its iterations have produced, the oldest first. \
-             With `done: true` the loop ends; with `done: false` another iteration begins, up to {turns} in all. \
+             With `done: true` the loop ends; with `done: false` another iteration begins, up to {max_iterations} in all. \
              What you say is shown to the next iteration, so say what is still missing."
         )
     }

@@ -3,11 +3,11 @@
 use windlass_value::{EvalError, Value};
 
 use super::CompiledFunction;
-use super::tool_calls::tool_answer;
 use super::config::Config;
 use super::prompt::{Sections, flow_context};
 use super::reader::{ScopeReader, status_name};
 use super::reply::reply_calls;
+use super::tool_calls::tool_answer;
 
 /// Kinds of letters; any other is one of the first.
 const MESSAGE_KINDS: [&str; 3] = ["info", "context_update", "cancel"];

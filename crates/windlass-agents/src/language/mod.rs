@@ -8,9 +8,9 @@
 //! - `reply` what follows from a model's reply · `request` what is sent to a model · `acts` calls of tools and their replies
 //! - `mail` letters · `turns` what a turn leaves behind · `outputs` what steps, loops, includes and runs give
 
-mod tool_calls;
 mod caps;
 mod config;
+mod iterations;
 mod judge;
 mod mail;
 mod outputs;
@@ -18,9 +18,9 @@ mod prompt;
 mod reader;
 mod reply;
 mod request;
-mod iterations;
+mod tool_calls;
 
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Meter, Value};
 
 use config::Config;
 use reader::ScopeReader;
@@ -109,7 +109,7 @@ impl Language for AgentLanguage {
         };
         let compiled = compile(&config).and_then(|compiled| config.check_all_read().map(|()| compiled));
         match compiled {
-            Ok(evaluate) => Ok(Box::new(AgentExpression { name, evaluate: made: evaluate })),
+            Ok(evaluate) => Ok(Box::new(AgentExpression { name, evaluate })),
             Err(problem) => Err(refuse(format!("{name}: {problem}"))),
         }
     }

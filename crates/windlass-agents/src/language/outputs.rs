@@ -6,8 +6,8 @@ use windlass_value::{EvalError, Map, Value};
 
 use super::CompiledFunction;
 use super::config::Config;
-use super::reader::{EndedStep, ScopeReader};
 use super::iterations::{ITERATION_SEPARATOR, history_text};
+use super::reader::{EndedStep, ScopeReader};
 
 /// Between the texts of an agent's turns.
 const PARAGRAPH: &str = "\n\n";

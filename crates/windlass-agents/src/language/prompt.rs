@@ -70,7 +70,8 @@ pub(super) fn first_message(config: &Config<'_>) -> Result<CompiledFunction, Str
 pub(super) fn required_result(config: &Config<'_>) -> Result<Option<RequiredResult>, String> {
     let Some(result) = config.inner("result")? else { return Ok(None) };
     let schema = result.value("schema").cloned().unwrap_or_default();
-    let required = RequiredResult { tool: result.text("tool")?, schema: windlass_value::to_json_pretty(&schema).into() };
+    let required =
+        RequiredResult { tool: result.text("tool")?, schema: windlass_value::to_json_pretty(&schema).into() };
     result.check_all_read().map(|()| Some(required))
 }
 
@@ -127,7 +128,9 @@ impl FirstMessage {
         let repeated = self.enclosing_loop.as_ref().filter(|around| !around.items && !around.steps.is_empty());
         let iteration = repeated.and_then(|around| reader.iteration(Some(&around.name)));
         match iteration {
-            Some(iteration) => format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end()),
+            Some(iteration) => {
+                format!("## Iteration {}\n\n{}", iteration.iteration_index + 1, self.instructions.trim_end())
+            }
             None => self.instructions.trim_end().to_owned(),
         }
     }
@@ -152,7 +155,8 @@ impl FirstMessage {
     fn dependency_results(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let mut inside = Sections::default();
         for dependency in &self.dependencies {
-            let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.is_completed()) else {
+            let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.is_completed())
+            else {
                 continue;
             };
             // What is to be seen as a whole is only cut where the whole prompt is: a marker of its own would be cut off.
@@ -171,7 +175,10 @@ impl FirstMessage {
 
     fn previous_iteration(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let Some(around) = self.enclosing_loop.as_ref().filter(|around| around.previous) else { return Ok(()) };
-        let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0) else { return Ok(()) };
+        let Some(iteration) = reader.iteration(Some(&around.name)).filter(|iteration| iteration.iteration_index > 0)
+        else {
+            return Ok(());
+        };
         let previous = reader.enclosing_variable("previous")?;
         let mut inside = Sections::default();
         if around.steps.is_empty() {
@@ -238,9 +245,15 @@ impl FirstMessage {
 
     fn item(&self, reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
         let each = self.enclosing_loop.as_ref().filter(|around| around.items);
-        let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else { return Ok(String::new()) };
+        let Some(iteration) = each.and_then(|around| reader.iteration(Some(&around.name))) else {
+            return Ok(String::new());
+        };
         let item = reader.json(&iteration.item)?;
-        Ok(format!("\n\n## forEach Item (index: {})\n\n{}", iteration.iteration_index, cut(&item, self.caps.prompt / 2)))
+        Ok(format!(
+            "\n\n## forEach Item (index: {})\n\n{}",
+            iteration.iteration_index,
+            cut(&item, self.caps.prompt / 2)
+        ))
     }
 }
 

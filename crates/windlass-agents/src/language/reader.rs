@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Level, Meter, NodeView, RunView, EvalScope, IterationView, Value, to_json};
+use windlass_value::{
+    EvalError, EvalErrorKind, EvalScope, IterationView, Level, Meter, NodeView, RunView, Value, to_json,
+};
 
 pub(super) struct ScopeReader<'a> {
     scope: &'a dyn EvalScope,
@@ -165,7 +167,8 @@ impl<'a> ScopeReader<'a> {
     /// The item of the innermost turn, and its index.
     pub(crate) fn item(&mut self) -> Result<(Value, u64), EvalError> {
         let iteration = self.scope.iteration(None);
-        let iteration = iteration.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
+        let iteration =
+            iteration.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
         Ok((self.load(&iteration.item)?, iteration.iteration_index))
     }
 

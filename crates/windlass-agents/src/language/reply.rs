@@ -5,10 +5,10 @@ use std::sync::Arc;
 use windlass_value::{EvalError, Value};
 
 use super::CompiledFunction;
-use super::tool_calls::{rejected_for, rejection};
 use super::caps::cut;
 use super::config::Config;
 use super::reader::ScopeReader;
+use super::tool_calls::{rejected_for, rejection};
 
 /// What an agent does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +46,9 @@ pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, St
     let is = NextAction::parse(&config.text("is")?)?;
     let turns = config.count("turns")?.ok_or("it needs `turns`")? as u64;
     let tool = config.optional_text("tool")?;
-    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && next_action(reader, turns, tool.as_ref())? == is))))
+    Ok(Box::new(move |reader| {
+        Ok(Value::Bool(!reader.has_failed() && next_action(reader, turns, tool.as_ref())? == is))
+    }))
 }
 
 fn next_action(reader: &mut ScopeReader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<NextAction, EvalError> {

@@ -8,7 +8,8 @@ use super::reader::ScopeReader;
 use super::reply::demand_count;
 
 /// What a request says besides the conversation, as the compiler of the workflow has written it down.
-const FIXED_KEYS: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
+const FIXED_KEYS: [&str; 9] =
+    ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
 
 /// Bytes of a text that make a token, roughly.
 const BYTES_PER_TOKEN: u64 = 4;

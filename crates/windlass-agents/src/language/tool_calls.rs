@@ -7,7 +7,7 @@ use windlass_value::{EvalError, Value, parse_json, to_json};
 use super::CompiledFunction;
 use super::config::Config;
 use super::reader::ScopeReader;
-use super::reply::{first_valid, is_call, has_problem, reply_calls};
+use super::reply::{first_valid, has_problem, is_call, reply_calls};
 
 /// A tool that the workflow itself offers: the texts that it takes, and whether it needs them.
 struct WorkflowTool {

@@ -77,7 +77,11 @@ impl ClientHandler for NotificationHandler {
 }
 
 impl McpConnection {
-    pub(super) async fn open(reach: &McpTransport, http: &HttpTool, stale: Arc<AtomicBool>) -> Result<McpConnection, String> {
+    pub(super) async fn open(
+        reach: &McpTransport,
+        http: &HttpTool,
+        stale: Arc<AtomicBool>,
+    ) -> Result<McpConnection, String> {
         match McpConnection::open_with_mode(reach, http, stale.clone(), ClientLifecycleMode::Initialize).await {
             // A server of the newer kind that knows no handshake.
             Err(ConnectError::Refused(first)) => {
@@ -127,9 +131,12 @@ impl McpConnection {
         let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
         if let Some(version) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
             let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-            return Err(ConnectError::Other(format!("it speaks version {version} only; known are {}", known.join(", "))));
+            return Err(ConnectError::Other(format!(
+                "it speaks version {version} only; known are {}",
+                known.join(", ")
+            )));
         }
-        Ok(McpConnection { running, closed: Mutex::new(Some(closed)), stderr_tail: last_words: stderr_tail })
+        Ok(McpConnection { running, closed: Mutex::new(Some(closed)), stderr_tail })
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -75,7 +75,8 @@ impl CallPattern {
                         }
                         // A path that climbs may lead elsewhere than it seems to.
                         "path" => !given.split('/').any(|part| part == "..") && glob_matches(pattern, given.trim()),
-                        "url" => Address::parse(given).is_ok_and(|address| address.has_no_dot_segments && url_matches(pattern, &address, true)),
+                        "url" => Address::parse(given)
+                            .is_ok_and(|address| address.has_no_dot_segments && url_matches(pattern, &address, true)),
                         _ => !joined && glob_matches(pattern, given.trim()),
                     }
                 }
@@ -99,7 +100,8 @@ impl CallPattern {
                     fits(given.trim()) || request.resolved_paths.iter().any(|path| fits(path))
                 }
                 (Some(pattern), Some(("url", given))) => {
-                    glob_matches(pattern, given.trim()) || Address::parse(given).is_ok_and(|address| url_matches(pattern, &address, false))
+                    glob_matches(pattern, given.trim())
+                        || Address::parse(given).is_ok_and(|address| url_matches(pattern, &address, false))
                 }
                 (Some(pattern), Some((_, given))) => glob_matches(pattern, given.trim()),
                 (Some(_), None) => false,

@@ -39,7 +39,11 @@ impl PermissionPrompt for TerminalPrompt {
 
 /// Waits for the answer on a thread of its own: one that nobody answers any more must not keep the program from ending.
 /// The next question is for when this one is answered, also if nobody wants its answer any more.
-pub(super) async fn ask_on_thread(prompt: Arc<dyn PermissionPrompt>, question: String, lock: OwnedMutexGuard<()>) -> Option<String> {
+pub(super) async fn ask_on_thread(
+    prompt: Arc<dyn PermissionPrompt>,
+    question: String,
+    lock: OwnedMutexGuard<()>,
+) -> Option<String> {
     let (send, answered) = tokio::sync::oneshot::channel();
     let asking = std::thread::Builder::new().name("permission".to_owned()).spawn(move || {
         // Whoever has asked may be gone.

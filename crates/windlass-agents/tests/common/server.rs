@@ -172,7 +172,7 @@ impl HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let state = Arc::new(State {
-            format: manner: format,
+            format,
             grown: AtomicBool::default(),
             session: AtomicUsize::new(1),
             handshakes: AtomicUsize::default(),

@@ -535,10 +535,10 @@ pub(crate) struct ReplayArgs {
 #[derive(ClapArgs)]
 pub(crate) struct GraphArgs {
     /// The definition, or `-` for standard input
-    #[arg(value_name = "FILE", conflicts_with = "run")]
+    #[arg(value_name = "FILE", conflicts_with = "run_to_end")]
     pub file: Option<PathBuf>,
     /// Which dialect it is written in [default: found from its content]
-    #[arg(long, conflicts_with = "run", value_parser = dialects::dialect_values())]
+    #[arg(long, conflicts_with = "run_to_end", value_parser = dialects::dialect_values())]
     pub dialect: Option<String>,
     /// Draw what has happened in a run instead: its id, its beginning, or `last`
     #[arg(long, value_name = "RUN")]

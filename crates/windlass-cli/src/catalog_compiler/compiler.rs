@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::plan::{Action, Effect, ToolName, NodeKind, Plan, SourceSpan};
+use windlass_core::plan::{Action, Effect, NodeKind, Plan, SourceSpan, ToolName};
 use windlass_dialect::{CompileContext, CompileProblems, DialectRegistry};
-use windlass_server::{DefinitionCatalog, CompiledDraft, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
+use windlass_server::{CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft, RegisteredVersion};
 use windlass_syntax::{Diagnostic, DiagnosticReport, SourceText, Span, nearest};
 use windlass_tools::SecretSealer;
 use windlass_value::BlobHash;
@@ -15,7 +15,7 @@ use super::files::{self, CatalogFiles};
 use crate::config::CliSettings;
 use crate::dialects::{self, registry};
 use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
-use crate::{agents, agent_options};
+use crate::{agent_options, agents};
 
 /// A tool that only workers on other machines have.
 const NEEDS_WORKER: &str = "WND-1297";
@@ -52,7 +52,11 @@ impl DefinitionCompiler for CatalogCompiler {
         registry()
     }
 
-    fn compile(&self, draft: &DefinitionDraft, catalog: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
+    fn compile(
+        &self,
+        draft: &DefinitionDraft,
+        catalog: &dyn DefinitionCatalog,
+    ) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
         let source = SourceText::new(draft.name.as_deref().unwrap_or(NAMELESS), draft.text.as_str());
         let context = compile_context(&self.settings, catalog, draft.name.as_deref());
         let compiled = registry().compile(&source, draft.dialect.as_deref(), &context);
@@ -110,8 +114,9 @@ impl CatalogCompiler {
         if *plan.name == *name {
             return Ok(None);
         }
-        let problem =
-            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).with_hint(hint));
+        let problem = |message: String, hint: String| {
+            Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).with_hint(hint))
+        };
         let Some(found) = files::find(catalog, name) else {
             let names = catalog.names();
             let hint = match nearest(name, names.iter().map(String::as_str)) {
@@ -128,7 +133,13 @@ impl CatalogCompiler {
     }
 
     /// Whether a registered definition calls another, or something that does.
-    fn calls_transitively(&self, from: &RegisteredVersion, target: &str, catalog: &dyn DefinitionCatalog, seen: &mut BTreeSet<Arc<str>>) -> bool {
+    fn calls_transitively(
+        &self,
+        from: &RegisteredVersion,
+        target: &str,
+        catalog: &dyn DefinitionCatalog,
+        seen: &mut BTreeSet<Arc<str>>,
+    ) -> bool {
         if !seen.insert(from.name.clone()) {
             return false;
         }

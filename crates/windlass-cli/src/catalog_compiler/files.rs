@@ -67,7 +67,7 @@ impl FileReader for CatalogFiles {
     fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem> {
         let (_, text) = self.lookup(path).ok_or(FileReadProblem::Missing)?;
         match text.len() as u64 > max_bytes {
-            true => Err(FileReadProblem::TooLarge { max_bytes: most: max_bytes }),
+            true => Err(FileReadProblem::TooLarge { max_bytes }),
             false => Ok(text.as_bytes().to_vec()),
         }
     }

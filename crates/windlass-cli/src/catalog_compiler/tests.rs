@@ -109,7 +109,10 @@ fn a_definition_is_registered_under_the_requested_name() {
             Ok((_, warnings)) => warnings.join("\n"),
             Err(problems) => problems.join("\n"),
         };
-        assert!(findings.contains(problem) && (findings.is_empty() || !problem.is_empty()), "{name} {text}: {findings}");
+        assert!(
+            findings.contains(problem) && (findings.is_empty() || !problem.is_empty()),
+            "{name} {text}: {findings}"
+        );
     }
 }
 

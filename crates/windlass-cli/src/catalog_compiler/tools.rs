@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use windlass_runtime::{InputGate, Tools};
-use windlass_tools::{SecretBoundary, Outbound};
+use windlass_tools::{Outbound, SecretBoundary};
 
 use crate::agents::{self, AgentToolOptions};
 use crate::args::PermissionArgs;
-use crate::config::{OUTBOUND, CliSettings};
+use crate::config::{CliSettings, OUTBOUND};
 use crate::failure::CliFailure;
 use crate::{secrets, tools};
 

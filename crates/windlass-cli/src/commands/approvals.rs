@@ -102,8 +102,12 @@ pub(crate) fn failure(refused: ApprovalError) -> CliFailure {
         ApprovalError::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
         ApprovalError::SchemaViolations(_) => "give it with --data JSON, or property by property: --set approved=true",
         ApprovalError::ValidationFailed(_) => "give a smaller answer, or correct the schema in the definition",
-        ApprovalError::MissingAnswer(..) => "--set approved=true or --data JSON gives it; --data null says that it is null",
-        ApprovalError::InvalidSchema(_) => "correct the schema in the definition; this run can be answered with `windlass signal`",
+        ApprovalError::MissingAnswer(..) => {
+            "--set approved=true or --data JSON gives it; --data null says that it is null"
+        }
+        ApprovalError::InvalidSchema(_) => {
+            "correct the schema in the definition; this run can be answered with `windlass signal`"
+        }
         ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
             "`windlass events RUN` tells when the run has taken the first one"
         }

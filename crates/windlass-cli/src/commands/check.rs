@@ -1,6 +1,6 @@
 //! `windlass check FILE…`
 
-use windlass_syntax::{Diagnostics, DiagnosticReport, Severity, SourceText};
+use windlass_syntax::{DiagnosticReport, Diagnostics, Severity, SourceText};
 
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;

@@ -1,12 +1,12 @@
 //! `windlass clean`
 
-use windlass_runtime::{CleanupReport, clean as remove, real_now, removable};
+use windlass_runtime::{CleanupReport, clean_runs as remove, real_now, removable};
 use windlass_store::RemovableTree;
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
-use crate::{out, durations, stores, text};
+use crate::{durations, out, stores, text};
 
 pub(crate) fn clean(global: &GlobalArgs, args: &args::CleanArgs) -> Result<CliExit, CliFailure> {
     let age = durations::parse(&args.older_than)?;

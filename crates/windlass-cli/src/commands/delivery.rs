@@ -8,7 +8,7 @@ use windlass_store::Store;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Map, Value};
 
-use super::run::{report_interruption, print_run_id};
+use super::run::{print_run_id, report_interruption};
 use crate::args::{self, GlobalArgs};
 use crate::children;
 use crate::config::CliSettings;
@@ -46,7 +46,8 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
         [only] => Ok(Some(only).filter(decides).map(|trigger| trigger.name.clone())),
         several if several.iter().any(|trigger| decides(&trigger)) => {
             let hint = format!("choose with --trigger: {}", names().collect::<Vec<_>>().join(", "));
-            Err(CliFailure::usage("the definition has several triggers, and they differ in what they let in").hint(hint))
+            Err(CliFailure::usage("the definition has several triggers, and they differ in what they let in")
+                .hint(hint))
         }
         _ => Ok(None),
     }
@@ -89,7 +90,9 @@ pub(crate) async fn deliver(
         let mut progress = ProgressDisplay::new(args.quiet, &program);
         match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             WatchOutcome::Ended(report) => ended.push((run, report)),
-            WatchOutcome::Interrupted => return Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags())),
+            WatchOutcome::Interrupted => {
+                return Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags()));
+            }
         }
     }
     let mut good = true;

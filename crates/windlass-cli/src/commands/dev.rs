@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use windlass_server::ServerOptions;
 
+use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs};
+use crate::catalog_compiler::CatalogCompiler;
 use crate::config::CliSettings;
 use crate::dev::{DefinitionFolder, DefinitionRoots, FileWatcher};
 use crate::failure::{CliExit, CliFailure};
-use crate::agent_options::AgentRunOptions;
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
-use crate::catalog_compiler::CatalogCompiler;
-use crate::service::{self, PreparedService, StoreLocation, ServiceOptions, Service};
+use crate::service::{self, PreparedService, Service, ServiceOptions, StoreLocation};
 use crate::stores;
 
 pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, CliFailure> {
@@ -51,7 +51,8 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
         let tools = crate::tools::trusted_tools(&settings)?;
         let base = PreparedService::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new())), &front).await?;
-        let folder = DefinitionFolder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
+        let folder =
+            DefinitionFolder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = rescan(folder).await?;
         print_startup(global, &service, &folder)?;
         if args.open {
@@ -72,7 +73,11 @@ fn print_startup(global: &GlobalArgs, service: &Service, folder: &DefinitionFold
 }
 
 /// Until somebody wants it to stop.
-async fn watch_until_stopped(mut folder: DefinitionFolder, mut watcher: FileWatcher, interrupts: &mut Interrupts) -> Result<(), CliFailure> {
+async fn watch_until_stopped(
+    mut folder: DefinitionFolder,
+    mut watcher: FileWatcher,
+    interrupts: &mut Interrupts,
+) -> Result<(), CliFailure> {
     loop {
         tokio::select! {
             () = watcher.next() => folder = rescan(folder).await?,

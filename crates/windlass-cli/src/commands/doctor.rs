@@ -50,7 +50,12 @@ fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
 }
 
 /// An open run must be moved by somebody or something: a live owner, a server, its timer, or a person who was named.
-fn check_run(global: &GlobalArgs, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, CliFailure> {
+fn check_run(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    row: &RunRow,
+    limits: &Limits,
+) -> Result<Option<Finding>, CliFailure> {
     let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
     let replay = || stores::command(global, &format!("replay {}", row.run));
     let newer = |error: StoreError| finding(error.message, error.hint.unwrap_or_default());

@@ -25,7 +25,12 @@ pub(crate) fn events(global: &GlobalArgs, args: &args::EventsArgs) -> Result<Cli
 }
 
 /// Until the run has ended and everything it said was shown.
-fn follow(global: &GlobalArgs, store: &dyn Store, run: &Arc<str>, reader: &mut StoredEvents) -> Result<CliExit, CliFailure> {
+fn follow(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    run: &Arc<str>,
+    reader: &mut StoredEvents,
+) -> Result<CliExit, CliFailure> {
     let mut changes = ChangePoller::default();
     let mut warned = false;
     loop {
@@ -49,7 +54,12 @@ fn follow(global: &GlobalArgs, store: &dyn Store, run: &Arc<str>, reader: &mut S
 }
 
 /// False when there was nothing to print.
-fn print_batch(global: &GlobalArgs, run: &str, reader: &mut StoredEvents, store: &dyn Store) -> Result<bool, CliFailure> {
+fn print_batch(
+    global: &GlobalArgs,
+    run: &str,
+    reader: &mut StoredEvents,
+    store: &dyn Store,
+) -> Result<bool, CliFailure> {
     let pieces = reader.read(store)?;
     let line = |piece: &StoredEvent| if global.json { to_json(&event_value(run, piece)) } else { format_entry(piece) };
     if !pieces.is_empty() {
@@ -90,7 +100,9 @@ fn format_event(event: &Event) -> String {
     let event_fields = event.fields();
     let mut fields: Vec<String> = format_error(&event_fields).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::format_value(value, 60));
-    fields.extend(event_fields.iter().filter(|(key, value)| !value.is_null() && !ERROR_FIELDS.contains(&&***key)).map(field));
+    fields.extend(
+        event_fields.iter().filter(|(key, value)| !value.is_null() && !ERROR_FIELDS.contains(&&***key)).map(field),
+    );
     let line =
         format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.type_name(), event.path, fields.join(" "));
     line.trim_end().to_owned()

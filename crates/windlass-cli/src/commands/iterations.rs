@@ -1,7 +1,9 @@
 //! `windlass turns RUN [LOOP]`
 
 use windlass_core::IterationRecord;
-use windlass_runtime::inspect::{LoopHistory, IterationPage, loop_histories, final_report, iteration_value, iterations_page};
+use windlass_runtime::inspect::{
+    IterationPage, LoopHistory, final_report, iteration_value, iterations_page, loop_histories,
+};
 use windlass_store::{RunRow, Store};
 use windlass_syntax::nearest;
 use windlass_value::Value;
@@ -49,23 +51,30 @@ fn print_loops(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<C
     Ok(CliExit::Success)
 }
 
-fn print_page(global: &GlobalArgs, store: &dyn Store, run: &str, path: &str, args: &args::IterationsArgs) -> Result<CliExit, CliFailure> {
-    let IterationPage { iterations: turns, missing, next } = iterations_page(store, run, path, args.from, args.limit, args.failed)?;
-    if turns.is_empty() {
+fn print_page(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    run: &str,
+    path: &str,
+    args: &args::IterationsArgs,
+) -> Result<CliExit, CliFailure> {
+    let IterationPage { iterations, missing, next } =
+        iterations_page(store, run, path, args.from, args.limit, args.failed)?;
+    if iterations.is_empty() {
         check_loop_exists(store, run, path)?;
     }
     if global.json {
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
-            ("turns", Value::list(turns.iter().map(|iteration| iteration_value(run, iteration)).collect())),
+            ("turns", Value::list(iterations.iter().map(|iteration| iteration_value(run, iteration)).collect())),
             ("not_kept", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
         out::print_json(&object)?;
         return Ok(CliExit::Success);
     }
-    out::print(&if turns.is_empty() { "no such turn is kept".to_owned() } else { show(&turns) })?;
+    out::print(&if iterations.is_empty() { "no such turn is kept".to_owned() } else { show(&iterations) })?;
     if !missing.is_empty() {
         out::note(&format!("not kept: {}", missing.iter().map(format_range).collect::<Vec<_>>().join(", ")));
     }
@@ -113,8 +122,13 @@ fn show(iterations: &[IterationRecord]) -> String {
             |error| format!("[{}] {}", error.code, text::truncate(&text::one_line(&error.message), 100)),
         );
         let condition = iteration.condition.map(|met| met.to_string()).unwrap_or_default();
-        let mut line =
-            vec![iteration.index.to_string(), iteration.status.as_str().to_owned(), text::format_duration(iteration.duration), condition, result];
+        let mut line = vec![
+            iteration.index.to_string(),
+            iteration.status.as_str().to_owned(),
+            text::format_duration(iteration.duration),
+            condition,
+            result,
+        ];
         if items {
             line.insert(3, iteration.item.as_ref().map(|item| text::format_value(item, 40)).unwrap_or_default());
         }

@@ -9,11 +9,11 @@ use windlass_core::ProcessLimits;
 use windlass_server::workers::Labels;
 
 use crate::args::{self, GlobalArgs};
+use crate::catalog_compiler::NO_NAME;
 use crate::config::CliSettings;
 use crate::definition;
-use crate::dev::{NO_DEFINITION, DefinitionRoots};
+use crate::dev::{DefinitionRoots, NO_DEFINITION};
 use crate::failure::{CliExit, CliFailure};
-use crate::catalog_compiler::NO_NAME;
 use crate::worker::{ServerClient, ServerRequestError, format_report, read_token};
 use crate::{host, out};
 
@@ -121,7 +121,8 @@ impl Registrar<'_> {
 
     /// What the server would call it. None: it would not take it.
     async fn registered_name(&self, source: &str, file: &Path) -> Result<Option<String>, ServerRequestError> {
-        let checked: Json = self.client.post("definitions/check", &json!({ "source": source }), COMPILE_TIMEOUT).await?;
+        let checked: Json =
+            self.client.post("definitions/check", &json!({ "source": source }), COMPILE_TIMEOUT).await?;
         let nameless = checked["problems"].as_array().into_iter().flatten().any(|problem| problem["code"] == NO_NAME);
         Ok(match nameless {
             true => definition::default_name(file),
@@ -137,7 +138,9 @@ impl Registrar<'_> {
         let answer = self.client.post::<Json>("definitions", &body, COMPILE_TIMEOUT).await;
         match (&answer, definition::default_name(file)) {
             // What the text does not say, its file does: so `run` and `dev` call it.
-            (Err(ServerRequestError::Rejected { codes, .. }), Some(name)) if codes.iter().any(|code| code == NO_NAME) => {
+            (Err(ServerRequestError::Rejected { codes, .. }), Some(name))
+                if codes.iter().any(|code| code == NO_NAME) =>
+            {
                 body["name"] = json!(name);
                 self.client.post::<Json>("definitions", &body, COMPILE_TIMEOUT).await
             }
@@ -160,8 +163,10 @@ impl Registrar<'_> {
     fn to_failure(&self, error: ServerRequestError, file: &Path) -> CliFailure {
         let server = self.server;
         let failure = match error {
-            ServerRequestError::Unreachable(why) => CliFailure::new(CliExit::Failed, format!("the server does not answer: {why}"))
-                .hint(format!("is it there? `windlass serve` starts one; this was {server}")),
+            ServerRequestError::Unreachable(why) => {
+                CliFailure::new(CliExit::Failed, format!("the server does not answer: {why}"))
+                    .hint(format!("is it there? `windlass serve` starts one; this was {server}"))
+            }
             ServerRequestError::Rejected { status: status @ (401 | 403), detail, .. } => {
                 CliFailure::usage(format!("the server refuses this token ({status}): {detail}"))
                     .hint("it needs the scope `admin`: `windlass token create NAME --scope admin` at the server")

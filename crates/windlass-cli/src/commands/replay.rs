@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::{Program, State, frame_tree};
 use windlass_runtime::inspect::tree_value;
-use windlass_runtime::{RunImage, RuntimeError, codec, new_state, replay_from, completed_steps};
+use windlass_runtime::{RunImage, RuntimeError, codec, completed_steps, new_state, replay_from};
 use windlass_store::{RunRow, SnapshotRow, Store};
 use windlass_value::{BlobHash, Map, Value};
 

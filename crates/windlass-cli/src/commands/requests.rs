@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::hearing;
+use windlass_core::predict_delivery;
 use windlass_runtime::inspect::undelivered_signal_note;
 use windlass_runtime::{RequestOutcome, RunRequest, new_run_id, request};
 use windlass_store::{RunRow, RunStatus, Store};
@@ -40,14 +40,14 @@ pub(crate) fn signal(global: &GlobalArgs, args: &args::SignalArgs) -> Result<Cli
         approvals::failure(refused).hint(hint)
     })?;
     let payload = given.unwrap_or_default();
-    let unheard = undelivered_signal_note(global, &*store, &run, &args.name, &payload)?;
+    let undelivered = find_undelivered_note(global, &*store, &run, &args.name, &payload)?;
     let run_request = RunRequest::Signal { name: args.name.clone(), payload };
     let (row, id, answer) = submit(&*store, &run, args.request_id.as_deref(), "signal", run_request)?;
-    print_reply_with_note(global, &*store, &row, (&id, "signal"), &answer, undelivered_signal_note)
+    print_reply_with_note(global, &*store, &row, (&id, "signal"), &answer, undelivered)
 }
 
 /// The answer to a signal that nothing waits for, as the run stands.
-fn undelivered_signal_note(
+fn find_undelivered_note(
     global: &GlobalArgs,
     store: &dyn Store,
     run: &Arc<str>,
@@ -78,7 +78,13 @@ pub(crate) fn parse_payload(data: Option<&str>) -> Result<Value, CliFailure> {
     }
 }
 
-fn submit_and_print(global: &GlobalArgs, run: &str, id: Option<&str>, what: &str, run_request: RunRequest) -> Result<CliExit, CliFailure> {
+fn submit_and_print(
+    global: &GlobalArgs,
+    run: &str,
+    id: Option<&str>,
+    what: &str,
+    run_request: RunRequest,
+) -> Result<CliExit, CliFailure> {
     let store = stores::open(global)?;
     let (row, id, answer) = submit(&*store, run, id, what, run_request)?;
     print_reply(global, &*store, &row, &id, what, &answer)
@@ -115,7 +121,7 @@ fn print_reply_with_note(
     row: &RunRow,
     (id, what): (&str, &str),
     answer: &RequestOutcome,
-    unheard: Option<(&'static str, String)>,
+    undelivered: Option<(&'static str, String)>,
 ) -> Result<CliExit, CliFailure> {
     let run = &row.run;
     let resume = stores::resume_hint(global, store, row)?;
@@ -137,13 +143,17 @@ fn print_reply_with_note(
                 format!("pause: kept; nobody runs {run} now, so it stands still already, and goes on with\n  {resume}");
             ("kept", sentence)
         }
-        RequestOutcome::Queued => ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}")),
-        RequestOutcome::Duplicate => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
+        RequestOutcome::Queued => {
+            ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}"))
+        }
+        RequestOutcome::Duplicate => {
+            ("repeated", format!("{what}: the request `{id}` was made before; once is enough"))
+        }
         RequestOutcome::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
-    let unheard = undelivered_signal_note.filter(|_| matches!(answer, RequestOutcome::Delivered | RequestOutcome::Queued));
-    let word = undelivered_signal_note.as_ref().map_or(word, |(word, _)| word);
-    let note = undelivered_signal_note.map(|(_, note)| note);
+    let undelivered = undelivered.filter(|_| matches!(answer, RequestOutcome::Delivered | RequestOutcome::Queued));
+    let word = undelivered.as_ref().map_or(word, |(word, _)| word);
+    let note = undelivered.map(|(_, note)| note);
     match (global.json, &note) {
         (true, _) => {
             let facts =

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::inspect::{live_owner, final_report};
+use windlass_runtime::inspect::{final_report, live_owner};
 use windlass_runtime::{RunRequest, RuntimeError, new_run_id, open_descendants, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
 use super::requests;
-use super::run::{report_interruption, stored_program, print_run_id};
+use super::run::{print_run_id, report_interruption, stored_program};
+use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure, owner_name};
-use crate::agent_options::AgentRunOptions;
 use crate::follow::{FollowOutcome, follow, load_for_progress};
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::progress::ProgressDisplay;
@@ -122,10 +122,13 @@ async fn resume_here(
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             WatchOutcome::Ended(report) => {
                 let exit = EndedRun::new(&**store, &row.run, &program.plan, &report)?.print(global, None)?;
-                children::wait_for_open_children(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
+                children::wait_for_open_children(global, &engine, &**store, (&row.run, &program), &mut interrupts)
+                    .await?;
                 Ok(exit)
             }
-            WatchOutcome::Interrupted => Ok(report_interruption(global, &row.run, false, &args.trust.to_flags(&args.permissions))),
+            WatchOutcome::Interrupted => {
+                Ok(report_interruption(global, &row.run, false, &args.trust.to_flags(&args.permissions)))
+            }
         };
     }
 }

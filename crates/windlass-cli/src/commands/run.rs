@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::{RuntimeError, RunStartOptions, is_run_id};
+use windlass_runtime::{RunStartOptions, RuntimeError, is_run_id};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::Value;
 
 use super::{delivery, resume};
+use crate::agent_options::{self, AgentRunOptions};
 use crate::args::{self, GlobalArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
-use crate::agent_options::{self, AgentRunOptions};
 use crate::follow::load_for_progress;
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::out::{self, Paint};
@@ -98,7 +98,9 @@ async fn start(
             children::wait_for_open_children(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags())),
+        WatchOutcome::Interrupted => {
+            Ok(report_interruption(global, &run, args.ephemeral, &args.permissions.to_flags()))
+        }
     }
 }
 
@@ -114,7 +116,12 @@ pub(crate) fn print_run_id(global: &GlobalArgs, run: &Arc<str>) -> Result<(), Cl
 }
 
 /// Only a run that was there before can be paused already; waiting for it in silence would look like a hang.
-fn note_if_paused(global: &GlobalArgs, args: &args::RunArgs, store: &dyn Store, run: &Arc<str>) -> Result<(), CliFailure> {
+fn note_if_paused(
+    global: &GlobalArgs,
+    args: &args::RunArgs,
+    store: &dyn Store,
+    run: &Arc<str>,
+) -> Result<(), CliFailure> {
     let known = if args.id.is_some() { store.run(run)? } else { None };
     if known.is_some_and(|row| row.status == RunStatus::Paused) {
         out::note(&format!("the run is paused; go on with it: {}", stores::command(global, &format!("resume {run}"))));

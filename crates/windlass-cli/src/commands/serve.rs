@@ -7,11 +7,11 @@ use std::time::Duration;
 use windlass_server::ServerOptions;
 
 use crate::args::{self, GlobalArgs};
+use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
-use crate::catalog_compiler::{CatalogCompiler, ServerTools, server_tools};
-use crate::service::{self, PreparedService, StoreLocation, ServiceOptions};
+use crate::service::{self, PreparedService, ServiceOptions, StoreLocation};
 use crate::stores;
 
 pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliExit, CliFailure> {

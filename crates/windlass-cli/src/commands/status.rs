@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::inspect::{
-    LoopDetailsByStep, StoredRun, with_run_hint, live_owner, run_time_now, mark_paused, final_report, status_name, tree_value,
+    LoopDetailsByStep, StoredRun, final_report, live_owner, mark_paused, run_time_now, status_name, tree_value,
+    with_run_hint,
 };
-use windlass_runtime::{resolve, completed_steps};
+use windlass_runtime::{completed_steps, resolve};
 use windlass_server::triggers::{QueuePositionInfo, find_queue_position};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
@@ -49,7 +50,12 @@ pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<Cli
     Ok(CliExit::Success)
 }
 
-fn show_quarantined(global: &GlobalArgs, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<CliExit, CliFailure> {
+fn show_quarantined(
+    global: &GlobalArgs,
+    store: &dyn Store,
+    row: &RunRow,
+    why: &ErrorInfo,
+) -> Result<CliExit, CliFailure> {
     let (run, status) = (&row.run, row.status.as_str());
     if global.json {
         out::print_json(&Value::object([
@@ -113,7 +119,15 @@ impl<'a> StatusView<'a> {
             mark_paused(&mut frames);
         }
         let queue_position = find_queue_position(store, &seen.row, &seen.program.plan)?;
-        Ok(StatusView { seen, status, owner, frames, now: run_time_now(&seen.row, state.now), queue_position: turn: queue_position, waiting_tasks: workers: waiting_tasks })
+        Ok(StatusView {
+            seen,
+            status,
+            owner,
+            frames,
+            now: run_time_now(&seen.row, state.now),
+            queue_position,
+            waiting_tasks,
+        })
     }
 
     fn show(&self, global: &GlobalArgs, store: &dyn Store) -> Result<String, CliFailure> {
@@ -129,7 +143,9 @@ impl<'a> StatusView<'a> {
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::format_duration(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
-        lines.extend(self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)));
+        lines.extend(
+            self.queue_position.iter().map(|queue_position| queue_position.note.replacen("waits", "Waiting", 1)),
+        );
         lines.extend(self.waiting_tasks.iter().map(worker_line));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {

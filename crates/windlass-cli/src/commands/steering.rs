@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use windlass_runtime::{RuntimeEngine, RestartRequest, RunHandle, RunOptions, RuntimeError};
+use windlass_runtime::{RestartRequest, RunHandle, RunOptions, RuntimeEngine, RuntimeError};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Value, parse_json};
 
-use super::run::{check_id, report_interruption, stored_program, print_run_id};
+use super::run::{check_id, print_run_id, report_interruption, stored_program};
+use crate::agent_options::AgentRunOptions;
 use crate::args::{self, GlobalArgs, SteeringArgs};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
-use crate::agent_options::AgentRunOptions;
 use crate::host::{self, Interrupts, WatchOutcome};
 use crate::progress::ProgressDisplay;
 use crate::report::EndedRun;
@@ -23,12 +23,16 @@ pub(crate) fn restart(global: &GlobalArgs, args: &args::RestartArgs) -> Result<C
         set: args.set.iter().map(|pair| parse_assignment(pair)).collect::<Result<_, _>>()?,
         id: args.steering.id.clone(),
     };
-    start_derived_run(global, ("restart", &args.run), &args.steering, async |engine, run| engine.restart(run, restart).await)
+    start_derived_run(global, ("restart", &args.run), &args.steering, async |engine, run| {
+        engine.restart(run, restart).await
+    })
 }
 
 pub(crate) fn retry(global: &GlobalArgs, args: &args::RetryArgs) -> Result<CliExit, CliFailure> {
     let id = args.steering.id.clone();
-    start_derived_run(global, ("retry", &args.run), &args.steering, async |engine, run| engine.retry_failed(run, id).await)
+    start_derived_run(global, ("retry", &args.run), &args.steering, async |engine, run| {
+        engine.retry_failed(run, id).await
+    })
 }
 
 fn parse_assignment(pair: &str) -> Result<(String, Value), CliFailure> {
@@ -45,7 +49,8 @@ fn start_derived_run(
     start_run: impl AsyncFnOnce(&RuntimeEngine, &str) -> Result<RunHandle, RuntimeError>,
 ) -> Result<CliExit, CliFailure> {
     check_id(steering.id.as_deref())?;
-    let settings = CliSettings { agent_options: AgentRunOptions::from_steering_args(steering), ..CliSettings::load(global)? };
+    let settings =
+        CliSettings { agent_options: AgentRunOptions::from_steering_args(steering), ..CliSettings::load(global)? };
     let store = stores::open(global)?;
     let row = stores::find(&*store, run)?;
     if !steering.trust.trusted && trust::is_server_run(&*store, &row)? {
@@ -78,7 +83,9 @@ async fn watch(
             children::wait_for_open_children(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        WatchOutcome::Interrupted => Ok(report_interruption(global, &run, false, &steering.trust.to_flags(&steering.permissions))),
+        WatchOutcome::Interrupted => {
+            Ok(report_interruption(global, &run, false, &steering.trust.to_flags(&steering.permissions)))
+        }
     }
 }
 

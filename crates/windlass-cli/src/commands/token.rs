@@ -10,7 +10,7 @@ use windlass_value::{Timestamp, Value};
 use crate::args::{self, GlobalArgs, TokenCommand};
 use crate::config::CliSettings;
 use crate::failure::{CliExit, CliFailure};
-use crate::{out, durations, stores};
+use crate::{durations, out, stores};
 
 pub(crate) fn token(global: &GlobalArgs, args: &args::TokenArgs) -> Result<CliExit, CliFailure> {
     match &args.command {
@@ -26,8 +26,8 @@ fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, 
     // Tokens may be made before the server is first started.
     let store = stores::open_or_create(&stores::directory(global), SqliteOptions::default())?;
     let token_request = TokenRequest { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
-    let (token, secret) =
-        tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens).map_err(to_failure)?;
+    let (token, secret) = tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens)
+        .map_err(to_failure)?;
     if global.json {
         let mut entry = entry(&token);
         entry.push(("token", Value::from(secret.reveal())));

@@ -6,7 +6,7 @@ use windlass_tools::{ToolField, ToolInfo};
 use windlass_value::{Map, Value};
 
 use crate::args::{self, GlobalArgs};
-use crate::config::{McpSettings, CliSettings};
+use crate::config::{CliSettings, McpSettings};
 use crate::failure::{CliExit, CliFailure};
 use crate::kinds::{self, TASK_KINDS, TaskKind};
 use crate::tools::{infos, is_internal};
@@ -50,8 +50,10 @@ pub(crate) fn tools(global: &GlobalArgs, args: &args::ToolsArgs) -> Result<CliEx
 }
 
 fn listing(all: &[&ToolInfo], specs: &[ToolSpec], servers: &[McpSettings]) -> String {
-    let tools =
-        all.iter().filter(|info| !is_internal(info)).map(|info| vec![format!("  {}", info.name), info.description.to_owned()]);
+    let tools = all
+        .iter()
+        .filter(|info| !is_internal(info))
+        .map(|info| vec![format!("  {}", info.name), info.description.to_owned()]);
     let kinds = TASK_KINDS.iter().map(|kind| vec![format!("  {}", kind.name), kind.what.to_owned()]);
     let (kinds, tools) = (kinds.collect::<Vec<_>>(), tools.collect::<Vec<_>>());
     let own = specs.iter().map(|spec| vec![format!("  {}", spec.name), first_sentence(&spec.description).to_owned()]);
@@ -112,7 +114,8 @@ fn kind_value(kind: &TaskKind) -> Value {
 
 fn no_such_tool(name: &str, all: &[&ToolInfo], specs: &[ToolSpec]) -> CliFailure {
     let tools = || all.iter().filter(|info| !is_internal(info)).map(|info| info.name);
-    let names = || tools().chain(TASK_KINDS.iter().map(|kind| kind.name)).chain(specs.iter().map(|spec| spec.name.as_str()));
+    let names =
+        || tools().chain(TASK_KINDS.iter().map(|kind| kind.name)).chain(specs.iter().map(|spec| spec.name.as_str()));
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {

@@ -44,7 +44,11 @@ fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: 
 /// `[3] sync 15/100 (until) running 45s`
 fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     let iteration = view.iteration.map(|turn| format!("[{turn}] ")).unwrap_or_default();
-    let count = view.looping.as_ref().map(|looping| format!(" {}", format_loop_progress(plan, view, looping))).unwrap_or_default();
+    let count = view
+        .looping
+        .as_ref()
+        .map(|looping| format!(" {}", format_loop_progress(plan, view, looping)))
+        .unwrap_or_default();
     let doing = paint.status(view.activity, view.activity);
     let since = text::format_duration(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_runtime::new_run_id;
-use windlass_server::workers::{LeaseRequest, Labels};
+use windlass_server::workers::{Labels, LeaseRequest};
 use windlass_syntax::did_you_mean;
 use windlass_tools::Redactor;
 
@@ -14,14 +14,15 @@ use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out;
 use crate::tools;
-use crate::worker::{ServerClient, RemoteWorker, read_token};
+use crate::worker::{RemoteWorker, ServerClient, read_token};
 
 /// Does jobs for a server until it is stopped.
 pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let token = read_token(args.token_file.as_deref())?;
     let limits = settings.process_limits.clone();
-    let client = ServerClient::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
+    let client =
+        ServerClient::new(&args.server, &token, args.insecure)?.with_max_response_bytes(limits.max_worker_job_bytes);
     let labels = parse_labels(&args.labels)?;
     if args.only_labelled && labels.is_empty() {
         let hint = "give it labels with --label NAME=VALUE";

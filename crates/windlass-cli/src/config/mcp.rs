@@ -9,7 +9,7 @@ use windlass_tools::basic_environment;
 use windlass_value::Duration;
 
 use super::SecretSetting;
-use super::services::{check_http_url, read, parse_timeout, wrong_kind};
+use super::services::{check_http_url, parse_timeout, read, wrong_kind};
 use crate::failure::CliFailure;
 
 /// A server as the settings have it: what is in the environment is read when it is needed.
@@ -66,7 +66,12 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
         (Some(_), None) if !entry.headers.is_empty() => return Err(misplaced("`headers`", "command")),
         (Some(command), None) => {
             let relative_to_file = |folder: PathBuf| file.parent().unwrap_or(Path::new("")).join(folder);
-            McpEndpoint::Program { command, args: entry.args, env: entry.env, folder: entry.folder.map(relative_to_file) }
+            McpEndpoint::Program {
+                command,
+                args: entry.args,
+                env: entry.env,
+                folder: entry.folder.map(relative_to_file),
+            }
         }
         (None, Some(_)) if !entry.args.is_empty() || !entry.env.is_empty() || entry.folder.is_some() => {
             return Err(misplaced("`args`, `env`, `folder`", "url"));
@@ -81,7 +86,7 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
         }
     };
     let timeout = entry.timeout.map(|text| parse_timeout(&text, &what)).transpose()?;
-    Ok(McpSettings { name, endpoint: place: endpoint, timeout, optional: entry.optional })
+    Ok(McpSettings { name, endpoint, timeout, optional: entry.optional })
 }
 
 impl McpSettings {

@@ -13,15 +13,15 @@ pub(crate) use mcp::McpSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub(crate) use server::{OUTBOUND, ServerSettings};
-pub(crate) use services::{ConfiguredActivity, AuthSettings, ModelSettings, SecretSetting, ConfiguredTarget};
+pub(crate) use services::{AuthSettings, ConfiguredActivity, ConfiguredTarget, ModelSettings, SecretSetting};
 use windlass_agents::chat::{ModelService, TokenPrice};
 use windlass_core::{Limits, ProcessLimits};
 use windlass_syntax::nearest;
 use windlass_value::Duration;
 
+use crate::agent_options::AgentRunOptions;
 use crate::args::GlobalArgs;
 use crate::failure::CliFailure;
-use crate::agent_options::AgentRunOptions;
 
 /// The sections a settings file may have.
 const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
@@ -100,7 +100,12 @@ fn default_settings_path(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("")).join("windlass.toml")
 }
 
-fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: &mut CliSettings) -> Result<(), CliFailure> {
+fn read_file(
+    path: &Path,
+    text: &str,
+    limits: &mut serde_json::Value,
+    settings: &mut CliSettings,
+) -> Result<(), CliFailure> {
     let location = |line: usize| format!("{}:{line}", path.display());
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| lines::line_at(text, span.start));
@@ -204,7 +209,8 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
 
 /// What a loop gets that asks for nothing, and the most that one may ask for. A largest below the usual default is no
 /// slip: it holds for both.
-const LOOP_LIMIT_PAIRS: [(&str, &str); 2] = [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
+const LOOP_LIMIT_PAIRS: [(&str, &str); 2] =
+    [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
 
 /// Limits that contradict each other, or would let nothing run.
 fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
@@ -228,7 +234,12 @@ enum LimitValue<'a> {
     Text(&'a str),
 }
 
-fn set_limit(limits: &mut serde_json::Value, known: &[LimitDescription], name: &str, given: LimitValue<'_>) -> Result<(), CliFailure> {
+fn set_limit(
+    limits: &mut serde_json::Value,
+    known: &[LimitDescription],
+    name: &str,
+    given: LimitValue<'_>,
+) -> Result<(), CliFailure> {
     let Some((name, value, _)) = known.iter().find(|(known, _, _)| *known == name) else {
         return Err(unknown_name("limit", name, known.iter().map(|(name, _, _)| *name)));
     };
@@ -376,7 +387,9 @@ mod tests {
         let read = read.expect("valid");
         let path = |name: &str| (name == "PATH").then(|| "/bin".to_owned());
         let git = read[0].to_server(path).expect("nothing is missing");
-        let windlass_agents::McpTransport::Program { command, env, folder, .. } = &git.transport else { panic!("a program") };
+        let windlass_agents::McpTransport::Program { command, env, folder, .. } = &git.transport else {
+            panic!("a program")
+        };
         assert_eq!((command.as_str(), folder.as_deref()), ("git-mcp", Some(Path::new("here/tools"))));
         let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={}", value.reveal())).collect();
         assert_eq!((env.join(" "), git.timeout), ("PATH=/bin A=b".to_owned(), Duration::from_secs(5)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use windlass_agents::chat::{HeaderSource, ModelService, PROVIDERS, TokenPrice, ModelProtocol};
+use windlass_agents::chat::{HeaderSource, ModelProtocol, ModelService, PROVIDERS, TokenPrice};
 use windlass_syntax::nearest;
 
 use super::SecretSetting;

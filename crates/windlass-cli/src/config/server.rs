@@ -90,10 +90,14 @@ pub(crate) fn parse_server(table: toml::Value, file: &Path) -> Result<ServerSett
             "proxies" => {
                 server.proxies = texts(value, &key)?.iter().map(|text| parse_proxy(text)).collect::<Result<_, _>>()?
             }
-            "rate" => server.rate_per_second = Some(parse_count(&value, &key, "how many requests one token may make in a second")?),
+            "rate" => {
+                server.rate_per_second =
+                    Some(parse_count(&value, &key, "how many requests one token may make in a second")?)
+            }
             "connections" => server.max_connections = Some(parse_count(&value, &key, "how many there may be at once")?),
             "connections_per_address" => {
-                server.max_connections_per_address = Some(parse_count(&value, &key, "how many one address may have at once")?);
+                server.max_connections_per_address =
+                    Some(parse_count(&value, &key, "how many one address may have at once")?);
             }
             "labels" => server.labels = parse_labels(value)?,
             "lease" => server.lease = Some(parse_duration(&value, &key)?),

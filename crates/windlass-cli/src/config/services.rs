@@ -111,8 +111,9 @@ impl AuthSettings {
             None => Vec::new(),
             Some(AuthEntry::Url(secret)) => vec![secret],
             Some(AuthEntry::Fields(facts)) => {
-                let texts =
-                    facts.values().filter_map(|fact| if let CredentialField::Text(text) = fact { Some(text) } else { None });
+                let texts = facts
+                    .values()
+                    .filter_map(|fact| if let CredentialField::Text(text) = fact { Some(text) } else { None });
                 texts.collect()
             }
         };
@@ -174,7 +175,10 @@ struct ActivityEntry {
     timeout: Option<String>,
 }
 
-pub(crate) fn parse_activities(table: toml::Value, settings_file: &Path) -> Result<Vec<ConfiguredActivity>, CliFailure> {
+pub(crate) fn parse_activities(
+    table: toml::Value,
+    settings_file: &Path,
+) -> Result<Vec<ConfiguredActivity>, CliFailure> {
     let table = match table {
         toml::Value::Table(table) => table,
         other => return Err(wrong_kind("activities", &other)),

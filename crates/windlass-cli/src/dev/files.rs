@@ -26,7 +26,11 @@ pub(crate) struct DefinitionRoots {
 }
 
 impl DefinitionRoots {
-    pub(crate) fn new(paths: &[PathBuf], store: Option<PathBuf>, limits: &ProcessLimits) -> Result<DefinitionRoots, CliFailure> {
+    pub(crate) fn new(
+        paths: &[PathBuf],
+        store: Option<PathBuf>,
+        limits: &ProcessLimits,
+    ) -> Result<DefinitionRoots, CliFailure> {
         let mut roots = DefinitionRoots {
             folders: Vec::new(),
             named: Vec::new(),
@@ -57,7 +61,9 @@ impl DefinitionRoots {
     pub(crate) fn truncation_note(&self) -> Option<String> {
         let max_files = self.max_files;
         let full = self.files().len() >= max_files;
-        full.then(|| format!("only {max_files} files are looked at; raise `limits.max_dev_files` in windlass.toml for more"))
+        full.then(|| {
+            format!("only {max_files} files are looked at; raise `limits.max_dev_files` in windlass.toml for more")
+        })
     }
 
     /// In order of their names, each once.
@@ -107,7 +113,8 @@ impl DefinitionRoots {
     /// file in its place.
     pub(crate) fn watch_paths(&self) -> Vec<(PathBuf, bool)> {
         let mut watched: Vec<(PathBuf, bool)> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
-        let parents: BTreeSet<PathBuf> = self.named.iter().map(|file| crate::standard_project::folder_of(file)).collect();
+        let parents: BTreeSet<PathBuf> =
+            self.named.iter().map(|file| crate::standard_project::folder_of(file)).collect();
         watched.extend(parents.into_iter().map(|folder| (folder, false)));
         watched
     }
@@ -126,7 +133,9 @@ impl DefinitionRoots {
             name.starts_with('.') && name.len() > 2 || IGNORED_FOLDERS.contains(&&*name)
         };
         // A path without an ending may be a folder that has come or gone.
-        let fits = looks_like_definition(path) || path.extension().is_none() || COMPANION_FILES.iter().any(|name| path.ends_with(name));
+        let fits = looks_like_definition(path)
+            || path.extension().is_none()
+            || COMPANION_FILES.iter().any(|name| path.ends_with(name));
         !in_store && fits && !relative.components().any(hidden)
     }
 }
@@ -157,7 +166,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             std::fs::write(path, "{}").expect("written");
         }
-        let roots = DefinitionRoots::new(&[root.to_owned()], Some(root.join("kept")), &ProcessLimits::default()).expect("there");
+        let roots = DefinitionRoots::new(&[root.to_owned()], Some(root.join("kept")), &ProcessLimits::default())
+            .expect("there");
         let files: Vec<String> =
             roots.files().iter().map(|file| file.strip_prefix(root).expect("inside").display().to_string()).collect();
         assert_eq!(files, ["a.json", "b/c.yaml"]);
@@ -175,7 +185,9 @@ mod tests {
             assert_eq!(roots.is_relevant(&root.join(path)), is_relevant, "{path}");
         }
         assert!(DefinitionRoots::new(&[root.join("none")], None, &ProcessLimits::default()).is_err());
-        let found = |limits: ProcessLimits| DefinitionRoots::new(&[root.to_owned()], None, &limits).expect("there").files().len();
+        let found = |limits: ProcessLimits| {
+            DefinitionRoots::new(&[root.to_owned()], None, &limits).expect("there").files().len()
+        };
         let one = ProcessLimits { max_dev_files: 1, ..ProcessLimits::default() };
         assert!(DefinitionRoots::new(&[root.to_owned()], None, &one).expect("there").truncation_note().is_some());
         assert_eq!((found(one), roots.truncation_note()), (1, None));

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::info;
 use windlass_server::catalog::RegistrationError;
-use windlass_server::{App, DefinitionCatalog, CompiledDraft, DefinitionCompiler, DefinitionDraft};
-use windlass_syntax::{Diagnostics, DiagnosticReport, SourceText};
+use windlass_server::{App, CompiledDraft, DefinitionCatalog, DefinitionCompiler, DefinitionDraft};
+use windlass_syntax::{DiagnosticReport, Diagnostics, SourceText};
 
 use crate::config::CliSettings;
 use crate::definition;
@@ -102,7 +102,8 @@ impl DefinitionFolder {
         };
         let text = source.text.clone();
         let project = Project::read(source, None, &self.settings);
-        let reports: Vec<DiagnosticReport> = project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
+        let reports: Vec<DiagnosticReport> =
+            project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
         // A file that was a definition is one that is broken now.
         let ours = self.roots.is_named(file) || self.known.get(file).is_some_and(|known| known.registered.is_some());
         if !ours && reports.iter().any(|report| report.code == NO_DEFINITION) {
@@ -110,9 +111,10 @@ impl DefinitionFolder {
         }
         let message = self.render_diagnostics(&project.diagnostics);
         if project.has_errors() {
-            return ScanOutcome::Broken { problems: reports, message: told: message };
+            return ScanOutcome::Broken { problems: reports, message };
         }
-        let broken = |why: String| ScanOutcome::Broken { problems: Vec::new(), message: format!("{}: {why}", file.display()) };
+        let broken =
+            |why: String| ScanOutcome::Broken { problems: Vec::new(), message: format!("{}: {why}", file.display()) };
         let plan = match project.add_called_plans(&self.app.engine, &self.settings) {
             Ok(plan) => plan,
             Err(failure) => return broken(failure.message().to_owned()),
@@ -126,15 +128,16 @@ impl DefinitionFolder {
             text: text.to_string(),
         };
         let compiled = Precompiled(Mutex::new(Some(CompiledDraft { plan, warnings: reports })));
-        let registered = self.app.definitions.register(&self.app.engine, &compiled, &draft, BTreeMap::default(), REGISTERED_BY);
+        let registered =
+            self.app.definitions.register(&self.app.engine, &compiled, &draft, BTreeMap::default(), REGISTERED_BY);
         match registered {
             Ok(registered) => ScanOutcome::Registered {
                 name: registered.definition.name.clone(),
                 version: registered.definition.current.version,
                 new: registered.is_new,
-                message: told: message,
+                message,
             },
-            Err(RegistrationError::Invalid(problems)) => ScanOutcome::Broken { problems, message: told: message },
+            Err(RegistrationError::Invalid(problems)) => ScanOutcome::Broken { problems, message },
             Err(RegistrationError::Refused(error)) => broken(error.to_string()),
         }
     }
@@ -156,27 +159,27 @@ impl DefinitionFolder {
                 }
                 return;
             }
-            ScanOutcome::Registered { name, version, new, message: told } => {
+            ScanOutcome::Registered { name, version, new, message } => {
                 self.app.definitions.set_problems(&name, Vec::new());
                 let repaired = before.as_ref().is_some_and(|before| before.broken);
                 if new || repaired || was.as_ref() != Some(&(name.clone(), version)) {
                     info!(event = "registered", "registered {name}, version {version} ({})", file.display());
                 }
-                if !told.is_empty() && (new || before.as_ref().is_none_or(|before| before.message != told)) {
-                    info!(event = "warnings", "{told}");
+                if !message.is_empty() && (new || before.as_ref().is_none_or(|before| before.message != message)) {
+                    info!(event = "warnings", "{message}");
                 }
-                FileState { registered: Some((name, version)), message: told, broken: false }
+                FileState { registered: Some((name, version)), message, broken: false }
             }
-            ScanOutcome::Broken { problems, message: told } => {
+            ScanOutcome::Broken { problems, message } => {
                 let name = was.as_ref().map_or_else(|| stem(file), |(name, _)| name.clone());
                 self.app.definitions.set_problems(&name, problems);
-                if before.as_ref().is_none_or(|before| before.message != told) {
-                    info!(event = "broken", "{told}");
+                if before.as_ref().is_none_or(|before| before.message != message) {
+                    info!(event = "broken", "{message}");
                     if let Some((name, version)) = &was {
                         info!(event = "stays", "`{name}` stays as it was registered last, version {version}");
                     }
                 }
-                FileState { registered: was, message: told, broken: true }
+                FileState { registered: was, message, broken: true }
             }
         };
         self.known.insert(file.to_owned(), now);
@@ -208,7 +211,11 @@ fn stem(file: &Path) -> Arc<str> {
 struct Precompiled(Mutex<Option<CompiledDraft>>);
 
 impl DefinitionCompiler for Precompiled {
-    fn compile(&self, _draft: &DefinitionDraft, _catalog: &dyn DefinitionCatalog) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
+    fn compile(
+        &self,
+        _draft: &DefinitionDraft,
+        _catalog: &dyn DefinitionCatalog,
+    ) -> Result<CompiledDraft, Vec<DiagnosticReport>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(Vec::new)
     }
 }

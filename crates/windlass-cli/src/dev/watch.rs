@@ -25,18 +25,21 @@ pub(crate) struct FileWatcher {
 impl FileWatcher {
     pub(crate) fn new(roots: &DefinitionRoots) -> Result<FileWatcher, CliFailure> {
         let failed = |error: notify::Error| {
-            CliFailure::usage(format!("could not watch the files: {error}")).hint("name fewer files, or a smaller folder")
+            CliFailure::usage(format!("could not watch the files: {error}"))
+                .hint("name fewer files, or a smaller folder")
         };
         match FileWatcher::start::<RecommendedWatcher>(roots, Config::default()) {
             Ok(watcher) => Ok(watcher),
             // There may be too many watches already, or a file system that tells nothing.
-            Err(_) => {
-                FileWatcher::start::<PollWatcher>(roots, Config::default().with_poll_interval(POLL_INTERVAL)).map_err(failed)
-            }
+            Err(_) => FileWatcher::start::<PollWatcher>(roots, Config::default().with_poll_interval(POLL_INTERVAL))
+                .map_err(failed),
         }
     }
 
-    fn start<W: notify::Watcher + Send + 'static>(roots: &DefinitionRoots, config: Config) -> Result<FileWatcher, notify::Error> {
+    fn start<W: notify::Watcher + Send + 'static>(
+        roots: &DefinitionRoots,
+        config: Config,
+    ) -> Result<FileWatcher, notify::Error> {
         let (sender, changed) = mpsc::unbounded_channel();
         let concerned = roots.clone();
         let on_event = move |event: Result<notify::Event, notify::Error>| {

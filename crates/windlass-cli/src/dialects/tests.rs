@@ -33,7 +33,7 @@ fn a_registered_dialect_is_checked_run_and_reported() {
     let reports = broken.diagnostics[0].1.reports(&broken.diagnostics[0].0);
     assert_eq!((reports[0].line, reports[0].hint.as_deref()), (2, Some("did you mean `say`?")));
 
-    let project = file(toy::Toy.sample());
+    let project = file(toy::ToyDialect.sample());
     let input = parse_json(r#"{"name": "you", "nmae": "me"}"#).expect("JSON");
     let warnings = inputs::unused_input_warnings(project.plan().expect("a plan"), &input);
     assert_eq!(warnings.len(), 1);

@@ -14,11 +14,16 @@ const MAX_REASON_CHARS: usize = 300;
 /// A line for an event of agents; none for those that say nothing by themselves.
 pub(crate) fn line(event: &Event) -> Option<String> {
     let excerpt = |value: Option<&Value>| {
-        value.filter(|value| !value.is_null()).map(|value| text::format_value(value, MAX_MESSAGE_CHARS)).unwrap_or_default()
+        value
+            .filter(|value| !value.is_null())
+            .map(|value| text::format_value(value, MAX_MESSAGE_CHARS))
+            .unwrap_or_default()
     };
     match &event.kind {
         EventKind::CoordinatorNarration { text } => Some(format!("coordinator: {}", excerpt(Some(text)))),
-        EventKind::CoordinatorSynthesis { summary } => Some(format!("coordinator sums up: {}", excerpt(summary.as_ref()))),
+        EventKind::CoordinatorSynthesis { summary } => {
+            Some(format!("coordinator sums up: {}", excerpt(summary.as_ref())))
+        }
         EventKind::MessageSent { id, from, to } => Some(format!("message {id} from {from} to {to}")),
         EventKind::MessageDropped { id, to, reason, .. } => Some(format!("message {id} to {to} is dropped: {reason}")),
         EventKind::CoordinatorFailed { error } => Some(format!("the coordinator has failed: {}", message_of(error))),

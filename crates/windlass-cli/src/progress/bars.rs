@@ -9,7 +9,7 @@ use windlass_core::plan::{LoopCheck, NodeKind};
 use windlass_core::{Event, EventKind, Program};
 
 use super::agents;
-use super::loops::{LoopChange, LiveLoops};
+use super::loops::{LiveLoops, LoopChange};
 use super::{ProgressSeed, is_inside, is_top};
 use crate::text;
 

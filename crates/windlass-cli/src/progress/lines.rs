@@ -8,7 +8,7 @@ use windlass_value::{Timestamp, Value};
 
 use super::agents;
 use super::loops::LiveLoops;
-use super::{ProgressSeed, PAUSED, is_inside, is_top};
+use super::{PAUSED, ProgressSeed, is_inside, is_top};
 use crate::out;
 use crate::text;
 

@@ -41,7 +41,7 @@ impl LiveLoops {
         match &event.kind {
             EventKind::LoopStarted { limits, .. } => {
                 let max_iterations = started_max_iterations(limits);
-                self.0.insert(event.path.clone(), LoopProgress { max_iterations: most: max_iterations, ..LoopProgress::default() });
+                self.0.insert(event.path.clone(), LoopProgress { max_iterations, ..LoopProgress::default() });
                 Some(LoopChange::Began(event.path.clone()))
             }
             EventKind::IterationDone { result, .. } => {

@@ -32,7 +32,9 @@ impl ProgressDisplay {
     pub(crate) fn new(quiet: bool, program: &Arc<Program>) -> ProgressDisplay {
         match quiet {
             true => ProgressDisplay::Quiet,
-            false if std::io::stderr().is_terminal() => ProgressDisplay::Bars(Box::new(ProgressBars::new(program.clone()))),
+            false if std::io::stderr().is_terminal() => {
+                ProgressDisplay::Bars(Box::new(ProgressBars::new(program.clone())))
+            }
             false => ProgressDisplay::Lines(ProgressLines::default()),
         }
     }
@@ -109,7 +111,7 @@ fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, Loop
         let path = frame_path(parent, view);
         if let Some(looping) = &view.looping {
             let (max_iterations, ended, last) = (looping.max_iterations, looping.ended, looping.last.clone());
-            into.push((path.as_str().into(), LoopProgress { max_iterations: most: max_iterations, ended, last, fresh: false }));
+            into.push((path.as_str().into(), LoopProgress { max_iterations, ended, last, fresh: false }));
         }
         live_loops(&view.children, &path, into);
     }

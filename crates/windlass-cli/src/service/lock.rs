@@ -33,8 +33,9 @@ pub(crate) struct StoreLock {
 impl StoreLock {
     pub(crate) fn take(store: &Path) -> Result<StoreLock, CliFailure> {
         let path = store.join(LOCK_FILE);
-        let failed =
-            |error: std::io::Error| CliFailure::usage(format!("could not make {}: {error}", path.display())).location(LOCK_FILE);
+        let failed = |error: std::io::Error| {
+            CliFailure::usage(format!("could not make {}: {error}", path.display())).location(LOCK_FILE)
+        };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         let mut locked = file.try_lock();
@@ -52,7 +53,8 @@ impl StoreLock {
                 let mut holder = String::new();
                 // Whoever has it may not have said so yet.
                 let _ = file.read_to_string(&mut holder);
-                let holder = if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
+                let holder =
+                    if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
                 Err(CliFailure::usage(format!("a server has this store already: {holder}"))
                     .location(store.display().to_string())
                     .hint("stop that one first, or give this one a store of its own with --store"))

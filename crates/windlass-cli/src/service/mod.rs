@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
-use windlass_runtime::{RuntimeEngine, EngineOptions, InputGate, Tools};
+use windlass_runtime::{EngineOptions, InputGate, RuntimeEngine, Tools};
 use windlass_server::auth::tokens::TokenSecret;
 use windlass_server::auth::{TokenIndex, first_token};
 use windlass_server::catalog::Definitions;
 use windlass_server::workers::{Dispatcher, with_remote_workers};
-use windlass_server::{App, DefinitionCompiler, AppParts, RunningServer, ServerOptions, StartError, audit::AuditLog};
+use windlass_server::{App, AppParts, DefinitionCompiler, RunningServer, ServerOptions, StartError, audit::AuditLog};
 use windlass_store::{CommitHook, MemoryStore, Store};
 use windlass_store_sqlite::SqliteOptions;
 use windlass_tools::SecretBoundary;
@@ -81,7 +81,12 @@ pub(crate) struct PreparedService {
 impl PreparedService {
     /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
     /// the edge.
-    pub(crate) fn open(service_options: ServiceOptions<'_>, tools: &Tools, edge: &SecretBoundary, gate: Arc<dyn InputGate>) -> Result<PreparedService, CliFailure> {
+    pub(crate) fn open(
+        service_options: ServiceOptions<'_>,
+        tools: &Tools,
+        edge: &SecretBoundary,
+        gate: Arc<dyn InputGate>,
+    ) -> Result<PreparedService, CliFailure> {
         let ServiceOptions { settings, location: place, options, sqlite, commit_hook } = service_options;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             StoreLocation::Memory => (Arc::new(MemoryStore::new()), None, None),
@@ -108,7 +113,11 @@ impl PreparedService {
     }
 
     /// Lets others reach it, on threads of their own.
-    pub(crate) async fn serve(self, compiler: Arc<dyn DefinitionCompiler>, front: &Handle) -> Result<Service, CliFailure> {
+    pub(crate) async fn serve(
+        self,
+        compiler: Arc<dyn DefinitionCompiler>,
+        front: &Handle,
+    ) -> Result<Service, CliFailure> {
         let PreparedService { store, engine, dispatcher, mut lock, directory, options, limits } = self;
         let token = match (&directory, options.no_auth) {
             (_, true) => None,
@@ -120,10 +129,12 @@ impl PreparedService {
             None => TokenIndex::with_token(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => AuditLog::open_with(directory, options.limits.max_audit_file_bytes).map_err(|error| {
-                let hint = error.hint();
-                CliFailure::usage(error.to_string()).hint(hint)
-            })?,
+            Some(directory) => {
+                AuditLog::open_with(directory, options.limits.max_audit_file_bytes).map_err(|error| {
+                    let hint = error.hint();
+                    CliFailure::usage(error.to_string()).hint(hint)
+                })?
+            }
             None => AuditLog::default(),
         };
         let definitions = Definitions::load(&engine)?;
@@ -144,8 +155,9 @@ impl PreparedService {
         let app = App::new(parts);
         let traces = traces::start(&app)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
-        let running =
-            running.map_err(|error| CliFailure::usage(error.to_string()))?.map_err(|error| start_failure(error, dev))?;
+        let running = running
+            .map_err(|error| CliFailure::usage(error.to_string()))?
+            .map_err(|error| start_failure(error, dev))?;
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
             lock.write_address(&address);

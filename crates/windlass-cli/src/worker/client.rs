@@ -68,7 +68,7 @@ impl ServerClient {
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER_PREFIX}", server.trim_end_matches('/'));
         let max_response_bytes = ProcessLimits::default().max_worker_job_bytes;
-        Ok(ServerClient { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes: answer_bytes_max: max_response_bytes })
+        Ok(ServerClient { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes })
     }
 
     /// The server of a store on this machine: what it is asked does not leave it.
@@ -83,7 +83,7 @@ impl ServerClient {
     /// The same server, whose answers may have so many bytes.
     #[must_use]
     pub(crate) fn with_max_response_bytes(self, max_response_bytes: usize) -> ServerClient {
-        ServerClient { max_response_bytes: answer_bytes_max: max_response_bytes, ..self }
+        ServerClient { max_response_bytes, ..self }
     }
 
     /// The same server, and all of its API.
@@ -122,13 +122,21 @@ impl ServerClient {
         }
     }
 
-    async fn exchange_without_timeout<A: DeserializeOwned>(&self, request: Builder, body: Bytes) -> Result<A, ServerRequestError> {
+    async fn exchange_without_timeout<A: DeserializeOwned>(
+        &self,
+        request: Builder,
+        body: Bytes,
+    ) -> Result<A, ServerRequestError> {
         let request = match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
             None => request,
         };
         let request = request.body(body).map_err(|error| invalid_request(&error))?;
-        let answer = self.http.open(request).await.map_err(|error| ServerRequestError::Unreachable(error.message.to_string()))?;
+        let answer = self
+            .http
+            .open(request)
+            .await
+            .map_err(|error| ServerRequestError::Unreachable(error.message.to_string()))?;
         let status = answer.status();
         let max_bytes = self.max_response_bytes;
         let read = Limited::new(answer.into_body(), max_bytes).collect().await;
@@ -142,11 +150,14 @@ impl ServerClient {
         match status.as_u16() {
             200..=299 => {
                 let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
-                serde_json::from_slice(bytes).map_err(|error| ServerRequestError::Unreachable(format!("its answer is odd: {error}")))
+                serde_json::from_slice(bytes)
+                    .map_err(|error| ServerRequestError::Unreachable(format!("its answer is odd: {error}")))
             }
             409 => Err(ServerRequestError::StaleLease),
             408 | 429 | 500..=599 => Err(ServerRequestError::Unreachable(error_detail(status.as_u16(), &bytes))),
-            status => Err(ServerRequestError::Rejected { status, detail: error_detail(status, &bytes), codes: codes(&bytes) }),
+            status => {
+                Err(ServerRequestError::Rejected { status, detail: error_detail(status, &bytes), codes: codes(&bytes) })
+            }
         }
     }
 }
@@ -228,10 +239,13 @@ mod tests {
             ("http://", false, Some("no address")),
         ];
         for (server, insecure, expected) in table {
-            let made =
-                ServerClient::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
+            let made = ServerClient::new(server, &Secret::new("wl_x"), insecure)
+                .err()
+                .map(|failure| failure.message().to_owned());
             match expected {
-                Some(part) => assert!(made.as_ref().is_some_and(|message| message.contains(part)), "{server}: {made:?}"),
+                Some(part) => {
+                    assert!(made.as_ref().is_some_and(|message| message.contains(part)), "{server}: {made:?}")
+                }
                 None => assert_eq!(made, None, "{server}"),
             }
         }

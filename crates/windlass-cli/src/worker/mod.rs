@@ -13,7 +13,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::ProcessLimits;
 use windlass_runtime::{CancelToken, Tools};
-use windlass_server::workers::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, LeaveRequest};
+use windlass_server::workers::{
+    HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, LeaveRequest,
+};
 use windlass_tools::Redactor;
 
 pub(crate) use client::{ServerClient, ServerRequestError, format_report, read_token};
@@ -61,12 +63,18 @@ struct HeldLease {
 }
 
 impl RemoteWorker {
-    pub(crate) fn new(client: ServerClient, tools: Tools, poll_request: LeaseRequest, redaction: Redactor, limits: ProcessLimits) -> RemoteWorker {
+    pub(crate) fn new(
+        client: ServerClient,
+        tools: Tools,
+        poll_request: LeaseRequest,
+        redaction: Redactor,
+        limits: ProcessLimits,
+    ) -> RemoteWorker {
         RemoteWorker {
             client,
             tools,
-            poll_request: ask: poll_request,
-            redaction: secrets: redaction,
+            poll_request,
+            redaction,
             limits,
             leases: Mutex::default(),
             changed: Notify::new(),
@@ -122,7 +130,8 @@ impl RemoteWorker {
             lease.lost.cancel();
         }
         let deregistration = LeaveRequest { worker: self.poll_request.worker.clone() };
-        let deregistered: Result<(), ServerRequestError> = self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
+        let deregistered: Result<(), ServerRequestError> =
+            self.client.post("leave", &deregistration, Duration::from_secs(5)).await;
         if let Err(error @ ServerRequestError::Unreachable(_)) = deregistered {
             out::note(&format!("the server does not hear that this worker goes: {}", describe_error(&error)));
         }
@@ -157,7 +166,8 @@ impl RemoteWorker {
             }
             // The first answer comes at once, so that whoever looks on sees that there is a server.
             let wait = if connected && !unreachable { POLL_TIME } else { Duration::ZERO };
-            let request = LeaseRequest { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.poll_request.clone() };
+            let request =
+                LeaseRequest { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.poll_request.clone() };
             match self.client.post::<LeaseResponse>("lease", &request, POLL_TIME + RESPONSE_SLACK).await {
                 Ok(leased) => {
                     if unreachable || !connected {
@@ -245,7 +255,8 @@ impl RemoteWorker {
         let jobs = self.leases().iter().map(lease).collect();
         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
         let wait_ms = max_wait.min(every).as_millis() as u64;
-        let beat = HeartbeatRequest { worker: self.poll_request.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
+        let beat =
+            HeartbeatRequest { worker: self.poll_request.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
         let response: HeartbeatResponse = self.client.post("heartbeat", &beat, every + RESPONSE_SLACK).await?;
         let leases = self.leases();
         let find_lease = |lease: &LeaseRef| {

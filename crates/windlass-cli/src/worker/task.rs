@@ -37,7 +37,7 @@ impl RemoteWorker {
     async fn run_task(&self, job: LeasedJob, lease: &HeldLease) -> Option<LeasedJob> {
         let outcome = self.perform(&job, lease).await;
         let (side_outputs, suspension) = (outcome.side_outputs.clone(), outcome.suspension.clone());
-        let outcome = TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) };
+        let outcome = TaskOutcome { side_outputs, suspension, ..self.redaction.redact_outcome(outcome) };
         self.report(&job, lease, outcome).await
     }
 
@@ -90,12 +90,12 @@ impl RemoteWorker {
         let outcome = loop {
             tokio::select! {
                 outcome = &mut done => break outcome,
-                () = &mut telling, if !all_sent => all_sent = true,
+                () = &mut sending, if !all_sent => all_sent = true,
             }
         };
         // Nothing more is published: what is on its way goes before the result.
         if !all_sent {
-            let _ = tokio::time::timeout(EVENTS_TIMEOUT, telling).await;
+            let _ = tokio::time::timeout(EVENTS_TIMEOUT, sending).await;
         }
         outcome
     }
@@ -157,17 +157,34 @@ impl RemoteWorker {
         None
     }
 
-    async fn send(&self, job: &LeasedJob, lease_epoch: u32, outcome: &TaskOutcome) -> Result<ReportAccepted, ServerRequestError> {
+    async fn send(
+        &self,
+        job: &LeasedJob,
+        lease_epoch: u32,
+        outcome: &TaskOutcome,
+    ) -> Result<ReportAccepted, ServerRequestError> {
         let (worker, run, number) = (self.poll_request.worker.clone(), job.run.clone(), job.job);
-        let TaskOutcome { output, error, meta, next_call: again, facts, side_outputs: beside, suspension: awaits, .. } = outcome.clone();
+        let TaskOutcome { output, error, meta, next_call: again, facts, side_outputs, suspension, .. } =
+            outcome.clone();
         match error {
             Some(error) => {
                 let error = error.into();
-                let fail = FailRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, error, output, meta, facts };
+                let fail = FailRequest { worker, run, job: number, lease_epoch, error, output, meta, facts };
                 self.client.post("fail", &fail, RESPONSE_SLACK * 4).await
             }
             None => {
-                let complete = CompleteRequest { worker, run, job: number, lease_epoch: epoch: lease_epoch, output, meta, facts, next_call: again, side_outputs: beside, suspension: awaits };
+                let complete = CompleteRequest {
+                    worker,
+                    run,
+                    job: number,
+                    lease_epoch,
+                    output,
+                    meta,
+                    facts,
+                    next_call: again,
+                    side_outputs,
+                    suspension,
+                };
                 self.client.post("complete", &complete, RESPONSE_SLACK * 4).await
             }
         }

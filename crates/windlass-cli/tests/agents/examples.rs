@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::world::{ModelCall, FOLDER, ModelAccess, AgentFixture, count_by_step, example};
+use crate::world::{AgentFixture, FOLDER, ModelAccess, ModelCall, count_by_step, example};
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/expected");
 
@@ -122,7 +122,11 @@ fn assert_events(what: &str, expected: &Map<String, Value>, events: &[Value]) {
     let mut rest = lines.iter();
     for expected_event in expected.get("events").and_then(Value::as_array).into_iter().flatten() {
         let expected_event = expected_event.as_str().unwrap_or_default();
-        assert!(rest.any(|line| line == expected_event), "{what}: no `{expected_event}` in its place among\n{}", lines.join("\n"));
+        assert!(
+            rest.any(|line| line == expected_event),
+            "{what}: no `{expected_event}` in its place among\n{}",
+            lines.join("\n")
+        );
     }
     for (kind, expected_fields) in expected.get("fields").and_then(Value::as_object).into_iter().flatten() {
         let has = |event: &&Value| {

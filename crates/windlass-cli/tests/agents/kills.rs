@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::examples::workflow_of;
 use crate::support::CommandOutput;
-use crate::world::{Call, ModelAccess, AgentFixture, example};
+use crate::world::{AgentFixture, Call, ModelAccess, example};
 
 struct Victim {
     script: &'static str,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::TestDir;
-use crate::world::{ModelAccess, AgentFixture, example};
+use crate::world::{AgentFixture, ModelAccess, example};
 
 /// Words of the command, and what agents could do with them: lines that were written, calls that were refused.
 const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [

@@ -36,7 +36,7 @@ fn cases() -> [Case; 7] {
                 "work started (loop)\n",
                 "work: the judge gave no verdict: ",
                 "work is judged done: it is fine",
-                "warning: work: 1 of 2 turns had no verdict",
+                "warning: 1 of 2 turns had no verdict",
             ],
         ),
         (
@@ -101,9 +101,9 @@ fn non_fatal_problems_are_reported() {
         place.write("flow.script.yaml", format!("model: {script}\n"));
         let forced = ["run", "flow.yaml", "--virtual-time", "--model", "scripted:flow.script.yaml"];
         let mut command = place.command(&[&forced[..], more].concat());
-        let done = crate::support::command_output(command.output().expect("the program starts"));
-        done.exits(code);
-        let output = both(&done);
+        let command_output = crate::support::command_output(command.output().expect("the program starts"));
+        command_output.exits(code);
+        let output = both(&command_output);
         for part in expected {
             assert!(output.contains(part), "{name}: `{part}` is not in\n{output}");
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{CommandOutput, TestDir, RunningCommand, command_output};
+use crate::support::{CommandOutput, RunningCommand, TestDir, command_output};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zenflow");
 
@@ -68,7 +68,9 @@ impl AgentFixture {
         match self.access {
             ModelAccess::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("asked")),
             ModelAccess::OpenAi => command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a key of no worth"),
-            ModelAccess::Anthropic => command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth"),
+            ModelAccess::Anthropic => {
+                command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth")
+            }
         };
         command_output(command.output().expect("the program starts"))
     }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use windlass_testing::test_service::RecordingProxy;
 
-use crate::forms::{SecretFinder, PLANTED, CollectedOutput, planted};
+use crate::forms::{CollectedOutput, PLANTED, SecretFinder, planted};
 use crate::services::{EchoService, database};
-use crate::support::Place;
-use crate::support::served::{Process, Served, listened, until, worker};
-use crate::world::{SecretServerConfig, collect_files, loom, vault, crawl_api, crawl_streams};
+use crate::support::TestDir;
+use crate::support::server::{CapturedProcess, TestServer, record_stream, wait_until, worker};
+use crate::world::{SecretServerConfig, collect_files, crawl_api, crawl_streams, loom, vault};
 
 /// These are not sent to the service: one proves who sends a webhook, two belong to databases, one to a program.
 const NOT_SENT: [&str; 4] = [
@@ -93,7 +93,8 @@ fn http(service: &str, auth: &str) -> String {
 
 /// It looks at the variables of another process, too.
 fn shell(parent: &str) -> String {
-    let commands = LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
+    let commands =
+        LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
     format!("      kind: shell\n      env: {{K: '{{{{ keychain.keys.token }}}}'}}\n      cmds: \"{commands}\"\n")
 }
 
@@ -105,7 +106,13 @@ fn python() -> &'static str {
 const AGENTS: &str = "name: crew\nagents: {a: {description: d, prompt: x, model: house/m}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
 /// A worker with credentials of its own, behind a wire on which everything is seen.
-fn start_remote_worker(place: &Place, service: &EchoService, server: &Served, token: &str, key: &str) -> (Process, RecordingProxy) {
+fn start_remote_worker(
+    place: &TestDir,
+    service: &EchoService,
+    server: &TestServer,
+    token: &str,
+    key: &str,
+) -> (CapturedProcess, RecordingProxy) {
     place.write(
         "windlass.toml",
         format!(
@@ -136,9 +143,12 @@ fn sign(secret: &str, id: &str, time: &str, body: &str) -> String {
 }
 
 /// One that is signed rightly, and others that are not: some of them by somebody who has mixed up secret and signature.
-fn deliver(server: &Served, seen: &mut CollectedOutput) -> String {
-    let (status, answer) =
-        server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "secret": "env:CANARY_HOOK" })));
+fn deliver(server: &TestServer, seen: &mut CollectedOutput) -> String {
+    let (status, answer) = server.request(
+        "PUT",
+        "/api/v1/definitions/hooked/triggers/manual",
+        Some(&json!({ "secret": "env:CANARY_HOOK" })),
+    );
     assert_eq!(status, 200, "{answer}");
     seen.keep("PUT trigger", answer);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
@@ -158,15 +168,15 @@ fn deliver(server: &Served, seen: &mut CollectedOutput) -> String {
             ("webhook-signature", signature.as_str()),
             ("Content-Type", "application/json"),
         ];
-        let (status, answer) = server.ask_with("POST", "/hooks/hooked/manual", &headers, body.as_bytes());
+        let (status, answer) = server.request_with_headers("POST", "/hooks/hooked/manual", &headers, body.as_bytes());
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert_eq!(status, expected, "{id}: {answer}");
-        run = run.or_else(|| crate::support::served::json_of(&answer)["runs"][0].as_str().map(str::to_owned));
+        run = run.or_else(|| crate::support::server::parse_body(&answer)["runs"][0].as_str().map(str::to_owned));
         seen.keep(format!("delivery {id}"), answer);
     }
     // The secret itself is no reference to it, and is not repeated.
     let wrong = json!({ "secret": planted(7) });
-    let (status, answer) = server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&wrong));
+    let (status, answer) = server.request("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&wrong));
     assert!(status == 400 || status == 422, "{status} {answer}");
     seen.keep("PUT trigger with the secret", answer);
     run.expect("the first has started a run")
@@ -177,12 +187,12 @@ fn no_secret_leaves_its_tool() {
     let service = EchoService::start();
     let url = service.url();
     let passwords = Default::default();
-    let (place, far) = (Place::new(), Place::new());
+    let (place, far) = (TestDir::new(), TestDir::new());
     let planted_in = SecretServerConfig { database: database(&passwords), ..SecretServerConfig::new(&service) };
     let server = planted_in.start(&place);
     let mut seen = CollectedOutput::default();
     let bearer = format!("Bearer {}", server.token);
-    let changes = listened(server.send("GET", "/api/v1/runs/changes", &[("Authorization", &bearer)], b""));
+    let changes = record_stream(server.send("GET", "/api/v1/runs/changes", &[("Authorization", &bearer)], b""));
 
     // At the server.
     server.register("tools", &tools(&url));
@@ -198,11 +208,13 @@ fn no_secret_leaves_its_tool() {
     let mut runs = Vec::new();
     for name in ["tools", "loops", "book", "base", "far", "shells", "crew"] {
         let secure = matches!(name, "tools" | "loops");
-        runs.push(server.run(name, if secure { &secrets } else { &Value::Null }));
+        runs.push(server.run_to_end(name, if secure { &secrets } else { &Value::Null }));
     }
-    let asking = server.begin("asks", &secrets);
-    until("it asks", || server.get("/api/v1/approvals")["items"].as_array().is_some_and(|items| !items.is_empty()));
-    runs.push(server.ended(&deliver(&server, &mut seen)));
+    let asking = server.start_run("asks", &secrets);
+    wait_until("it asks", || {
+        server.get("/api/v1/approvals")["items"].as_array().is_some_and(|items| !items.is_empty())
+    });
+    runs.push(server.wait_for_end(&deliver(&server, &mut seen)));
     assert_eq!(*passwords.lock().expect("nobody panics here"), [planted(8)], "the database was asked");
     assert!(place.path("started").exists() && place.path("called").exists(), "the program was asked: {}", runs[6]);
 
@@ -219,12 +231,12 @@ fn no_secret_leaves_its_tool() {
     server.register_for("far_python", &playbook("far_python", python()), &labels);
     for name in ["far_tools", "far_book", "far_shells", "far_python"] {
         let given = json!({ "key": vault(), "login": { "password": vault() } });
-        let id = server.begin(name, if name == "far_tools" { &given } else { &Value::Null });
-        runs.push(server.ended(&id));
+        let id = server.start_run(name, if name == "far_tools" { &given } else { &Value::Null });
+        runs.push(server.wait_for_end(&id));
     }
     let tally = loom(&json!({}), &json!({ "tally": { "type": "activity", "activityName": "tally", "inputs": {} } }));
     server.register("tallied", &tally);
-    runs.push(server.ended(&server.begin("tallied", &json!({}))));
+    runs.push(server.wait_for_end(&server.start_run("tallied", &json!({}))));
 
     // The services were told, and have told back: otherwise there was nothing to look for.
     let all = serde_json::to_string(&runs).expect("JSON");
@@ -245,7 +257,7 @@ fn no_secret_leaves_its_tool() {
 
     // A secret itself is refused where a reference is wanted, and not repeated.
     let literal = json!({ "definition": "tools", "input": { "key": planted(2), "login": {} } });
-    let (status, answer) = server.ask("POST", "/api/v1/runs", Some(&literal));
+    let (status, answer) = server.request("POST", "/api/v1/runs", Some(&literal));
     assert_eq!(status, 422, "{answer}");
     seen.keep("a literal secret as an input", answer);
     let leaking = tools(&url).replace(r#"{"$secret":"env_api"}"#, &format!("\"{}\"", planted(2)));

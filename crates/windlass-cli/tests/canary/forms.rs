@@ -80,8 +80,9 @@ pub(crate) struct SecretFinder {
 impl SecretFinder {
     pub(crate) fn new(made: &[(&str, &str)]) -> SecretFinder {
         let all = PLANTED.iter().chain(made);
-        let (names, forms): (Vec<String>, Vec<String>) =
-            all.flat_map(|(name, secret)| encoded_forms(secret).into_iter().map(|form| ((*name).to_owned(), form))).unzip();
+        let (names, forms): (Vec<String>, Vec<String>) = all
+            .flat_map(|(name, secret)| encoded_forms(secret).into_iter().map(|form| ((*name).to_owned(), form)))
+            .unzip();
         SecretFinder { forms: AhoCorasick::new(forms).expect("few and short"), names }
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::forms::planted;
 use crate::services::EchoService;
-use crate::support::Place;
+use crate::support::TestDir;
 use crate::world::{SecretServerConfig, loom, vault};
 
 /// A reference is there for whoever may read the run: only the run that it was made for, its children and what is made from
@@ -14,7 +14,7 @@ use crate::world::{SecretServerConfig, loom, vault};
 fn a_reference_is_opened_only_in_its_run_tree() {
     let service = EchoService::start();
     let url = service.url();
-    let place = Place::new();
+    let place = TestDir::new();
     let server = SecretServerConfig::new(&service).start(&place);
     let post = |path: &str, body: &str| json!({ "type": "Http", "inputs": { "method": "POST", "uri": format!("{url}{path}"), "body": body } });
     let definition = |parameters: Value, actions: Value| loom(&parameters, &actions);
@@ -44,8 +44,8 @@ fn a_reference_is_opened_only_in_its_run_tree() {
     server.register("hooked", &definition(json!({}), json!({ "post": post("/json", "@json(triggerBody()['text'])") })));
 
     let received = || service.take_received();
-    let ended = |run: &Value| server.ended(run.as_str().expect("a run"));
-    let victim = server.run("parent", &json!({ "key": vault() }));
+    let ended = |run: &Value| server.wait_for_end(run.as_str().expect("a run"));
+    let victim = server.run_to_end("parent", &json!({ "key": vault() }));
     assert!(received().contains(planted(2)), "a child has it opened: {victim}");
     let (status, retried) = server.json(
         "POST",
@@ -55,25 +55,28 @@ fn a_reference_is_opened_only_in_its_run_tree() {
     assert_eq!(status, 202, "{retried}");
     ended(&retried["run"]);
     assert!(received().contains(planted(2)), "and so has what is made from it");
-    server.run("parent", &json!({}));
+    server.run_to_end("parent", &json!({}));
     assert!(received().contains(planted(2)), "a default is opened too");
 
     let shown = victim["input"]["key"].as_str().expect("a reference").to_owned();
     assert!(shown.starts_with("<secret:vault:token:"), "{shown}");
     let escaped = format!("\"\\u003c{}\"", &shown[1..]);
     let coded = base64::engine::general_purpose::STANDARD.encode(&shown);
-    let relayed =
-        server.run("relay", &json!({ "left": shown[..4], "right": shown[4..], "escaped": escaped, "coded": coded }));
+    let relayed = server
+        .run_to_end("relay", &json!({ "left": shown[..4], "right": shown[4..], "escaped": escaped, "coded": coded }));
     let received_text = received();
-    assert!(received_text.matches(&shown).count() == 3 && !received_text.contains(planted(2)), "{received_text} {relayed}");
+    assert!(
+        received_text.matches(&shown).count() == 3 && !received_text.contains(planted(2)),
+        "{received_text} {relayed}"
+    );
 
-    server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "insecure": true })));
+    server.request("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "insecure": true })));
     let (_, hooked) = server.json("POST", "/hooks/hooked/manual", Some(&json!({ "text": escaped })));
     ended(&hooked["runs"][0]);
     let received_text = received();
     assert!(received_text.contains(&shown) && !received_text.contains(planted(2)), "{received_text}");
 
-    let own = server.run("own", &json!({ "key": vault() }));
+    let own = server.run_to_end("own", &json!({ "key": vault() }));
     let restart = json!({ "from": "post", "set": { "note": own["input"]["key"] } });
     let path = format!("/api/v1/runs/{}/restart", own["run"].as_str().expect("a run"));
     let (status, restarted) = server.json("POST", &path, Some(&restart));
@@ -94,7 +97,7 @@ fn a_reference_is_opened_only_in_its_run_tree() {
 fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
     let service = EchoService::start();
     let url = service.url();
-    let place = Place::new();
+    let place = TestDir::new();
     let server = SecretServerConfig::new(&service).start(&place);
     let post = |body: &str| json!({ "type": "Http", "inputs": { "method": "POST", "uri": format!("{url}/json"), "body": body } });
     let text = json!({ "type": "String", "defaultValue": "" });
@@ -104,7 +107,7 @@ fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
     );
     let relay = post("@concat(parameters('left'), parameters('right'))");
     server.register("relay", &loom(&json!({ "left": text, "right": text }), &json!({ "post": relay })));
-    let start = |server: &crate::support::served::Served, definition: &str, input: Value| {
+    let start = |server: &crate::support::server::TestServer, definition: &str, input: Value| {
         let body = json!({ "definition": definition, "id": "reused", "input": input, "wait_ms": 60_000 });
         let (status, run) = server.json("POST", "/api/v1/runs", Some(&body));
         assert_eq!(status, 200, "{run}");

@@ -22,7 +22,7 @@ impl EchoService {
         let (received, spans) = (SharedBytes::default(), SharedBytes::default());
         let (keep, traces) = (received.clone(), spans.clone());
         let port = listen(move |stream| drop(answer(stream, &keep, &traces)));
-        EchoService { port, received: heard: received, spans }
+        EchoService { port, received, spans }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 
 use crate::forms::{SecretFinder, planted};
 use crate::services::EchoService;
-use crate::support::Place;
-use crate::support::served::{Process, Served, worker};
+use crate::support::TestDir;
+use crate::support::server::{CapturedProcess, TestServer, worker};
 use crate::world::{SecretServerConfig, files, loom, vault};
 
 struct WorkerFixture {
     service: EchoService,
-    place: Place,
-    server: Served,
+    place: TestDir,
+    server: TestServer,
 }
 
 impl WorkerFixture {
     fn new() -> WorkerFixture {
-        let (service, place) = (EchoService::start(), Place::new());
+        let (service, place) = (EchoService::start(), TestDir::new());
         let server = SecretServerConfig::new(&service).start(&place);
         let post = json!({ "method": "POST", "uri": format!("{}/json", service.url()),
             "headers": { "Authorization": "Bearer @{parameters('key')}" }, "body": "@parameters('plain')" });
@@ -28,7 +28,7 @@ impl WorkerFixture {
     }
 
     /// A worker in a folder of its own, with the credential that is asked for, and perhaps a key.
-    fn worker(&self, at: &Place, key: Option<&str>) -> Process {
+    fn worker(&self, at: &TestDir, key: Option<&str>) -> CapturedProcess {
         at.write("windlass.toml", "[auth]\nvault = { token = { env = \"CANARY_FAR_VAULT\" } }\n");
         let mut variables = vec![("WINDLASS_TOKEN", self.server.token.as_str()), ("CANARY_FAR_VAULT", planted(13))];
         variables.extend(key.map(|key| ("WINDLASS_SEAL_KEY", key)));
@@ -36,7 +36,7 @@ impl WorkerFixture {
     }
 
     fn run(&self, input: &Value) -> Value {
-        self.server.ended(&self.server.begin("far", input))
+        self.server.wait_for_end(&self.server.start_run("far", input))
     }
 
     fn key(&self) -> String {
@@ -47,10 +47,10 @@ impl WorkerFixture {
 #[test]
 fn a_worker_opens_references_with_the_key_of_the_server() {
     let world = WorkerFixture::new();
-    let far = Place::new();
-    let begun = world.server.begin("far", &json!({ "key": vault() }));
+    let far = TestDir::new();
+    let begun = world.server.start_run("far", &json!({ "key": vault() }));
     let working = world.worker(&far, Some(&world.key()));
-    let run = world.server.ended(&begun);
+    let run = world.server.wait_for_end(&begun);
     assert_eq!(run["status"], "succeeded", "{run}");
     let received = world.service.take_received();
     // The worker looks the name up itself: what the server has under it does not count.
@@ -65,7 +65,7 @@ fn a_worker_opens_references_with_the_key_of_the_server() {
         world.server.json("POST", &format!("/api/v1/runs/{begun}/restart"), Some(&json!({ "from": "post" })));
     assert_eq!(status, 202, "{made}");
     world.service.take_received();
-    let again = world.server.ended(made["run"].as_str().expect("a run"));
+    let again = world.server.wait_for_end(made["run"].as_str().expect("a run"));
     assert_eq!(again["status"], "succeeded", "{again}");
     assert!(world.service.take_received().contains(planted(13)), "it was opened there, too");
     assert_eq!(working.stop().0, Some(0));
@@ -78,7 +78,7 @@ fn a_worker_without_the_key_fails_the_task_before_the_call() {
         (None, "this worker has no key to open them"),
         (Some("ab".repeat(32)), "this worker's key is not that of the server"),
     ] {
-        let far = Place::new();
+        let far = TestDir::new();
         let working = world.worker(&far, key.as_deref());
         let run = world.run(&json!({ "key": vault() }));
         assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("NoSealKey")), "{run}");
@@ -100,12 +100,12 @@ fn a_worker_without_the_key_fails_the_task_before_the_call() {
 
 #[test]
 fn an_invalid_key_is_reported_at_startup() {
-    let place = Place::new();
+    let place = TestDir::new();
     for words in [&["worker", "--server", "http://127.0.0.1:1"][..], &["serve", "--bind", "127.0.0.1:0"]] {
         let mut command = place.command(words);
         command.env("WINDLASS_SEAL_KEY", "not hexadecimal").env("WINDLASS_TOKEN", "wl_x");
-        let done = crate::support::done(command.output().expect("the program"));
-        done.exits(3).has("WINDLASS_SEAL_KEY is no key").has("64 hexadecimal digits").has("seal.key");
-        assert!(!done.err.contains("not hex"), "{}", done.err);
+        let command_output = crate::support::command_output(command.output().expect("the program"));
+        command_output.exits(3).has("WINDLASS_SEAL_KEY is no key").has("64 hexadecimal digits").has("seal.key");
+        assert!(!command_output.err.contains("not hex"), "{}", command_output.err);
     }
 }

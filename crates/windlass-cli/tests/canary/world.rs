@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::forms::{CollectedOutput, percent_encoded, planted};
 use crate::services::{EchoService, TOOL_PROGRAM};
-use crate::support::Place;
-use crate::support::served::{Served, json_of};
+use crate::support::TestDir;
+use crate::support::server::{TestServer, parse_body};
 
 /// Settings and variables of a server whose services are at that address.
 pub(crate) struct SecretServerConfig {
@@ -22,7 +22,7 @@ impl SecretServerConfig {
         SecretServerConfig { service: service.url(), port: service.port, database: 1 }
     }
 
-    fn settings(&self, place: &Place) -> String {
+    fn settings(&self, place: &TestDir) -> String {
         let SecretServerConfig { service, port, database } = self;
         let program = place.path("leaks.py").display().to_string();
         let folder = place.path("").display().to_string();
@@ -60,13 +60,13 @@ impl SecretServerConfig {
         ]
     }
 
-    pub(crate) fn start(&self, place: &Place) -> Served {
+    pub(crate) fn start(&self, place: &TestDir) -> TestServer {
         place.write("windlass.toml", self.settings(place));
         place.write("leaks.py", TOOL_PROGRAM);
         std::fs::create_dir_all(place.path("work")).expect("a folder");
         let variables = self.variables();
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        Served::start(place, &[], &variables)
+        TestServer::start(place, &[], &variables)
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Every file of a folder but what its operator has written there.
-pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &Place, when: &str) {
+pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &TestDir, when: &str) {
     for path in files(&place.path("")) {
         let own = ["windlass.toml", "leaks.py", "token"].iter().any(|name| path.ends_with(name));
         if !own {
@@ -86,7 +86,7 @@ pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &Place, when: &st
 }
 
 /// Asks every route of the server's own document that only shows something, for everything that there is.
-pub(crate) fn crawl_api(server: &Served, seen: &mut CollectedOutput) {
+pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
     let document = server.get("/api/v1/openapi.json");
     let items = |path: &str| server.get(path)["items"].as_array().cloned().unwrap_or_default();
     let texts = |items: &[Value], name: &str| -> Vec<String> {
@@ -112,7 +112,7 @@ pub(crate) fn crawl_api(server: &Served, seen: &mut CollectedOutput) {
         }
         let mut good = 0;
         for path in &paths {
-            let (status, answer) = server.ask("GET", path, None);
+            let (status, answer) = server.request("GET", path, None);
             good += usize::from(status == 200);
             seen.keep(format!("GET {path}"), answer);
         }
@@ -120,11 +120,11 @@ pub(crate) fn crawl_api(server: &Served, seen: &mut CollectedOutput) {
         assert!(good > 0 || route.starts_with("/hooks/"), "{route}: none of {paths:?} has an answer");
     }
     for path in ["/", "/api/v1/runs?status=failed", "/api/v1/approvals", "/nowhere"] {
-        seen.keep(format!("GET {path}"), server.ask("GET", path, None).1);
+        seen.keep(format!("GET {path}"), server.request("GET", path, None).1);
     }
 }
 
-fn paths_of_run(server: &Served, route: &str, run: &str) -> Vec<String> {
+fn paths_of_run(server: &TestServer, route: &str, run: &str) -> Vec<String> {
     let path = route.replace("{run}", run);
     match route.rsplit('/').next() {
         Some("turns" | "strip") => {
@@ -136,8 +136,9 @@ fn paths_of_run(server: &Served, route: &str, run: &str) -> Vec<String> {
         Some("events") => vec![format!("{path}?follow=false&limit=5000"), format!("{path}?limit=5000")],
         Some("journal") => vec![format!("{path}?limit=500")],
         Some("{hash}") => {
-            let (_, events) = server.ask("GET", &format!("/api/v1/runs/{run}/events?follow=false&limit=5000"), None);
-            blob_keys(&json_of(&events)).into_iter().map(|hash| path.replace("{hash}", &hash)).collect()
+            let (_, events) =
+                server.request("GET", &format!("/api/v1/runs/{run}/events?follow=false&limit=5000"), None);
+            blob_keys(&parse_body(&events)).into_iter().map(|hash| path.replace("{hash}", &hash)).collect()
         }
         _ => vec![path],
     }
@@ -156,13 +157,13 @@ fn blob_keys(value: &Value) -> BTreeSet<String> {
 }
 
 /// The same with other ways of asking for events.
-pub(crate) fn crawl_streams(server: &Served, seen: &mut CollectedOutput, runs: &[String]) {
+pub(crate) fn crawl_streams(server: &TestServer, seen: &mut CollectedOutput, runs: &[String]) {
     let bearer = format!("Bearer {}", server.token);
     for run in runs {
         for accept in ["text/event-stream", "application/x-ndjson"] {
             let path = format!("/api/v1/runs/{run}/events?follow=false");
             let headers = [("Authorization", bearer.as_str()), ("Accept", accept)];
-            let (status, answer) = server.ask_with("GET", &path, &headers, b"");
+            let (status, answer) = server.request_with_headers("GET", &path, &headers, b"");
             assert_eq!(status, 200, "{path}");
             seen.keep(format!("{accept} {path}"), answer);
         }

@@ -33,7 +33,7 @@ impl BarrierService {
     pub(crate) fn start(group_size: usize) -> BarrierService {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let barrier = Arc::new(RequestBarrier { group_size: company: group_size, state: Mutex::default(), complete: Condvar::new() });
+        let barrier = Arc::new(RequestBarrier { group_size, state: Mutex::default(), complete: Condvar::new() });
         let shared = barrier.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
@@ -41,7 +41,7 @@ impl BarrierService {
                 std::thread::spawn(move || serve(&connection, &barrier));
             }
         });
-        BarrierService { address, barrier: hall: barrier }
+        BarrierService { address, barrier }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -69,7 +69,8 @@ impl RequestBarrier {
             self.complete.notify_all();
             return true;
         }
-        let waits = self.complete.wait_timeout_while(state, GROUP_TIMEOUT, |state| state.released_groups == released_groups);
+        let waits =
+            self.complete.wait_timeout_while(state, GROUP_TIMEOUT, |state| state.released_groups == released_groups);
         !waits.expect("no panic").1.timed_out()
     }
 }

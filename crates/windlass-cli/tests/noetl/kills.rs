@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::examples::{ENDPOINTS, MEDICATIONS, batch_rows, endpoint_rows, medication_rows, fixture_for};
+use crate::examples::{ENDPOINTS, MEDICATIONS, batch_rows, endpoint_rows, fixture_for, medication_rows};
 use crate::world::PlaybookFixture;
 
 struct Victim {

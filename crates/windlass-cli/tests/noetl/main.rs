@@ -4,8 +4,8 @@
 mod support;
 
 mod cases;
+mod concurrency;
 mod examples;
 mod gate;
 mod kills;
-mod concurrency;
 mod world;

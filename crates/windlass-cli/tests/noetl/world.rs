@@ -10,14 +10,14 @@ use windlass_syntax::SourceText;
 use windlass_testing::mock::{MockService, Script};
 use windlass_testing::test_postgres::PostgresServer;
 
-use crate::support::{Done, Place, done};
+use crate::support::{CommandOutput, TestDir, command_output};
 
 /// One server for all tests of this file. It ends when they do, however they end.
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
 
 pub(crate) struct PlaybookFixture {
-    pub place: Place,
+    pub place: TestDir,
     /// Made when it is first asked for: most playbooks need none.
     database: OnceLock<Database>,
     service: Option<MockService>,
@@ -28,7 +28,7 @@ pub(crate) struct PlaybookFixture {
 
 impl PlaybookFixture {
     pub(crate) fn new() -> PlaybookFixture {
-        let (place, database) = (Place::new(), OnceLock::new());
+        let (place, database) = (TestDir::new(), OnceLock::new());
         PlaybookFixture { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
     }
 
@@ -67,7 +67,7 @@ impl PlaybookFixture {
         self
     }
 
-    pub(crate) fn windlass(&self, arguments: &[&str]) -> Done {
+    pub(crate) fn windlass(&self, arguments: &[&str]) -> CommandOutput {
         let mut command = self.place.command(arguments);
         if let Some(database) = self.database.get() {
             command.env("WINDLASS_AUTH_POSTGRES", database.url());
@@ -75,11 +75,11 @@ impl PlaybookFixture {
         for (alias, credential) in &self.credentials {
             command.env(format!("WINDLASS_AUTH_{}", alias.to_uppercase()), credential);
         }
-        done(command.output().expect("the program starts"))
+        command_output(command.output().expect("the program starts"))
     }
 
     /// Runs a playbook of this directory against the service; waiting takes no time.
-    pub(crate) fn run(&self, file: &str, more: &[&str]) -> Done {
+    pub(crate) fn run(&self, file: &str, more: &[&str]) -> CommandOutput {
         let api_url = format!("api_url={}", self.api_url());
         let mut words = vec!["run", file, "--json", "-q", "--virtual-time"];
         if self.service.is_some() {

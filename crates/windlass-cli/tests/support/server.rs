@@ -60,7 +60,7 @@ impl CapturedProcess {
             })
         };
         let readers = [out, err].into_iter().zip(captured.clone()).map(read_stream).collect();
-        CapturedProcess { child, captured: said: captured, readers: listening: readers }
+        CapturedProcess { child, captured, readers }
     }
 
     fn captured_text(&self, which: usize) -> String {
@@ -142,7 +142,13 @@ impl TestServer {
     }
 
     /// Status, and the whole answer with its head.
-    pub(crate) fn request_with_headers(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn request_with_headers(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, Vec<u8>) {
         let mut stream = self.send(method, path, headers, body);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");

@@ -35,7 +35,7 @@ macro_rules! object_fields {
             )*)?
         }
 
-        impl Field for $name {
+        impl EventField for $name {
             const SHAPE: FieldShape = FieldShape::Object(&ObjectShape {
                 name: stringify!($name),
                 docs: &[$($doc),+],
@@ -44,13 +44,13 @@ macro_rules! object_fields {
                         name: wire_name!($field $($wire)?),
                         docs: &[$($field_doc),+],
                         optional: false,
-                        shape: <$type as Field>::SHAPE,
+                        shape: <$type as EventField>::SHAPE,
                     }, )*
                     $($( FieldDoc {
                         name: wire_name!($optional $($optional_wire)?),
                         docs: &[$($optional_doc),+],
                         optional: true,
-                        shape: present(<$optional_type as Field>::SHAPE),
+                        shape: present(<$optional_type as EventField>::SHAPE),
                     }, )*)?
                 ],
                 open: false,
@@ -68,9 +68,9 @@ macro_rules! object_fields {
             fn from_wire(value: &Value) -> Option<$name> {
                 let map = value.as_map()?;
                 Some($name {
-                    $( $field: <$type as Field>::from_wire(map.get(wire_name!($field $($wire)?))?)?, )*
+                    $( $field: <$type as EventField>::from_wire(map.get(wire_name!($field $($wire)?))?)?, )*
                     $($( $optional: match map.get(wire_name!($optional $($optional_wire)?)) {
-                        Some(value) => <$optional_type as Field>::from_wire(value)?,
+                        Some(value) => <$optional_type as EventField>::from_wire(value)?,
                         None => Default::default(),
                     }, )*)?
                 })
@@ -140,13 +140,13 @@ macro_rules! events {
                         name: wire_name!($field $($wire)?),
                         docs: &[$($field_doc),+],
                         optional: false,
-                        shape: <$type as Field>::SHAPE,
+                        shape: <$type as EventField>::SHAPE,
                     }, )*
                     $($( FieldDoc {
                         name: wire_name!($optional $($optional_wire)?),
                         docs: &[$($optional_doc),+],
                         optional: true,
-                        shape: present(<$optional_type as Field>::SHAPE),
+                        shape: present(<$optional_type as EventField>::SHAPE),
                     }, )*)?
                 ],
             }),+];
@@ -179,9 +179,9 @@ macro_rules! events {
             pub(super) fn typed(type_name: &str, map: &Map) -> Option<EventKind> {
                 Some(match type_name {
                     $( $name => EventKind::$variant {
-                        $( $field: <$type as Field>::from_wire(map.get(wire_name!($field $($wire)?))?)?, )*
+                        $( $field: <$type as EventField>::from_wire(map.get(wire_name!($field $($wire)?))?)?, )*
                         $($( $optional: match map.get(wire_name!($optional $($optional_wire)?)) {
-                            Some(value) => <$optional_type as Field>::from_wire(value)?,
+                            Some(value) => <$optional_type as EventField>::from_wire(value)?,
                             None => Default::default(),
                         }, )*)?
                     }, )+

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Map, Timestamp, Value, known};
+use windlass_value::{Duration, Map, Timestamp, Value, interned};
 
 use crate::{LoopEndReason, Status};
 
@@ -223,7 +223,7 @@ impl<T: EventField + 'static> EventField for Arc<T> {
 /// Enums that are one word on the wire.
 macro_rules! word_fields {
     ($($type:ty),+) => {$(
-        impl Field for $type {
+        impl EventField for $type {
             const SHAPE: FieldShape = FieldShape::OneOf(&{
                 let mut words = [""; <$type>::ALL.len()];
                 let mut at = 0;
@@ -235,7 +235,7 @@ macro_rules! word_fields {
             });
 
             fn to_wire(&self) -> Value {
-                Value::Str(known(self.as_str()))
+                Value::Str(interned(self.as_str()))
             }
 
             fn from_wire(value: &Value) -> Option<$type> {

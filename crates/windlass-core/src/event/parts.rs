@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Map, Value, known};
+use windlass_value::{Map, Value, interned};
 
 use super::declare::{object_fields, wire_name};
 use super::field::word_fields;

@@ -20,7 +20,7 @@ pub struct Graph {
     #[serde(default, skip_serializing_if = "is_false")]
     pub skips_transitively: bool,
     /// Which of the children that could start does, when not all of them can.
-    #[serde(default, skip_serializing_if = "Pick::is_ready")]
+    #[serde(default, skip_serializing_if = "PickPolicy::is_ready")]
     pub pick: PickPolicy,
 }
 

@@ -38,7 +38,7 @@ pub struct Loop {
     /// What the definition calls the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
-    #[serde(default, skip_serializing_if = "TurnPath::is_brackets")]
+    #[serde(default, skip_serializing_if = "IterationPath::is_brackets")]
     pub iteration_path: IterationPath,
     /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -16,14 +16,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{BlobHash, Duration, ExpressionMode, Value};
 
-pub use graph::{GraphDependency, Branch, BranchCase, GraphChild, GraphStatusRule, Graph, GraphFailurePolicy, PickPolicy, BranchTest};
+pub use graph::{
+    Branch, BranchCase, BranchTest, Graph, GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule, PickPolicy,
+};
 pub use looping::{
-    Budget, CALLS, LoopCheck, CollectMode, ExhaustedPolicy, RecordRetention, Loop, LoopLimits, MONEY, RecordingSpec, LoopSource, StallCheck, TIME, IterationFailure,
-    IterationPath,
+    Budget, CALLS, CollectMode, ExhaustedPolicy, IterationFailure, IterationPath, Loop, LoopCheck, LoopLimits,
+    LoopSource, MONEY, RecordRetention, RecordingSpec, StallCheck, TIME,
 };
 pub use mail::{Mailbox, SendMail};
 pub use net::{ArcTrigger, FAILED_KIND, FailureHandler, Join, Net, NetArc, NetEnd, Place, SurplusPolicy};
-pub use pipeline::{Action, Directive, Effect, ToolName, Pipeline, TaskRule, Task, VariableKind, VariableUpdate, WriteOp};
+pub use pipeline::{
+    Action, Directive, Effect, Pipeline, Task, TaskRule, ToolName, VariableKind, VariableUpdate, WriteOp,
+};
 pub use retry::{Backoff, Growth, Jitter, Retry, RetryWindow};
 pub use trigger::Trigger;
 pub use wait::{ChildRunCall, Wait};
@@ -89,7 +93,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "is_false")]
     pub records_unstarted: bool,
     /// Of the run itself: what it begins with, and what it gives.
-    #[serde(default, skip_serializing_if = "Veil::is_none")]
+    #[serde(default, skip_serializing_if = "Redaction::is_none")]
     pub redaction: Redaction,
 }
 
@@ -177,7 +181,7 @@ pub struct Node {
     /// it ends does not count for the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_time: Option<Duration>,
-    #[serde(default, skip_serializing_if = "Veil::is_none")]
+    #[serde(default, skip_serializing_if = "Redaction::is_none")]
     pub redaction: Redaction,
 }
 
@@ -263,7 +267,9 @@ impl Plan {
     /// An error in the plan's own words, if it has any for it, and with the plan's hint. `{name}` in a message stands for
     /// the value of that name.
     pub(crate) fn apply_wording(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
-        let Some(wording) = self.error_wordings.iter().find(|wording| wording.reducer_code == error.code) else { return error };
+        let Some(wording) = self.error_wordings.iter().find(|wording| wording.reducer_code == error.code) else {
+            return error;
+        };
         let fill = |text: &Arc<str>| {
             let filled = |text: String, (name, value): &(&str, &str)| text.replace(&format!("{{{name}}}"), value);
             values.iter().fold(text.to_string(), filled)

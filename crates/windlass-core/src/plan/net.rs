@@ -35,7 +35,16 @@ pub struct Net {
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
         let (asks, waits) = (Vec::new(), Vec::new());
-        Net { places, start: start.into(), end, input: None, publishes_slots: false, input_requests: asks, awaited_kinds: waits, internal_only: false }
+        Net {
+            places,
+            start: start.into(),
+            end,
+            input: None,
+            publishes_slots: false,
+            input_requests: asks,
+            awaited_kinds: waits,
+            internal_only: false,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Level};
 
-use super::{Amount, ExprId, NodeId, SendMail, Retry};
+use super::{Amount, ExprId, NodeId, Retry, SendMail};
 use crate::Status;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

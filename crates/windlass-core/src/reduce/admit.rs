@@ -3,7 +3,7 @@
 use windlass_value::{BlobHash, Map, RunView, Timestamp, Value};
 
 use super::eval::Locals;
-use super::{Reducer, PartialTick, ItemStop};
+use super::{ItemStop, PartialTick, Reducer};
 use crate::plan::Trigger;
 use crate::{ErrorInfo, Program, State, Values};
 

@@ -10,9 +10,9 @@ use windlass_value::{Duration, Map, Value};
 
 use super::eval::Locals;
 use super::fault::{FaultResult, no_job};
-use super::{Reducer, ItemStop};
+use super::{ItemStop, Reducer};
 use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
-use crate::state::{UsageAccount, FrameBody, Closing, Frame, FrameId, AgendaItem, ScopeId, Timer, BudgetUsage};
+use crate::state::{AgendaItem, BudgetUsage, Closing, Frame, FrameBody, FrameId, ScopeId, Timer, UsageAccount};
 use crate::{ErrorInfo, EventKind, LoopEndReason, Status, TaskOutcome, amounts};
 
 /// Amounts by the name of the budget they come from.
@@ -52,7 +52,11 @@ impl BudgetUsage {
 
 impl Reducer<'_> {
     /// The amounts of a budget; nothing of them is used yet.
-    pub(in crate::reduce) fn evaluate_budget(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<BudgetUsage>, ItemStop> {
+    pub(in crate::reduce) fn evaluate_budget(
+        &mut self,
+        limits: &[Budget],
+        scope: ScopeId,
+    ) -> Result<Vec<BudgetUsage>, ItemStop> {
         let used = |limit: &Budget| {
             Ok(BudgetUsage {
                 what: limit.what.clone(),
@@ -178,8 +182,8 @@ impl Reducer<'_> {
         let name = self.program.node(frame.node).name.clone();
         let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
         let budget: Vec<BudgetUsage> = self.budgets_mut(id)?.map(|budget| budget.clone()).collect();
-        let BudgetShortage { what, detail: told } = shortage(&budget);
-        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
+        let BudgetShortage { what, detail } = shortage(&budget);
+        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{detail}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
         let mut error = self.program.plan.apply_hint(error);
         // A run has no path: what was refused has one.
@@ -227,8 +231,8 @@ impl Reducer<'_> {
 
     /// A call has used more than was set aside for it, and more than there was.
     fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<BudgetUsage>) {
-        for BudgetUsage { what, used, max: most, .. } in exceeded {
-            self.publish_at(id, EventKind::BudgetExceeded { what, used, max: most });
+        for BudgetUsage { what, used, max, .. } in exceeded {
+            self.publish_at(id, EventKind::BudgetExceeded { what, used, max });
         }
     }
 
@@ -313,11 +317,15 @@ pub(in crate::reduce) fn shortage(budget: &[BudgetUsage]) -> BudgetShortage {
     let refused = budget.iter().find(|budget| budget.refused > 0);
     let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));
     let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
-    let detail = spent.map_or_else(String::new, |BudgetUsage { what, used, max: most, refused, .. }| {
-        let detail =
-            format!(": {} of {}{}", amounts::format_amount(what, *used), amounts::format_amount(what, *most), amounts::unit_suffix(what));
+    let detail = spent.map_or_else(String::new, |BudgetUsage { what, used, max, refused, .. }| {
+        let detail = format!(
+            ": {} of {}{}",
+            amounts::format_amount(what, *used),
+            amounts::format_amount(what, *max),
+            amounts::unit_suffix(what)
+        );
         let verb = if &**what == MONEY { "is" } else { "are" };
-        match used >= most {
+        match used >= max {
             true => detail,
             false => format!(
                 "{detail} {verb} gone; the next call sets {} aside, more than is left",
@@ -326,5 +334,5 @@ pub(in crate::reduce) fn shortage(budget: &[BudgetUsage]) -> BudgetShortage {
         }
     });
     let enough = spent.is_some_and(|budget| !budget.is_spent());
-    BudgetShortage { what: if enough { "has too little of its budget left" } else { USED_UP }, detail: told: detail }
+    BudgetShortage { what: if enough { "has too little of its budget left" } else { USED_UP }, detail }
 }

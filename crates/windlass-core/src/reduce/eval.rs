@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
-    Duration, EvalError, EvalErrorKind, LoopInnerNode, Level, Map, Meter, MeterCaps, ExpressionMode, NodeView, RunView,
-    EvalScope as ScopeTrait, StoredValue, Timestamp, IterationRecords, IterationView, Value,
+    Duration, EvalError, EvalErrorKind, EvalScope as ScopeTrait, ExpressionMode, IterationRecords, IterationView,
+    Level, LoopInnerNode, Map, Meter, MeterCaps, NodeView, RunView, StoredValue, Timestamp, Value,
 };
 
 use super::nodes::TaskNames;
-use super::{Reducer, ItemStop};
-use crate::plan::{Amount, ExprId, NodeId, NodeKind, LoopSource};
-use crate::state::{Scope, ScopeId, State, Iteration};
+use super::{ItemStop, Reducer};
+use crate::plan::{Amount, ExprId, LoopSource, NodeId, NodeKind};
+use crate::state::{Iteration, Scope, ScopeId, State};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
 /// Names that only this evaluation sees, and which turn a loop's condition counts.
@@ -47,7 +47,12 @@ impl Reducer<'_> {
         self.eval_with(expression, scope, Locals::default())
     }
 
-    pub(crate) fn eval_with(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, ItemStop> {
+    pub(crate) fn eval_with(
+        &mut self,
+        expression: ExprId,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Value, ItemStop> {
         self.try_eval(expression, scope, locals).map_err(|error| self.stop(error))
     }
 
@@ -97,14 +102,26 @@ impl Reducer<'_> {
         ItemStop::Failed(Box::new(self.program.plan.apply_wording(info, &[])))
     }
 
-    pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, ItemStop> {
+    pub(crate) fn condition(
+        &mut self,
+        expression: ExprId,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<bool, ItemStop> {
         Ok(self.holds(expression, scope, locals)? == ConditionResult::Yes)
     }
 
-    pub(crate) fn holds(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<ConditionResult, ItemStop> {
+    pub(crate) fn holds(
+        &mut self,
+        expression: ExprId,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<ConditionResult, ItemStop> {
         let guards = self.program.plan.expressions[expression.0 as usize].mode == ExpressionMode::Guard;
         let value = match self.try_eval(expression, scope, locals) {
-            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(ConditionResult::Missing(error.message)),
+            Err(error) if guards && error.kind == EvalErrorKind::Missing => {
+                return Ok(ConditionResult::Missing(error.message));
+            }
             evaluated => evaluated.map_err(|error| self.stop(error))?,
         };
         let holds = value.as_bool().map(|holds| if holds { ConditionResult::Yes } else { ConditionResult::No });
@@ -151,7 +168,12 @@ impl Reducer<'_> {
         self.count_with(amount, scope, Locals::default())
     }
 
-    pub(crate) fn count_with(&mut self, amount: &Amount<u64>, scope: ScopeId, locals: Locals<'_>) -> Result<u64, ItemStop> {
+    pub(crate) fn count_with(
+        &mut self,
+        amount: &Amount<u64>,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<u64, ItemStop> {
         let expression = match amount {
             Amount::Fixed(count) => return Ok(*count),
             Amount::Computed(expression) => *expression,
@@ -351,7 +373,11 @@ impl ScopeTrait for ScopeView<'_> {
             let own = self.locals.own.filter(|(node, _)| *node == recorded.looping).map(|(_, outcome)| outcome);
             if let Some(outcome) = own.or_else(|| scope.outcome(recorded.looping)) {
                 let around = self.node_view(recorded.looping, outcome);
-                return Some(LoopInnerNode { name: self.program.node(recorded.node).name.clone(), loop_node: around, record_index: recorded.at });
+                return Some(LoopInnerNode {
+                    name: self.program.node(recorded.node).name.clone(),
+                    loop_node: around,
+                    record_index: recorded.at,
+                });
             }
         }
         None
@@ -373,7 +399,9 @@ impl ScopeTrait for ScopeView<'_> {
         let mut iterations = self.locals.iteration.into_iter().chain(scoped).enumerate();
         let (depth, iteration) = match loop_name {
             None => iterations.next(),
-            Some(name) => iterations.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name)),
+            Some(name) => {
+                iterations.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name))
+            }
         }?;
         let innermost = depth == 0;
         Some(IterationView {

@@ -15,7 +15,7 @@ use windlass_value::Timestamp;
 
 use super::Reducer;
 use crate::Status;
-use crate::state::{FrameBody, Frame, FrameId, Scope, ScopeId};
+use crate::state::{Frame, FrameBody, FrameId, Scope, ScopeId};
 
 /// A tick that cannot be applied to a state. The state may be half changed and must not be used any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

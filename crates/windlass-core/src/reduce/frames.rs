@@ -22,9 +22,11 @@ use super::eval::Locals;
 use super::fault::{FaultResult, miscounted, no_frame, no_job, no_part, no_scope, wrong_frame, wrong_status};
 use super::retry::RetryHistory;
 use super::usage_value;
-use super::{Reducer, ItemStop};
+use super::{ItemStop, Reducer};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{FrameBody, Closing, FrameEnd, Firing, Frame, FrameId, AgendaItem, LiveIteration, Scope, ScopeId, Timer};
+use crate::state::{
+    AgendaItem, Closing, Firing, Frame, FrameBody, FrameEnd, FrameId, LiveIteration, Scope, ScopeId, Timer,
+};
 use crate::{Command, ErrorInfo, EventKind, Outcome, Status};
 
 impl Reducer<'_> {
@@ -165,7 +167,13 @@ impl Reducer<'_> {
         self.end_with(id, Status::Failed, Value::Null, Some(error))
     }
 
-    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> FaultResult {
+    pub(crate) fn end_with(
+        &mut self,
+        id: FrameId,
+        status: Status,
+        output: Value,
+        error: Option<ErrorInfo>,
+    ) -> FaultResult {
         let attempts = self.frame(id)?.attempt;
         self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
@@ -449,7 +457,8 @@ impl Reducer<'_> {
         let attempts = frame.attempt;
         self.record_unstarted(id)?;
         if own {
-            return self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None });
+            return self
+                .finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None });
         }
         if let Some(error) = &mut error
             && error.path.is_empty()
@@ -471,7 +480,8 @@ impl Reducer<'_> {
     /// A node whose time is over, and a run that is called off, give what they have so far.
     fn gives_partial_output(&self, id: FrameId) -> FaultResult<bool> {
         let frame = self.frame(id)?;
-        let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.is_expired_deadline());
+        let ends =
+            frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.is_expired_deadline());
         Ok(ends && self.program.node(frame.node).output.is_some())
     }
 

@@ -7,8 +7,8 @@
 mod admit;
 mod budget;
 mod eval;
-mod frames;
 mod fault;
+mod frames;
 mod loop_node;
 mod nodes;
 mod publish;
@@ -23,17 +23,17 @@ use windlass_value::{BlobHash, Timestamp};
 
 use fault::{FaultResult, not_started};
 
-pub use admit::{Admission, TriggerDelivery, AdmissionError, UnmetCondition, admit};
+pub use admit::{Admission, AdmissionError, TriggerDelivery, UnmetCondition, admit};
 pub(crate) use budget::usage_value;
-pub use fault::{ReducerFault, ImpossibleTick};
+pub use fault::{ImpossibleTick, ReducerFault};
 pub(crate) use fault::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
 pub(crate) use publish::frame_path;
 pub use publish::redacted_value;
 pub use watch::{ObservedFailure, ObservedFailures, ReplayPoint, ReplayWatch};
 
-use crate::state::{FrameId, AgendaItem, Phase, State};
+use crate::state::{AgendaItem, FrameId, Phase, State};
 use crate::tick::START_EVENT;
-use crate::{Command, ErrorInfo, Program, Tick, TickKind, IterationRecord, Values};
+use crate::{Command, ErrorInfo, IterationRecord, Program, Tick, TickKind, Values};
 
 /// What a tick led to.
 #[derive(Debug)]
@@ -152,7 +152,8 @@ impl Reducer<'_> {
         }
         let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
         // One that is to be held is paused first; from then on it takes what a run takes that is paused.
-        let holds = self.state.held_start.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
+        let holds =
+            self.state.held_start.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
         if self.state.phase == Phase::Created && !starts && !holds {
             return Err(not_started());
         }
@@ -184,7 +185,10 @@ impl Reducer<'_> {
             if self.is_watch_stopped() {
                 return Ok(());
             }
-            if !self.recheck_budgets() && !self.deliver_ready_mail()? && (more_pending || !self.end_hopeless_mail_wait()?) {
+            if !self.recheck_budgets()
+                && !self.deliver_ready_mail()?
+                && (more_pending || !self.end_hopeless_mail_wait()?)
+            {
                 return Ok(());
             }
         }
@@ -219,7 +223,9 @@ impl Reducer<'_> {
             AgendaItem::Enter(frame) => self.enter(*frame),
             AgendaItem::Task(frame) => self.run_task(*frame),
             AgendaItem::TaskEnded(frame, outcome) => self.task_ended(*frame, outcome),
-            AgendaItem::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
+            AgendaItem::ChildEnded { parent, slot, outcome, scope } => {
+                self.child_ended(*parent, *slot, outcome, *scope)
+            }
             AgendaItem::StartChild { graph, child } => self.start_child(*graph, *child),
             AgendaItem::FirstCheck(frame) => self.first_check(*frame),
             AgendaItem::NextIteration(frame) => self.next_iteration(*frame),
@@ -242,10 +248,13 @@ impl Reducer<'_> {
     fn item_failed(&mut self, item: &AgendaItem, error: ErrorInfo) -> FaultResult {
         self.watch_item_failed(item);
         match item {
-            AgendaItem::Enter(frame) | AgendaItem::FirstCheck(frame) | AgendaItem::NextIteration(frame) | AgendaItem::Fire(frame) => {
+            AgendaItem::Enter(frame)
+            | AgendaItem::FirstCheck(frame)
+            | AgendaItem::NextIteration(frame)
+            | AgendaItem::Fire(frame) => self.fail(*frame, error),
+            AgendaItem::Task(frame) | AgendaItem::TaskEnded(frame, _) | AgendaItem::Token(frame, _) => {
                 self.fail(*frame, error)
             }
-            AgendaItem::Task(frame) | AgendaItem::TaskEnded(frame, _) | AgendaItem::Token(frame, _) => self.fail(*frame, error),
             AgendaItem::ChildEnded { parent, .. } => self.fail(*parent, error),
             AgendaItem::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
             AgendaItem::Finish(frame, ended) => self.finish_failed(*frame, ended, error),

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_value::{Map, Value, known};
+use windlass_value::{Map, Value, interned};
 
 use super::Reducer;
 use super::fault::{FaultResult, no_part, wrong_frame};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{FrameBody, ForkOrigin, Frame, FrameId, State};
+use crate::state::{ForkOrigin, Frame, FrameBody, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
 /// Stands for a value that is not shown.
@@ -178,7 +178,8 @@ impl Reducer<'_> {
 
     /// The label of the task that a pipeline is at; None for anything else.
     fn current_label(&self, frame: &Frame) -> Option<&str> {
-        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) =
+            (&self.program.node(frame.node).kind, &frame.body)
         else {
             return None;
         };

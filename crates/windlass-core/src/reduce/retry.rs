@@ -6,7 +6,7 @@ use windlass_value::{Duration, Timestamp};
 
 use super::eval::{Locals, random_at};
 use super::fault::FaultResult;
-use super::{Reducer, ItemStop};
+use super::{ItemStop, Reducer};
 use crate::plan::{Amount, Growth, Jitter, Retry, RetryWindow};
 use crate::state::{FrameBody, FrameId, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind};
@@ -28,7 +28,7 @@ impl Reducer<'_> {
         &mut self,
         retry: &Retry,
         error: &ErrorInfo,
-        RetryHistory { tries, since, requested_delay: asked }: RetryHistory,
+        RetryHistory { tries, since, requested_delay }: RetryHistory,
         scope: ScopeId,
         locals: Locals<'_>,
     ) -> Result<Option<Duration>, ItemStop> {
@@ -57,7 +57,9 @@ impl Reducer<'_> {
         let min = backoff.min.map_or(0.0, |min| min.0 as f64);
         let max = backoff.max.map_or(f64::MAX, |max| max.0 as f64);
         let wait = Duration(wait.max(min).min(max) as u64);
-        let late = |within: RetryWindow| within.includes_next_wait && elapsed.saturating_add(wait.max(asked)) > within.time;
+        let late = |within: RetryWindow| {
+            within.includes_next_wait && elapsed.saturating_add(wait.max(requested_delay)) > within.time
+        };
         Ok(Some(wait).filter(|_| !retry.window.is_some_and(late)))
     }
 
@@ -116,7 +118,7 @@ impl Reducer<'_> {
             false => self.event_error(error),
         };
         let firing = self.published_firing(id)?;
-        self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, error: because: error, firing });
+        self.publish(path, EventKind::TaskRetrying { attempt: tries, delay: wait, error, firing });
         Ok(())
     }
 }

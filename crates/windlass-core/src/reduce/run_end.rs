@@ -14,7 +14,7 @@ use windlass_value::{Map, Value};
 
 use super::fault::FaultResult;
 use super::publish::redacted_value;
-use super::{Reducer, ItemStop};
+use super::{ItemStop, Reducer};
 use crate::state::{Closing, Phase};
 use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
 

@@ -15,7 +15,7 @@ use windlass_value::{Timestamp, Value};
 use super::Reducer;
 use super::fault::{FaultResult, no_part, wrong_frame};
 use crate::plan::Amount;
-use crate::state::{PendingWait, FrameBody, Closing, FrameId, AgendaItem, Timer, TimerKey};
+use crate::state::{AgendaItem, Closing, FrameBody, FrameId, PendingWait, Timer, TimerKey};
 use crate::{ErrorInfo, Status, amounts};
 
 impl Reducer<'_> {
@@ -77,7 +77,8 @@ impl Reducer<'_> {
         let mut error = ErrorInfo::new("ActionTimedOut", "timeout", message);
         if let Amount::Fixed(after) = &timeout.after {
             let name = if node.hidden { "the run".to_owned() } else { format!("`{}`", node.name) };
-            error = self.program.plan.apply_wording(error, &[("name", &name), ("span", &amounts::format_duration(*after))]);
+            error =
+                self.program.plan.apply_wording(error, &[("name", &name), ("span", &amounts::format_duration(*after))]);
         }
         self.close(id, Closing::failed(timeout.status, error))
     }
@@ -95,7 +96,9 @@ impl Reducer<'_> {
                 self.request_slot(id)
             }
             FrameBody::Pipeline(body) => match body.pending_wait.as_deref() {
-                Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => self.wait_expired(id),
+                Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => {
+                    self.wait_expired(id)
+                }
                 // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
                 Some(PendingWait::Resolved) | None => self.request_slot(id),
             },
@@ -104,9 +107,11 @@ impl Reducer<'_> {
                 Ok(())
             }
             FrameBody::Wait(_) => self.wait_alarm(id),
-            other @ (FrameBody::New | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Net(_) | FrameBody::Call { .. }) => {
-                Err(wrong_frame(id, "a frame that can wait for time", other))
-            }
+            other @ (FrameBody::New
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Net(_)
+            | FrameBody::Call { .. }) => Err(wrong_frame(id, "a frame that can wait for time", other)),
         }
     }
 

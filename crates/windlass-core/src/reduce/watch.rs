@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::FaultResult;
 use super::nodes::with_label;
-use super::{Reducer, PartialTick};
+use super::{PartialTick, Reducer};
 use crate::plan::{Loop, NodeKind};
-use crate::state::{FrameBody, Frame, FrameId, AgendaItem, State};
+use crate::state::{AgendaItem, Frame, FrameBody, FrameId, State};
 use crate::{Status, TaskOutcome};
 
 /// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
@@ -264,7 +264,9 @@ impl Reducer<'_> {
     fn begins_task(&self, id: FrameId) -> bool {
         let Some(frame) = self.frame_if_live(id) else { return false };
         match &frame.body {
-            FrameBody::Pipeline(body) => body.attempt == 0 && body.pending_wait.is_none() && body.next_call_input.is_none(),
+            FrameBody::Pipeline(body) => {
+                body.attempt == 0 && body.pending_wait.is_none() && body.next_call_input.is_none()
+            }
             FrameBody::New
             | FrameBody::Backoff
             | FrameBody::Graph(_)
@@ -279,7 +281,8 @@ impl Reducer<'_> {
     /// The path of the task that a pipeline is at, if it has a label; else, and for anything else, nothing.
     fn fresh_task_path(&self, id: FrameId) -> String {
         let Some(frame) = self.frame_if_live(id) else { return String::new() };
-        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) =
+            (&self.program.node(frame.node).kind, &frame.body)
         else {
             return String::new();
         };
@@ -303,7 +306,9 @@ impl Reducer<'_> {
         let Some(now) = self.work.watch.as_ref().map(|watch| watch.now) else { return };
         let Some(failures) = self.failures_mut() else { return };
         match item {
-            AgendaItem::ChildEnded { parent, .. } => failures.live.entry(*parent).or_default().failed_by_last_child = true,
+            AgendaItem::ChildEnded { parent, .. } => {
+                failures.live.entry(*parent).or_default().failed_by_last_child = true
+            }
             AgendaItem::EndRun(_) => {
                 let own = ObservedFailure { began_at: Some(now), path: "".into() };
                 failures.first = earlier_failure(failures.first.take(), Some(own));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_value::{Level, Map, Value};
 
 use super::fault::FaultResult;
-use super::{Reducer, ItemStop};
+use super::{ItemStop, Reducer};
 use crate::ErrorInfo;
 use crate::plan::{VariableKind, VariableUpdate, WriteOp};
 use crate::program::{accepts_value, kind_name};
@@ -55,7 +55,12 @@ impl Reducer<'_> {
     }
 
     /// Makes sure that a write, and one after it, can read what they change.
-    pub(crate) fn load_for_write(&self, write: &VariableUpdate, scope: ScopeId, operand: &Value) -> Result<(), ItemStop> {
+    pub(crate) fn load_for_write(
+        &self,
+        write: &VariableUpdate,
+        scope: ScopeId,
+        operand: &Value,
+    ) -> Result<(), ItemStop> {
         if let Some(current) = self.current(self.target(write.level, scope)?, write)? {
             self.resolve(&current.value)?;
         }

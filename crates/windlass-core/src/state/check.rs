@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FrameBody, Frame, FrameId, GraphFrame, SlabId, AgendaItem, NetFrame, ScopeId, Slab, State, Timer};
+use super::{AgendaItem, Frame, FrameBody, FrameId, GraphFrame, NetFrame, ScopeId, Slab, SlabId, State, Timer};
 use crate::plan::{Graph, Join, Net, NodeId, NodeKind};
 use crate::reduce::{kind_of, miscounted, no_frame, no_job, no_part, no_scope};
-use crate::{ReducerFault, Program};
+use crate::{Program, ReducerFault};
 
 type StateCheckResult = Result<(), Box<ReducerFault>>;
 
@@ -53,7 +53,9 @@ impl State {
                 return Err(no_scope(id, "the scope around another"));
             }
             let nodes = scope.outcomes.iter().map(|(node, _)| *node).chain(scope.owner);
-            nodes.chain(scope.iteration.as_ref().map(|turn| turn.loop_node)).try_for_each(|node| check_node(program, node))?;
+            nodes
+                .chain(scope.iteration.as_ref().map(|turn| turn.loop_node))
+                .try_for_each(|node| check_node(program, node))?;
         }
         if has_cycle(&self.scopes, parent) {
             return Err(Box::new(ReducerFault::Damaged { what: "the chain of scopes" }));
@@ -72,13 +74,16 @@ impl State {
         if frame.parent.is_some_and(|parent| self.frames.get(parent).is_none()) {
             return Err(no_frame(frame.parent.unwrap_or(id), "the parent of a frame"));
         }
-        let wrong = |expected| Err(Box::new(ReducerFault::WrongFrame { frame: id, expected, found: kind_of(&frame.body) }));
+        let wrong =
+            |expected| Err(Box::new(ReducerFault::WrongFrame { frame: id, expected, found: kind_of(&frame.body) }));
         match (&program.node(frame.node).kind, &frame.body) {
             (_, FrameBody::New | FrameBody::Backoff) => Ok(()),
-            (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) => match (body.pc as usize) < pipeline.tasks.len() {
-                true => Ok(()),
-                false => Err(no_part(id, "task", body.pc.into())),
-            },
+            (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) => {
+                match (body.pc as usize) < pipeline.tasks.len() {
+                    true => Ok(()),
+                    false => Err(no_part(id, "task", body.pc.into())),
+                }
+            }
             (NodeKind::Graph(graph), FrameBody::Graph(body)) => check_graph(id, graph, body),
             (NodeKind::Net(net), FrameBody::Net(body)) => check_net(id, net, body),
             (NodeKind::Branch(_), FrameBody::Branch { .. })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use super::{FrameBody, Frame, FrameId, AgendaItem, ScopeId, State, TimerKey, Variable};
+use super::{AgendaItem, Frame, FrameBody, FrameId, ScopeId, State, TimerKey, Variable};
 use crate::ErrorInfo;
 use crate::plan::{NodeKind, Wait};
 use crate::program::{Program, accepts_value, kind_name};

@@ -8,7 +8,7 @@ use windlass_value::{StoredValue, Timestamp, Value};
 
 use super::{FrameId, MailWait, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, LoopEndReason, ResumeData, SentToken, Status, PreviousAttempts};
+use crate::{ErrorInfo, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData, SentToken, Status};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -239,7 +239,7 @@ pub struct LoopFrame {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Arc<str>>,
     /// Turns whose judge gave no verdict.
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub unjudged: u64,
 }
 
@@ -270,10 +270,10 @@ pub struct BudgetUsage {
     pub used: u64,
     pub max: u64,
     /// Taken by calls that are out.
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub reserved: u64,
     /// What the call wanted that this did not suffice for.
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub refused: u64,
 }
 
@@ -290,7 +290,7 @@ impl LoopFrame {
         LoopFrame {
             path,
             items,
-            max_iterations: turns_max: max_iterations,
+            max_iterations,
             max_concurrency: max_concurrency.max(1),
             time_at,
             time_key,
@@ -448,7 +448,7 @@ pub struct Firing {
     pub sends: Vec<SentToken>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
-    #[serde(default, skip_serializing_if = "Standing::has_slot")]
+    #[serde(default, skip_serializing_if = "SlotState::has_slot")]
     pub slot_state: SlotState,
 }
 

@@ -106,7 +106,17 @@ impl MailState {
 
     /// Nothing lies anywhere, and nobody waits.
     pub fn is_empty(&self) -> bool {
-        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, ready, waiting_for_idle: settling, blocked } = self;
+        let MailState {
+            numbers: _,
+            waits: _,
+            boxes,
+            by_address,
+            by_end,
+            early,
+            ready,
+            waiting_for_idle: settling,
+            blocked,
+        } = self;
         boxes.is_empty()
             && by_address.is_empty()
             && by_end.is_empty()

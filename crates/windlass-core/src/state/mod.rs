@@ -17,14 +17,15 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{ForkOrigin, SetVariableError};
 pub use frame::{
-    UsageAccount, PendingWait, FrameBody, ChildState, Closing, FanOut, Firing, ApprovalForm, Frame, GraphFrame, ItemStorage, LoopItems, LiveIteration,
-    LoopFrame, FanOutMember, NetFrame, PipelineFrame, PlaceFrame, LoopResults, SlotState, NetToken, BudgetUsage, WaitFrame,
+    ApprovalForm, BudgetUsage, ChildState, Closing, FanOut, FanOutMember, Firing, Frame, FrameBody, GraphFrame,
+    ItemStorage, LiveIteration, LoopFrame, LoopItems, LoopResults, NetFrame, NetToken, PendingWait, PipelineFrame,
+    PlaceFrame, SlotState, UsageAccount, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
-pub use slab::{SlabId, Slab};
+pub use slab::{Slab, SlabId};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Job, CallOrigin, Outcome, RunReply, RunResult, Status, TaskOutcome};
+use crate::{CallOrigin, EffectKey, ErrorInfo, Job, Outcome, RunReply, RunResult, Status, TaskOutcome};
 
 /// The version of a snapshot's encoding. It is raised when a program that does not know the new form would misread it.
 pub const STATE_FORMAT: u16 = 1;
@@ -93,7 +94,7 @@ pub struct State {
     /// It was made from another run, and has not said so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_origin: Option<Box<ForkOrigin>>,
-    #[serde(default, skip_serializing_if = "Forms::is_unused")]
+    #[serde(default, skip_serializing_if = "OpenForms::is_unused")]
     pub forms: OpenForms,
     /// It has been told to start, and waits until somebody lets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,8 +289,8 @@ pub struct FrameEnd {
 
 impl FrameEnd {
     pub(crate) fn into_outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
-        let FrameEnd { status, output, error, inputs, attempts, loop_summary: turns } = self;
-        Outcome { status, output, error, inputs, attempts, started_at, ended_at, loop_summary: turns, usage: Value::Null }
+        let FrameEnd { status, output, error, inputs, attempts, loop_summary } = self;
+        Outcome { status, output, error, inputs, attempts, started_at, ended_at, loop_summary, usage: Value::Null }
     }
 }
 
@@ -404,7 +405,9 @@ impl State {
             Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
                 Some(FrameBody::Wait(WaitFrame::Signal { .. })) => false,
                 Some(FrameBody::Wait(wait)) => !is_ignored(wait),
-                Some(FrameBody::Pipeline(body)) => !matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })),
+                Some(FrameBody::Pipeline(body)) => {
+                    !matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. }))
+                }
                 _ => true,
             },
             Timer::Grace(_) => true,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::State;
 use windlass_core::plan::{CALLS, Net, NodeKind};
 use windlass_core::state::{
-    PendingWait, FrameBody, Frame, FrameId, AgendaItem, NetFrame, Phase, ScopeId, SlotState, Timer, WaitFrame,
+    AgendaItem, Frame, FrameBody, FrameId, NetFrame, PendingWait, Phase, ScopeId, SlotState, Timer, WaitFrame,
 };
 use windlass_core::{Program, frame_tree};
 
@@ -71,7 +71,9 @@ fn check_timers(state: &State) {
         let known = match timer {
             Timer::Deadline(id) => frame(state, *id).deadline == Some(*key),
             Timer::Alarm(id) => frame(state, *id).alarm == Some(*key),
-            Timer::LoopTime(id) => matches!(&frame(state, *id).body, FrameBody::Loop(body) if body.time_key == Some(*key)),
+            Timer::LoopTime(id) => {
+                matches!(&frame(state, *id).body, FrameBody::Loop(body) if body.time_key == Some(*key))
+            }
             Timer::Grace(job) => state.jobs[job].cancelled == Some(*key),
             Timer::Budget(id) => frame(state, *id).account.as_ref().is_some_and(|account| account.time == Some(*key)),
             Timer::Run => true,
@@ -161,9 +163,14 @@ fn check_reserved(state: &State) {
             assert_eq!(budget.reserved, counted, "`{}` is reserved for nobody", budget.what);
         }
     }
-    assert!(state.waiting_for_budget.iter().all(|id| state.frames.get(*id).is_some()), "a frame that is gone waits for a budget");
     assert!(
-        state.waiting_for_budget.is_empty() || state.budget_freed || state.jobs.values().any(|open| !open.reserved.is_empty()),
+        state.waiting_for_budget.iter().all(|id| state.frames.get(*id).is_some()),
+        "a frame that is gone waits for a budget"
+    );
+    assert!(
+        state.waiting_for_budget.is_empty()
+            || state.budget_freed
+            || state.jobs.values().any(|open| !open.reserved.is_empty()),
         "it waits for ever"
     );
 }
@@ -180,7 +187,8 @@ fn check_mail(program: &Program, state: &State) {
         assert_eq!(listed.len(), owners.len(), "each once");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), owners, "each is found");
     }
-    let waits: BTreeMap<u64, FrameId> = mail.waiting_for_idle.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
+    let waits: BTreeMap<u64, FrameId> =
+        mail.waiting_for_idle.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
     assert_eq!(waits.len(), mail.waiting_for_idle.len() + mail.blocked.len(), "a wait does one thing");
     for (number, id) in &waits {
         let FrameBody::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("a wait that is none") };
@@ -268,15 +276,26 @@ fn check_places(net: &Net, body: &NetFrame) {
         assert!(running <= place.max_concurrency.max(1), "more bodies at once than the place has workers");
         assert_eq!(running, state.running, "a place counts its bodies");
         let awaiting_slot: BTreeSet<u64> = here(SlotState::AwaitingSlot).map(|(slot, _)| *slot).collect();
-        assert_eq!(awaiting_slot, state.awaiting_slot.iter().copied().collect(), "who wants to come back is in the line");
+        assert_eq!(
+            awaiting_slot,
+            state.awaiting_slot.iter().copied().collect(),
+            "who wants to come back is in the line"
+        );
         assert_eq!(awaiting_slot.len(), state.awaiting_slot.len(), "and only once");
         let numbers: BTreeSet<u32> = here(SlotState::Running).filter_map(|(_, firing)| firing.worker).collect();
-        assert_eq!(numbers.len(), if net.publishes_slots { running as usize } else { 0 }, "each has a number of its own");
+        assert_eq!(
+            numbers.len(),
+            if net.publishes_slots { running as usize } else { 0 },
+            "each has a number of its own"
+        );
         let known: BTreeSet<u32> = numbers.union(&state.free).copied().collect();
         let count = (numbers.len() + state.free.len()) as u32;
         assert_eq!(known, (0..count).collect(), "numbers are used, or free");
         let mut parked = here(SlotState::Suspended).chain(here(SlotState::AwaitingSlot));
-        assert!(parked.all(|(_, firing)| place.yields_slot && firing.worker.is_none()), "only some places let bodies park");
+        assert!(
+            parked.all(|(_, firing)| place.yields_slot && firing.worker.is_none()),
+            "only some places let bodies park"
+        );
         assert!(state.sets.values().all(|set| set.iter().any(|held| !held.is_empty())), "an empty set is kept");
         assert!(state.sets.values().all(|set| set.iter().any(|held| held.is_empty())), "a complete set is kept");
     }

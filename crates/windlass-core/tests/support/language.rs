@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, ExpressionMode, EvalScope, Value, parse_json,
+    CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value,
+    parse_json,
 };
 
 pub(crate) struct TestLanguage;

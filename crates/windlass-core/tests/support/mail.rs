@@ -174,5 +174,9 @@ pub(crate) fn assert_every_mail_is_settled_once(sim: &Sim) {
     for event in sim.events_of("message.dropped") {
         outcome_counts[number(&field(&event.data, "id")) - 1] += 1;
     }
-    assert!(outcome_counts.iter().all(|count| *count == 1), "{outcome_counts:?} {:?}", sim.events_of("message.dropped"));
+    assert!(
+        outcome_counts.iter().all(|count| *count == 1),
+        "{outcome_counts:?} {:?}",
+        sim.events_of("message.dropped")
+    );
 }

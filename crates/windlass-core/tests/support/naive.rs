@@ -9,8 +9,8 @@ use std::sync::Arc;
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
 use windlass_value::{
-    EvalError, EvalErrorKind, Level, Map, Meter, ExpressionMode, NodeView, RunView, EvalScope, StoredValue, Timestamp, IterationRecords,
-    IterationView, Value,
+    EvalError, EvalErrorKind, EvalScope, ExpressionMode, IterationRecords, IterationView, Level, Map, Meter, NodeView,
+    RunView, StoredValue, Timestamp, Value,
 };
 
 use super::language::TOO_LARGE;
@@ -453,9 +453,12 @@ impl<'p> Naive<'p> {
             },
         };
         let max_iterations = items.as_ref().map(|items| items.len() as u64).or(max_iterations(looping));
-        let mut progress = LoopProgress { max_iterations: most: max_iterations, ..LoopProgress::default() };
+        let mut progress = LoopProgress { max_iterations, ..LoopProgress::default() };
         if let LoopCheck::Before { condition, stop_when } = looping.check {
-            self.envs.push(Env { iteration: Some(self.iteration_view(id, 0, self.enclosing_item(), Value::Null)), ..Env::default() });
+            self.envs.push(Env {
+                iteration: Some(self.iteration_view(id, 0, self.enclosing_item(), Value::Null)),
+                ..Env::default()
+            });
             let result = self.truth(condition);
             self.envs.pop();
             match result {
@@ -482,12 +485,24 @@ impl<'p> Naive<'p> {
 
     /// A loop without items has those of the loop around it.
     fn enclosing_item(&self) -> Value {
-        self.envs.iter().rev().find_map(|env| env.iteration.as_ref()).map_or(Value::Null, |turn| turn.item.clone())
+        self.envs
+            .iter()
+            .rev()
+            .find_map(|env| env.iteration.as_ref())
+            .map_or(Value::Null, |iteration| iteration.item.clone())
     }
 
     fn iteration_view(&self, id: NodeId, index: u64, item: Value, previous: Value) -> IterationView {
         let loop_name = self.program.node(id).name.clone();
-        IterationView { loop_name, iteration_index: index, item, previous, loop_started_at: Timestamp(0), item_name: None, count: None }
+        IterationView {
+            loop_name,
+            iteration_index: index,
+            item,
+            previous,
+            loop_started_at: Timestamp(0),
+            item_name: None,
+            count: None,
+        }
     }
 
     /// Body, then the looks; a reason ends the loop.
@@ -550,7 +565,12 @@ impl<'p> Naive<'p> {
         }
     }
 
-    fn check_iteration(&mut self, looping: &Loop, progress: &mut LoopProgress, end: &NaiveEnd) -> EvalResult<Option<&'static str>> {
+    fn check_iteration(
+        &mut self,
+        looping: &Loop,
+        progress: &mut LoopProgress,
+        end: &NaiveEnd,
+    ) -> EvalResult<Option<&'static str>> {
         let bad = progress.statuses.iter().filter(|status| status.is_bad()).count() as u64;
         let stops = match looping.on_iteration_failure {
             IterationFailure::Stop { .. } => end.status.is_bad(),
@@ -595,7 +615,14 @@ impl<'p> Naive<'p> {
         (verdict.get("done").and_then(Value::as_bool) == Some(true)).then_some("judge")
     }
 
-    fn end_loop(&mut self, id: NodeId, looping: &Loop, mut progress: LoopProgress, reason: &'static str, path: &str) -> NaiveEnd {
+    fn end_loop(
+        &mut self,
+        id: NodeId,
+        looping: &Loop,
+        mut progress: LoopProgress,
+        reason: &'static str,
+        path: &str,
+    ) -> NaiveEnd {
         let iterations = progress.statuses.len() as u64;
         let bad = progress.statuses.iter().filter(|status| status.is_bad()).count() as u64;
         let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == ExhaustedPolicy::Fail;
@@ -717,7 +744,7 @@ struct LoopProgress {
 
 impl LoopProgress {
     fn may_continue(&self) -> bool {
-        self.max_iterations.is_none_or(|most| (self.statuses.len() as u64) < most)
+        self.max_iterations.is_none_or(|max| (self.statuses.len() as u64) < max)
     }
 }
 

@@ -134,7 +134,7 @@ impl PlanGenerator {
         if self.rng.chance(8) {
             let what = *self.rng.pick(&[CALLS, TIME, "tokens"]);
             let max = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
-            self.b.node_mut(id).budget.push(Budget { what: what.into(), max: most: max });
+            self.b.node_mut(id).budget.push(Budget { what: what.into(), max });
         }
         if let NodeKind::Loop(looping) = &mut self.b.node_mut(id).kind
             && self.rng.chance(50)
@@ -432,7 +432,8 @@ impl PlanGenerator {
         let mut children: Vec<GraphChild> = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for at in 0..count as u32 {
-            let after: Vec<GraphDependency> = (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
+            let after: Vec<GraphDependency> =
+                (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
             let mut inner = around.clone();
             if !chain && count > 1 {
                 (inner.alone, inner.alone_in_iteration) = (false, false);
@@ -505,7 +506,7 @@ impl PlanGenerator {
         Loop {
             check,
             judge,
-            limits: LoopLimits { iterations: turns: iterations, budget: self.budget(), ..self.time_limits() },
+            limits: LoopLimits { iterations, budget: self.budget(), ..self.time_limits() },
             on_exhausted: *self.rng.pick(&[ExhaustedPolicy::Fail, ExhaustedPolicy::Succeed]),
             delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
             max_concurrency: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::{FrameBody, Timer, WaitFrame};
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, ImpossibleTick, Job, ReplayPoint, TickOutput, Program, Reduced, PartialTick, RunResult, State, Status,
-    TaskOutcome, Tick, TickKind, IterationRecord, ReplayWatch, reduce,
+    Command, EffectKey, ErrorInfo, ImpossibleTick, IterationRecord, Job, PartialTick, Program, Reduced, ReplayPoint,
+    ReplayWatch, RunResult, State, Status, TaskOutcome, Tick, TickKind, TickOutput, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
-use super::rng::Rng;
 use super::observed_event::ObservedEvent;
+use super::rng::Rng;
 use super::values::MemoryValues;
 use super::world::{self, EffectCounter, Reply, World, call_outcome};
 
@@ -137,7 +137,13 @@ impl<'p> Sim<'p> {
     }
 
     /// Another run, made from these ticks as they were at a moment inside one of them.
-    pub(crate) fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: ReplayPoint, world: World<'p>) -> Sim<'p> {
+    pub(crate) fn forked(
+        program: &'p Program,
+        seed: u64,
+        journal: &[Tick],
+        at: ReplayPoint,
+        world: World<'p>,
+    ) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
         sim.executes_commands = false;
         let (before, rest) = journal.split_at(at.tick as usize);
@@ -316,7 +322,9 @@ impl<'p> Sim<'p> {
         }
         let Some((name, waiting)) = self.state.waits.iter().next() else { return false };
         let payload = match self.state.frames.get(waiting[0]).map(|frame| &frame.body) {
-            Some(FrameBody::Wait(WaitFrame::Signal { requirements, .. })) if !requirements.is_null() => requirements.clone(),
+            Some(FrameBody::Wait(WaitFrame::Signal { requirements, .. })) if !requirements.is_null() => {
+                requirements.clone()
+            }
             _ => Value::Int(7),
         };
         let name = name.clone();
@@ -343,10 +351,10 @@ impl<'p> Sim<'p> {
             match chosen {
                 0 => {
                     self.flights.remove(at);
-                    self.tick(TickKind::LeaseLost { job, lease_epoch: dispatch: lease_epoch });
+                    self.tick(TickKind::LeaseLost { job, lease_epoch });
                 }
-                1 => _ = self.tick(TickKind::Progress { job, lease_epoch: dispatch: lease_epoch, data }),
-                2 => _ = self.tick(TickKind::PublishEvent { job, lease_epoch: dispatch: lease_epoch, kind: "custom".into(), data }),
+                1 => _ = self.tick(TickKind::Progress { job, lease_epoch, data }),
+                2 => _ = self.tick(TickKind::PublishEvent { job, lease_epoch, kind: "custom".into(), data }),
                 _ => {
                     let outcome = TaskOutcome::success("late");
                     self.tick(TickKind::StepResult { job, lease_epoch: lease_epoch + 1, outcome });
@@ -394,11 +402,11 @@ impl<'p> Sim<'p> {
             Command::RunWorker(job) => self.run_worker(job),
             Command::QueueEvent(kind) if self.executes_commands => self.buffer.push_back(kind.clone()),
             Command::CancelWorker { job } if self.executes_commands => self.cancel_worker(*job),
-            Command::EndLease { job, lease_epoch: dispatch } => {
+            Command::EndLease { job, lease_epoch } => {
                 self.holders.remove(job);
                 assert_eq!(
                     self.last.get(job).map(|(_, last)| *last),
-                    Some(*dispatch),
+                    Some(*lease_epoch),
                     "the newest lease is the one that ends"
                 );
             }
@@ -451,15 +459,17 @@ impl<'p> Sim<'p> {
     /// What a worker's word, or its silence, means for what it was given.
     fn record_report(&mut self, kind: &TickKind) {
         match kind {
-            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => {
-                let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == dispatch) else { return };
+            TickKind::StepResult { job, lease_epoch, outcome } => {
+                let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == lease_epoch) else { return };
                 // An operation whose later call was lost is begun anew under its key.
                 let lost = outcome.error.as_ref().map_or(outcome.suspension.is_some(), |error| !error.replied);
                 let effect = key.0.clone();
                 let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
                 calls.for_each(|(_, sent)| (sent.open, sent.unanswered) = (false, lost));
             }
-            TickKind::LeaseLost { job, lease_epoch: dispatch } if self.last.get(job).is_some_and(|(_, last)| last == dispatch) => {
+            TickKind::LeaseLost { job, lease_epoch }
+                if self.last.get(job).is_some_and(|(_, last)| last == lease_epoch) =>
+            {
                 self.holders.remove(job);
             }
             TickKind::Restart => self.holders.clear(),

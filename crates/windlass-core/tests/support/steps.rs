@@ -1,7 +1,7 @@
 //! Nets as steps in code make them: every body is one task of a worker, slots are told of, bodies park.
 
 use windlass_core::plan::*;
-use windlass_core::{SideOutputs, Program, SentToken, TaskOutcome};
+use windlass_core::{Program, SentToken, SideOutputs, TaskOutcome};
 use windlass_value::Value;
 
 use super::build::*;
@@ -77,7 +77,12 @@ pub(crate) fn steps(steps: Vec<Step>) -> Builder {
         let places = places.collect();
         let end = NetEnd::Stop("stop".into());
         let (asks, waits) = (vec!["question".into()], vec!["later".into()]);
-        NodeKind::Net(Net { publishes_slots: true, input_requests: asks, awaited_kinds: waits, ..Net::new(places, "start", end) })
+        NodeKind::Net(Net {
+            publishes_slots: true,
+            input_requests: asks,
+            awaited_kinds: waits,
+            ..Net::new(places, "start", end)
+        })
     });
     b.node_mut(root).hidden = true;
     b

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{NextCall, Suspension, SuspendedOn, SideOutputs, ErrorInfo, Job, SentToken, Status, TaskOutcome};
+use windlass_core::{ErrorInfo, Job, NextCall, SentToken, SideOutputs, Status, SuspendedOn, Suspension, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -115,7 +115,7 @@ fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> T
         true => Value::object([("number", number), ("heard", input.clone())]),
         false => number,
     };
-    TaskOutcome { side_outputs: beside: side_outputs, ..TaskOutcome::success(output) }
+    TaskOutcome { side_outputs, ..TaskOutcome::success(output) }
 }
 
 /// What a task of this effect waits for.
@@ -126,10 +126,18 @@ fn suspension_of(seed: u64, which: &EffectId) -> TaskOutcome {
         0 => SuspendedOn::Time(time),
         1 => SuspendedOn::Child { definition: "child".into(), input: Value::Int(1) },
         2 => SuspendedOn::Checkpoint(Value::from("kept ".repeat(9))),
-        3 => SuspendedOn::Event { name: "done-left".into(), requirements: Value::Null, deadline: Some(time), announcement: None },
+        3 => SuspendedOn::Event {
+            name: "done-left".into(),
+            requirements: Value::Null,
+            deadline: Some(time),
+            announcement: None,
+        },
         _ => SuspendedOn::Event { name: "ping".into(), requirements: Value::Null, deadline: None, announcement: None },
     };
-    TaskOutcome { suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })), ..TaskOutcome::success(Value::Null) }
+    TaskOutcome {
+        suspension: Some(Box::new(Suspension { waits_for: awaited, published_events: 0 })),
+        ..TaskOutcome::success(Value::Null)
+    }
 }
 
 /// What a task of this effect sends: to whoever takes it, to one place, or to nobody.

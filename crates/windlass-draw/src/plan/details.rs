@@ -1,7 +1,7 @@
 //! What stands in a box besides its name.
 
 use windlass_core::plan::{
-    Action, Amount, LoopCheck, Directive, Effect, ExprId, Loop, ToolName, Node, NodeKind, Pipeline, Plan, Retry, Task,
+    Action, Amount, Directive, Effect, ExprId, Loop, LoopCheck, Node, NodeKind, Pipeline, Plan, Retry, Task, ToolName,
 };
 
 use crate::model::{DrawingItem, ItemShape};

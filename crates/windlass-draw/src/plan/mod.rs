@@ -6,10 +6,10 @@ mod net;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::plan::{Branch, Directive, Graph, NetEnd, NodeId, NodeKind, Pipeline, Plan, Task, BranchTest};
+use windlass_core::plan::{Branch, BranchTest, Directive, Graph, NetEnd, NodeId, NodeKind, Pipeline, Plan, Task};
 use windlass_core::{Status, StatusSet};
 
-use crate::model::{Arrow, Drawing, DrawingItem, ItemShape, ArrowReason};
+use crate::model::{Arrow, ArrowReason, Drawing, DrawingItem, ItemShape};
 
 /// The drawing of a plan, and where in it the events of a run belong.
 pub(crate) struct PlanDrawing {
@@ -136,7 +136,13 @@ pub(crate) fn draw_plan(plan: &Plan) -> PlanDrawing {
 impl PlanPainter<'_> {
     /// Machinery is not drawn: what is inside it belongs to whatever is around it. `label` is that of the task which enters
     /// the node, and stands for machinery in paths.
-    fn node(&mut self, id: NodeId, at: &DrawingPosition<'_>, label: Option<&str>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
+    fn node(
+        &mut self,
+        id: NodeId,
+        at: &DrawingPosition<'_>,
+        label: Option<&str>,
+        into: &mut Vec<DrawingItem>,
+    ) -> ArrowEnds {
         let node = self.plan.node(id);
         if node.hidden {
             let at = match label {
@@ -157,7 +163,7 @@ impl PlanPainter<'_> {
         let item = DrawingItem::new(&name, &*node.name, &node.label, shape);
         let is_loop = matches!(&node.kind, NodeKind::Loop(looping) if !looping.internal);
         let path = Some(any_iteration(&at.path));
-        into.push(DrawingItem { detail: details::node_details(self.plan, node), items, path, is_loop: turns: is_loop, ..item });
+        into.push(DrawingItem { detail: details::node_details(self.plan, node), items, path, is_loop, ..item });
         ArrowEnds::at(name)
     }
 
@@ -195,7 +201,13 @@ impl PlanPainter<'_> {
     }
 
     /// A task alone is its node's own box. Several stand in it one after the other, with the nodes that some of them enter.
-    fn tasks(&mut self, id: NodeId, pipeline: &Pipeline, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
+    fn tasks(
+        &mut self,
+        id: NodeId,
+        pipeline: &Pipeline,
+        at: &DrawingPosition<'_>,
+        into: &mut Vec<DrawingItem>,
+    ) -> ArrowEnds {
         let named = |task: &&Task| !task.hidden && !task.label.is_empty() && task.action.node().is_none();
         let apart = self.plan.node(id).hidden || pipeline.tasks.iter().filter(named).count() > 1;
         let mut ends: Vec<Option<ArrowEnds>> = Vec::new();
@@ -263,7 +275,13 @@ impl PlanPainter<'_> {
         }
     }
 
-    fn branch(&mut self, id: NodeId, branch: &Branch, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
+    fn branch(
+        &mut self,
+        id: NodeId,
+        branch: &Branch,
+        at: &DrawingPosition<'_>,
+        into: &mut Vec<DrawingItem>,
+    ) -> ArrowEnds {
         let choice = format!("n{}_choice", id.0);
         let title = branch.on.map_or_else(|| "?".to_owned(), |on| details::source(self.plan, on));
         into.push(DrawingItem::new(&choice, title, "choice", ItemShape::Choice));

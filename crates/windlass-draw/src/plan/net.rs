@@ -8,8 +8,8 @@ use std::sync::Arc;
 use windlass_core::plan::{FAILED_KIND, Join, Net, NetEnd, NodeId, Place, SurplusPolicy};
 use windlass_value::Value;
 
-use super::{DrawingPosition, ArrowEnds, PlanPainter, details};
-use crate::model::{EventRole, DrawingItem, ItemShape, ArrowReason};
+use super::{ArrowEnds, DrawingPosition, PlanPainter, details};
+use crate::model::{ArrowReason, DrawingItem, EventRole, ItemShape};
 use crate::text;
 
 /// The events of a net, in the order in which they are met.
@@ -193,7 +193,10 @@ impl NetEvents<'_> {
         for (number, event) in self.all.iter().enumerate() {
             let item = DrawingItem::new(self.nth(number), &*event.name, "event", ItemShape::Event(event.role));
             let version = event.version.filter(|version| *version != 1).map(|version| format!(", version {version}"));
-            into.push(DrawingItem { detail: format!("{}{}", event.role.description(), version.unwrap_or_default()), ..item });
+            into.push(DrawingItem {
+                detail: format!("{}{}", event.role.description(), version.unwrap_or_default()),
+                ..item
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::Status;
 use windlass_value::{Duration, Timestamp};
 
-use crate::model::{NodeActivity, ActivityState, IterationCounts};
+use crate::model::{ActivityState, IterationCounts, NodeActivity};
 
 /// Counted, never listed: a box may stand for a million runs.
 #[derive(Clone, Debug, Default)]

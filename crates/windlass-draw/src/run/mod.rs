@@ -16,7 +16,7 @@ use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::{Event, EventKind, IdleReason, Status, TaskStatus};
 use windlass_value::{Timestamp, Value};
 
-use crate::model::{Drawing, EventRole, DrawingItem, ItemShape, ActivityState};
+use crate::model::{ActivityState, Drawing, DrawingItem, EventRole, ItemShape};
 use crate::plan::{PlanDrawing, draw_plan};
 use crate::text;
 use facts::ActivityFacts;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{StepRunCause, BoxKey, RunDrawing};
-use crate::model::{Arrow, Drawing, EventRole, DrawingItem, NodeActivity, ItemShape, ActivityState, ArrowReason};
+use super::{BoxKey, RunDrawing, StepRunCause};
+use crate::model::{ActivityState, Arrow, ArrowReason, Drawing, DrawingItem, EventRole, ItemShape, NodeActivity};
 
 const START: &str = "start";
 const OUTSIDE: &str = "outside";
@@ -97,7 +97,7 @@ impl<'a> RunPainter<'a> {
         let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
         let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
         let (path, is_loop) = (item.path.clone(), item.is_loop);
-        Some(DrawingItem { id, title, kind, detail, shape, items, activity: passage, path, is_loop: turns: is_loop })
+        Some(DrawingItem { id, title, kind, detail, shape, items, activity: passage, path, is_loop })
     }
 
     fn leads_on(&self, item: &DrawingItem, firing: Option<u64>) -> bool {
@@ -159,7 +159,10 @@ impl<'a> RunPainter<'a> {
         });
         if !outside.is_empty() || !self.run.outbound_requests.is_empty() {
             let by_people = outside.iter().all(|event| self.run.role(event) == Some(EventRole::HumanResponse));
-            root.insert(0, DrawingItem::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", ItemShape::Outside));
+            root.insert(
+                0,
+                DrawingItem::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", ItemShape::Outside),
+            );
         }
         if starts {
             root.insert(0, DrawingItem::new(START, "start", "outside", ItemShape::Outside));

@@ -3,7 +3,7 @@
 use windlass_core::Status;
 use windlass_value::{Map, Value};
 
-use crate::model::{Arrow, Drawing, DrawingItem, NodeActivity, ItemShape, ActivityState, IterationCounts, ArrowReason};
+use crate::model::{ActivityState, Arrow, ArrowReason, Drawing, DrawingItem, ItemShape, IterationCounts, NodeActivity};
 
 pub(crate) fn value(drawing: &Drawing) -> Value {
     let mut nodes = Vec::new();

@@ -1,6 +1,6 @@
 //! Mermaid, for pages that draw it themselves.
 
-use crate::model::{Drawing, DrawingItem, ItemShape, ActivityState};
+use crate::model::{ActivityState, Drawing, DrawingItem, ItemShape};
 use crate::text;
 
 pub(crate) fn write(drawing: &Drawing) -> String {

@@ -27,7 +27,8 @@ pub enum DrawingFormat {
 }
 
 impl DrawingFormat {
-    pub const ALL: [DrawingFormat; 4] = [DrawingFormat::Mermaid, DrawingFormat::Dot, DrawingFormat::Json, DrawingFormat::Svg];
+    pub const ALL: [DrawingFormat; 4] =
+        [DrawingFormat::Mermaid, DrawingFormat::Dot, DrawingFormat::Json, DrawingFormat::Svg];
 
     pub fn as_str(self) -> &'static str {
         match self {

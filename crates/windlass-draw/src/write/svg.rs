@@ -1,6 +1,6 @@
 //! SVG by a layout of our own.
 
-use super::layout::{LayoutFrame, GAP_ACROSS, GAP_DOWN, MAX_LABEL_CHARS, LETTER, LINE, Layout, PADDING, label_lines};
+use super::layout::{GAP_ACROSS, GAP_DOWN, LETTER, LINE, Layout, LayoutFrame, MAX_LABEL_CHARS, PADDING, label_lines};
 use crate::model::{Arrow, Drawing, DrawingItem, ItemShape};
 use crate::text;
 

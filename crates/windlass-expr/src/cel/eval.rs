@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use regex::Regex;
-use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{BlobHash, EvalError, EvalErrorKind, EvalScope, ExpressionMode, Meter, Value};
 
 use super::lower::comparison_hint;
-use super::node::{CelFold, CelFunction, FoldKind, CelNode, CelOperator, CelPattern};
+use super::node::{CelFold, CelFunction, CelNode, CelOperator, CelPattern, FoldKind};
 use super::source::CelEnvironment;
-use super::value::{CelMap, CelType, CelResult, CelValue, keys, describe, type_error};
+use super::value::{CelMap, CelResult, CelType, CelValue, describe, keys, type_error};
 use crate::wdl::values::{WdlContext, is_stored_list};
 
 pub(super) struct CelEvaluator<'a> {
@@ -36,7 +36,17 @@ impl<'a> CelEvaluator<'a> {
         env: &'a CelEnvironment,
         mode: ExpressionMode,
     ) -> CelEvaluator<'a> {
-        CelEvaluator { scope, meter, text, env: place: env, mode, cost: 0, output_bytes: 0, locals: Vec::new(), patterns: HashMap::new() }
+        CelEvaluator {
+            scope,
+            meter,
+            text,
+            env,
+            mode,
+            cost: 0,
+            output_bytes: 0,
+            locals: Vec::new(),
+            patterns: HashMap::new(),
+        }
     }
 
     /// The value of the whole, as those outside have it.

@@ -6,11 +6,11 @@ use regex::Regex;
 use windlass_value::EvalError;
 
 use super::eval::CelEvaluator;
-use super::types::{strings_only_message, string_function_hint};
 use super::lower::compile_pattern;
 use super::node::CelFunction;
-use super::time::{CelTimestamp, CelDuration, time_component};
-use super::value::{CelType, CelNumber, CelResult, CelValue, truncate, describe, type_error};
+use super::time::{CelDuration, CelTimestamp, time_component};
+use super::types::{string_function_hint, strings_only_message};
+use super::value::{CelNumber, CelResult, CelType, CelValue, describe, truncate, type_error};
 use crate::wdl::functions::encoding::to_base64;
 
 /// Building a pattern is dear: one that is computed is built once for each text.
@@ -115,7 +115,8 @@ impl CelEvaluator<'_> {
         if text.len() > MAX_PATTERN_LENGTH {
             return Err(type_error(format!("a pattern that is computed has at most {MAX_PATTERN_LENGTH} bytes")));
         }
-        let regex = compile_pattern(text).map_err(|why| type_error(why).with_hint(format!("the pattern is {}", truncate(text))))?;
+        let regex = compile_pattern(text)
+            .map_err(|why| type_error(why).with_hint(format!("the pattern is {}", truncate(text))))?;
         self.patterns.insert(text.clone(), regex.clone());
         Ok(regex)
     }
@@ -165,7 +166,9 @@ impl CelEvaluator<'_> {
 fn conversion_error(name: &str, value: &CelValue) -> EvalError {
     let error = type_error(format!("{name}(…) cannot be made of {}", describe(value)));
     match value.kind() {
-        Some(CelType::List | CelType::Map) if name == "string" => error.with_hint("take what is needed out of it: x.field, x[0]"),
+        Some(CelType::List | CelType::Map) if name == "string" => {
+            error.with_hint("take what is needed out of it: x.field, x[0]")
+        }
         _ => error,
     }
 }

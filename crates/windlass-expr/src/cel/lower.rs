@@ -8,9 +8,9 @@ use regex::{Regex, RegexBuilder};
 use windlass_value::nearest;
 
 use super::lexer::is_word;
-use super::node::{CelVariable, CelFold, CelFunction, FoldKind, CelNode, CelOperator, StepPart, CelPattern};
+use super::node::{CelFold, CelFunction, CelNode, CelOperator, CelPattern, CelVariable, FoldKind, StepPart};
 use super::source::CelEnvironment;
-use super::syntax::{CelSyntaxKind as Form, CelLiteral, CelProblem, CelSyntax};
+use super::syntax::{CelLiteral, CelProblem, CelSyntax, CelSyntaxKind as Form};
 use super::tables::{GLOBALS, MACROS, METHODS, TYPES, replacement_hint};
 use super::value::{CelType, CelValue};
 
@@ -33,7 +33,7 @@ pub(super) struct CelLowering<'a> {
 
 impl<'a> CelLowering<'a> {
     pub(crate) fn new(text: &'a str, env: &'a CelEnvironment) -> CelLowering<'a> {
-        CelLowering { text, env: place: env, problems: Vec::new(), locals: Vec::new() }
+        CelLowering { text, env, problems: Vec::new(), locals: Vec::new() }
     }
 
     fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> TypedNode {
@@ -83,8 +83,11 @@ impl<'a> CelLowering<'a> {
         let mut nodes = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let (node, kind) = self.node(key);
-            if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::Str | CelType::Bool | CelType::Int | CelType::Uint)) {
-                let message = format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.display_name());
+            if let Some(kind) =
+                kind.filter(|kind| !matches!(kind, CelType::Str | CelType::Bool | CelType::Int | CelType::Uint))
+            {
+                let message =
+                    format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.display_name());
                 self.problem(message, &key.range, None);
             }
             nodes.push((node, self.node(value).0));
@@ -140,7 +143,9 @@ impl<'a> CelLowering<'a> {
         if let Some(bound) = variable_from_name(name) {
             return match self.env.binds.contains(&bound) {
                 true => (CelNode::Variable(bound), variable_type(bound)),
-                false => self.problem(format!("`{name}` has no meaning here"), range, Some(unbound_hint(bound, self.env))),
+                false => {
+                    self.problem(format!("`{name}` has no meaning here"), range, Some(unbound_hint(bound, self.env)))
+                }
             };
         }
         if let Some((_, kind)) = TYPES.iter().find(|(known, _)| **known == **name) {
@@ -266,7 +271,12 @@ impl<'a> CelLowering<'a> {
         hint: Option<String>,
     ) -> Option<CelType> {
         let describe_type = |kind: Option<CelType>| kind.map_or("a value".to_owned(), with_article);
-        self.problem(format!("`{sign}` does not work between {} and {}", describe_type(one), describe_type(other)), &range, hint).1
+        self.problem(
+            format!("`{sign}` does not work between {} and {}", describe_type(one), describe_type(other)),
+            &range,
+            hint,
+        )
+        .1
     }
 
     /// Nothing is subtracted from a step: a hyphen right after its name was meant as a part of it.
@@ -405,7 +415,11 @@ impl<'a> CelLowering<'a> {
     fn fold(&mut self, how: FoldKind, name: &str, target: &CelSyntax, arguments: &[CelSyntax]) -> TypedNode {
         let (over, kind) = self.node(target);
         if let Some(kind) = kind.filter(|kind| !matches!(kind, CelType::List | CelType::Map)) {
-            self.problem(format!("`{name}` goes over a list or a map, not over {}", with_article(kind)), &target.range, None);
+            self.problem(
+                format!("`{name}` goes over a list or a map, not over {}", with_article(kind)),
+                &target.range,
+                None,
+            );
         }
         let Form::Name(variable) = &arguments[0].kind else {
             let message = format!("the first argument of `{name}` is the name of a variable");
@@ -464,7 +478,9 @@ fn unbound_hint(bound: CelVariable, env: &CelEnvironment) -> String {
         }
         CelVariable::Item | CelVariable::Index => "it is for steps inside a loop with forEach".to_owned(),
         CelVariable::Iteration => "it is for loops: their `until`, and conditions of the steps inside".to_owned(),
-        CelVariable::Inputs => "declare the inputs of the workflow first: x-windlass: {inputs: {name: default}}".to_owned(),
+        CelVariable::Inputs => {
+            "declare the inputs of the workflow first: x-windlass: {inputs: {name: default}}".to_owned()
+        }
     }
 }
 

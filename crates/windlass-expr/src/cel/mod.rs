@@ -20,7 +20,6 @@
 
 mod eval;
 mod functions;
-mod types;
 mod lexer;
 mod lower;
 mod node;
@@ -31,12 +30,15 @@ mod source;
 mod syntax;
 mod tables;
 mod time;
+mod types;
 mod value;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use windlass_value::{CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{
+    CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, Language, Meter, Value,
+};
 
 pub use source::source;
 
@@ -44,7 +46,7 @@ use eval::CelEvaluator;
 use lower::CelLowering;
 use node::CelNode;
 use source::CelEnvironment;
-use syntax::{CelSyntaxKind, CelLiteral, CelSyntax};
+use syntax::{CelLiteral, CelSyntax, CelSyntaxKind};
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,15 +59,20 @@ impl Language for CelLanguage {
 
     fn compile(&self, source_value: &Value, mode: ExpressionMode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         let (text, env) = source::parse_source(source_value).map_err(|error| vec![error])?;
-        let syntax = parser::parse(&text, &env.steps).map_err(|problem| vec![source::to_compile_error(problem, source_value)])?;
+        let syntax = parser::parse(&text, &env.steps)
+            .map_err(|problem| vec![source::to_compile_error(problem, source_value)])?;
         let mut lower = CelLowering::new(&text, &env);
         let root = match mode {
             ExpressionMode::Value => lower.node(&syntax).0,
-            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => lower.condition(&syntax),
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => {
+                lower.condition(&syntax)
+            }
         };
         match lower.problems.is_empty() {
-            true => Ok(Box::new(CelExpression { text, env: place: env, root, mode })),
-            false => Err(lower.problems.into_iter().map(|problem| source::to_compile_error(problem, source_value)).collect()),
+            true => Ok(Box::new(CelExpression { text, env, root, mode })),
+            false => {
+                Err(lower.problems.into_iter().map(|problem| source::to_compile_error(problem, source_value)).collect())
+            }
         }
     }
 }
@@ -135,7 +142,9 @@ fn gather_references<'s>(syntax: &'s CelSyntax, locals: &mut Vec<&'s str>, found
         }
         CelSyntaxKind::Unary { operand, .. } => gather_references(operand, locals, found),
         CelSyntaxKind::Index { operand: one, index: other } | CelSyntaxKind::Binary { left: one, right: other, .. } => {
-            if let (CelSyntaxKind::Index { .. }, CelSyntaxKind::Literal(CelLiteral::Str(field))) = (&syntax.kind, &other.kind) {
+            if let (CelSyntaxKind::Index { .. }, CelSyntaxKind::Literal(CelLiteral::Str(field))) =
+                (&syntax.kind, &other.kind)
+            {
                 gather_field(one, field, &other.range, locals, found);
             }
             gather_references(one, locals, found);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_value::EvalError;
 
 use super::eval::CelEvaluator;
-use super::types::conversion_hint;
 use super::node::CelOperator;
+use super::types::conversion_hint;
 use super::value::{CelNumber, CelResult, CelValue, describe, type_error};
 
 fn overflow(sign: &str, left: impl std::fmt::Display, right: impl std::fmt::Display) -> EvalError {
@@ -35,7 +35,13 @@ impl CelEvaluator<'_> {
     }
 
     /// Numbers of all kinds have one order; nothing compares with what is not a number.
-    fn compare(&mut self, operator: CelOperator, left: &CelValue, right: &CelValue, holds: fn(Ordering) -> bool) -> CelResult {
+    fn compare(
+        &mut self,
+        operator: CelOperator,
+        left: &CelValue,
+        right: &CelValue,
+        holds: fn(Ordering) -> bool,
+    ) -> CelResult {
         let order = match (left, right) {
             (CelValue::Bool(a), CelValue::Bool(b)) => a.cmp(b),
             (CelValue::Str(a), CelValue::Str(b)) => {

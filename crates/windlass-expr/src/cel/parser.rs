@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lexer::{CelLexer, CelToken, is_word, word};
-use super::syntax::{CelSyntaxKind, CelLiteral, CelProblem, CelSyntax};
+use super::syntax::{CelLiteral, CelProblem, CelSyntax, CelSyntaxKind};
 
 /// The longest text, in bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 100_000;
@@ -136,7 +136,10 @@ impl Parser<'_> {
     fn make_syntax(&self, kind: CelSyntaxKind, range: Range<usize>) -> ParseResult {
         let deepest = |parts: &[CelSyntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
         let below = match &kind {
-            CelSyntaxKind::Literal(_) | CelSyntaxKind::Negative(_) | CelSyntaxKind::Name(_) | CelSyntaxKind::Step { .. } => 0,
+            CelSyntaxKind::Literal(_)
+            | CelSyntaxKind::Negative(_)
+            | CelSyntaxKind::Name(_)
+            | CelSyntaxKind::Step { .. } => 0,
             CelSyntaxKind::Select { operand, .. } | CelSyntaxKind::Unary { operand, .. } => operand.depth,
             CelSyntaxKind::Index { operand, index } => operand.depth.max(index.depth),
             CelSyntaxKind::Call { target, arguments, .. } => {
@@ -145,7 +148,9 @@ impl Parser<'_> {
             CelSyntaxKind::Binary { left, right, .. } => left.depth.max(right.depth),
             CelSyntaxKind::Logic { parts, .. } | CelSyntaxKind::List(parts) => deepest(parts),
             CelSyntaxKind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
-            CelSyntaxKind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
+            CelSyntaxKind::Map(entries) => {
+                entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0)
+            }
         };
         match below >= MAX_DEPTH {
             true => Err(too_deep(range)),
@@ -203,7 +208,9 @@ impl Parser<'_> {
         let mut left = self.unary()?;
         loop {
             let (sign, at) = match self.peek()? {
-                (CelToken::Mark(sign), at) if binding_power(sign).is_some_and(|power| power >= weakest) => (*sign, at.clone()),
+                (CelToken::Mark(sign), at) if binding_power(sign).is_some_and(|power| power >= weakest) => {
+                    (*sign, at.clone())
+                }
                 _ => return Ok(left),
             };
             self.peeked = None;

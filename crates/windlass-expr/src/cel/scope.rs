@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use windlass_value::{EvalError, Level, Map, ExpressionMode, NodeView, Value, known, nearest};
+use windlass_value::{EvalError, ExpressionMode, Level, Map, NodeView, Value, interned, nearest};
 
 use super::eval::CelEvaluator;
 use super::lower::format_names;
-use super::node::{CelVariable, CelNode, StepPart};
-use super::value::{CelNumber, CelResult, CelValue, missing_error, describe, type_error};
+use super::node::{CelNode, CelVariable, StepPart};
+use super::value::{CelNumber, CelResult, CelValue, describe, missing_error, type_error};
 use crate::wdl::values::{WdlContext, is_stored_list};
 
 static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));
@@ -141,7 +141,8 @@ impl CelEvaluator<'_> {
                 })
             }
             other => {
-                let message = format!("`{}` gives {}: the id of a step is a string", self.source_text(of), describe(&other));
+                let message =
+                    format!("`{}` gives {}: the id of a step is a string", self.source_text(of), describe(&other));
                 Err(type_error(message))
             }
         }
@@ -162,7 +163,9 @@ impl CelEvaluator<'_> {
     /// A map in which one thing is looked for.
     fn lookup_operand(&mut self, operand: &CelNode) -> CelResult {
         match self.node(operand)? {
-            CelValue::Stored(stored) if !is_stored_list(&stored) => self.load_for_lookup(Value::Stored(stored)).map(CelValue::from),
+            CelValue::Stored(stored) if !is_stored_list(&stored) => {
+                self.load_for_lookup(Value::Stored(stored)).map(CelValue::from)
+            }
             value => Ok(value),
         }
     }
@@ -244,7 +247,8 @@ impl CelEvaluator<'_> {
             Some(CelNumber::Double(at)) if at.fract() == 0.0 && (0.0..1e15).contains(&at) => Some(at as usize),
             Some(CelNumber::Double(at)) if at.fract() == 0.0 => None,
             _ => {
-                let message = format!("an item of `{}` is found by an int, not by {}", self.source_text(of), describe(&key));
+                let message =
+                    format!("an item of `{}` is found by an int, not by {}", self.source_text(of), describe(&key));
                 return Err(type_error(message));
             }
         };
@@ -257,7 +261,8 @@ impl CelEvaluator<'_> {
         };
         found.ok_or_else(|| {
             let items = if length == 1 { "item" } else { "items" };
-            let message = format!("index {} is out of bounds: `{}` has {length} {items}", format_key(&key), self.source_text(of));
+            let message =
+                format!("index {} is out of bounds: `{}` has {length} {items}", format_key(&key), self.source_text(of));
             type_error(message).with_hint("the first item has the index 0; ask for size(list) first")
         })
     }

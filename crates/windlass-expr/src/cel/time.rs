@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
 use windlass_value::{EvalError, nearest};
 
-use super::value::{CelType, CelValue, truncate, describe, type_error};
+use super::value::{CelType, CelValue, describe, truncate, type_error};
 use crate::wdl::zones;
 
 const SECOND: i128 = 1_000_000_000;

@@ -31,12 +31,16 @@ pub(super) fn operator_result_type(
             _ => Err(None),
         },
         CelOperator::Add => match (one, other) {
-            (CelType::Timestamp, CelType::Duration) | (CelType::Duration, CelType::Timestamp) => Ok(Some(CelType::Timestamp)),
+            (CelType::Timestamp, CelType::Duration) | (CelType::Duration, CelType::Timestamp) => {
+                Ok(Some(CelType::Timestamp))
+            }
             (CelType::Str | CelType::Bytes | CelType::List | CelType::Duration, same) if same == one => Ok(Some(one)),
             _ => arithmetic(one, other),
         },
         CelOperator::Subtract => match (one, other) {
-            (CelType::Timestamp, CelType::Timestamp) | (CelType::Duration, CelType::Duration) => Ok(Some(CelType::Duration)),
+            (CelType::Timestamp, CelType::Timestamp) | (CelType::Duration, CelType::Duration) => {
+                Ok(Some(CelType::Duration))
+            }
             (CelType::Timestamp, CelType::Duration) => Ok(Some(CelType::Timestamp)),
             _ => arithmetic(one, other),
         },
@@ -48,7 +52,11 @@ pub(super) fn operator_result_type(
     }
 }
 
-fn partial_operator_result_type(operator: CelOperator, left: Option<CelType>, right: Option<CelType>) -> Result<Option<CelType>, Option<String>> {
+fn partial_operator_result_type(
+    operator: CelOperator,
+    left: Option<CelType>,
+    right: Option<CelType>,
+) -> Result<Option<CelType>, Option<String>> {
     let known = left.or(right);
     match operator {
         CelOperator::In => match right {
@@ -97,7 +105,9 @@ pub(super) fn conversion_hint(one: CelType, other: CelType) -> Option<String> {
             Some(format!("turn one into the other: string(n), or {}(text)", other.name()))
         }
         (CelType::Int, CelType::Uint) | (CelType::Uint, CelType::Int) => Some("write int(x) or uint(x)".to_owned()),
-        (CelType::Str, CelType::Bool) | (CelType::Bool, CelType::Str) => Some("write true and false without quotes".to_owned()),
+        (CelType::Str, CelType::Bool) | (CelType::Bool, CelType::Str) => {
+            Some("write true and false without quotes".to_owned())
+        }
         _ => None,
     }
 }
@@ -105,9 +115,11 @@ pub(super) fn conversion_hint(one: CelType, other: CelType) -> Option<String> {
 pub(super) fn function_result_type(function: CelFunction) -> Option<CelType> {
     Some(match function {
         CelFunction::Size | CelFunction::Int | CelFunction::Getter(_) => CelType::Int,
-        CelFunction::Contains | CelFunction::StartsWith | CelFunction::EndsWith | CelFunction::Matches | CelFunction::Bool => {
-            CelType::Bool
-        }
+        CelFunction::Contains
+        | CelFunction::StartsWith
+        | CelFunction::EndsWith
+        | CelFunction::Matches
+        | CelFunction::Bool => CelType::Bool,
         CelFunction::Uint => CelType::Uint,
         CelFunction::Double => CelType::Double,
         CelFunction::Str => CelType::Str,
@@ -136,9 +148,16 @@ pub(super) fn check_arguments(
         }
         CelFunction::Int => &[CelType::Int, CelType::Uint, CelType::Double, CelType::Str, CelType::Timestamp],
         CelFunction::Uint | CelFunction::Double => &[CelType::Int, CelType::Uint, CelType::Double, CelType::Str],
-        CelFunction::Str => {
-            &[CelType::Str, CelType::Int, CelType::Uint, CelType::Double, CelType::Bool, CelType::Bytes, CelType::Timestamp, CelType::Duration]
-        }
+        CelFunction::Str => &[
+            CelType::Str,
+            CelType::Int,
+            CelType::Uint,
+            CelType::Double,
+            CelType::Bool,
+            CelType::Bytes,
+            CelType::Timestamp,
+            CelType::Duration,
+        ],
         CelFunction::Bytes => &[CelType::Str, CelType::Bytes],
         CelFunction::Bool => &[CelType::Bool, CelType::Str],
         CelFunction::Timestamp => &[CelType::Timestamp, CelType::Str, CelType::Int],
@@ -149,7 +168,10 @@ pub(super) fn check_arguments(
     match first {
         Some(kind) if !takes.contains(&kind) => {
             let known: Vec<String> = takes.iter().map(|kind| with_article(*kind)).collect();
-            Err((format!("`{name}` does not work with {}", with_article(kind)), Some(format!("it takes {}", known.join(", ")))))
+            Err((
+                format!("`{name}` does not work with {}", with_article(kind)),
+                Some(format!("it takes {}", known.join(", "))),
+            ))
         }
         _ => Ok(()),
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_value::{Digits, EvalError, EvalErrorKind, Map, StoredValue, Value};
 
 use super::eval::CelEvaluator;
-use super::time::{CelTimestamp, CelDuration};
+use super::time::{CelDuration, CelTimestamp};
 
 pub(super) type CelResult = Result<CelValue, EvalError>;
 
@@ -113,7 +113,9 @@ impl MapKey {
             CelValue::Bool(flag) => MapKey::Bool(*flag),
             CelValue::Int(number) => MapKey::Integer(i128::from(*number)),
             CelValue::Uint(number) => MapKey::Integer(i128::from(*number)),
-            CelValue::Double(number) if number.fract() == 0.0 && number.abs() < 1e20 => MapKey::Integer(*number as i128),
+            CelValue::Double(number) if number.fract() == 0.0 && number.abs() < 1e20 => {
+                MapKey::Integer(*number as i128)
+            }
             CelValue::Str(text) => MapKey::Str(text.clone()),
             _ => return None,
         })
@@ -320,7 +322,11 @@ fn preview(value: &CelValue) -> String {
             format!("[{}{}]", shown.join(", "), if items.len() > 3 { ", …" } else { "" })
         }
         CelValue::Map(map) => {
-            let shown = map.list.iter().take(3).map(|(key, value)| format!("{}: {}", preview_element(key), preview_element(value)));
+            let shown = map
+                .list
+                .iter()
+                .take(3)
+                .map(|(key, value)| format!("{}: {}", preview_element(key), preview_element(value)));
             let shown: Vec<String> = shown.collect();
             format!("{{{}{}}}", shown.join(", "), if map.list.len() > 3 { ", …" } else { "" })
         }
@@ -484,7 +490,9 @@ impl CelEvaluator<'_> {
 /// The entries of a map. Whoever asks has paid for them.
 fn pairs(map: &CelValue) -> Vec<(CelValue, CelValue)> {
     match map {
-        CelValue::Object(map) => map.iter().map(|(key, value)| (CelValue::Str(key.clone()), CelValue::from(value.clone()))).collect(),
+        CelValue::Object(map) => {
+            map.iter().map(|(key, value)| (CelValue::Str(key.clone()), CelValue::from(value.clone()))).collect()
+        }
         CelValue::Map(map) => map.list.clone(),
         _ => Vec::new(),
     }

@@ -8,12 +8,12 @@ use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, ObjectRepr};
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value as Inner};
-use windlass_value::{EvalError, EvalErrorKind, Meter, EvalScope, Value};
+use windlass_value::{EvalError, EvalErrorKind, EvalScope, Meter, Value};
 
 use super::filters;
-use super::object::{to_engine, is_wrapped_value, from_engine};
+use super::object::{from_engine, is_wrapped_value, to_engine};
 use super::path::JinjaPath;
-use super::session::{SESSION, EvalSession, from_engine_error, to_engine_error, session_value};
+use super::session::{EvalSession, SESSION, from_engine_error, session_value, to_engine_error};
 use crate::wdl::values::WdlContext;
 
 /// How often an evaluation begins anew with more stored values at hand.
@@ -36,7 +36,9 @@ static BASE: LazyLock<Environment<'static>> = LazyLock::new(|| {
             return Err(to_engine_error(error.with_hint("`| default(…)` says what it is then")));
         }
         let session = EvalSession::from_state(state);
-        let count = |bytes: usize| session.as_ref().map_or(Ok(()), |session| session.count_output(bytes)).map_err(to_engine_error);
+        let count = |bytes: usize| {
+            session.as_ref().map_or(Ok(()), |session| session.count_output(bytes)).map_err(to_engine_error)
+        };
         match value.as_str() {
             Some(text) => {
                 count(text.len())?;
@@ -86,7 +88,7 @@ impl JinjaProgram {
     fn new(source: String, paths: Vec<JinjaPath>, keeps_type: bool, uses_random: bool) -> Result<JinjaProgram, Error> {
         let mut env = BASE.clone();
         env.add_template_owned(TEMPLATE_NAME, source)?;
-        Ok(JinjaProgram { env, paths, keeps_type: whole: keeps_type, uses_random: draws: uses_random })
+        Ok(JinjaProgram { env, paths, keeps_type, uses_random })
     }
 
     pub(crate) fn eval(&self, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
@@ -121,7 +123,12 @@ impl JinjaProgram {
         Err(EvalError::new(EvalErrorKind::Limit, "the template reads too many stored values"))
     }
 
-    fn run(&self, values: &Arc<Vec<PathValue>>, session: &Arc<EvalSession>, meter: &mut Meter) -> Result<Value, EvalError> {
+    fn run(
+        &self,
+        values: &Arc<Vec<PathValue>>,
+        session: &Arc<EvalSession>,
+        meter: &mut Meter,
+    ) -> Result<Value, EvalError> {
         let root = Inner::from_object(TemplateRoot { values: values.clone(), session: session.clone() });
         let mut env = SPARE_ENVIRONMENT.take().unwrap_or_else(|| BASE.clone());
         env.set_fuel(Some(meter.fuel.max(1)));

@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json, to_json, to_json_pretty};
 
-use super::object::{type_error, describe, to_engine, is_wrapped_value, from_engine, text_bytes};
+use super::object::{describe, from_engine, is_wrapped_value, text_bytes, to_engine, type_error};
 use super::path::{JinjaStep, missing_error};
 use super::session::{EvalSession, to_engine_error};
 use super::truth::inner_is_true;

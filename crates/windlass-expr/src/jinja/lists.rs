@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner, filters};
 
-use super::object::{type_error, describe};
+use super::object::{describe, type_error};
 use super::session::{EvalSession, to_engine_error};
 
 type FilterResult = Result<Inner, Error>;
@@ -38,7 +38,13 @@ fn batch(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> 
 }
 
 /// Numbers are added; texts and lists are put together, as the start is one or the other.
-fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Option<Inner>, kwargs: Kwargs) -> FilterResult {
+fn sum(
+    state: &mut State,
+    values: Inner,
+    attribute: Option<Arc<str>>,
+    start: Option<Inner>,
+    kwargs: Kwargs,
+) -> FilterResult {
     let attribute = match attribute {
         Some(attribute) => Some(attribute),
         None => kwargs.get::<Option<Arc<str>>>("attribute")?,
@@ -79,7 +85,10 @@ fn sum(state: &mut State, values: Inner, attribute: Option<Arc<str>>, start: Opt
             }
             (text, _, _) => {
                 let expected = if text.is_some() { "texts" } else { "lists" };
-                return Err(type_error(format!("`sum` needs {expected} after its start, got {}", describe(&value)), None));
+                return Err(type_error(
+                    format!("`sum` needs {expected} after its start, got {}", describe(&value)),
+                    None,
+                ));
             }
         }
     }

@@ -131,7 +131,11 @@ impl JinjaLowering {
                 let inner = self.expr(&test.expr, if guard { Presence::Guarded } else { Presence::Required });
                 // Whether it is there costs nothing; the rest may look at all of it.
                 let inner = if guard || is_short(&test.expr) { inner } else { format!("({inner}|__cost)") };
-                format!("({inner} is {}{})", test.name, self.arguments_with(&test.args, test.span(), Self::charged_value))
+                format!(
+                    "({inner} is {}{})",
+                    test.name,
+                    self.arguments_with(&test.args, test.span(), Self::charged_value)
+                )
             }
             Expr::Call(call) => self.call(call, call.span()),
             Expr::List(list) => {
@@ -165,7 +169,9 @@ impl JinjaLowering {
                 match (need, self.lenient) {
                     (Presence::Guarded, _) => format!("{base}.{}", attr.name),
                     (Presence::Required, true) => format!("({base}.{}|__null)", attr.name),
-                    (Presence::Required, false) => format!("({base}|__attr({}, {}))", quoted(attr.name), quoted_path(&attr.expr)),
+                    (Presence::Required, false) => {
+                        format!("({base}|__attr({}, {}))", quoted(attr.name), quoted_path(&attr.expr))
+                    }
                 }
             }
             Expr::GetItem(item) => {
@@ -205,7 +211,14 @@ impl JinjaLowering {
         }
     }
 
-    fn filter(&mut self, name: &str, inner: Option<&Expr<'_>>, args: &[CallArg<'_>], span: Span, need: Presence) -> String {
+    fn filter(
+        &mut self,
+        name: &str,
+        inner: Option<&Expr<'_>>,
+        args: &[CallArg<'_>],
+        span: Span,
+        need: Presence,
+    ) -> String {
         if !tables::is_known(CallableKind::Filter, name) {
             self.unknown(span, CallableKind::Filter, name);
         }
@@ -214,7 +227,9 @@ impl JinjaLowering {
         // Without a value it is applied to a block.
         let base = inner.map(|inner| self.expr(inner, if guard { Presence::Guarded } else { Presence::Required }));
         let applied = match base {
-            Some(base) if tables::SELF_METERED.contains(&name) => format!("({base}|{name}{})", self.arguments(args, span)),
+            Some(base) if tables::SELF_METERED.contains(&name) => {
+                format!("({base}|{name}{})", self.arguments(args, span))
+            }
             Some(base) if tables::LIGHT.contains(&name) => {
                 format!("({base}|__cost|{name}{})", self.arguments(args, span))
             }

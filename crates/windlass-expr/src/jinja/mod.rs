@@ -19,10 +19,10 @@ mod engine;
 mod filters;
 mod lists;
 mod lower;
-mod roots;
 mod object;
 mod outcome;
 mod path;
+mod roots;
 mod session;
 mod source;
 mod sql;
@@ -31,8 +31,8 @@ mod text;
 mod truth;
 
 use windlass_value::{
-    BlobHash, CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, ExpressionMode, PathPart, EvalScope, Value,
-    to_json,
+    BlobHash, CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, Language, Meter, PathPart,
+    Value, to_json,
 };
 
 pub use source::{JinjaReference, references};
@@ -66,7 +66,9 @@ impl Language for JinjaLanguage {
         let mut compiler = JinjaCompiler { errors: Vec::new(), pointer: Vec::new(), mode };
         let node = match mode {
             ExpressionMode::Value => compiler.tree(source),
-            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => compiler.condition(source),
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => {
+                compiler.condition(source)
+            }
         };
         match compiler.errors.is_empty() {
             true => Ok(Box::new(node)),
@@ -113,7 +115,9 @@ impl JinjaNode {
                 Err(error) if *lenient && error.kind == EvalErrorKind::Missing => Ok(Value::Null),
                 result => result.map_err(|error| error.with_expression(text)),
             },
-            JinjaNode::Program { program, text } => program.eval(scope, meter).map_err(|error| error.with_expression(text)),
+            JinjaNode::Program { program, text } => {
+                program.eval(scope, meter).map_err(|error| error.with_expression(text))
+            }
             JinjaNode::Truth(node) => {
                 let value = node.value(scope, meter)?;
                 let content = WdlContext::new(scope, meter).content(value)?;

@@ -58,7 +58,11 @@ impl Object for ListObject {
 
     fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
         let value = self.items.get(key.as_usize()?)?;
-        Some(self.session.spend(1).map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)))
+        Some(
+            self.session
+                .spend(1)
+                .map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)),
+        )
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -79,7 +83,11 @@ impl Object for MapObject {
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Inner> {
         let value = self.map.get(key)?;
-        Some(self.session.spend(1).map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)))
+        Some(
+            self.session
+                .spend(1)
+                .map_or_else(|error| Inner::from(to_engine_error(error)), |()| to_engine(value, &self.session)),
+        )
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {

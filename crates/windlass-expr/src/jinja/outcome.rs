@@ -1,7 +1,7 @@
 //! What the words `outcome`, `output`, `this`, `error` and `response` give of a task that has ended. Every property that is
 //! promised is there: what does not apply is null.
 
-use windlass_value::{Level, Map, EvalScope, Value};
+use windlass_value::{EvalScope, Level, Map, Value};
 
 use super::roots::ResolvedRoot;
 
@@ -108,9 +108,14 @@ pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn EvalScope) -> R
         Some("error") => ResolvedRoot::after_first_step(error(scope).unwrap_or_default()),
         Some("http") if is_reply(&own) => {
             let part = |name: &str| own.get(name).cloned().unwrap_or_default();
-            ResolvedRoot::after_first_step(Value::object([("status", part("status_code")), ("headers", part("headers"))]))
+            ResolvedRoot::after_first_step(Value::object([
+                ("status", part("status_code")),
+                ("headers", part("headers")),
+            ]))
         }
-        Some(name @ ("meta" | "http" | "pg" | "py")) => part(name, scope).unwrap_or(ResolvedRoot::after_first_step(Value::Null)),
+        Some(name @ ("meta" | "http" | "pg" | "py")) => {
+            part(name, scope).unwrap_or(ResolvedRoot::after_first_step(Value::Null))
+        }
         Some("data" | "response") => ResolvedRoot { value: own, used: 1, reply: true },
         _ => ResolvedRoot::at_root(own),
     }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Meter, EvalScope, Value, nearest};
+use windlass_value::{EvalError, EvalErrorKind, EvalScope, Meter, Value, nearest};
 
-use super::roots::{ResolvedRoot, PathRoot, available_names, root_value};
 use super::outcome::is_promised;
+use super::roots::{PathRoot, ResolvedRoot, available_names, root_value};
 use crate::wdl::values::{WdlContext, is_stored_list};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,9 @@ impl JinjaPath {
                 step => self.step(body, step, scope, meter),
             };
         }
-        let (Some(rows), JinjaStep::Key(_)) = (part(["rows", "rowcount", "columns"], "rows"), step) else { return Ok(None) };
+        let (Some(rows), JinjaStep::Key(_)) = (part(["rows", "rowcount", "columns"], "rows"), step) else {
+            return Ok(None);
+        };
         let mut row = |index| self.step(rows, &JinjaStep::Index(index), scope, meter);
         match (row(0)?, row(1)?) {
             (Some(only), None) => self.step(&only, step, scope, meter),
@@ -140,7 +142,9 @@ impl JinjaPath {
         Ok(match (value, step) {
             (Value::Map(map), JinjaStep::Key(key)) => map.get(key).cloned(),
             (Value::Map(map), JinjaStep::Index(index)) => map.get(&index.to_string()).cloned(),
-            (Value::List(items), JinjaStep::Index(index)) => resolve_index(*index, items.len()).map(|at| items[at].clone()),
+            (Value::List(items), JinjaStep::Index(index)) => {
+                resolve_index(*index, items.len()).map(|at| items[at].clone())
+            }
             (Value::Stored(stored), JinjaStep::Index(index)) if is_stored_list(stored) => {
                 match resolve_index(*index, stored.items as usize) {
                     Some(at) => context.stored_item(stored, at)?,

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Level, Map, EvalScope, Value};
+use windlass_value::{EvalScope, Level, Map, Value};
 
 use super::outcome;
 
@@ -109,7 +109,12 @@ impl ResolvedRoot {
     }
 }
 
-pub(super) fn root_value(root: &PathRoot, name: &str, first: Option<&str>, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
+pub(super) fn root_value(
+    root: &PathRoot,
+    name: &str,
+    first: Option<&str>,
+    scope: &dyn EvalScope,
+) -> Option<ResolvedRoot> {
     let stepped = |value: Option<Value>| value.map(ResolvedRoot::after_first_step);
     let whole = |value: Option<Value>| value.map(ResolvedRoot::at_root);
     match (root, first) {
@@ -122,11 +127,15 @@ pub(super) fn root_value(root: &PathRoot, name: &str, first: Option<&str>, scope
         (PathRoot::Step, None) => whole(Some(object(variables(Level::Step, scope)))),
         (PathRoot::Iteration, None) => whole(iteration_object(scope)),
         (PathRoot::Loop, _) => whole(scope.iteration(None).map(|iteration| {
-            Value::object([("index", Value::from(iteration.iteration_index)), ("count", iteration.count.map_or(Value::Null, Value::from))])
+            Value::object([
+                ("index", Value::from(iteration.iteration_index)),
+                ("count", iteration.count.map_or(Value::Null, Value::from)),
+            ])
         })),
-        (PathRoot::LoopIndex, _) => {
-            whole(lookup_bare_name(name, scope).or_else(|| scope.iteration(None).map(|iteration| Value::from(iteration.iteration_index))))
-        }
+        (PathRoot::LoopIndex, _) => whole(
+            lookup_bare_name(name, scope)
+                .or_else(|| scope.iteration(None).map(|iteration| Value::from(iteration.iteration_index))),
+        ),
         (PathRoot::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
         (PathRoot::Parent, _) => whole(Some(scope.run().parent.clone().map_or(Value::Null, Value::Str))),
         (PathRoot::Trace, _) => {
@@ -157,8 +166,10 @@ pub(super) fn root_value(root: &PathRoot, name: &str, first: Option<&str>, scope
         }
         (PathRoot::Input, _) => whole(args(scope).or_else(|| lookup_bare_name(name, scope))),
         (PathRoot::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
-        (PathRoot::Local, _) => whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))
-            .or_else(|| whole(lookup_bare_name(name, scope))),
+        (PathRoot::Local, _) => {
+            whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))
+                .or_else(|| whole(lookup_bare_name(name, scope)))
+        }
         (PathRoot::Name, _) => whole(lookup_bare_name(name, scope)),
     }
 }

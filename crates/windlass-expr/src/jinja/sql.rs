@@ -65,7 +65,8 @@ pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
                         if let (Some(raw), true) = (raw, around.is_some()) {
                             problems.push(problem("raw text cannot stand in a loop", RAW_HINT, raw.clone()));
                         }
-                        statements.extend(found.into_iter().map(|one| SqlStatement { for_each: around.clone(), ..one }));
+                        statements
+                            .extend(found.into_iter().map(|one| SqlStatement { for_each: around.clone(), ..one }));
                     }
                     Err(found) => problems.extend(found),
                 }
@@ -324,7 +325,10 @@ impl Splitter<'_> {
                     break;
                 }
                 Item::Hole(hole) if !hole.raw => {
-                    content.push(Item::Hole(Hole { inner: without_quote_doubling(&hole.inner).to_owned(), ..hole.clone() }));
+                    content.push(Item::Hole(Hole {
+                        inner: without_quote_doubling(&hole.inner).to_owned(),
+                        ..hole.clone()
+                    }));
                 }
                 item => content.push(item.clone()),
             }

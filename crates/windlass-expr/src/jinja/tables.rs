@@ -194,8 +194,12 @@ fn replacement_hint(kind: CallableKind, name: &str) -> Option<&'static str> {
         (CallableKind::Filter, "to_json" | "json" | "dumps") => "it is called `tojson`",
         (CallableKind::Filter, "random" | "shuffle") => "a run must be repeatable: nothing is random here but `uuid()`",
         (CallableKind::Test, "null" | "nil") => "write `is none`",
-        (CallableKind::Function, "utcnow" | "today" | "datetime" | "time") => "`now()` is the time of this step of the run",
-        (CallableKind::Function, "namespace") => "values are not changed in a template; use filters, or write them with a rule",
+        (CallableKind::Function, "utcnow" | "today" | "datetime" | "time") => {
+            "`now()` is the time of this step of the run"
+        }
+        (CallableKind::Function, "namespace") => {
+            "values are not changed in a template; use filters, or write them with a rule"
+        }
         (CallableKind::Function, "len") => "write `x | length`",
         (CallableKind::Function, "str") => "write `x | string`",
         (CallableKind::Function, "int" | "float" | "list" | "min" | "max" | "sum" | "abs" | "round" | "bool") => {

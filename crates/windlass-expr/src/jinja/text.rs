@@ -43,7 +43,8 @@ pub(super) fn compile_text(text: &str) -> Result<CompiledText, Vec<JinjaProblem>
 }
 
 pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<CompiledText, Vec<JinjaProblem>> {
-    let problem = |message: &str, hint: String, range| JinjaProblem { message: message.to_owned(), hint: Some(hint), range };
+    let problem =
+        |message: &str, hint: String, range| JinjaProblem { message: message.to_owned(), hint: Some(hint), range };
     if !is_template(text) {
         return match parse_bool_word(text) {
             Some(flag) => Ok(CompiledText::Constant(Value::Bool(flag))),
@@ -188,7 +189,9 @@ pub(super) fn syntax_problem(error: &Error, text: &str) -> JinjaProblem {
         detail if detail.contains("expected end of variable block") || detail.contains("end of input") => {
             Some("a template is closed with `}}`, a statement with `%}`".to_owned())
         }
-        detail if detail.contains("unknown statement") => Some("there are if, for, set, with, filter and raw".to_owned()),
+        detail if detail.contains("unknown statement") => {
+            Some("there are if, for, set, with, filter and raw".to_owned())
+        }
         detail if detail.contains("unexpected") && text[range.start..].starts_with('=') => {
             Some("two values are compared with `==`".to_owned())
         }

@@ -5,15 +5,15 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Level, Meter, MeterCaps, NodeView, PathPart, RunView, EvalScope, StoredValue,
-    Timestamp, IterationView, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, EvalScope, IterationView, Level, Meter, MeterCaps, NodeView, PathPart,
+    RunView, StoredValue, Timestamp, Value, nearest,
 };
 
-use super::functions::{self, UNLIMITED, WdlFunction, FunctionImpl, is_node_result};
-use super::node::{WdlCall, CallRun, WdlNode, ObjectKey, eval};
+use super::functions::{self, FunctionImpl, UNLIMITED, WdlFunction, is_node_result};
+use super::node::{CallRun, ObjectKey, WdlCall, WdlNode, eval};
 use super::path::{WdlKey, WdlPath, WdlStep};
-use super::source::{WdlReference, MAX_TREE_DEPTH};
-use super::syntax::{WdlTextPart, StepKey, StepSyntax, WdlSyntax, WdlSyntaxKind, WdlText, is_expression, parse_text};
+use super::source::{MAX_TREE_DEPTH, WdlReference};
+use super::syntax::{StepKey, StepSyntax, WdlSyntax, WdlSyntaxKind, WdlText, WdlTextPart, is_expression, parse_text};
 use super::values::{WdlContext, describe, preview};
 use super::variable::VariableName;
 
@@ -162,14 +162,23 @@ impl WdlCompiler {
         match settings.get(&**name).or_else(in_any_case) {
             Some(value) => WdlNode::Constant(Value::from(value.as_str())),
             None => {
-                self.missing_settings.push(WdlReference { name: name.clone(), pointer: self.pointer.clone(), range: range.clone() });
+                self.missing_settings.push(WdlReference {
+                    name: name.clone(),
+                    pointer: self.pointer.clone(),
+                    range: range.clone(),
+                });
                 WdlNode::Constant(Value::Null)
             }
         }
     }
 
     /// Zones, locales and formats that are written down are looked at now, not when the run comes to them.
-    fn check_literals(&mut self, function: &WdlFunction, arguments: &[WdlNode], argument_range: &dyn Fn(usize) -> Range<usize>) {
+    fn check_literals(
+        &mut self,
+        function: &WdlFunction,
+        arguments: &[WdlNode],
+        argument_range: &dyn Fn(usize) -> Range<usize>,
+    ) {
         for (index, literal) in function.literals {
             if let Some(WdlNode::Constant(Value::Str(text))) = arguments.get(*index)
                 && let Some((message, hint)) = literal.problem(text)
@@ -268,7 +277,8 @@ impl WdlCompiler {
         let constant_keys = steps.iter().all(|step| !matches!(step.key, WdlKey::Computed(_)));
         let foldable = constant(&root).is_some() && constant_keys;
         let text = text[whole.range.clone()].into();
-        let node = WdlNode::Path(Box::new(WdlPath { root, steps: steps.into(), text, lenient: self.lenient && of_node }));
+        let node =
+            WdlNode::Path(Box::new(WdlPath { root, steps: steps.into(), text, lenient: self.lenient && of_node }));
         if foldable { fold_constant(node) } else { node }
     }
 

@@ -1,6 +1,6 @@
 //! Text to moments: by a given format exactly, or as the locale writes dates.
 
-use super::calendar::{CivilDateTime, WdlMoment, DateReader};
+use super::calendar::{CivilDateTime, DateReader, WdlMoment};
 use super::date_format::{DatePatternPart, each_part, resolve_pattern};
 use super::locale::Locale;
 
@@ -61,10 +61,20 @@ impl ParsedDate {
 }
 
 /// Reads a text that follows the format to the letter.
-pub(crate) fn parse_exact(text: &str, pattern: &str, locale: &Locale, today: Option<CivilDateTime>) -> Option<WdlMoment> {
+pub(crate) fn parse_exact(
+    text: &str,
+    pattern: &str,
+    locale: &Locale,
+    today: Option<CivilDateTime>,
+) -> Option<WdlMoment> {
     let zulu = pattern == "u" || pattern == "r" || pattern == "R";
     let (pattern, locale) = resolve_pattern(pattern, locale)?;
-    let mut reader = ExactDateParser { reader: DateReader { rest: text.trim() }, locale, parsed: ParsedDate::default(), point_missing: false };
+    let mut reader = ExactDateParser {
+        reader: DateReader { rest: text.trim() },
+        locale,
+        parsed: ParsedDate::default(),
+        point_missing: false,
+    };
     each_part(&pattern, &mut |part| reader.part(part))?;
     if zulu {
         reader.parsed.offset = Some(0);
@@ -288,7 +298,8 @@ impl GeneralDateParser<'_> {
         reader.clock(&mut civil)?;
         (self.rest, self.timed, self.after_time) = (reader.rest, true, true);
         let parsed = &mut self.parsed;
-        (parsed.hour, parsed.minute, parsed.second, parsed.fraction) = (civil.hour, civil.minute, civil.second, civil.fraction);
+        (parsed.hour, parsed.minute, parsed.second, parsed.fraction) =
+            (civil.hour, civil.minute, civil.second, civil.fraction);
         Some(())
     }
 

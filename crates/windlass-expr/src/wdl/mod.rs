@@ -28,7 +28,7 @@ mod variable;
 mod xml;
 pub(crate) mod zones;
 
-use windlass_value::{CompileError, EvalError, Expression, Language, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{CompileError, EvalError, EvalScope, Expression, ExpressionMode, Language, Meter, Value};
 
 pub use data::languages;
 pub use settings::{setting_key, with_settings};
@@ -67,7 +67,9 @@ impl Language for WdlLanguage {
         let mut compiler = WdlCompiler::new(lenient);
         let node = match mode {
             ExpressionMode::Value => compiler.tree(source),
-            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => compiler.condition(source),
+            ExpressionMode::Condition | ExpressionMode::LoopCondition | ExpressionMode::Guard => {
+                compiler.condition(source)
+            }
         };
         if !compiler.errors.is_empty() {
             return Err(compiler.errors);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
-use super::functions::{LoadedArguments, EagerFunction, LazyFunction, PreparedFunction};
+use super::functions::{EagerFunction, LazyFunction, LoadedArguments, PreparedFunction};
 use super::path::{WdlPath, eval_path};
-use super::values::{WdlContext, MissingBlobs, WdlResult, to_text};
+use super::values::{MissingBlobs, WdlContext, WdlResult, to_text};
 use super::variable::{VariableName, read_variable};
 
 pub(crate) enum WdlNode {

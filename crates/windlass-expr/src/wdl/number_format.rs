@@ -30,7 +30,9 @@ pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<S
 
 /// Whether a format is one at all, for some number.
 pub(crate) fn is_format(pattern: &str) -> bool {
-    [Value::Int(1), Value::Float(1.5)].iter().any(|number| format(number, pattern, super::locale::default_locale()).is_some())
+    [Value::Int(1), Value::Float(1.5)]
+        .iter()
+        .any(|number| format(number, pattern, super::locale::default_locale()).is_some())
 }
 
 fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Locale) -> Option<String> {

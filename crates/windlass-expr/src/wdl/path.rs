@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
 use super::node::{WdlNode, eval};
-use super::values::{WdlContext, WdlResult, describe, is_stored_list, type_error, exact_int, exact_int_from_decimal};
+use super::values::{WdlContext, WdlResult, describe, exact_int, exact_int_from_decimal, is_stored_list, type_error};
 
 /// How many names a message lists.
 const MAX_NAMES_SHOWN: usize = 20;
@@ -140,7 +140,13 @@ fn by_slash_path(context: &mut WdlContext, start: &Value, name: &str) -> Result<
 }
 
 /// An index of None is negative, thus always outside.
-fn by_index(path: &WdlPath, step: &WdlStep, context: &mut WdlContext, current: &Value, index: Option<usize>) -> WdlResult {
+fn by_index(
+    path: &WdlPath,
+    step: &WdlStep,
+    context: &mut WdlContext,
+    current: &Value,
+    index: Option<usize>,
+) -> WdlResult {
     let (found, length) = match current {
         Value::List(items) => (index.and_then(|index| items.get(index)).cloned(), items.len()),
         Value::Null if step.safe || path.lenient => return Ok(Value::Null),

@@ -8,7 +8,7 @@ use windlass_value::{PathPart, Value};
 
 use super::compile::WdlCompiler;
 use super::node::WdlNode;
-use super::source::{WdlReference, MAX_TREE_DEPTH, calls};
+use super::source::{MAX_TREE_DEPTH, WdlReference, calls};
 
 const KEY: &str = "appsetting:";
 
@@ -49,7 +49,9 @@ fn replace(
         Value::Str(text) if calls(text, "appsetting") => {
             let mut compiler = WdlCompiler::with_settings(settings.clone());
             let node = compiler.tree(value);
-            missing.extend(compiler.missing_settings.into_iter().map(|name| WdlReference { pointer: pointer.clone(), ..name }));
+            missing.extend(
+                compiler.missing_settings.into_iter().map(|name| WdlReference { pointer: pointer.clone(), ..name }),
+            );
             match node {
                 WdlNode::Constant(constant) if compiler.errors.is_empty() => constant,
                 _ => value.clone(),

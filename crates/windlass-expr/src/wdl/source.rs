@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{CompileError, PathPart, Value};
 
-use super::syntax::{CallSyntax, WdlTextPart, StepKey, WdlSyntax, WdlSyntaxKind, WdlText, parse_text};
+use super::syntax::{CallSyntax, StepKey, WdlSyntax, WdlSyntaxKind, WdlText, WdlTextPart, parse_text};
 
 /// How deep a source tree may nest.
 pub(crate) const MAX_TREE_DEPTH: usize = 120;

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, EvalScope, StoredValue, Value, format_float};
+use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, EvalScope, Meter, StoredValue, Value, format_float};
 
 use super::xml;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, EvalErrorKind, Level, IterationView, Value};
+use windlass_value::{EvalError, EvalErrorKind, IterationView, Level, Value};
 
 use super::path::{format_names, property};
 use super::values::{WdlContext, WdlResult};

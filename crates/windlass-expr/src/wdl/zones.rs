@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use windlass_value::nearest;
 
-use super::calendar::{WdlMoment, TICKS_PER_SECOND};
+use super::calendar::{TICKS_PER_SECOND, WdlMoment};
 use super::values::truncate;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

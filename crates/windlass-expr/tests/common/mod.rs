@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, LoopInnerNode, Level, NodeView, RunView, EvalScope, StoredValue, Timestamp, IterationRecords, IterationView, Value,
-    parse_json,
+    BlobHash, EvalError, EvalScope, IterationRecords, IterationView, Level, LoopInnerNode, NodeView, RunView,
+    StoredValue, Timestamp, Value, parse_json,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -94,7 +94,9 @@ fn stored(mark: u8, items: u64, chunked: bool) -> Value {
 /// What the loops wrote down of their turns.
 fn records(name: &str) -> IterationRecords {
     match name {
-        "until" => IterationRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#)),
+        "until" => {
+            IterationRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#))
+        }
         "never" => IterationRecords::Last(Value::Null),
         "foreach" => IterationRecords::All(json(
             r#"[[{"name":"a","status":"Succeeded","startTime":"t0","endTime":"t1","inputs":1,"outputs":10},

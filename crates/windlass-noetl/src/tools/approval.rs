@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, expect_text};
+use windlass_syntax::{SyntaxNode, SyntaxNodeKind, expect_text};
 
 use super::TaskInputs;
 use crate::compiler::NoetlCompiler;

@@ -2,7 +2,7 @@
 
 use windlass_core::plan::ExprId;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span, expect_text};
+use windlass_syntax::{Span, SyntaxNode, SyntaxNodeKind, expect_text};
 
 use super::TaskInputs;
 use super::http::text;

@@ -1,6 +1,6 @@
 //! `kind: http`.
 
-use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, SpannedText};
+use windlass_syntax::{Span, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind};
 
 use super::TaskInputs;
 use crate::compiler::NoetlCompiler;

@@ -10,7 +10,7 @@ mod sql;
 
 use windlass_core::plan::Amount;
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNode, ObjectReader, Span, did_you_mean, format_names};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, did_you_mean, format_names};
 use windlass_value::Duration;
 
 use crate::codes;
@@ -113,7 +113,8 @@ impl NoetlCompiler<'_> {
         let hint = did_you_mean(kind, supported_names())
             .unwrap_or_else(|| format!("kinds here: {}", format_names(supported_names())));
         self.push(
-            Diagnostic::error(codes::UNKNOWN_TOOL_KIND, span, format!("there is no tool kind `{kind}`")).with_hint(hint),
+            Diagnostic::error(codes::UNKNOWN_TOOL_KIND, span, format!("there is no tool kind `{kind}`"))
+                .with_hint(hint),
         );
     }
 

@@ -3,7 +3,7 @@
 mod source;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span, expect_text};
+use windlass_syntax::{Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
 
 use super::TaskInputs;
 use super::http::text;
@@ -74,7 +74,8 @@ impl NoetlCompiler<'_> {
                 return (written.to_owned(), given);
             }
         };
-        let mut add = |name: String, value: String, span| entries.push((SpannedKey { text: name, span }, text(value, span)));
+        let mut add =
+            |name: String, value: String, span| entries.push((SpannedKey { text: name, span }, text(value, span)));
         let (mut source, mut copied) = (String::new(), 0);
         for (index, range) in found.templates.iter().enumerate() {
             let name = format!("_template_{}", index + 1);

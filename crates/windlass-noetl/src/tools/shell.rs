@@ -1,7 +1,7 @@
 //! `kind: shell`. Values reach the text as variables of the environment, never as parts of it.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, Span};
+use windlass_syntax::{Span, SpannedKey, SyntaxNode, SyntaxNodeKind};
 
 use super::TaskInputs;
 use super::http::text;
@@ -35,7 +35,8 @@ impl NoetlCompiler<'_> {
             let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
             return self.effect("shell", span, &input);
         };
-        let mut values: Vec<(SpannedKey, SyntaxNode)> = own.and_then(SyntaxNode::as_map).map(<[_]>::to_vec).unwrap_or_default();
+        let mut values: Vec<(SpannedKey, SyntaxNode)> =
+            own.and_then(SyntaxNode::as_map).map(<[_]>::to_vec).unwrap_or_default();
         let (name, texts) = match &node.kind {
             SyntaxNodeKind::List(items) => {
                 let items = items.iter().map(|item| self.shell_text(item, &mut values)).collect();
@@ -45,7 +46,10 @@ impl NoetlCompiler<'_> {
         };
         entries.push((SpannedKey { text: name.to_owned(), span: key.span }, texts));
         if !values.is_empty() {
-            entries.push((SpannedKey { text: "values".to_owned(), span: key.span }, SyntaxNode::new(node.span, SyntaxNodeKind::Map(values))));
+            entries.push((
+                SpannedKey { text: "values".to_owned(), span: key.span },
+                SyntaxNode::new(node.span, SyntaxNodeKind::Map(values)),
+            ));
         }
         let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
         self.effect("shell", span, &input)

@@ -1,7 +1,7 @@
 //! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a value beside it.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, Span, expect_text};
+use windlass_syntax::{Diagnostic, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
 
 use super::http::text;
 use super::{TaskInputs, ToolKind};
@@ -43,13 +43,20 @@ impl NoetlCompiler<'_> {
         };
         let statements = self.statements(node, params)?;
         entries.push((key("statements", statement_key.span), statements));
-        entries.push((key("numbered", statement_key.span), SyntaxNode::new(statement_key.span, SyntaxNodeKind::Bool(true))));
+        entries.push((
+            key("numbered", statement_key.span),
+            SyntaxNode::new(statement_key.span, SyntaxNodeKind::Bool(true)),
+        ));
         let input = SyntaxNode::new(inputs.span, SyntaxNodeKind::Map(entries));
         self.effect(name, span, &input)
     }
 
     /// One text, or several.
-    pub(crate) fn statements(&mut self, node: &SyntaxNode, params: Option<(&SpannedKey, &SyntaxNode)>) -> Option<SyntaxNode> {
+    pub(crate) fn statements(
+        &mut self,
+        node: &SyntaxNode,
+        params: Option<(&SpannedKey, &SyntaxNode)>,
+    ) -> Option<SyntaxNode> {
         let texts: Vec<&SyntaxNode> = match &node.kind {
             SyntaxNodeKind::List(items) => items.iter().collect(),
             _ => vec![node],
@@ -134,7 +141,10 @@ fn statement_loop(each: &expr::SqlLoop, group: &[expr::SqlStatement], span: Span
     let between = "{% if not loop.last %},{% endif %}";
     let each = format!("[{{% for {} in {} %}}[{all}]{between}{{% endfor %}}]", each.item, each.list);
     let statements = group.iter().map(|one| text(&one.sql, span)).collect();
-    SyntaxNode::object(span, [("each", text(each, span)), ("sqls", SyntaxNode::new(span, SyntaxNodeKind::List(statements)))])
+    SyntaxNode::object(
+        span,
+        [("each", text(each, span)), ("sqls", SyntaxNode::new(span, SyntaxNodeKind::List(statements)))],
+    )
 }
 
 fn key(name: &str, span: Span) -> SpannedKey {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Event, TickOutput, RunReply, RunResult, State, Tick, TickKind};
+use windlass_core::{Event, RunReply, RunResult, State, Tick, TickKind, TickOutput};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;

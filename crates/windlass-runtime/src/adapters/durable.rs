@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, TickOutput, State, Tick, TickKind, IterationRecord};
-use windlass_store::{NewSnapshot, JournalRecord, RunBatch, StatusChange};
+use windlass_core::{Command, IterationRecord, State, Tick, TickKind, TickOutput};
+use windlass_store::{JournalRecord, NewSnapshot, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
+use super::iterations::{IterationBuffer, MAX_PENDING_TIME};
 use super::run_outbox::{RunOutbox, RunOutboxOptions, evicted_status};
-use super::iterations::{MAX_PENDING_TIME, IterationBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Journal, NextInput, TickSource, WaitCondition};
 use crate::blobs::BlobCache;
@@ -33,7 +33,12 @@ pub(crate) struct DurableAdapter<A> {
 
 impl<A: Adapter> DurableAdapter<A> {
     /// `turns` are those that came out of the replay: their rows may not have been written.
-    pub(crate) fn new(inner: A, options: RunOutboxOptions, state: &State, iterations: &[IterationRecord]) -> DurableAdapter<A> {
+    pub(crate) fn new(
+        inner: A,
+        options: RunOutboxOptions,
+        state: &State,
+        iterations: &[IterationRecord],
+    ) -> DurableAdapter<A> {
         let mut buffer = IterationBuffer::default();
         buffer.extend(iterations);
         DurableAdapter {
@@ -59,14 +64,15 @@ impl<A: Adapter> DurableAdapter<A> {
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
         // After a crash the turns since the newest snapshot come out of the replay again: none may be older.
-        let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due() {
+        let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due()
+        {
             true => self.iterations.take(&self.outbox.options.limits),
             false => Default::default(),
         };
         RunBatch {
             record: (ticks > 0).then_some(JournalRecord { ticks, first_event, events, body }),
             snapshot,
-            iterations: turns: iterations,
+            iterations,
             iteration_trims: turn_trims,
             trim_before: self.trim_before.take(),
             ..self.outbox.batch(state, blobs.take_fresh())
@@ -97,7 +103,7 @@ impl<A: Adapter> DurableAdapter<A> {
     /// History that nothing else would write soon.
     async fn write_iterations(&mut self) -> Result<(), RuntimeError> {
         let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
-        let batch = RunBatch { iterations: turns: iterations, iteration_trims: turn_trims, ..self.outbox.empty_batch() };
+        let batch = RunBatch { iterations, iteration_trims: turn_trims, ..self.outbox.empty_batch() };
         self.outbox.commit(batch).await
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct IdleEviction<A> {
 
 impl<A: Adapter> IdleEviction<A> {
     pub(crate) fn new(inner: A, evict_after: Duration) -> IdleEviction<A> {
-        IdleEviction { inner, evict_after: after: evict_after }
+        IdleEviction { inner, evict_after }
     }
 }
 

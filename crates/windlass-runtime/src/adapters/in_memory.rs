@@ -1,7 +1,7 @@
 //! A decorator for runs that live in memory alone: of their ticks, events and states nothing is written, so a step costs no
 //! more than its reduction. The store hears what others must know, and only then.
 
-use windlass_core::{TickOutput, State, Tick, TickKind};
+use windlass_core::{State, Tick, TickKind, TickOutput};
 use windlass_value::{BlobHash, Value};
 
 use super::run_outbox::{RunOutbox, RunOutboxOptions};

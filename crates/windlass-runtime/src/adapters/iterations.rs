@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::{Limits, IterationRecord};
+use windlass_core::{IterationRecord, Limits};
 use windlass_store::{IterationRow, IterationTrim};
 
 use crate::codec::{self, IterationPack};
@@ -62,7 +62,9 @@ impl IterationBuffer {
             let newest = iterations.iter().map(|iteration| iteration.index).max().unwrap_or(0);
             let keep_from = newest.saturating_sub(limits.history_newest_iterations.saturating_sub(1));
             iterations.retain(|iteration| {
-                iteration.index >= keep_from || iteration.index < limits.history_first_iterations || iteration.status.is_bad()
+                iteration.index >= keep_from
+                    || iteration.index < limits.history_first_iterations
+                    || iteration.status.is_bad()
             });
             self.trim(&path, keep_from, limits, &mut trims);
             rows.extend(pack(&path, iterations, limits));
@@ -77,7 +79,11 @@ impl IterationBuffer {
         let trimmed = self.trimmed.entry(path.clone()).or_default();
         if keep_from >= *trimmed + TRIM_INTERVAL {
             *trimmed = keep_from;
-            trims.push(IterationTrim { loop_path: path.clone(), keep_first: limits.history_first_iterations, before: keep_from });
+            trims.push(IterationTrim {
+                loop_path: path.clone(),
+                keep_first: limits.history_first_iterations,
+                before: keep_from,
+            });
         }
     }
 }
@@ -92,14 +98,19 @@ fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> V
         let first = iteration.index < limits.history_first_iterations;
         let retention_group = (iteration.status.is_bad(), if first { 0 } else { 1 + iteration.index / TRIM_INTERVAL });
         match groups.last_mut() {
-            Some((same, group)) if *same == retention_group && group.last().is_some_and(|last| last.index + 1 == iteration.index) => {
+            Some((same, group))
+                if *same == retention_group && group.last().is_some_and(|last| last.index + 1 == iteration.index) =>
+            {
                 group.push(iteration);
             }
             _ => groups.push((retention_group, vec![iteration])),
         }
     }
     let row = |((failed, _), mut iterations): ((bool, u64), Vec<IterationRecord>)| {
-        let (first, last) = (iterations.first().map_or(0, |iteration| iteration.index), iterations.last().map_or(0, |iteration| iteration.index));
+        let (first, last) = (
+            iterations.first().map_or(0, |iteration| iteration.index),
+            iterations.last().map_or(0, |iteration| iteration.index),
+        );
         iterations.iter_mut().for_each(|iteration| iteration.loop_path = "".into());
         IterationRow { loop_path: path.clone(), first, last, failed, body: codec::encode(&IterationPack(iterations)) }
     };

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::{Event, Job, TickOutput, State, Tick, TickKind};
+use windlass_core::{Event, Job, State, Tick, TickKind, TickOutput};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{
-    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
+    Adapter, ChildStart, Children, FinalizedJob, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition,
+    Workers,
 };
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
@@ -70,7 +71,19 @@ impl LocalAdapter {
         let (mailbox, mail) = mail;
         let blobs = BTreeMap::new();
         let (feed, inbox_check_pending, postponed, draining) = (None, false, None, Arc::default());
-        LocalAdapter { clock, entropy: seed, mail, mailbox, reports, workers, feed, inbox_check_pending: looks: inbox_check_pending, postponed, draining, blobs: kept: blobs }
+        LocalAdapter {
+            clock,
+            entropy: seed,
+            mail,
+            mailbox,
+            reports,
+            workers,
+            feed,
+            inbox_check_pending,
+            postponed,
+            draining,
+            blobs,
+        }
     }
 
     /// Messages may have come while nobody was looking.

@@ -4,17 +4,17 @@
 mod decorated;
 mod durable;
 mod idle_eviction;
-mod local;
-mod run_outbox;
-mod replay;
-mod iterations;
 mod in_memory;
+mod iterations;
+mod local;
+mod replay;
+mod run_outbox;
 
 pub(crate) use decorated::DecoratedAdapter;
 pub use decorated::{DecoratorFactory, RunDecorator};
 pub(crate) use durable::DurableAdapter;
 pub(crate) use idle_eviction::IdleEviction;
-pub use local::{LocalAdapter, RunMessage, RunMailbox};
-pub(crate) use run_outbox::{RunOutboxOptions, evicted_status, resident_status};
-pub use replay::{ReplayAdapter, ReplayObserver};
 pub(crate) use in_memory::InMemoryAdapter;
+pub use local::{LocalAdapter, RunMailbox, RunMessage};
+pub use replay::{ReplayAdapter, ReplayObserver};
+pub(crate) use run_outbox::{RunOutboxOptions, evicted_status, resident_status};

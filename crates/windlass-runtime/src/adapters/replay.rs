@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::{Event, Job, TickOutput, State, Tick, TickKind};
+use windlass_core::{Event, Job, State, Tick, TickKind, TickOutput};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Children, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers};
+use crate::adapter::{
+    Adapter, ChildStart, Children, Journal, NextInput, Outward, TickSource, TimeSource, WaitCondition, Workers,
+};
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
@@ -33,7 +35,7 @@ pub struct ReplayAdapter {
 impl ReplayAdapter {
     /// The loop's state must be the one that the first of these ticks came to.
     pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, observer: ReplayObserver) -> ReplayAdapter {
-        ReplayAdapter { entries, reduced: 0, handed: 0, store, blobs: BTreeMap::new(), observer: seen: observer, divergence: None }
+        ReplayAdapter { entries, reduced: 0, handed: 0, store, blobs: BTreeMap::new(), observer, divergence: None }
     }
 
     fn current(&self) -> Option<&Tick> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::state::{ApprovalForm, Phase};
-use windlass_core::{Command, EffectKey, Limits, TickOutput, State, Status, TaskOutcome, Tick, TickKind};
-use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, BatchVerdict, WaitRow};
+use windlass_core::{Command, EffectKey, Limits, State, Status, TaskOutcome, Tick, TickKind, TickOutput};
+use windlass_store::{BatchVerdict, GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, WaitRow};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -137,7 +137,7 @@ impl RunOutbox {
             blobs,
             consumed: std::mem::take(&mut self.consumed),
             send: self.outgoing_messages(state),
-            call_off: std::mem::take(&mut self.child_cancellations),
+            cancellations: std::mem::take(&mut self.child_cancellations),
             ..self.empty_batch()
         }
     }
@@ -145,7 +145,7 @@ impl RunOutbox {
     pub(crate) fn empty_batch(&self) -> RunBatch {
         RunBatch {
             run: self.options.run.clone(),
-            epoch: self.options.owner_epoch,
+            owner_epoch: self.options.owner_epoch,
             expected_ticks: self.committed,
             ..RunBatch::default()
         }

@@ -14,7 +14,7 @@ use windlass_core::{Event, EventKind};
 use windlass_store::{JournalRow, RunRow, RunStatus};
 use windlass_value::Timestamp;
 
-use super::{RuntimeEngine, EngineInner, RunOptions};
+use super::{EngineInner, RunOptions, RuntimeEngine};
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
 

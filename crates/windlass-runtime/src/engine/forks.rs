@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use windlass_core::state::{ForkOrigin, SetVariableError};
-use windlass_core::{ObservedFailures, ReplayPoint, Program, State, Values, ReplayWatch};
+use windlass_core::{ObservedFailures, Program, ReplayPoint, ReplayWatch, State, Values};
 use windlass_store::{RunRow, RunStatus};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::snapshots::{StartFromState, referenced_blobs};
 use super::starts::input_hash;
-use super::{RuntimeEngine, EngineInner, Durability, RunHandle, RunOptions, new_run_id};
+use super::{Durability, EngineInner, RunHandle, RunOptions, RuntimeEngine, new_run_id};
 use crate::blobs::BlobCache;
 use crate::clock::real_now;
-use crate::nearest::{path_distance, nearest};
 use crate::external_input::neutralize_references;
+use crate::nearest::{nearest, path_distance};
 use crate::recovery::{RunImage, new_state, replay_each};
 use crate::reused_results::ReusedResults;
 use crate::{RuntimeError, codec, recovery};
@@ -67,7 +67,9 @@ impl RestartOrigin {
     /// Whether somebody asks for the same again. Where a retry begins is not asked.
     fn is_same_request(&self, other: &RestartOrigin) -> bool {
         let restart_point = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
-        self.run == other.run && self.retry == other.retry && (self.retry || restart_point(self) == restart_point(other))
+        self.run == other.run
+            && self.retry == other.retry
+            && (self.retry || restart_point(self) == restart_point(other))
     }
 }
 
@@ -264,14 +266,16 @@ impl SourceRun {
     fn oldest_image(&self) -> Result<RunImage, RuntimeError> {
         let first = self.store.journal(&self.row.run, 0, 1)?.first().map_or(0, |row| row.first_tick);
         let snapshot = self.store.oldest_snapshot(&self.row.run)?.filter(|snapshot| snapshot.tick == 0 || first > 0);
-        let state = snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
+        let state =
+            snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
         Ok(RunImage::new(state.unwrap_or_else(|| self.new_state())))
     }
 
     /// The run when so many ticks had been reduced.
     fn image_at(&self, tick: u64) -> Result<RunImage, RuntimeError> {
         let snapshot = self.store.snapshot(&self.row.run, Some(tick))?;
-        let state = snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
+        let state =
+            snapshot.map(|snapshot| recovery::decode_checked_state(&self.program, &snapshot.body)).transpose()?;
         let mut image = RunImage::new(state.unwrap_or_else(|| self.new_state()));
         self.replay(&mut image, tick, None, &mut |_| {})?;
         Ok(image)

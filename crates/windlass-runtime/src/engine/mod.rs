@@ -1,17 +1,17 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
-mod quarantine;
 mod events;
-mod run_tree;
-mod stats;
 mod forks;
 mod ids;
+mod quarantine;
 mod recover;
+mod reload;
 mod requests;
 mod residents;
-mod reload;
+mod run_tree;
 mod snapshots;
 mod starts;
+mod stats;
 mod triggers;
 mod wake;
 
@@ -27,20 +27,20 @@ use windlass_core::{Event, Limits, ProcessLimits, Program};
 use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
-pub use quarantine::quarantine_reason;
-pub use events::EventReader;
 pub(crate) use events::EventFeed;
-pub use run_tree::open_descendants;
-pub use stats::{EngineStats, RunCounts};
-pub use forks::{RestartRequest, RestartOrigin};
+pub use events::EventReader;
+pub use forks::{RestartOrigin, RestartRequest};
 pub(crate) use ids::entropy;
 pub use ids::{is_run_id, new_run_id};
+pub use quarantine::quarantine_reason;
 pub use recover::RecoveryProgress;
-pub use requests::{RequestOutcome, RunRequest, request};
 use reload::ReloadGuard;
+pub use requests::{RequestOutcome, RunRequest, request};
+pub use run_tree::open_descendants;
 pub(crate) use starts::StartOrigin;
 pub use starts::input_hash;
-pub use triggers::{TriggerOptions, DeliveryRuns};
+pub use stats::{EngineStats, RunCounts};
+pub use triggers::{DeliveryRuns, TriggerOptions};
 
 use crate::RuntimeError;
 use crate::adapters::{DecoratorFactory, RunMailbox};

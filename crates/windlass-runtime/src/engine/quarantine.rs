@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use tracing::{error, warn};
 use windlass_core::{ErrorInfo, Status};
-use windlass_store::{RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind, BatchVerdict};
+use windlass_store::{BatchVerdict, RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind};
 use windlass_value::Value;
 
 use super::EngineInner;
@@ -71,12 +71,17 @@ impl RuntimeError {
 impl EngineInner {
     /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
     /// so that nobody tries before a person has looked.
-    pub(super) fn release_or_quarantine(&self, row: &RunRow, owner_epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+    pub(super) fn release_or_quarantine(
+        &self,
+        row: &RunRow,
+        owner_epoch: u64,
+        error: &RuntimeError,
+    ) -> Result<(), RuntimeError> {
         let poisoned = error.is_poison();
         let why = error.reason_text();
         let batch = RunBatch {
             run: row.run.clone(),
-            epoch: owner_epoch,
+            owner_epoch,
             expected_ticks: row.ticks,
             status: poisoned.then(|| StatusChange {
                 status: RunStatus::Quarantined,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use windlass_store::{ClaimResult, RecordChange, RunFilter, RunRow, RunStatus};
 
-use super::{RuntimeEngine, EngineInner, RunEnd};
+use super::{EngineInner, RunEnd, RuntimeEngine};
 use crate::clock::real_now;
 use crate::{RuntimeError, codec};
 
@@ -233,7 +233,7 @@ impl EngineInner {
                 Some(record) => CrashRecord { times: record.times + 1, ..*record },
                 None => CrashRecord { times: 1, ticks },
             };
-            Orphan { run, crash_record: strikes: crash_record }
+            Orphan { run, crash_record }
         };
         Ok(found.into_iter().map(orphan).collect())
     }
@@ -278,7 +278,9 @@ impl EngineInner {
             self.blocking(move |inner| inner.quarantine_crashing_run(&run, times)).await?;
         }
         let at = real_now();
-        let put = |orphan: &&Orphan| RecordChange::put(CRASH_RECORD_KIND, &orphan.run, codec::encode(&orphan.crash_record), at);
+        let put = |orphan: &&Orphan| {
+            RecordChange::put(CRASH_RECORD_KIND, &orphan.run, codec::encode(&orphan.crash_record), at)
+        };
         let changes: Vec<RecordChange> = group.iter().map(put).collect();
         self.blocking(move |inner| Ok(inner.store.change_records(changes)?)).await?;
         let reloaded = self.reload_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
@@ -292,7 +294,7 @@ impl EngineInner {
         if self.check_runnable(&row).is_err_and(|error| error.needs_newer()) {
             return Ok(());
         }
-        let ClaimResult::Owned { epoch: owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
+        let ClaimResult::Owned { owner_epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         let why = format!("the process has died {crashes} times in a row soon after the run was brought back");
         self.release_or_quarantine(&row, owner_epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
@@ -360,7 +362,8 @@ impl EngineInner {
         let checks: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.check_reloadable(run)).collect();
         let runnable = runs.iter().zip(&checks).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
         let runnable: Vec<Arc<str>> = runnable.collect();
-        let claims = if runnable.is_empty() { Vec::new() } else { self.store.claim_all(&runnable, &self.owner.name)? };
+        let claims =
+            if runnable.is_empty() { Vec::new() } else { self.store.claim_all(&runnable, &self.owner.name)? };
         let mut claims = claims.into_iter();
         let claim = |looked: Result<(), RuntimeError>| looked.and_then(|()| claims.next().ok_or(RuntimeError::Closing));
         Ok(checks.into_iter().map(claim).collect())

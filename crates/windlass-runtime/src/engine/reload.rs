@@ -7,10 +7,10 @@ use windlass_core::{Program, State, TickKind};
 use windlass_store::{ClaimResult, RunRow, RunStatus, check_run_format};
 use windlass_value::BlobHash;
 
-use super::{RuntimeEngine, EngineInner, RunRequest, RunEnd, RunHandle, RunOptions, quarantine, new_run_id, residents};
+use super::{EngineInner, RunEnd, RunHandle, RunOptions, RunRequest, RuntimeEngine, new_run_id, quarantine, residents};
 use crate::clock::Clock;
-use crate::recovery::{self, RunImage};
 use crate::inspect::final_report;
+use crate::recovery::{self, RunImage};
 use crate::{RuntimeError, codec};
 
 /// Whoever holds it brings the run back, nobody else.
@@ -41,7 +41,12 @@ impl RuntimeEngine {
         self.attach_run_tree(run, true, true).await
     }
 
-    pub(super) async fn attach_run_tree(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+    pub(super) async fn attach_run_tree(
+        &self,
+        run: &str,
+        unpause: bool,
+        watch: bool,
+    ) -> Result<RunHandle, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.attach(run, unpause, watch).await?;
         self.inner.reload_descendants(&row).await?;
@@ -145,13 +150,13 @@ impl EngineInner {
         guard: &mut Option<ReloadGuard>,
     ) -> Result<(), RuntimeError> {
         let owner_epoch = match claim {
-            ClaimResult::Owned { epoch: owner_epoch } => owner_epoch,
+            ClaimResult::Owned { owner_epoch } => owner_epoch,
             ClaimResult::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
             ClaimResult::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             ClaimResult::Ended => return self.publish_stored_end(run),
             ClaimResult::NeedsNewer { format } => return Ok(check_run_format(run, format)?),
         };
-        let ReplayedRun { program, image, options: how, reused: taken } = self.load(run, owner_epoch).await?;
+        let ReplayedRun { program, image, options: how, reused } = self.load(run, owner_epoch).await?;
         let mut first = vec![match self.was_idle_since_eviction(run, owner_epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
@@ -173,12 +178,12 @@ impl EngineInner {
             program,
             image,
             first,
-            owner_epoch: epoch: owner_epoch,
+            owner_epoch,
             create: None,
             clock,
             parent: how.parent,
             run_tree: how.run_tree,
-            reused: taken,
+            reused,
             reload_guard: guard.take(),
         };
         let launched = self.launch(launch).await;
@@ -219,7 +224,7 @@ impl EngineInner {
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;
         let reused = self.load_reused_results(run, how.from.as_ref())?;
-        Ok(ReplayedRun { program, image, options: how, reused: taken: reused })
+        Ok(ReplayedRun { program, image, options: how, reused })
     }
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also

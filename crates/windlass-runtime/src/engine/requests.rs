@@ -44,7 +44,12 @@ pub enum RequestOutcome {
 }
 
 /// Leaves a request in the run's inbox.
-pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: RunRequest) -> Result<RequestOutcome, RuntimeError> {
+pub fn request(
+    store: &dyn StoreWrite,
+    run: &str,
+    request_id: &str,
+    request: RunRequest,
+) -> Result<RequestOutcome, RuntimeError> {
     let id: Arc<str> = request_id.into();
     let tick = match request {
         RunRequest::Pause => TickKind::Pause { request: Some(id.clone()) },

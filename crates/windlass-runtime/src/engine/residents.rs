@@ -7,13 +7,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{Instrument, debug, debug_span};
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Event, TickOutput, Program, RunReply, RunResult, State, Tick, TickKind};
+use windlass_core::{ErrorInfo, Event, Program, RunReply, RunResult, State, Tick, TickKind, TickOutput};
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{EngineInner, Durability, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
+use super::{Durability, EngineInner, MailPair, ReloadGuard, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart, Children, Journal, Outward, TickSource, TimeSource};
-use crate::adapters::{DecoratedAdapter, DurableAdapter, IdleEviction, LocalAdapter, RunMessage, RunMailbox, RunOutboxOptions, InMemoryAdapter, evicted_status, resident_status};
+use crate::adapters::{
+    DecoratedAdapter, DurableAdapter, IdleEviction, InMemoryAdapter, LocalAdapter, RunMailbox, RunMessage,
+    RunOutboxOptions, evicted_status, resident_status,
+};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::concerns;
@@ -63,7 +66,8 @@ struct LoopSetup {
 impl EngineInner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, owner_epoch: epoch, create, clock, parent, run_tree: family, reused: taken, reload_guard: turn } = launch;
+        let Launch { run, program, image, first, owner_epoch, create, clock, parent, run_tree, reused, reload_guard } =
+            launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let feed = {
@@ -77,7 +81,9 @@ impl EngineInner {
             tracked.feed.clone()
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
-        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with_reused_results(taken.clone()).with_run_tree(family);
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in)
+            .with_reused_results(reused.clone())
+            .with_run_tree(run_tree);
         let workers = workers.with_definition(CallerDefinition::from_plan(&program.plan));
         let local = LocalAdapter::new(clock, entropy(), (mailbox.clone(), mail), reports, workers);
         let local = local.with_feed(feed).with_draining_flag(self.draining.clone()).checking_inbox_first();
@@ -86,7 +92,7 @@ impl EngineInner {
             store: self.store.clone(),
             writer: self.writer.clone(),
             run: run.clone(),
-            owner_epoch: epoch,
+            owner_epoch,
             limits: program.limits.clone(),
             program: program.clone(),
             create,
@@ -95,29 +101,29 @@ impl EngineInner {
             virtual_time,
         };
         let decorator = self.decorators.as_ref().and_then(|make| make(&run, &program.plan.name));
-        let RunImage { state, blobs, turns: iterations } = image;
-        let reload_guard = Arc::new(Mutex::new(turn));
-        let loaded = LoopSetup { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn: reload_guard };
+        let RunImage { state, blobs, iterations } = image;
+        let reload_guard = Arc::new(Mutex::new(reload_guard));
+        let loaded = LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard };
         let (begun, task) = match self.durability {
             Durability::Durable => {
                 let durable = DurableAdapter::new(local, options, &loaded.state, &iterations);
                 let durable = IdleEviction::new(durable, self.evict_after);
                 match decorator {
                     // Two types of loops, so that a run without a decorator pays nothing for those that have one.
-                    None => self.host(run.clone(), epoch, above, virtual_time, durable, loaded),
+                    None => self.host(run.clone(), owner_epoch, above, virtual_time, durable, loaded),
                     Some(decorator) => {
                         let decorated = DecoratedAdapter::new(durable, decorator);
-                        self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
+                        self.host(run.clone(), owner_epoch, above, virtual_time, decorated, loaded)
                     }
                 }
             }
             Durability::InMemory => {
                 let in_memory = InMemoryAdapter::new(local, options, &loaded.state);
                 match decorator {
-                    None => self.host(run.clone(), epoch, above, virtual_time, in_memory, loaded),
+                    None => self.host(run.clone(), owner_epoch, above, virtual_time, in_memory, loaded),
                     Some(decorator) => {
                         let decorated = DecoratedAdapter::new(in_memory, decorator);
-                        self.host(run.clone(), epoch, above, virtual_time, decorated, loaded)
+                        self.host(run.clone(), owner_epoch, above, virtual_time, decorated, loaded)
                     }
                 }
             }
@@ -145,7 +151,7 @@ impl EngineInner {
         inner: A,
         loaded: LoopSetup,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let LoopSetup { program, state, blobs, first, reused: taken, mailbox, reload_guard: turn } = loaded;
+        let LoopSetup { program, state, blobs, first, reused, mailbox, reload_guard } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = HostedAdapter {
@@ -155,12 +161,12 @@ impl EngineInner {
             parent: parent.clone(),
             replied: replied.clone(),
             begun: Some(sender),
-            reload_guard: turn.clone(),
+            reload_guard: reload_guard.clone(),
             report: None,
             program: program.clone(),
             virtual_time,
             durable: self.durability == Durability::Durable,
-            reused: taken,
+            reused,
             published_status: None,
         };
         // Not the caller's: a run outlives the request that has started it.
@@ -172,7 +178,7 @@ impl EngineInner {
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
             // Whoever is next finds nothing of this one.
-            drop_reload_guard(&turn);
+            drop_reload_guard(&reload_guard);
             error
         };
         (begun, self.runtime.spawn(running.instrument(span)))
@@ -450,7 +456,7 @@ impl super::RuntimeEngine {
         let how = RunOptions::from_row(&above)?;
         let (depth, max_depth) = (how.depth + 1, program.limits.max_call_depth);
         if depth > max_depth {
-            return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), max: most: max_depth });
+            return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), max: max_depth });
         }
         let run_tree = Some(how.run_tree);
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
@@ -478,7 +484,7 @@ impl super::RuntimeEngine {
             metadata: Value::Null,
             trace,
             output_step: returns,
-            run_tree: family: run_tree,
+            run_tree,
         };
         self.start_from(plan, input, options, origin).await.map(drop)
     }

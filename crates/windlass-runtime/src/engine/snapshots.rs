@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::{Program, State};
-use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, BatchVerdict};
+use windlass_store::{BatchVerdict, NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead};
 use windlass_value::{BlobHash, Value};
 
-use super::{RuntimeEngine, Durability, ReloadGuard, RunHandle, RunOptions, new_run_id, residents};
+use super::{Durability, ReloadGuard, RunHandle, RunOptions, RuntimeEngine, new_run_id, residents};
 use crate::adapters::{RunMessage, resident_status};
 use crate::clock::{Clock, real_now};
 use crate::references::references;
@@ -113,11 +113,19 @@ impl RuntimeEngine {
             run_tree: snapshot.run_tree,
         };
         let guard = self.inner.acquire_reload_guard(&run).await;
-        self.start_from_state(StartFromState { run, plan: row.hash, program, state, options: how, blobs: snapshot.blobs }, guard).await
+        self.start_from_state(
+            StartFromState { run, plan: row.hash, program, state, options: how, blobs: snapshot.blobs },
+            guard,
+        )
+        .await
     }
 
     /// Makes a run that goes on from a state.
-    pub(super) async fn start_from_state(&self, beginning: StartFromState, guard: ReloadGuard) -> Result<RunHandle, RuntimeError> {
+    pub(super) async fn start_from_state(
+        &self,
+        beginning: StartFromState,
+        guard: ReloadGuard,
+    ) -> Result<RunHandle, RuntimeError> {
         let StartFromState { run, plan, program, state, options: how, blobs } = beginning;
         let now = real_now();
         let create = NewRun {
@@ -135,7 +143,7 @@ impl RuntimeEngine {
         let journaled = !how.in_memory;
         let batch = RunBatch {
             run: run.clone(),
-            epoch: 1,
+            owner_epoch: 1,
             create: Some(create),
             snapshot: journaled.then_some(NewSnapshot { tick: 0, event: 0, state_hash, body }),
             status: Some(StatusChange { status, at: now, result: None }),

@@ -6,7 +6,7 @@ use windlass_core::{Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{RuntimeEngine, Durability, RunHandle, RunOptions, RunStartOptions, new_run_id, residents};
+use super::{Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
@@ -43,7 +43,12 @@ impl RunOptions {
 
 impl RuntimeEngine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
-    pub async fn start(&self, plan: BlobHash, input: Value, options: RunStartOptions) -> Result<RunHandle, RuntimeError> {
+    pub async fn start(
+        &self,
+        plan: BlobHash,
+        input: Value,
+        options: RunStartOptions,
+    ) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
         self.start_from(
             plan,
@@ -150,9 +155,9 @@ impl RuntimeEngine {
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
-            run_tree: family: run_tree,
+            run_tree,
             reused: None,
-            reload_guard: turn: reload_guard,
+            reload_guard,
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
@@ -162,7 +167,8 @@ impl RuntimeEngine {
             }
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
-                let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
+                let row =
+                    self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
                 self.attach_to_existing(&row, &program, start_input, &how, options.watch).await
             }
             Err(error) => Err(error),
@@ -170,7 +176,12 @@ impl RuntimeEngine {
     }
 
     /// What a run of that family keeps of what it is given.
-    fn admit_start_input(&self, program: &Program, run_tree: &str, start_input: &StartInput) -> Result<Value, RuntimeError> {
+    fn admit_start_input(
+        &self,
+        program: &Program,
+        run_tree: &str,
+        start_input: &StartInput,
+    ) -> Result<Value, RuntimeError> {
         let input = match start_input.admitted {
             true => start_input.input.clone(),
             false => self.inner.admit_input(&program.plan, run_tree, start_input.input.clone())?,

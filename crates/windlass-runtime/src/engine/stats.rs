@@ -67,7 +67,8 @@ impl EngineCounters {
         if let Some(runs) = definitions.get_mut(definition) {
             return change(runs);
         }
-        let name = if definitions.len() < MAX_COUNTED_DEFINITIONS { definition.clone() } else { OTHER_DEFINITIONS.into() };
+        let name =
+            if definitions.len() < MAX_COUNTED_DEFINITIONS { definition.clone() } else { OTHER_DEFINITIONS.into() };
         change(definitions.entry(name).or_default());
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
-use windlass_core::{Admission, TriggerDelivery, Program, AdmissionError, UnmetCondition, admit};
+use windlass_core::{Admission, AdmissionError, Program, TriggerDelivery, UnmetCondition, admit};
 use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::starts::input_hash;
-use super::{RuntimeEngine, StartOrigin, RunHandle, RunOptions, RunStartOptions, new_run_id};
+use super::{RunHandle, RunOptions, RunStartOptions, RuntimeEngine, StartOrigin, new_run_id};
 use crate::clock::{Clock, real_now};
 use crate::external_input::neutralize_references;
 use crate::{BlobCache, RuntimeError, recovery};
@@ -64,8 +64,16 @@ impl RuntimeEngine {
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);
-                let origin =
-                    StartOrigin { clock, depth: 0, at: now, delivery, metadata: beside: metadata, trace: None, output_step: None, run_tree: None };
+                let origin = StartOrigin {
+                    clock,
+                    depth: 0,
+                    at: now,
+                    delivery,
+                    metadata,
+                    trace: None,
+                    output_step: None,
+                    run_tree: None,
+                };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch && engine.live))),
@@ -132,7 +140,9 @@ impl RuntimeEngine {
             match admit(program, trigger, delivered, now, seed, &mut values) {
                 Ok(admitted) => return Ok(admitted),
                 Err(AdmissionError::Rejected(error)) => return Err(RuntimeError::Delivery(error)),
-                Err(AdmissionError::NeedBlobs(hashes)) => recovery::fetch_blobs(&*self.inner.store, &hashes, &mut values)?,
+                Err(AdmissionError::NeedBlobs(hashes)) => {
+                    recovery::fetch_blobs(&*self.inner.store, &hashes, &mut values)?
+                }
             }
         }
     }

@@ -42,7 +42,7 @@ impl StoredEvent {
 impl StoredEvents {
     /// Those after a number, 0 for all.
     pub fn new(run: Arc<str>, last_seq: u64) -> StoredEvents {
-        StoredEvents { run, last_seq: seen: last_seq }
+        StoredEvents { run, last_seq }
     }
 
     /// The next events that are durable; none when there are no more at the moment.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
-use windlass_core::{EventKind, LoopEventLimits, LoopSummary, LoopEndReason, Status};
+use windlass_core::{EventKind, LoopEndReason, LoopEventLimits, LoopSummary, Status};
 use windlass_store::StoreRead;
 
 use super::{StoredEvent, StoredEvents};
@@ -38,7 +38,9 @@ pub fn loop_details(
     let mut unknown = Vec::new();
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops {
-        if !matches!(looping.reason, LoopEndReason::Items | LoopEndReason::Count) && defined_max_iterations(plan, name).is_none() {
+        if !matches!(looping.reason, LoopEndReason::Items | LoopEndReason::Count)
+            && defined_max_iterations(plan, name).is_none()
+        {
             unknown.push(name);
         }
         if matches!(looping.reason, LoopEndReason::Cancelled | LoopEndReason::Timeout | LoopEndReason::Failed) {
@@ -83,7 +85,9 @@ fn computed_limits(
             let EventKind::LoopStarted { limits: started_limits, .. } = &event.kind else { continue };
             if unresolved.contains(&&event.path) {
                 unresolved.retain(|name| **name != event.path);
-                limits.extend(started_max_iterations(started_limits).map(|max_iterations| (event.path.clone(), max_iterations)));
+                limits.extend(
+                    started_max_iterations(started_limits).map(|max_iterations| (event.path.clone(), max_iterations)),
+                );
             }
         }
     }

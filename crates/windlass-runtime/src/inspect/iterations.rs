@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{LoopEndReason, Status, IterationRecord};
-use windlass_store::{StoreRead, IterationHeader, IterationRow};
+use windlass_core::{IterationRecord, LoopEndReason, Status};
+use windlass_store::{IterationHeader, IterationRow, StoreRead};
 use windlass_value::{Map, Value};
 
 use super::with_run_hint;
@@ -69,7 +69,7 @@ pub fn iterations_page(
     iterations.truncate(limit);
     let missing = if failed { Vec::new() } else { missing_ranges(&iterations, from) };
     let next = iterations.last().map(|iteration| iteration.index + 1).filter(|_| more);
-    Ok(IterationPage { iterations: turns: iterations, missing: not_kept: missing, next })
+    Ok(IterationPage { iterations, missing, next })
 }
 
 fn missing_ranges(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> {
@@ -123,7 +123,8 @@ fn read_failed(
         if iterations.len() >= max_iterations {
             break;
         }
-        let row = store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
+        let row =
+            store.iterations(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
         let row = unpack(row.into_iter().collect())?;
         iterations.extend(row.into_iter().filter(|iteration| iteration.index >= from && has_failed(iteration)));
     }
@@ -162,11 +163,12 @@ pub fn loop_histories(
         .map(|path| {
             let heads = store.iteration_headers(run, &path, 0, false, u32::MAX)?;
             let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
-            let last = unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
+            let last =
+                unpack(store.iterations(run, &path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?;
             let cancelled = last.iter().filter(|iteration| iteration.status == Status::Cancelled).count() as u64;
             let reason = last.iter().rev().find_map(|iteration| iteration.reason);
             Ok(LoopHistory {
-                iterations: turns: iterations,
+                iterations,
                 kept: covered(heads.iter()),
                 failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cancelled),
                 reason: reason.or_else(|| ends.get(path.as_str()).copied()),
@@ -191,7 +193,12 @@ fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
 }
 
 /// A loop in at most so many cells of equal size.
-pub fn history_strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result<Vec<HistoryCell>, RuntimeError> {
+pub fn history_strip(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    cells: u64,
+) -> Result<Vec<HistoryCell>, RuntimeError> {
     let heads = store.iteration_headers(run, path, 0, false, u32::MAX)?;
     let iterations = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
     let size = iterations.div_ceil(cells.max(1)).max(1);
@@ -208,7 +215,7 @@ pub fn history_strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -
         next = next.max(head.last + 1);
         let mut at = first;
         while at <= head.last {
-            let Some(cell) = usize::try_from(at / size).ok().and_then(|cell| history_strip.get_mut(cell)) else { break };
+            let Some(cell) = usize::try_from(at / size).ok().and_then(|cell| strip.get_mut(cell)) else { break };
             let count = head.last.min(cell.to) - at + 1;
             let counted = if head.failed { &mut cell.failed } else { &mut cell.succeeded };
             *counted += count;
@@ -217,14 +224,16 @@ pub fn history_strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -
         }
     }
     // Only at the end of a loop are turns cut off, and a row's head does not tell them from failed ones.
-    for iteration in unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)? {
-        let cell = usize::try_from(iteration.index / size).ok().and_then(|cell| history_strip.get_mut(cell));
+    for iteration in
+        unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?
+    {
+        let cell = usize::try_from(iteration.index / size).ok().and_then(|cell| strip.get_mut(cell));
         if let Some(cell) = cell.filter(|cell| iteration.status == Status::Cancelled && cell.failed > 0) {
             cell.failed -= 1;
             cell.other += 1;
         }
     }
-    Ok(history_strip)
+    Ok(strip)
 }
 
 /// One turn for programs.

@@ -6,23 +6,29 @@
 mod events;
 mod facts;
 mod image;
+mod iterations;
 mod source_location;
 mod tree;
-mod iterations;
 
 use events::fill_run_id;
 pub use events::{StoredEvent, StoredEvents, event_value, last_before, newest_event};
-pub use facts::{LoopDetails, LoopDetailsByStep, loop_details, defined_max_iterations, started_max_iterations};
-pub use image::{StoredRun, run_duration, run_error, live_owner, run_time_now, final_report, status_name};
+pub use facts::{LoopDetails, LoopDetailsByStep, defined_max_iterations, loop_details, started_max_iterations};
+pub use image::{StoredRun, final_report, live_owner, run_duration, run_error, run_time_now, status_name};
+pub use iterations::{
+    HistoryCell, IterationPage, LoopHistory, history_strip, iteration_value, iterations_page, loop_histories,
+};
 pub use source_location::source_span;
 pub use tree::{frame_path, mark_paused, running_iterations, tree_value};
-pub use iterations::{HistoryCell, LoopHistory, IterationPage, loop_histories, history_strip, iteration_value, iterations_page};
 
-use windlass_core::{ErrorInfo, SignalDelivery, START_EVENT};
+use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 
 /// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
 /// is how the run stood before.
-pub fn undelivered_signal_note(delivery: SignalDelivery, name: &str, place: Option<&str>) -> Option<(&'static str, String)> {
+pub fn undelivered_signal_note(
+    delivery: SignalDelivery,
+    name: &str,
+    place: Option<&str>,
+) -> Option<(&'static str, String)> {
     match (delivery, place) {
         (SignalDelivery::Delivered, _) => None,
         (SignalDelivery::Buffered, _) => {

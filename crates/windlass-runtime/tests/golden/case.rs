@@ -65,7 +65,8 @@ impl Case {
 
     pub(crate) fn program(&self) -> Program {
         let mut languages = wdl::languages();
-        let others: [Arc<dyn Language>; 4] = [Arc::new(JinjaLanguage), Arc::new(StepsLanguage), Arc::new(CelLanguage), Arc::new(AgentLanguage)];
+        let others: [Arc<dyn Language>; 4] =
+            [Arc::new(JinjaLanguage), Arc::new(StepsLanguage), Arc::new(CelLanguage), Arc::new(AgentLanguage)];
         languages.extend(others);
         let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
         Program::load(self.plan(), &languages, self.limits.clone()).expect("a plan that loads")
@@ -78,8 +79,10 @@ impl Case {
         let refused = |found: Diagnostics| panic!("{}:\n{}", self.name, found.render(&source, Colour::Never));
         match &*self.dialect {
             "loom" => {
-                let activities = ["echo"]
-                    .map(|name| windlass_loom::LoomActivity { name: name.to_owned(), target: windlass_loom::ActivityTarget::Tool });
+                let activities = ["echo"].map(|name| windlass_loom::LoomActivity {
+                    name: name.to_owned(),
+                    target: windlass_loom::ActivityTarget::Tool,
+                });
                 let activities = activities.to_vec();
                 let options = windlass_loom::LoomOptions {
                     limits,
@@ -91,8 +94,12 @@ impl Case {
                 windlass_loom::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
             }
             "noetl" => {
-                let options =
-                    windlass_noetl::NoetlOptions { limits, tools, registered, ..windlass_noetl::NoetlOptions::default() };
+                let options = windlass_noetl::NoetlOptions {
+                    limits,
+                    tools,
+                    registered,
+                    ..windlass_noetl::NoetlOptions::default()
+                };
                 windlass_noetl::compile(&source, &options).map_or_else(refused, |compiled| compiled.plan)
             }
             "zenflow" => {

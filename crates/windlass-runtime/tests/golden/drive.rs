@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::Timer;
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Job, TickOutput, Program, Reduced, PartialTick, State, TaskOutcome, Tick, TickKind, reduce,
+    Command, EffectKey, ErrorInfo, Job, PartialTick, Program, Reduced, State, TaskOutcome, Tick, TickKind, TickOutput,
+    reduce,
 };
 use windlass_runtime::codec;
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 use super::case::Case;
 use super::journal::{End, Entry, Journal, commands as shown};
-use super::script::{ScriptedReply, Script};
+use super::script::{Script, ScriptedReply};
 use super::values::ColdValues;
 
 /// A run that needs more ticks than this does not end.
@@ -180,8 +181,10 @@ impl Driver<'_> {
         let number = self.next_attempt(job.path());
         let (job_number, lease_epoch) = (job.job, job.lease_epoch);
         let (after, tick) = match self.script.result(job, number) {
-            ScriptedReply::After(after, outcome) => (after, TickKind::StepResult { job: job_number, lease_epoch: dispatch: lease_epoch, outcome }),
-            ScriptedReply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, lease_epoch: dispatch: lease_epoch }),
+            ScriptedReply::After(after, outcome) => {
+                (after, TickKind::StepResult { job: job_number, lease_epoch, outcome })
+            }
+            ScriptedReply::Lost(after) => (after, TickKind::LeaseLost { job: job_number, lease_epoch }),
             ScriptedReply::Never => return,
         };
         self.add(self.now + after, Pending::Result { job: job_number, tick });
@@ -189,13 +192,17 @@ impl Driver<'_> {
 
     /// The worker confirms, if it has the job still.
     fn cancel(&mut self, job: u64) {
-        let is_result_of_job = |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
-        let Some(at) = self.pending.iter().find(|(_, pending)| is_result_of_job(pending)).map(|(at, _)| *at) else { return };
-        let Some(Pending::Result { tick: TickKind::StepResult { lease_epoch: dispatch, .. }, .. }) = self.pending.remove(&at) else {
+        let is_result_of_job =
+            |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
+        let Some(at) = self.pending.iter().find(|(_, pending)| is_result_of_job(pending)).map(|(at, _)| *at) else {
+            return;
+        };
+        let Some(Pending::Result { tick: TickKind::StepResult { lease_epoch, .. }, .. }) = self.pending.remove(&at)
+        else {
             return;
         };
         let outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "the job was cancelled"));
-        let tick = TickKind::StepResult { job, lease_epoch: dispatch, outcome };
+        let tick = TickKind::StepResult { job, lease_epoch, outcome };
         self.add(self.now + CANCELLED_AFTER, Pending::Result { job, tick });
     }
 

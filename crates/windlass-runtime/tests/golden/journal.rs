@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
-use windlass_core::{Command, TickOutput, Tick};
+use windlass_core::{Command, Tick, TickOutput};
 use windlass_value::Value;
 
 pub(crate) struct Journal {

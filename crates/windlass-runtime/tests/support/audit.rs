@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::{Event, Limits, Program};
 use windlass_expr::wdl;
-use windlass_runtime::codec::{self, TickEntry, IterationPack};
+use windlass_runtime::codec::{self, IterationPack, TickEntry};
 use windlass_runtime::{FinalReport, RunImage, new_state, replay_from, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{Language, Value, to_json};

@@ -6,7 +6,9 @@ use windlass_core::plan::{
     Task, Wait,
 };
 use windlass_runtime::{ToolCall, Tools};
-use windlass_value::{CompileError, Duration, EvalError, Expression, Language, Level, Meter, ExpressionMode, EvalScope, Value};
+use windlass_value::{
+    CompileError, Duration, EvalError, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value,
+};
 
 /// The one expression of these plans: the token that a body runs for.
 pub(crate) struct Tokens;

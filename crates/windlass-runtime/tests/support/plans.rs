@@ -1,12 +1,13 @@
 //! Plans by hand, for nodes that no dialect makes yet.
 
 use windlass_core::plan::{
-    Action, GraphDependency, Amount, ArcTrigger, Backoff, ChildRunCall, GraphChild, CollectMode, Directive, Effect, GraphStatusRule, ExprId, ExpressionSource,
-    Graph, Growth, Jitter, Loop, Net, NetArc, NetEnd, Node, NodeId, NodeKind, GraphFailurePolicy, Pipeline, Place, Plan, Retry,
-    TaskRule, SourceSpan, Task, IterationFailure, Wait, VariableUpdate, WriteOp,
+    Action, Amount, ArcTrigger, Backoff, ChildRunCall, CollectMode, Directive, Effect, ExprId, ExpressionSource, Graph,
+    GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule, Growth, IterationFailure, Jitter, Loop, Net,
+    NetArc, NetEnd, Node, NodeId, NodeKind, Pipeline, Place, Plan, Retry, SourceSpan, Task, TaskRule, VariableUpdate,
+    Wait, WriteOp,
 };
 use windlass_core::{Limits, StatusSet};
-use windlass_value::{BlobHash, Duration, Level, ExpressionMode, Value};
+use windlass_value::{BlobHash, Duration, ExpressionMode, Level, Value};
 
 use super::json;
 
@@ -134,7 +135,8 @@ pub(crate) fn pipelined() -> Plan {
     };
     let items = value(r#"["a", "b", "c"]"#);
     let seen = Some(value(r#""@createArray(variables('outcome').result.saw, variables('outcome').meta.attempt)""#));
-    let write = VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Step, "seen", WriteOp::Extend, seen) };
+    let write =
+        VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Step, "seen", WriteOp::Extend, seen) };
     let note = TaskRule { writes: vec![write], ..TaskRule::new(Directive::Continue) };
     let get = Task { rules: vec![note], ..effect("get", "count", value(r#""@item()""#)) };
     let entry = value(r#"{"of": "@item()", "was": "@variables('status')"}"#);
@@ -159,8 +161,13 @@ pub(crate) fn pipelined() -> Plan {
         done_event: Some("loop.done".into()),
         ..Place::new(name, vec![name.into()], body)
     };
-    let arc =
-        NetArc { emits: "after".into(), on: ArcTrigger::Succeeded, when: None, payload: Some(payload), writes: Vec::new() };
+    let arc = NetArc {
+        emits: "after".into(),
+        on: ArcTrigger::Succeeded,
+        when: None,
+        payload: Some(payload),
+        writes: Vec::new(),
+    };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
         on_iteration_failure: IterationFailure::Count,

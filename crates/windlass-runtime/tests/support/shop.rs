@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunHandle, RuntimeError, RunStartOptions};
+use windlass_runtime::{EngineOptions, FinalReport, RunHandle, RunStartOptions, RuntimeEngine, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Value, to_json};
 

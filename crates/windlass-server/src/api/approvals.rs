@@ -10,10 +10,10 @@ use windlass_tools::approval::{self, Approval, ApprovalError};
 use windlass_value::Value;
 
 use super::control::ControlResponse;
-use super::extract::{self, IdempotencyKey, Query, RunId, check_run_id, path_parameter, page_size};
-use crate::auth::{Allowed, Control, TokenIdentity, Read};
+use super::extract::{self, IdempotencyKey, Query, RunId, check_run_id, page_size, path_parameter};
+use crate::auth::{Allowed, Control, Read, TokenIdentity};
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApprovalFacts {
@@ -103,9 +103,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<ApprovalList>, ApiProblem> {
-    let limit = page_size(wanted.limit, 100, 1_000)?;
-    check_run_id("run", wanted.run.as_deref())?;
-    let (run, after) = (wanted.run, wanted.after.unwrap_or(0));
+    let limit = page_size(query.limit, 100, 1_000)?;
+    check_run_id("run", query.run.as_deref())?;
+    let (run, after) = (query.run, query.after.unwrap_or(0));
     let read = app.read_store(move |app| Ok(approval::approvals(&*app.store, run.as_deref(), after, limit)?));
     let found = read.await?;
     let full = found.len() == limit as usize;
@@ -139,13 +139,13 @@ pub(crate) async fn answer(
 ) -> Result<(StatusCode, axum::Json<ControlResponse>), ApiProblem> {
     let repeat_mark = key.map(|key| repeat_mark(&allowed.identity, &key, &name, &given.data));
     // Before the question is looked for: it may be asked anew, and this is no answer to that.
-    if is_repeat(&app, &run, mark.as_ref()).await? {
+    if is_repeat(&app, &run, repeat_mark.as_ref()).await? {
         return Ok(accepted(run, "repeated"));
     }
-    match send_answer(&app, &run, name, given.data, mark.clone()).await {
+    match send_answer(&app, &run, name, given.data, repeat_mark.clone()).await {
         Ok(answer) => Ok(accepted(run, answer)),
         // The same call at the same time was faster.
-        Err(_) if is_repeat(&app, &run, mark.as_ref()).await? => Ok(accepted(run, "repeated")),
+        Err(_) if is_repeat(&app, &run, repeat_mark.as_ref()).await? => Ok(accepted(run, "repeated")),
         Err(problem) => Err(problem),
     }
 }
@@ -173,10 +173,13 @@ async fn send_answer(
     data: Value,
     mark: Option<String>,
 ) -> Result<&'static str, ApiProblem> {
-    let ended = |run: &str| ApiProblem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+    let ended =
+        |run: &str| ApiProblem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
     let (id, run) = (run.to_owned(), run.to_owned());
     let find = move |app: &App| match approval::find(&*app.store, &id, Some(&name)) {
-        Err(ApprovalError::NotFound(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
+        Err(ApprovalError::NotFound(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => {
+            Err(ended(&id))
+        }
         found => found.map_err(rejection_problem),
     };
     let found = app.read_store(find).await?;
@@ -213,12 +216,19 @@ pub(crate) fn rejection_problem(rejection: ApprovalError) -> ApiProblem {
             let problem = ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
             problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
         }
-        ApprovalError::ValidationFailed(_) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
-            .hint("give a smaller answer, or correct the schema in the definition"),
-        ApprovalError::MissingAnswer(..) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
-            .hint("`\"data\": null` says it"),
-        ApprovalError::InvalidSchema(_) => ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
-            .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
+        ApprovalError::ValidationFailed(_) => {
+            ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+                .hint("give a smaller answer, or correct the schema in the definition")
+        }
+        ApprovalError::MissingAnswer(..) => {
+            ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+                .hint("`\"data\": null` says it")
+        }
+        ApprovalError::InvalidSchema(_) => {
+            ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail).hint(
+                "correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal",
+            )
+        }
         ApprovalError::NotFound(..) => ApiProblem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
         ApprovalError::Conflict(..) | ApprovalError::AlreadyAnswered(..) => {
             ApiProblem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::extract::Query;
 use crate::auth::{Admin, Allowed};
 use crate::problem::codes;
-use crate::{App, ApiProblem, audit};
+use crate::{ApiProblem, App, audit};
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
@@ -45,7 +45,7 @@ pub(crate) async fn lines(
     let Some(directory) = app.audit.directory().map(std::path::Path::to_owned) else {
         return Ok(Json(AuditLines { items: Vec::new(), next: None, last: 0 }));
     };
-    let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT));
+    let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT));
     let read = tokio::task::spawn_blocking(move || audit::read_page(&directory, after, limit)).await;
     match read.map_err(std::io::Error::other).flatten() {
         Ok(page) => Ok(Json(AuditLines { items: page.items, next: page.next, last: page.last })),

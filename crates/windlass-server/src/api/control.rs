@@ -8,19 +8,19 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::hearing;
+use windlass_core::predict_delivery;
 use windlass_runtime::inspect::{StoredRun, loop_histories, undelivered_signal_note};
-use windlass_runtime::{RequestOutcome, RunRequest, RestartRequest, RunHandle, RuntimeError, new_run_id};
+use windlass_runtime::{RequestOutcome, RestartRequest, RunHandle, RunRequest, RuntimeError, new_run_id};
 use windlass_store::RunStatus;
 use windlass_tools::approval;
 use windlass_value::Value;
 
 use super::approvals;
-use super::models::find_run;
 use super::extract::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
+use super::models::find_run;
 use crate::auth::{Allowed, Control, TokenIdentity};
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Letters of a reason, a name, a request id.
 const MAX_TEXT_BYTES: usize = 1_024;
@@ -136,14 +136,14 @@ pub(crate) async fn resume(
 ) -> Result<Response, ApiProblem> {
     let id = idempotency_id("resume", &allowed.identity, key, body.request_id)?;
     let outcome = send_request(&app, &run, id, RunRequest::Resume).await?;
-    if told == RequestOutcome::Queued {
+    if outcome == RequestOutcome::Queued {
         // Nobody has it: it is brought back here, where it finds what it was asked.
         match app.engine.resume(&run).await {
             Ok(_) | Err(RuntimeError::Owned { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    control_response(run, told)
+    control_response(run, outcome)
 }
 
 /// Ends a run.
@@ -183,12 +183,12 @@ pub(crate) async fn signal(
         Some(place) => RunRequest::SignalTo { place, name, payload },
         None => RunRequest::Signal { name, payload },
     };
-    match (send_request(&app, &run, id, request).await?, undelivered_signal_note) {
+    match (send_request(&app, &run, id, request).await?, undelivered) {
         (RequestOutcome::Delivered | RequestOutcome::Queued, Some((answer, note))) => {
-            let answered = ControlResponse { run, delivery, note: Some(note) };
+            let answered = ControlResponse { run, delivery: answer, note: Some(note) };
             Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
         }
-        (outcome, _) => control_response(run, told),
+        (outcome, _) => control_response(run, outcome),
     }
 }
 
@@ -211,7 +211,8 @@ async fn undelivered_signal(
         // One that cannot be read is told all the same.
         let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
         let stored = || StoredRun::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
-        let delivery = state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
+        let delivery =
+            state.or_else(stored).map(|state| predict_delivery(&program, &state, &name, &payload, place.as_ref()));
         Ok(delivery.and_then(|delivery| undelivered_signal_note(delivery, &name, place.as_deref())))
     };
     app.read_store(inspect).await
@@ -246,7 +247,8 @@ pub(crate) async fn restart(
 ) -> Result<Response, ApiProblem> {
     let RestartRequestBody { from, occurrence, set, id } = body;
     check_length("from", &from)?;
-    let restart = RestartRequest { from: from.clone(), occurrence, set: set.into_iter().collect(), id: check_new_id(id)? };
+    let restart =
+        RestartRequest { from: from.clone(), occurrence, set: set.into_iter().collect(), id: check_new_id(id)? };
     let old = run.clone();
     let fork = move |app: App| async move {
         let made = app.engine.restart(&old, restart).await;
@@ -280,7 +282,8 @@ fn with_iteration_hint(app: &App, error: RuntimeError) -> ApiProblem {
     let seen = loop_histories(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
     match seen.first().filter(|seen| seen.iterations > 0) {
         Some(seen) => {
-            let iterations = if seen.iterations == 1 { "one turn".to_owned() } else { format!("{} turns", seen.iterations) };
+            let iterations =
+                if seen.iterations == 1 { "one turn".to_owned() } else { format!("{} turns", seen.iterations) };
             problem.hint(format!("`{path}` has had {iterations}: GET /api/v1/runs/{run}/turns?loop={path} lists them"))
         }
         None => problem,
@@ -311,7 +314,12 @@ fn control_response(run: String, outcome: RequestOutcome) -> Result<Response, Ap
 }
 
 /// What makes repeats of one call one: for each kind of call and each token apart.
-fn idempotency_id(kind: &str, identity: &TokenIdentity, key: Option<String>, body_id: Option<String>) -> Result<String, ApiProblem> {
+fn idempotency_id(
+    kind: &str,
+    identity: &TokenIdentity,
+    key: Option<String>,
+    body_id: Option<String>,
+) -> Result<String, ApiProblem> {
     let given = match (key, body_id) {
         (Some(_), Some(_)) => {
             return Err(ApiProblem::bad_request("`request_id` and `Idempotency-Key` are both given")

@@ -12,12 +12,12 @@ use windlass_core::Program;
 use windlass_syntax::{DiagnosticReport, did_you_mean};
 use windlass_value::Value;
 
+use super::extract::{self, DefinitionName, Json, Query, is_definition_name, page_size};
 use super::models::{ListPage, ParameterInfo};
-use super::extract::{self, Json, DefinitionName, Query, is_definition_name, page_size};
 use crate::auth::{Admin, Allowed, Control, Read};
-use crate::catalog::{Definition, RegistrationResult, RegistrationError, Version};
+use crate::catalog::{Definition, RegistrationError, RegistrationResult, Version};
 use crate::problem::codes;
-use crate::{App, DefinitionDraft, ApiProblem};
+use crate::{ApiProblem, App, DefinitionDraft};
 
 /// Definitions in one page.
 const DEFAULT_PAGE_SIZE: u32 = 100;
@@ -221,8 +221,8 @@ pub(crate) async fn register(
             app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(ApiProblem::from)
         })
         .await?;
-    let status = if done.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, axum::Json(register_response(done))).into_response())
+    let status = if registration.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, axum::Json(register_response(registration))).into_response())
 }
 
 /// Looks at a definition without registering it.
@@ -244,7 +244,9 @@ pub(crate) async fn check(
                 graph: Some(windlass_draw::plan(&compiled.plan).to_value()),
                 problems: compiled.warnings,
             },
-            Err(problems) => CheckResponse { valid: false, name: draft.name, dialect: draft.dialect, problems, graph: None },
+            Err(problems) => {
+                CheckResponse { valid: false, name: draft.name, dialect: draft.dialect, problems, graph: None }
+            }
         })
     });
     checked.await.map(axum::Json)
@@ -387,14 +389,22 @@ pub(crate) struct VersionNumber(u64);
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
     type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<VersionNumber, ApiProblem> {
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        state: &S,
+    ) -> Result<VersionNumber, ApiProblem> {
         let text = extract::path_parameter(parts, state, "version").await?;
         let number = text.parse().map_err(|_| ApiProblem::not_found(format!("`{text}` is no number of a version")))?;
         Ok(VersionNumber(number))
     }
 }
 
-fn parse_draft(app: &App, text: String, name: Option<String>, dialect: Option<String>) -> Result<DefinitionDraft, ApiProblem> {
+fn parse_draft(
+    app: &App,
+    text: String,
+    name: Option<String>,
+    dialect: Option<String>,
+) -> Result<DefinitionDraft, ApiProblem> {
     let max_bytes = app.limits.max_definition_bytes;
     if text.len() > max_bytes {
         let detail = format!("the definition has {} bytes; at most {max_bytes} are allowed", text.len());
@@ -411,7 +421,9 @@ fn parse_draft(app: &App, text: String, name: Option<String>, dialect: Option<St
 fn check_labels(labels: &BTreeMap<String, String>, max_labels: usize) -> Result<(), ApiProblem> {
     let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > MAX_LABEL_BYTES);
     match long {
-        Some((key, _)) => Err(ApiProblem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
+        Some((key, _)) => {
+            Err(ApiProblem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug())))
+        }
         None if labels.len() > max_labels => Err(ApiProblem::bad_request(format!("more than {max_labels} labels"))
             .hint("the operator can raise `server.max_labels` in windlass.toml")),
         None => Ok(()),

@@ -7,16 +7,19 @@ use utoipa::ToSchema;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, EventKind, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::inspect::{
-    StoredEvent, StoredRun, StoredEvents, with_run_hint, live_owner, run_time_now, mark_paused, final_report, status_name, tree_value,
+    StoredEvent, StoredEvents, StoredRun, final_report, live_owner, mark_paused, run_time_now, status_name, tree_value,
+    with_run_hint,
 };
-use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, resolve_up_to, completed_steps, quarantine_reason};
+use windlass_runtime::{
+    FinalReport, RunOptions, RuntimeError, StepReport, completed_steps, quarantine_reason, resolve_up_to,
+};
 use windlass_store::{ParentFilter, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
-use super::models::{SourcePosition, RunError, RunSummary, find_run};
+use super::models::{RunError, RunSummary, SourcePosition, find_run};
 use crate::triggers::{QueuePositionInfo, find_queue_position};
 use crate::workers::QueueInfo;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
 const MAX_INLINE_BYTES: u64 = 1024 * 1024;

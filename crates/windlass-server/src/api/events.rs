@@ -8,13 +8,13 @@ use utoipa::IntoParams;
 use windlass_runtime::inspect::{StoredEvent, StoredEvents, event_value, last_before};
 use windlass_value::Value;
 
-use super::models::{ListPage, find_run};
-use super::locations::{EventTypes, check_path};
-use super::runs::parse_time;
 use super::extract::{Query, RunId, page_size};
+use super::locations::{EventTypes, check_path};
+use super::models::{ListPage, find_run};
+use super::runs::parse_time;
 use crate::auth::{Allowed, Read};
-use crate::streams::{StreamFormat, EventTail, stream_response};
-use crate::{App, ApiProblem};
+use crate::streams::{EventTail, StreamFormat, stream_response};
+use crate::{ApiProblem, App};
 
 /// Events in one page.
 const DEFAULT_EVENTS: u32 = 200;
@@ -134,7 +134,7 @@ pub(crate) async fn events(
     let row = app.read_store(move |app| Ok(find_run(app, &id)?)).await?;
     // What an ended run has said is all in the store.
     let follow = query.follow.unwrap_or(true) && !row.status.is_final();
-    Ok(stream_response(kind, EventTail::open(app, row, after, form, follow).await?))
+    Ok(stream_response(kind, EventTail::open(app, row, after, format, follow).await?))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiProblem> {

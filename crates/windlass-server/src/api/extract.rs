@@ -125,13 +125,14 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiProb
     let location = |line: usize, column: usize| format!("line {line}, column {column} of the body");
     let text = std::str::from_utf8(bytes).map_err(|_| ApiProblem::bad_request("the body is no UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let parsed = T::deserialize(StrictObjects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
-        let why = error.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        let mut problem = mismatch_problem(why, "the body");
-        problem.location = Some(location(error.line(), error.column()));
-        problem
-    })?;
+    let parsed =
+        T::deserialize(StrictObjects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
+            let why = error.to_string();
+            let why = why.split(" at line ").next().unwrap_or_default();
+            let mut problem = mismatch_problem(why, "the body");
+            problem.location = Some(location(error.line(), error.column()));
+            problem
+        })?;
     check_json(text).map_err(|odd| {
         let problem = ApiProblem::bad_request(format!("the body does not fit: {}", odd.message));
         let mut problem = problem.hint("JSON leaves open what that means, so it is refused");
@@ -199,7 +200,8 @@ pub(crate) fn check_query(parts: &Parts) -> Result<(), ApiProblem> {
     let axum::extract::Query(pairs) = pairs.map_err(|refused| ApiProblem::bad_request(refused.body_text()))?;
     for (at, (name, _)) in pairs.iter().enumerate() {
         if !known.contains(name) {
-            let problem = ApiProblem::bad_request(format!("the query does not fit: there is no `{}` here", printable(name)));
+            let problem =
+                ApiProblem::bad_request(format!("the query does not fit: there is no `{}` here", printable(name)));
             let names = || known.iter().map(String::as_str);
             return Err(problem.hint(match did_you_mean(name, names()) {
                 Some(hint) => hint,
@@ -244,7 +246,9 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
 pub(crate) fn check_run_id(name: &str, given: Option<&str>) -> Result<(), ApiProblem> {
     match given.filter(|id| !is_run_id(id)) {
         None => Ok(()),
-        Some(id) => Err(ApiProblem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", printable(id)))),
+        Some(id) => {
+            Err(ApiProblem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", printable(id))))
+        }
     }
 }
 
@@ -269,7 +273,11 @@ impl<S: Send + Sync> FromRequestParts<S> for DefinitionName {
 }
 
 /// One parameter of the path, with its percent signs undone.
-pub(crate) async fn path_parameter<S: Send + Sync>(parts: &mut Parts, state: &S, parameter: &str) -> Result<String, ApiProblem> {
+pub(crate) async fn path_parameter<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    parameter: &str,
+) -> Result<String, ApiProblem> {
     type All = axum::extract::Path<Vec<(String, String)>>;
     let all = All::from_request_parts(parts, state).await;
     let axum::extract::Path(all) = all.map_err(|refused| ApiProblem::bad_request(refused.body_text()))?;

@@ -7,13 +7,13 @@ use windlass_core::plan::Plan;
 use windlass_runtime::inspect::StoredRun;
 use windlass_value::{Timestamp, Value};
 
-use super::models::{SourcePosition, RunError, find_run};
-use super::locations::check_path;
 use super::extract::{Query, RunId, page_size};
+use super::locations::check_path;
+use super::models::{RunError, SourcePosition, find_run};
 use crate::auth::{Allowed, Read};
 use crate::run_drawings;
-use crate::timeline::{TimelineEntry, Timeline, name_of};
-use crate::{App, ApiProblem};
+use crate::timeline::{Timeline, TimelineEntry, name_of};
+use crate::{ApiProblem, App};
 
 /// Steps in one page.
 const DEFAULT_STEPS: u32 = 200;
@@ -92,7 +92,7 @@ pub(crate) async fn steps(
         let program = app.engine.program(&row.plan)?;
         let has_ended = row.status.is_final();
         let found = run_drawings::run_timeline(app, &row, &program.plan, |timeline, now| {
-            let now = if over { row.changed_at } else { now };
+            let now = if has_ended { row.changed_at } else { now };
             let mut inside = timeline.inside(&query.parent, query.from);
             let found: Vec<(u64, &TimelineEntry)> = inside.by_ref().take(limit).collect();
             let next = found.last().map(|(seq, _)| *seq).filter(|_| inside.next().is_some());

@@ -9,11 +9,11 @@ use windlass_runtime::resolve;
 use windlass_store::RunRow;
 use windlass_value::Value;
 
+use super::extract::{Query, RunId, page_size, path_parameter};
 use super::models::{ListPage, find_run};
-use super::extract::{Query, RunId, path_parameter, page_size};
 use crate::auth::{Allowed, Read};
 use crate::catalog::parse_hash;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Ticks in one page.
 const DEFAULT_TICKS: u32 = 100;
@@ -69,7 +69,7 @@ pub(crate) async fn journal(
             for row in rows {
                 let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
                 let numbered = (row.first_tick..).zip(entries).filter(|(tick, _)| *tick >= from);
-                items.extend(numbered.map(|(tick, entry)| tick_info(tick, entry, shown)));
+                items.extend(numbered.map(|(tick, entry)| tick_info(tick, entry, is_visible)));
                 from = row.first_tick + u64::from(row.ticks);
                 if items.len() > limit {
                     break;
@@ -105,7 +105,10 @@ pub(crate) struct BlobHashParam(String);
 impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BlobHashParam {
     type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<BlobHashParam, ApiProblem> {
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        state: &S,
+    ) -> Result<BlobHashParam, ApiProblem> {
         path_parameter(parts, state, "hash").await.map(BlobHashParam)
     }
 }

@@ -7,7 +7,7 @@ use windlass_syntax::did_you_mean;
 
 use super::extract::printable;
 use crate::workers::is_engine_event;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 const TYPES_LISTED: &str = "docs/events.md lists the types of the engine; workers may tell of others";
 

@@ -5,20 +5,21 @@ use std::collections::HashMap;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_core::plan::{Loop, Node, NodeKind, Plan, IterationPath};
+use windlass_core::plan::{IterationPath, Loop, Node, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView, frame_tree};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::inspect::{
-    LoopHistory, IterationPage, loop_histories, frame_path, final_report, history_strip as strip_of, iteration_value, iterations_page,
+    IterationPage, LoopHistory, final_report, frame_path, history_strip as strip_of, iteration_value, iterations_page,
+    loop_histories,
 };
 use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
 use windlass_value::{Map, Value};
 
-use super::models::{ListPage, SourcePosition, find_run};
 use super::extract::{Query, RunId, page_size};
+use super::models::{ListPage, SourcePosition, find_run};
 use crate::auth::{Allowed, Read};
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Loops in one page: nested ones may be many.
 const DEFAULT_LOOPS: u32 = 100;
@@ -183,9 +184,9 @@ fn live_loops(frames: &[FrameView]) -> Vec<LiveLoop> {
 fn collect_live_loops(frames: &[FrameView], above: &str, found: &mut Vec<LiveLoop>) {
     for frame in frames {
         let path = frame_path(above, frame);
-        if let Some(LoopView { begun, ended, failed, max_iterations: most, condition, .. }) = &frame.looping {
-            let (begun, ended, failed, max_iterations) = (*begun, *ended, *failed, *most);
-            let live = LoopLive { begun, ended, failed, max_iterations: most: max_iterations, condition: condition.clone() };
+        if let Some(LoopView { begun, ended, failed, max_iterations, condition, .. }) = &frame.looping {
+            let (begun, ended, failed, max_iterations) = (*begun, *ended, *failed, *max_iterations);
+            let live = LoopLive { begun, ended, failed, max_iterations, condition: condition.clone() };
             found.push((path.clone(), frame.label.to_string(), live, frame.usage.clone()));
         }
         collect_live_loops(&frame.children, &path, found);
@@ -235,13 +236,17 @@ pub(crate) async fn iterations(
         if total == 0 {
             check_loop_exists(app, &row, &path)?;
         }
-        let IterationPage { iterations, missing, next } = iterations_page(store, &run, &path, query.from, limit, query.failed)?;
+        let IterationPage { iterations, missing: not_retained, next } =
+            iterations_page(store, &run, &path, query.from, limit, query.failed)?;
         // The turns can be read even if the plan cannot.
         let program = app.engine.program(&row.plan).ok();
         let mut locations = IterationLocations::new(program.as_ref().map(|program| &program.plan), &path);
         Ok(axum::Json(IterationList {
-            iterations: turns.iter().map(|iteration| places.add_location(turn.index, iteration_value(&run, turn))).collect(),
-            not_retained: not_kept.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
+            iterations: iterations
+                .iter()
+                .map(|iteration| locations.add_location(iteration.index, iteration_value(&run, iteration)))
+                .collect(),
+            not_retained: not_retained.into_iter().map(|(from, to)| IterationRange { from, to }).collect(),
             next,
             total,
             failed,
@@ -267,7 +272,7 @@ impl<'a> IterationLocations<'a> {
         let path = path.split('~').next().unwrap_or(path);
         let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_named(node, name_of(path))));
         let path_style = found.map_or(IterationPath::Brackets, |looping| looping.iteration_path);
-        IterationLocations { plan, path, path_style: written: path_style, positions: HashMap::new() }
+        IterationLocations { plan, path, path_style, positions: HashMap::new() }
     }
 
     fn add_location(&mut self, index: u64, iteration: Value) -> Value {
@@ -287,7 +292,8 @@ impl<'a> IterationLocations<'a> {
     fn position(&mut self, path: &str) -> Option<Value> {
         let plan = self.plan?;
         // `pages[3].save` and `pages[4].save` are one place.
-        let location: String = path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
+        let location: String =
+            path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
         let found = || SourcePosition::locate(plan, path).and_then(|position| windlass_value::to_value(&position).ok());
         self.positions.entry(location).or_insert_with(found).clone()
     }

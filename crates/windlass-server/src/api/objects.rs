@@ -26,7 +26,7 @@ fn require_object<T>(inner: T) -> StrictInner<T> {
 macro_rules! as_inside {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method(any(visitor))
+            self.0.$method(pass_through(visitor))
         })*
     };
 }

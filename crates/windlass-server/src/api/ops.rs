@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::auth::{Allowed, Public, Read};
 use crate::metrics;
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Health {
@@ -42,17 +42,20 @@ pub(crate) async fn ready(_: Public, State(app): State<App>) -> Result<Json<Heal
         Err(ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
     };
     if app.is_draining() || app.engine.is_closing() {
-        return not_now("the server is about to stop".to_owned(), "ask the one that comes after it");
+        return not_ready("the server is about to stop".to_owned(), "ask the one that comes after it");
     }
     if app.engine.is_recovering() {
-        return not_now("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
+        return not_ready("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
     }
     if app.audit.is_broken() {
-        return not_now("the audit log cannot be written".to_owned(), "look at the disk, then start the server again");
+        return not_ready(
+            "the audit log cannot be written".to_owned(),
+            "look at the disk, then start the server again",
+        );
     }
     match app.check_writable().await {
         Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
-        Err(why) => not_now(format!("the store cannot be written: {why}"), "`windlass doctor` looks at the store"),
+        Err(why) => not_ready(format!("the store cannot be written: {why}"), "`windlass doctor` looks at the store"),
     }
 }
 

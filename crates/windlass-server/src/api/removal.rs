@@ -7,10 +7,10 @@ use windlass_store::{ParentFilter, RunFilter, RunRow};
 use windlass_value::Timestamp;
 
 use super::definitions::unknown_definition;
-use super::models::find_run;
 use super::extract::{DefinitionName, RunId};
+use super::models::find_run;
 use crate::auth::{Admin, Allowed};
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// However long ago it ended.
 const ANY_AGE: Timestamp = Timestamp(i64::MAX);

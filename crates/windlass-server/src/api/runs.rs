@@ -8,18 +8,18 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_dialect::InputWarning;
-use windlass_runtime::{RunHandle, RunOptions, RuntimeError, RunStartOptions, input_hash};
+use windlass_runtime::{RunHandle, RunOptions, RunStartOptions, RuntimeError, input_hash};
 use windlass_store::{ParentFilter, RunFilter, RunStatus, StatusCount};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use super::definitions::find;
 use super::detail::{RunDetail, load_detail};
-use super::models::{ListPage, RunSummary, find_run};
 use super::extract::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, printable};
-use crate::auth::{Allowed, TokenIdentity, Read, Run};
+use super::models::{ListPage, RunSummary, find_run};
+use crate::auth::{Allowed, Read, Run, TokenIdentity};
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Runs in one page.
 const DEFAULT_PAGE_SIZE: u32 = 50;
@@ -131,8 +131,8 @@ pub(crate) async fn start(
     let StartRequest { definition, version, input, id, wait_ms } = body;
     let id = run_id(id, key, &allowed.identity)?;
     let max_wait_ms = app.options.limits.max_start_wait.to_std().as_millis();
-    if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > most) {
-        let problem = ApiProblem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {most}"));
+    if let Some(ms) = wait_ms.filter(|ms| u128::from(*ms) > max_wait_ms) {
+        let problem = ApiProblem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {max_wait_ms}"));
         return Err(problem.hint(
             "GET /api/v1/runs/{run}/events tells when a run ends, however long it takes; the operator can raise \
              `server.max_start_wait` in windlass.toml",
@@ -140,12 +140,13 @@ pub(crate) async fn start(
     }
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
-    let repeated_start = |id: String, input: Value| RepeatedStart { id, definition: definition.clone(), version, input, wait_ms };
+    let repeated_start =
+        |id: String, input: Value| RepeatedStart { id, definition: definition.clone(), version, input, wait_ms };
     let (plan, number) = match (resolve_plan(&app, &definition, version).await, &id) {
         (Ok(found), _) => found,
         // What is gone cannot be started. What it was started as while it was there answers the same call all the same.
         (Err(gone), Some(id)) if gone.code == codes::NOT_FOUND => {
-            return match find_repeated_start(app, again(id.clone(), input)).await? {
+            return match find_repeated_start(app, repeated_start(id.clone(), input)).await? {
                 Some(answer) => Ok(answer),
                 None => Err(gone),
             };
@@ -159,7 +160,7 @@ pub(crate) async fn start(
     let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
         (Ok(handle), _) => handle,
         (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
-            return find_repeated_start(app, again(id, input)).await?.ok_or_else(|| error.into());
+            return find_repeated_start(app, repeated_start(id, input)).await?.ok_or_else(|| error.into());
         }
         (Err(error), _) => return Err(start_problem(error, &definition)),
     };
@@ -261,7 +262,8 @@ async fn find_repeated_start(app: App, repeat: RepeatedStart) -> Result<Option<R
         }
     }
     let (run, status) = (row.run.to_string(), row.status.as_str().to_owned());
-    let started = StartResponse { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
+    let started =
+        StartResponse { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
     Ok(Some(started.into_response()))
 }
 
@@ -361,7 +363,8 @@ pub(crate) async fn counts(
     let filter = parse_filter(&app, query)?;
     app.read_store(move |app| {
         let counts = app.store.counts(&filter, MAX_COUNTED)?;
-        let one = |count: StatusCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
+        let one =
+            |count: StatusCount| StatusCountInfo { status: count.status.as_str(), runs: count.runs, more: count.more };
         Ok(axum::Json(StatusCounts { items: counts.into_iter().map(one).collect() }))
     })
     .await
@@ -370,7 +373,8 @@ pub(crate) async fn counts(
 fn parse_filter(app: &App, query: RunListQuery) -> Result<RunFilter, ApiProblem> {
     check_run_id("parent", query.parent.as_deref())?;
     check_dialect(app, query.dialect.as_deref())?;
-    let statuses = query.status.iter().flat_map(|words| words.split(',')).map(parse_status).collect::<Result<_, _>>()?;
+    let statuses =
+        query.status.iter().flat_map(|words| words.split(',')).map(parse_status).collect::<Result<_, _>>()?;
     let parent = match (query.parent, query.children) {
         (Some(parent), _) => Some(ParentFilter::Run(parent.into())),
         (None, false) => Some(ParentFilter::TopLevel),

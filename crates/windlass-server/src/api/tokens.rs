@@ -11,7 +11,7 @@ use super::extract;
 use crate::auth::tokens::{self, TokenError, TokenRequest};
 use crate::auth::{Admin, Allowed, TokenIdentity, TokenScope};
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// A token, without what would let somebody use it.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -106,13 +106,14 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<CreatedToken>), ApiProblem> {
     check_grantable(&allowed.identity, &new.scopes)?;
     let expires_at = expiry(&new)?;
-    let request = TokenRequest { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.identity.id.clone()) };
+    let request =
+        TokenRequest { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.identity.id.clone()) };
     let created = app.write_store(move |app| {
-        let created = tokens::create(&*app.store, wanted, app.options.limits.max_tokens)?;
+        let created = tokens::create(&*app.store, request, app.options.limits.max_tokens)?;
         app.keys.refresh()?;
-        Ok(made)
+        Ok(created)
     });
-    let (token, secret) = made.await?;
+    let (token, secret) = created.await?;
     Ok((StatusCode::CREATED, Json(CreatedToken { facts: token.into(), token: secret.reveal().to_owned() })))
 }
 

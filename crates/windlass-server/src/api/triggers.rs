@@ -14,10 +14,10 @@ use super::extract::{self, DefinitionName, path_parameter};
 use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
 use crate::triggers::hooks::missing_secret_reason;
-use crate::triggers::settings::{self, CronSettings, TriggerProgress, StoredTriggerSettings};
+use crate::triggers::settings::{self, CronSettings, StoredTriggerSettings, TriggerProgress};
 use crate::triggers::signature::SignatureScheme;
-use crate::triggers::{CatchUp, is_called, timed_triggers, queue};
-use crate::{App, ApiProblem};
+use crate::triggers::{CatchUp, is_called, queue, timed_triggers};
+use crate::{ApiProblem, App};
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct TriggerFacts {
@@ -84,7 +84,7 @@ pub(crate) struct TriggerSettings {
     #[serde(default)]
     catch_up: Option<CatchUp>,
     /// Starts the definition by the clock, whatever its dialect. `null` takes the schedule away.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<CronSettings>)]
     schedule: Option<Option<CronSettings>>,
 }
@@ -105,7 +105,8 @@ fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {
     let mut items = Vec::new();
     for definition in app.definitions.all() {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
-            let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
+            let settings: StoredTriggerSettings =
+                settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
             items.push(TriggerFacts {
                 definition: definition.name.to_string(),
                 version: definition.current.version,
@@ -129,7 +130,8 @@ fn trigger_facts(app: &App) -> Result<Vec<TriggerFacts>, ApiProblem> {
     }
     let now = real_now();
     for one in timed_triggers(app)? {
-        let firing: TriggerProgress = settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
+        let firing: TriggerProgress =
+            settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
         items.push(TriggerFacts {
             definition: one.definition.name.to_string(),
             version: one.definition.current.version,
@@ -216,7 +218,7 @@ pub(crate) async fn change(
     TriggerParam(trigger): TriggerParam,
     extract::Json(request): extract::Json<TriggerSettings>,
 ) -> Result<Response, ApiProblem> {
-    app.write_store(move |app| apply_settings(app, &name, &trigger, &wanted)).await
+    app.write_store(move |app| apply_settings(app, &name, &trigger, &request)).await
 }
 
 /// Blocking: reads and writes.
@@ -227,7 +229,8 @@ fn apply_settings(app: &App, name: &str, trigger: &str, request: &TriggerSetting
         problem.hint("GET /api/v1/definitions lists those there are; POST /api/v1/definitions registers one")
     })?;
     let program = app.engine.program(&definition.current.plan())?;
-    let planned = program.plan.triggers.iter().find(|trigger_of_plan| trigger_of_plan.name.eq_ignore_ascii_case(trigger));
+    let planned =
+        program.plan.triggers.iter().find(|trigger_of_plan| trigger_of_plan.name.eq_ignore_ascii_case(trigger));
     let before: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, name, trigger)?;
     if planned.is_none() && before.schedule.is_none() && !matches!(request.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));

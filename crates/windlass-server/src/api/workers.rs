@@ -6,12 +6,13 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use super::extract::Json;
-use crate::auth::{Allowed, Control, TokenIdentity, Read, Work};
+use crate::auth::{Allowed, Control, Read, TokenIdentity, Work};
 use crate::problem::codes;
 use crate::workers::{
-    LeaseRequest, CompleteRequest, FailRequest, HeartbeatResponse, HeartbeatRequest, LeaseResponse, LeaveRequest, ProgressReport, ReportRejection, ReportAccepted, WorkerKey, WorkerList,
+    CompleteRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest, LeaseResponse, LeaveRequest,
+    ProgressReport, ReportAccepted, ReportRejection, WorkerKey, WorkerList,
 };
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// The longest id or name of a worker.
 const MAX_WORKER_ID_BYTES: usize = 128;
@@ -28,19 +29,22 @@ pub(crate) async fn lease(
     State(app): State<App>,
     Json(request): Json<LeaseRequest>,
 ) -> Result<Answer<LeaseResponse>, ApiProblem> {
-    let worker_key = parse_worker_key(&allowed.identity, &ask.worker)?;
+    let worker_key = parse_worker_key(&allowed.identity, &request.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
-    if ask.tools.len().max(ask.labels.len()) > most {
-        return Err(ApiProblem::bad_request(format!("a worker has at most {most} tools and labels")).hint(MORE_ENTRIES));
+    if request.tools.len().max(request.labels.len()) > max_entries {
+        return Err(
+            ApiProblem::bad_request(format!("a worker has at most {max_entries} tools and labels")).hint(MORE_ENTRIES)
+        );
     }
     // They are kept for as long as the worker is known.
-    let labels = ask.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
-    let longest = ask.tools.iter().map(String::len).chain(labels).chain([ask.name.len()]).max().unwrap_or_default();
+    let labels = request.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
+    let longest =
+        request.tools.iter().map(String::len).chain(labels).chain([request.name.len()]).max().unwrap_or_default();
     if longest > MAX_LABEL_BYTES {
         let detail = format!("names, tools and labels of a worker have at most {MAX_LABEL_BYTES} bytes");
         return Err(ApiProblem::bad_request(detail));
     }
-    Ok(Answer(app.dispatcher.lease(&who, &allowed.identity.name, &ask).await))
+    Ok(Answer(app.dispatcher.lease(&worker_key, &allowed.identity.name, &request).await))
 }
 
 /// A worker lives and has these jobs. What it is told of them it does at once.
@@ -53,10 +57,10 @@ pub(crate) async fn heartbeat(
 ) -> Result<Answer<HeartbeatResponse>, ApiProblem> {
     let worker_key = parse_worker_key(&allowed.identity, &beat.worker)?;
     let max_entries = app.options.limits.max_worker_entries;
-    if beat.jobs.len() > most {
-        return Err(ApiProblem::bad_request(format!("a worker has at most {most} jobs")).hint(MORE_ENTRIES));
+    if beat.jobs.len() > max_entries {
+        return Err(ApiProblem::bad_request(format!("a worker has at most {max_entries} jobs")).hint(MORE_ENTRIES));
     }
-    Ok(Answer(app.dispatcher.heartbeat(&who, &beat).await))
+    Ok(Answer(app.dispatcher.heartbeat(&worker_key, &beat).await))
 }
 
 /// An event of a task that is being done. It counts as life.
@@ -69,14 +73,16 @@ pub(crate) async fn progress(
 ) -> Result<StatusCode, ApiProblem> {
     let worker_key = parse_worker_key(&allowed.identity, &progress.worker)?;
     let max_bytes = app.options.limits.max_worker_event_bytes;
-    if progress.data.size_up_to(most) > most {
-        return Err(ApiProblem::bad_request(format!("`data` has more than {most} bytes"))
+    if progress.data.size_up_to(max_bytes) > max_bytes {
+        return Err(ApiProblem::bad_request(format!("`data` has more than {max_bytes} bytes"))
             .hint("the operator can raise `server.max_worker_event_bytes` in windlass.toml"));
     }
     if let Some(problem) = progress.check() {
         return Err(ApiProblem::bad_request(problem));
     }
-    app.dispatcher.progress(&who, &progress).map_err(|refused| rejection_problem(refused, progress.job, progress.lease_epoch))?;
+    app.dispatcher
+        .progress(&worker_key, &progress)
+        .map_err(|refused| rejection_problem(refused, progress.job, progress.lease_epoch))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -90,8 +96,10 @@ pub(crate) async fn complete(
 ) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = complete.into_parts();
     let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
-    let accepted = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
+    let accepted = app.dispatcher.report(&worker_key, &report, outcome).await;
+    accepted
+        .map(|next| Answer(ReportAccepted { next }))
+        .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
 /// A task has failed. Answered like `complete`: what is next may be the same task again.
@@ -104,8 +112,10 @@ pub(crate) async fn fail(
 ) -> Result<Answer<ReportAccepted>, ApiProblem> {
     let (report, outcome) = fail.into_parts();
     let worker_key = parse_worker_key(&allowed.identity, &report.worker)?;
-    let accepted = app.dispatcher.report(&who, &report, outcome).await;
-    taken.map(|next| Answer(ReportAccepted { next })).map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
+    let accepted = app.dispatcher.report(&worker_key, &report, outcome).await;
+    accepted
+        .map(|next| Answer(ReportAccepted { next }))
+        .map_err(|refused| rejection_problem(refused, report.job, report.lease_epoch))
 }
 
 /// A worker goes. What it still has is for others at once.
@@ -149,10 +159,13 @@ pub(crate) async fn drain(
 }
 
 fn parse_worker_key(identity: &TokenIdentity, worker: &str) -> Result<WorkerKey, ApiProblem> {
-    let fits = !worker.is_empty() && worker.len() <= MAX_WORKER_ID_BYTES && worker.bytes().all(|byte| byte.is_ascii_graphic());
+    let fits =
+        !worker.is_empty() && worker.len() <= MAX_WORKER_ID_BYTES && worker.bytes().all(|byte| byte.is_ascii_graphic());
     match fits {
         true => Ok(WorkerKey { token: identity.id.as_str().into(), worker: worker.into() }),
-        false => Err(ApiProblem::bad_request(format!("`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"))),
+        false => Err(ApiProblem::bad_request(format!(
+            "`worker` must be 1 to {MAX_WORKER_ID_BYTES} letters, digits and signs"
+        ))),
     }
 }
 

@@ -125,7 +125,9 @@ impl AuditFile {
             }
         };
         let first = match has_lines {
-            true => first_line_number(&mut file).map_err(io_error("could not read the audit log"))?.unwrap_or(number + 1),
+            true => {
+                first_line_number(&mut file).map_err(io_error("could not read the audit log"))?.unwrap_or(number + 1)
+            }
             false => number + 1,
         };
         let bytes = file.seek(SeekFrom::End(0)).map_err(io_error("could not read the audit log"))?;
@@ -133,7 +135,7 @@ impl AuditFile {
         let directory = directory.to_owned();
         let (next, buffer) = (number + 1, Vec::new());
         let synced = (next, last_hash);
-        let log = AuditFile { directory, file, bytes, max_bytes: bytes_max: max_bytes, first, next, last_hash, synced: kept: synced, buffer, lock };
+        let log = AuditFile { directory, file, bytes, max_bytes, first, next, last_hash, synced, buffer, lock };
         Ok((log, cut))
     }
 

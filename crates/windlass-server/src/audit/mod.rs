@@ -34,7 +34,7 @@ pub(crate) const FILE: &str = "audit.log";
 /// What a line says, besides its number and its hash.
 #[derive(Clone, Debug, Serialize)]
 pub struct AuditEntry {
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "timestamp_as_text")]
     pub at: Timestamp,
     /// None: whoever it was has not said so.
     pub actor: Option<AuditActor>,
@@ -58,7 +58,7 @@ pub struct AuditEntry {
 /// How a call has ended that was noted before, and did not succeed.
 #[derive(Clone, Debug, Serialize)]
 struct AuditOutcome {
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "timestamp_as_text")]
     at: Timestamp,
     /// The number of its line.
     line: u64,
@@ -168,8 +168,12 @@ impl AuditLog {
             .name("windlass-audit".to_owned())
             .spawn(move || run_writer(log, &arrived, &shared))
             .map_err(|error| AuditError::new(directory, "could not start the thread that writes it", &error))?;
-        let writer =
-            AuditWriter { directory: directory.to_owned(), queue: Some(queue), state, thread: Mutex::new(Some(thread)) };
+        let writer = AuditWriter {
+            directory: directory.to_owned(),
+            queue: Some(queue),
+            state,
+            thread: Mutex::new(Some(thread)),
+        };
         Ok(AuditLog { writer: Some(writer) })
     }
 
@@ -198,7 +202,7 @@ impl AuditLog {
 
     /// Notes that a call which has a line did not succeed. True when that is on the disk.
     pub(crate) async fn write_outcome(&self, line: u64, status: u16) -> bool {
-        self.begin_record(&AuditOutcome { at: real_now(), line: of: line, status }).number().await.is_some()
+        self.begin_record(&AuditOutcome { at: real_now(), line, status }).number().await.is_some()
     }
 
     /// The same for what was refused: nobody has to wait for it.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::log::{MAX_LINE_BYTES, log_files, line_number};
+use super::log::{MAX_LINE_BYTES, line_number, log_files};
 
 /// Lines after a number, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -31,26 +31,26 @@ pub fn read_page(directory: &Path, after: u64, limit: usize) -> std::io::Result<
         let mut reader = BufReader::new(File::open(path)?);
         seek_near(&mut reader, after)?;
         let mut line = Vec::new();
-        while read_page.items.len() <= limit {
+        while page.items.len() <= limit {
             line.clear();
             if reader.read_until(b'\n', &mut line)? == 0 || !line.ends_with(b"\n") {
                 break;
             }
             let Ok(value) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
             match value.get("n").and_then(serde_json::Value::as_u64).filter(|number| *number > after) {
-                Some(_) if read_page.items.len() == limit => {
-                    read_page.next = Some(last);
-                    return Ok(read_page);
+                Some(_) if page.items.len() == limit => {
+                    page.next = Some(last);
+                    return Ok(page);
                 }
                 Some(number) => {
                     last = number;
-                    read_page.items.push(value);
+                    page.items.push(value);
                 }
                 None => {}
             }
         }
     }
-    Ok(read_page)
+    Ok(page)
 }
 
 fn first_line_number(path: &Path) -> std::io::Result<Option<u64>> {

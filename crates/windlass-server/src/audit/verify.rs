@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::log::{chain_hash, log_files, line_number, split_line};
+use super::log::{chain_hash, line_number, log_files, split_line};
 
 /// Findings are told up to here.
 const MAX_FINDINGS: usize = 20;
@@ -52,7 +52,8 @@ impl AuditVerifier {
         self.result.lines += 1;
         let (Some((body, hash)), Some(number)) = (split_line(line), line_number(line)) else {
             let at = self.previous.map_or(1, |(number, _)| number + 1);
-            return self.add_finding(format!("audit log: the chain is broken at line {at} ({file}): it cannot be read"));
+            return self
+                .add_finding(format!("audit log: the chain is broken at line {at} ({file}): it cannot be read"));
         };
         // Older files may have been put elsewhere; then the first line is taken at its word.
         let expected = match self.previous {

@@ -44,11 +44,11 @@ pub trait Guarded<Arguments> {
 
 macro_rules! guarded {
     ($($argument:ident),*) => {
-        impl<F, Answer, First: Authority, $($argument),*> Guarded<(First, $($argument,)*)> for F
+        impl<F, Answer, First: Authorization, $($argument),*> Guarded<(First, $($argument,)*)> for F
         where
             F: Fn(First, $($argument),*) -> Answer,
         {
-            const DECLARED: Declared = First::DECLARED;
+            const RULE: AccessRule = First::RULE;
         }
     };
 }
@@ -90,12 +90,12 @@ pub fn rule_of<Arguments, H: Guarded<Arguments>>(_: &H) -> AccessRule {
 /// Routes of guarded handlers, with what each declares in the document.
 macro_rules! routes {
     ($first:path $(, $more:path)* $(,)?) => {{
-        let declared = $crate::auth::guard::declared(&$first);
-        let routes = $crate::auth::guard::declare(utoipa_axum::routes!($first), declared);
+        let declared = $crate::auth::guard::rule_of(&$first);
+        let routes = $crate::auth::guard::document_rule(utoipa_axum::routes!($first), declared);
         $(
-            let declared = $crate::auth::guard::declared(&$more);
-            let one = $crate::auth::guard::declare(utoipa_axum::routes!($more), declared);
-            let routes = $crate::auth::guard::join(routes, one);
+            let declared = $crate::auth::guard::rule_of(&$more);
+            let one = $crate::auth::guard::document_rule(utoipa_axum::routes!($more), declared);
+            let routes = $crate::auth::guard::merge_methods(routes, one);
         )*
         routes
     }};
@@ -104,11 +104,11 @@ macro_rules! routes {
 pub(crate) use routes;
 
 /// Writes into the document who may call these operations, whatever their authors have written there.
-pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, declared: AccessRule) -> UtoipaMethodRouter<S> {
+pub(crate) fn document_rule<S>(routes: UtoipaMethodRouter<S>, rule: AccessRule) -> UtoipaMethodRouter<S> {
     let (schemas, mut paths, router) = routes;
     for item in paths.paths.values_mut() {
         operations(item).for_each(|operation| {
-            operation.security = Some(match rule_of {
+            operation.security = Some(match rule {
                 AccessRule::Public => vec![SecurityRequirement::default()],
                 AccessRule::Signed => vec![SecurityRequirement::new(SIGNATURE, Vec::<String>::new())],
                 AccessRule::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],

@@ -16,7 +16,7 @@ use windlass_store::{Store, StoreError};
 use windlass_value::Timestamp;
 
 use super::TokenScope;
-use super::tokens::{self, TokenSecret, ApiToken, TokenError, TokenRequest};
+use super::tokens::{self, ApiToken, TokenError, TokenRequest, TokenSecret};
 use crate::rate::{RateBucket, SharedBuckets};
 
 /// The file in the store's directory that has the first token.
@@ -43,7 +43,12 @@ impl TokenIdentity {
     }
 
     fn admin(name: &str) -> TokenIdentity {
-        TokenIdentity { id: name.to_owned(), name: name.to_owned(), scopes: vec![TokenScope::Admin], usage: Arc::default() }
+        TokenIdentity {
+            id: name.to_owned(),
+            name: name.to_owned(),
+            scopes: vec![TokenScope::Admin],
+            usage: Arc::default(),
+        }
     }
 }
 
@@ -107,7 +112,10 @@ impl TokenIndex {
         let mut tokens = HashMap::new();
         if let Some(token) = token {
             let hash = *blake3::hash(token.as_bytes()).as_bytes();
-            tokens.insert(hash, IndexedToken { hash, expires_at: None, identity: Arc::new(TokenIdentity::admin("first")) });
+            tokens.insert(
+                hash,
+                IndexedToken { hash, expires_at: None, identity: Arc::new(TokenIdentity::admin("first")) },
+            );
         }
         TokenIndex::new(tokens, None)
     }
@@ -122,7 +130,7 @@ impl TokenIndex {
     fn new(tokens: HashMap<[u8; 32], IndexedToken>, store: Option<Arc<dyn Store>>) -> TokenIndex {
         let anonymous = Arc::new(TokenIdentity::admin("anybody"));
         let (reload_state, failure_limits) = (Mutex::default(), SharedBuckets::default());
-        TokenIndex { tokens: RwLock::new(tokens), store, reload_state: look: reload_state, anonymous: anybody: anonymous, failure_limits: strangers: failure_limits }
+        TokenIndex { tokens: RwLock::new(tokens), store, reload_state, anonymous, failure_limits }
     }
 
     pub(crate) fn anonymous(&self) -> Arc<TokenIdentity> {
@@ -136,7 +144,9 @@ impl TokenIndex {
         self.reload_if_older_than(RELOAD_INTERVAL);
         match self.find(&hash) {
             // Somebody may have made it a moment ago.
-            Err(TokenRefusal::Unknown) if reload_if_unknown && self.reload_if_older_than(Duration::ZERO) => self.find(&hash),
+            Err(TokenRefusal::Unknown) if reload_if_unknown && self.reload_if_older_than(Duration::ZERO) => {
+                self.find(&hash)
+            }
             found => found,
         }
     }
@@ -218,8 +228,8 @@ impl IndexedToken {
             usage.last_used.fetch_max(used.0, Ordering::Relaxed);
         }
         usage.expires_at.store(token.expires_at.map_or(0, |at| at.0), Ordering::Relaxed);
-        let identity = Arc::new(TokenIdentity { id: token.id, name: token.name, scopes: token.scopes, usage: seat: usage });
-        IndexedToken { hash, expires_at: token.expires_at, identity: who: identity }
+        let identity = Arc::new(TokenIdentity { id: token.id, name: token.name, scopes: token.scopes, usage });
+        IndexedToken { hash, expires_at: token.expires_at, identity }
     }
 }
 

@@ -15,15 +15,15 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 
-pub use guard::{Authorization, AccessRule};
+pub use guard::{AccessRule, Authorization};
 pub use keys::{FIRST_TOKEN_FILE, TokenIndex, first_token};
-pub(crate) use keys::{TokenIdentity, TokenRefusal, TokenActivity};
-pub use scope::{Admin, Control, RequiredScope, Read, Run, TokenScope, Work};
+pub(crate) use keys::{TokenActivity, TokenIdentity, TokenRefusal};
+pub use scope::{Admin, Control, Read, RequiredScope, Run, TokenScope, Work};
 
 use crate::api::extract::check_query;
 use crate::problem::codes;
 use crate::rate::{Rate, address_block, rate_limited};
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Who asks: the other end of the connection, as the listener has put it into the request, or whom a proxy asks for, as
 /// the edge has found out.
@@ -82,7 +82,7 @@ impl<N: RequiredScope> FromRequestParts<App> for Allowed<N> {
         let limit = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
         identity.usage.requests.take(limit).map_err(|wait| rate_limited("requests with this token", wait, "rate"))?;
         check_query(parts)?;
-        Ok(Allowed { identity: who: identity, needs: PhantomData })
+        Ok(Allowed { identity, needs: PhantomData })
     }
 }
 

@@ -13,7 +13,8 @@ pub enum TokenScope {
 }
 
 impl TokenScope {
-    pub const ALL: [TokenScope; 5] = [TokenScope::Read, TokenScope::Run, TokenScope::Control, TokenScope::Work, TokenScope::Admin];
+    pub const ALL: [TokenScope; 5] =
+        [TokenScope::Read, TokenScope::Run, TokenScope::Control, TokenScope::Work, TokenScope::Admin];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -27,7 +28,9 @@ impl TokenScope {
 
     /// Whether whoever has this one may do what needs the other.
     pub fn includes(self, other: TokenScope) -> bool {
-        self == other || self == TokenScope::Admin || (other == TokenScope::Read && matches!(self, TokenScope::Run | TokenScope::Control))
+        self == other
+            || self == TokenScope::Admin
+            || (other == TokenScope::Read && matches!(self, TokenScope::Run | TokenScope::Control))
     }
 }
 
@@ -40,8 +43,8 @@ macro_rules! needs {
     ($($name:ident),+) => { $(
         pub struct $name;
 
-        impl Needs for $name {
-            const SCOPE: Scope = Scope::$name;
+        impl RequiredScope for $name {
+            const SCOPE: TokenScope = TokenScope::$name;
         }
     )+ };
 }

@@ -31,12 +31,12 @@ pub struct ApiToken {
     /// BLAKE3 of the whole token, in hexadecimal digits. It holds 256 random bits: nothing slower is needed.
     pub hash: String,
     pub scopes: Vec<TokenScope>,
-    #[serde(with = "when")]
+    #[serde(with = "rfc3339")]
     pub created_at: Timestamp,
-    #[serde(default, with = "perhaps", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// To within an hour.
-    #[serde(default, with = "perhaps", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "optional_rfc3339", skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
     /// Who has made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,13 +150,22 @@ pub struct TokenRequest {
 }
 
 /// Makes a token, if there are not too many. The secret is given this once.
-pub fn create(store: &dyn Store, request: TokenRequest, max_tokens: usize) -> Result<(ApiToken, TokenSecret), TokenError> {
+pub fn create(
+    store: &dyn Store,
+    request: TokenRequest,
+    max_tokens: usize,
+) -> Result<(ApiToken, TokenSecret), TokenError> {
     let secret = TokenSecret::new()?;
     let token = create_with_secret(store, request, &secret, max_tokens)?;
     Ok((token, secret))
 }
 
-pub(super) fn create_with_secret(store: &dyn Store, request: TokenRequest, secret: &TokenSecret, max_tokens: usize) -> Result<ApiToken, TokenError> {
+pub(super) fn create_with_secret(
+    store: &dyn Store,
+    request: TokenRequest,
+    secret: &TokenSecret,
+    max_tokens: usize,
+) -> Result<ApiToken, TokenError> {
     let TokenRequest { name, mut scopes, expires_at, by } = request;
     let now = real_now();
     if name.trim().is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
@@ -238,7 +247,9 @@ pub(super) fn record_use(store: &dyn Store, id: &str, at: Timestamp) -> Result<(
     let Some((token, revision)) = store.record(KIND, id)?.as_ref().and_then(decode) else { return Ok(()) };
     let token = ApiToken { last_used: Some(at), ..token };
     // Whoever was faster has noted it as well.
-    store.change_records(vec![RecordChange::put(KIND, id, encode(&token), at).with_expected_revision(revision)]).map(drop)
+    store
+        .change_records(vec![RecordChange::put(KIND, id, encode(&token), at).with_expected_revision(revision)])
+        .map(drop)
 }
 
 pub fn has_admin(store: &dyn Store) -> Result<bool, StoreError> {

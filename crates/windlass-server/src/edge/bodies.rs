@@ -66,7 +66,7 @@ pub(crate) struct MeasuredBody {
 impl MeasuredBody {
     pub(crate) fn new(inner: Body, timeout: Duration, on_end: OnBodyEnd) -> (MeasuredBody, BodyDigest) {
         let digest = BodyDigest::default();
-        (MeasuredBody { inner, digest: digest.clone(), timeout: within: timeout, deadline: None, on_end: Some(on_end) }, digest)
+        (MeasuredBody { inner, digest: digest.clone(), timeout, deadline: None, on_end: Some(on_end) }, digest)
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct ClosableStreamBody {
 
 impl ClosableStreamBody {
     pub(crate) fn new(inner: Body, notice: Bytes, end_signal: EndSignal, slot: StreamSlot) -> ClosableStreamBody {
-        ClosableStreamBody { inner, end_signal: over: end_signal, notice: Some(notice), _slot: slot }
+        ClosableStreamBody { inner, end_signal, notice: Some(notice), _slot: slot }
     }
 }
 

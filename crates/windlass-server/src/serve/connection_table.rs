@@ -69,7 +69,7 @@ struct ConnectionRow {
 impl ConnectionTable {
     pub(crate) fn new(max_total: usize, options: &ServerOptions) -> ConnectionTable {
         let max_per_address = options.max_connections_per_address;
-        ConnectionTable { max_total: most: max_total, max_per_address: most_each: max_per_address, proxies: options.proxies.clone(), rows: Mutex::default() }
+        ConnectionTable { max_total, max_per_address, proxies: options.proxies.clone(), rows: Mutex::default() }
     }
 
     /// A place for one more, perhaps another's.
@@ -91,13 +91,20 @@ impl ConnectionTable {
         let id = rows.next;
         rows.next += 1;
         let evict_notify = Arc::new(Notify::new());
-        let row = ConnectionRow { address, has_sent_request: false, in_flight: 0, stalled: false, idle: None, evict_notify: evict_notify.clone() };
+        let row = ConnectionRow {
+            address,
+            has_sent_request: false,
+            in_flight: 0,
+            stalled: false,
+            idle: None,
+            evict_notify: evict_notify.clone(),
+        };
         rows.open.insert(id, row);
         if let Some(address) = address {
             *rows.per_address.entry(address).or_default() += 1;
         }
         rows.change(id, |_| {});
-        Ok(ConnectionSlot { table: self.clone(), id, evict_notify: go: evict_notify })
+        Ok(ConnectionSlot { table: self.clone(), id, evict_notify })
     }
 
     /// Somebody goes, if anybody can.

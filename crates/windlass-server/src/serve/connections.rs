@@ -29,7 +29,7 @@ use super::connection_table::{ConnectionLimit, ConnectionSlot, ConnectionTable};
 use super::{fd_limit, router};
 use crate::auth::Peer;
 use crate::problem::codes;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Twice what a head may have by default; at least that.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
@@ -59,7 +59,8 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new(app: App, listener: TcpListener) -> Connections {
-        let table = Arc::new(ConnectionTable::new(fd_limit::max_connections(app.options.max_connections), &app.options));
+        let table =
+            Arc::new(ConnectionTable::new(fd_limit::max_connections(app.options.max_connections), &app.options));
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
@@ -254,7 +255,7 @@ struct StallTimeoutStream {
 
 impl StallTimeoutStream {
     fn new(stream: TcpStream, slot: Arc<ConnectionSlot>, stall_timeout: Duration) -> StallTimeoutStream {
-        StallTimeoutStream { stream, slot: seat: slot, stall_timeout: unread: stall_timeout, stall_timer: None }
+        StallTimeoutStream { stream, slot, stall_timeout, stall_timer: None }
     }
 
     fn watch<T>(&mut self, polled: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {

@@ -12,7 +12,7 @@ use windlass_store::{RunFilter, RunRow, RunStatus};
 
 use super::ByteSource;
 use crate::api::models::RunSummary;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Changes are gathered for this long, so that a run which changes often is told of once.
 const COALESCE_TIME: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl RunChangeFeed {
                 updates
             }
         };
-        RunChangeReader { updates: news: updates, heartbeat: app.options.heartbeat }
+        RunChangeReader { updates, heartbeat: app.options.heartbeat }
     }
 }
 

@@ -10,9 +10,9 @@ use tokio::task::AbortHandle;
 use windlass_runtime::inspect::{StoredEvent, newest_event};
 use windlass_runtime::{EventReader, RuntimeError};
 
-use super::frame::{MAX_BATCH_BYTES, EventBatch};
+use super::frame::{EventBatch, MAX_BATCH_BYTES};
 use crate::api::models::find_run;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
 const MAX_RING_BYTES: usize = 4 * 1024 * 1024;
@@ -145,7 +145,12 @@ impl EventFanOut {
     fn new(newest: u64, fan_outs: &Arc<AtomicUsize>) -> EventFanOut {
         fan_outs.fetch_add(1, Ordering::Relaxed);
         let ring = EventRing { batches: VecDeque::new(), bytes: 0, starts_after: newest, newest, end: None };
-        EventFanOut { ring: Mutex::new(ring), fan_outs: fan_outs.clone(), changed: Notify::new(), feed_task: Mutex::default() }
+        EventFanOut {
+            ring: Mutex::new(ring),
+            fan_outs: fan_outs.clone(),
+            changed: Notify::new(),
+            feed_task: Mutex::default(),
+        }
     }
 
     fn ring(&self) -> MutexGuard<'_, EventRing> {

@@ -6,8 +6,8 @@
 //! A reader pulls: what a slow one has not taken is read from the store again later, and nobody waits for it.
 
 pub(crate) mod changes;
-mod frame;
 mod fan_out;
+mod frame;
 mod page_cache;
 mod tail;
 
@@ -23,7 +23,7 @@ use futures_core::Stream;
 
 pub(crate) use fan_out::EventFanOuts;
 pub(crate) use page_cache::EventPageCache;
-pub(crate) use tail::{StreamFormat, EventTail};
+pub(crate) use tail::{EventTail, StreamFormat};
 
 /// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.
 pub(crate) trait ByteSource: Send + 'static {

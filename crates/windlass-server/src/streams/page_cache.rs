@@ -10,7 +10,7 @@ use windlass_runtime::RuntimeError;
 use windlass_runtime::inspect::StoredEvents;
 
 use super::frame::EventBatch;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// Bytes of all that is kept; the newest is kept even if it has more.
 const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
@@ -127,7 +127,9 @@ fn read_store(app: &App, run: Arc<str>, after: u64) -> Result<Vec<EventBatch>, R
         size += read;
         batches.extend(more);
         // As many as are likely to be enough.
-        next = u32::try_from(MIN_READ_BYTES / (read / next as usize).max(1)).unwrap_or(MAX_READ_ROWS).clamp(1, MAX_READ_ROWS / 2);
+        next = u32::try_from(MIN_READ_BYTES / (read / next as usize).max(1))
+            .unwrap_or(MAX_READ_ROWS)
+            .clamp(1, MAX_READ_ROWS / 2);
     }
     Ok(batches)
 }

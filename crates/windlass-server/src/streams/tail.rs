@@ -7,11 +7,11 @@ use bytes::Bytes;
 use windlass_store::RunRow;
 
 use super::ByteSource;
-use super::frame::{MAX_BATCH_BYTES, EventBatch};
-use super::fan_out::{NextEvents, EventFanOut, StreamEnd};
+use super::fan_out::{EventFanOut, NextEvents, StreamEnd};
+use super::frame::{EventBatch, MAX_BATCH_BYTES};
 use super::page_cache;
 use crate::api::models::find_run;
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// What a reader is given at once when it was in the middle of something that is no longer kept: so it is not read for
 /// every batch.
@@ -40,13 +40,19 @@ pub(crate) struct EventTail {
 }
 
 impl EventTail {
-    pub(crate) async fn open(app: App, run: RunRow, after: u64, format: StreamFormat, follow: bool) -> Result<EventTail, ApiProblem> {
+    pub(crate) async fn open(
+        app: App,
+        run: RunRow,
+        after: u64,
+        format: StreamFormat,
+        follow: bool,
+    ) -> Result<EventTail, ApiProblem> {
         let fan_out = match follow {
             true => Some(app.views.fan_outs.join(&app, &run.run).await?),
             false => None,
         };
         let RunRow { run, number, .. } = run;
-        Ok(EventTail { app, run, number, after, format: form: format, fan_out: hub: fan_out, read_to: 0, done: false })
+        Ok(EventTail { app, run, number, after, format, fan_out, read_to: 0, done: false })
     }
 
     async fn read_store(&mut self) -> Result<Option<Bytes>, ApiProblem> {

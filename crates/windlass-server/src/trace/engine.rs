@@ -67,10 +67,10 @@ impl EngineSpans {
 impl EngineTraces {
     /// Sends what waits, within the time.
     pub async fn stop(self, timeout: Duration) {
-        let EngineTraces { stop, send_task: mut sending } = self;
+        let EngineTraces { stop, mut send_task } = self;
         let _ = stop.send(());
-        let _ = tokio::time::timeout(timeout, &mut sending).await;
-        sending.abort();
+        let _ = tokio::time::timeout(timeout, &mut send_task).await;
+        send_task.abort();
     }
 }
 

@@ -66,7 +66,7 @@ impl RunTraces {
         let (queue, ended) = mpsc::channel(MAX_QUEUED_RUNS);
         let listen_task = tokio::spawn(listen(app.engine.changes(), queue, counts.clone()));
         let send_task = tokio::spawn(send(app.clone(), ended, exporter, counts.clone()));
-        Ok(RunTraces { counts, listen_task: listening: listen_task, send_task: sending: send_task })
+        Ok(RunTraces { counts, listen_task, send_task })
     }
 
     /// Runs whose spans the collector has taken, and runs that were let go of.

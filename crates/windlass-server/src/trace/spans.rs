@@ -86,7 +86,7 @@ impl RunSpans {
             scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
             open: HashMap::new(),
             done: Vec::new(),
-            max_spans: spans_max: max_spans,
+            max_spans,
             made: 0,
             dropped: 0,
             links: Vec::new(),
@@ -214,7 +214,8 @@ impl RunSpans {
     /// The innermost that is open around it.
     fn parent(&self, key: &SpanKey) -> SpanId {
         let mut path = &*key.path;
-        let mut kinds: &[SpanLevel] = if key.kind == SpanLevel::Task { &[SpanLevel::Step, SpanLevel::Iteration] } else { &[] };
+        let mut kinds: &[SpanLevel] =
+            if key.kind == SpanLevel::Task { &[SpanLevel::Step, SpanLevel::Iteration] } else { &[] };
         loop {
             for kind in kinds {
                 let enclosing = SpanKey { kind: *kind, path: path.into(), firing: key.firing };

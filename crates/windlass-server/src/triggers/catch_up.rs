@@ -44,7 +44,13 @@ pub(crate) struct DueTimes {
 }
 
 /// What the rule makes of the times after `last` up to `now`.
-pub(crate) fn due_times(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp, limits: &ServerLimits) -> DueTimes {
+pub(crate) fn due_times(
+    schedule: &Schedule,
+    last: Timestamp,
+    now: Timestamp,
+    rule: CatchUp,
+    limits: &ServerLimits,
+) -> DueTimes {
     let mut times = Vec::new();
     // After a long pause of a busy schedule only the end matters.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
@@ -93,15 +99,22 @@ mod tests {
         for rule in [CatchUp::None, CatchUp::Last, CatchUp::All] {
             let on_time = due_times(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule, &limits);
             assert_eq!(on_time.times, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
-            assert_eq!(due_times(&hourly, at("2026-01-01T05:00:00Z"), now, rule, &limits), DueTimes::default(), "{rule:?}");
+            assert_eq!(
+                due_times(&hourly, at("2026-01-01T05:00:00Z"), now, rule, &limits),
+                DueTimes::default(),
+                "{rule:?}"
+            );
         }
-        let year =
-            |limits: &ServerLimits| due_times(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All, limits).times.len();
+        let year = |limits: &ServerLimits| {
+            due_times(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All, limits).times.len()
+        };
         let fewer = ServerLimits { max_catch_up_runs: 7, ..ServerLimits::default() };
         assert_eq!((year(&limits), year(&fewer)), (limits.max_catch_up_runs, 7));
         let long_grace = ServerLimits { catch_up_grace: Duration::from_secs(7_200), ..ServerLimits::default() };
         let late = |limits: &ServerLimits| {
-            due_times(&hourly, at("2026-01-01T03:30:00Z"), at("2026-01-01T04:30:00Z"), CatchUp::None, limits).times.len()
+            due_times(&hourly, at("2026-01-01T03:30:00Z"), at("2026-01-01T04:30:00Z"), CatchUp::None, limits)
+                .times
+                .len()
         };
         assert_eq!((late(&limits), late(&long_grace)), (0, 1));
         // Every second for a year: nobody walks over all of that.

@@ -15,19 +15,19 @@ use bytes::Bytes;
 use serde::Serialize;
 use windlass_core::plan::Trigger;
 use windlass_core::{EventKind, Program, Status};
-use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, DeliveryRuns, real_now};
+use windlass_runtime::{DeliveryRuns, RunHandle, RuntimeError, TriggerOptions, real_now};
 use windlass_value::Value;
 
 use super::request;
 use super::settings::{self, StoredTriggerSettings};
-use super::signature::{self, SignatureScheme, SignatureError};
-use super::{TriggerLogEntry, TriggerLogOutcome, is_called, delivery_prefix, queue, may_reply, existing_run};
+use super::signature::{self, SignatureError, SignatureScheme};
+use super::{TriggerLogEntry, TriggerLogOutcome, delivery_prefix, existing_run, is_called, may_reply, queue};
 use crate::api::extract::{self, path_parameter};
-use crate::auth::{Authorization, AccessRule, TokenIdentity, Peer, TokenScope, gate, identify};
+use crate::auth::{AccessRule, Authorization, Peer, TokenIdentity, TokenScope, gate, identify};
 use crate::catalog::Definition;
 use crate::problem::codes;
 use crate::rate::{address_block, rate_limited};
-use crate::{App, ApiProblem};
+use crate::{ApiProblem, App};
 
 /// A caller waits for a run's reply until so long before the edge gives up.
 const REPLY_MARGIN: Duration = Duration::from_secs(5);
@@ -76,7 +76,8 @@ pub(crate) fn missing_secret_reason(settings: &StoredTriggerSettings) -> Option<
 pub fn log_missing_secrets(app: &App) -> Result<(), ApiProblem> {
     for definition in app.definitions.all() {
         for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
-            let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
+            let settings: StoredTriggerSettings =
+                settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
             if let Some(why) = missing_secret_reason(&settings).filter(|_| definition.enabled && settings.enabled) {
                 TriggerLogEntry {
                     definition: definition.name.to_string(),
@@ -123,7 +124,8 @@ impl FromRequest<App> for Signed {
         let name = path_parameter(&mut parts, app, "name").await?;
         let trigger_name = path_parameter(&mut parts, app, "trigger").await?;
         let (definition, program, trigger) = find_hook(app, &name, &trigger_name).map_err(refused)?;
-        let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
+        let settings: StoredTriggerSettings =
+            settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
         // Where nobody is asked who they are, a page of another site could still make a browser ask for an address.
         let auth_disabled = app.options.no_auth && !request::is_cross_site(&parts.headers);
         let has_credentials = parts.headers.contains_key(header::AUTHORIZATION) || auth_disabled;
@@ -137,13 +139,17 @@ impl FromRequest<App> for Signed {
             return Err(refused(no_secret_problem(&definition.name, &trigger.name)));
         }
         let from = limited_address(&parts).filter(|_| !is_open);
-        if let Some(wait) = from.and_then(|from| app.controls().unauthenticated_deliveries.retry_after(from, app.controls().rates.unauthenticated_deliveries)) {
+        if let Some(wait) = from.and_then(|from| {
+            app.controls().unauthenticated_deliveries.retry_after(from, app.controls().rates.unauthenticated_deliveries)
+        }) {
             let what = "deliveries that prove nothing, from this address";
             return Err(refused(rate_limited(what, wait, "max_unproven_deliveries_per_second")));
         }
         let unauthenticated = |problem: ApiProblem| {
             // That this one was too many is seen by the next.
-            let _ = from.map(|from| app.controls().unauthenticated_deliveries.take(from, app.controls().rates.unauthenticated_deliveries));
+            let _ = from.map(|from| {
+                app.controls().unauthenticated_deliveries.take(from, app.controls().rates.unauthenticated_deliveries)
+            });
             refused(problem)
         };
         let body = extract::read_body(body, app.options.limits.max_body_bytes).await?;
@@ -152,7 +158,8 @@ impl FromRequest<App> for Signed {
                 signature::unsigned_delivery_id(&parts.headers)
             }
             Some(reference) => {
-                let id = verify_signature(app, settings.scheme, &parts.headers, &body, reference).map_err(unauthenticated)?;
+                let id = verify_signature(app, settings.scheme, &parts.headers, &body, reference)
+                    .map_err(unauthenticated)?;
                 gate::mark_signed(&parts);
                 Some(id)
             }
@@ -170,7 +177,16 @@ impl FromRequest<App> for Signed {
         }
         let trigger_metadata = request::trigger_metadata(&trigger, &parts).map_err(refused)?;
         gate::mark_admitted(&parts);
-        Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, trigger_metadata: beside: trigger_metadata, body, id })
+        Ok(Signed {
+            app: app.clone(),
+            definition,
+            program,
+            trigger,
+            headers: parts.headers,
+            trigger_metadata,
+            body,
+            id,
+        })
     }
 }
 
@@ -184,7 +200,13 @@ fn may_run(identity: Option<&TokenIdentity>) -> bool {
     identity.is_some_and(|who| who.may(TokenScope::Run))
 }
 
-fn verify_signature(app: &App, scheme: SignatureScheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, ApiProblem> {
+fn verify_signature(
+    app: &App,
+    scheme: SignatureScheme,
+    headers: &HeaderMap,
+    body: &[u8],
+    reference: &str,
+) -> Result<String, ApiProblem> {
     let max_age = app.options.limits.max_signature_age;
     let refused = |detail: &str| ApiProblem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
     let unsigned = || {
@@ -228,7 +250,8 @@ type HookTarget = (Arc<Definition>, Arc<Program>, Trigger);
 
 /// What cannot be called is not there.
 fn find_hook(app: &App, name: &str, trigger_name: &str) -> Result<HookTarget, ApiProblem> {
-    let missing = || ApiProblem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists those there are");
+    let missing =
+        || ApiProblem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists those there are");
     let definition = app.definitions.get(name).ok_or_else(missing)?;
     let program = app.engine.program(&definition.current.plan())?;
     let of_name = |trigger: &&Trigger| trigger.name.eq_ignore_ascii_case(trigger_name) && is_called(&trigger.kind);
@@ -244,7 +267,7 @@ pub(crate) struct DeliveryResponse {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     repeated: bool,
     /// How many of the runs wait for others of this trigger to end.
-    #[serde(skip_serializing_if = "is_none_of_them")]
+    #[serde(skip_serializing_if = "is_zero")]
     waiting: usize,
     /// The condition that keeps it from starting anything.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,7 +351,11 @@ impl Signed {
         let (triggered, waiting) = match made {
             DeliveryOutcome::Runs { triggered, waiting } => (triggered, waiting),
             DeliveryOutcome::Repeated(run) => {
-                return Ok(accepted(DeliveryResponse { runs: vec![run], repeated: true, ..DeliveryResponse::default() }));
+                return Ok(accepted(DeliveryResponse {
+                    runs: vec![run],
+                    repeated: true,
+                    ..DeliveryResponse::default()
+                }));
             }
         };
         if let [run] = triggered.runs.as_slice()
@@ -353,7 +380,8 @@ impl Signed {
             Ok(ticket) => ticket,
             Err(bounds) => {
                 self.log(TriggerLogOutcome::Skipped { why: bounds.limit_reached_message() });
-                let problem = ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.limit_reached_message());
+                let problem =
+                    ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.limit_reached_message());
                 return Err(problem.retry_after(5));
             }
         };

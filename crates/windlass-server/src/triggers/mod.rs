@@ -6,24 +6,24 @@
 
 mod catch_up;
 pub mod hooks;
-mod timed;
 mod poll;
 pub mod queue;
+mod queue_position;
 mod request;
 mod scheduler;
 pub(crate) mod settings;
 pub(crate) mod signature;
+mod timed;
 mod trigger_log;
-mod queue_position;
 
 use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
 
 pub(crate) use catch_up::CatchUp;
-pub(crate) use timed::timed_triggers;
-pub use scheduler::TriggerScheduler;
-pub(crate) use trigger_log::{TriggerLogEntry, TriggerLogOutcome};
 pub use queue_position::{QueuePositionInfo, find_queue_position};
+pub use scheduler::TriggerScheduler;
+pub(crate) use timed::timed_triggers;
+pub(crate) use trigger_log::{TriggerLogEntry, TriggerLogOutcome};
 
 /// Kinds that somebody calls.
 const CALLED_KINDS: [&str; 3] = ["request", "manual", "webhook"];

@@ -24,7 +24,13 @@ pub(crate) enum PollResult {
 }
 
 /// `inputs` as the definition has them; `at` is where a 202 wants to be asked, `wait_max` for how long it may put it off.
-pub(crate) async fn send_poll(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp, max_wait: Duration) -> PollResult {
+pub(crate) async fn send_poll(
+    tools: &Tools,
+    inputs: &Value,
+    at: Option<&str>,
+    now: Timestamp,
+    max_wait: Duration,
+) -> PollResult {
     if let Some(name) = find_expression(inputs) {
         return PollResult::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
@@ -50,7 +56,7 @@ pub(crate) async fn send_poll(tools: &Tools, inputs: &Value, at: Option<&str>, n
             // What proves who somebody is does not belong into a run.
             headers.remove("set-cookie");
             let trigger_metadata = Value::object([("statusCode", Value::Int(200)), ("headers", Value::map(headers))]);
-            PollResult::Fires { body, trigger_metadata: beside: trigger_metadata }
+            PollResult::Fires { body, trigger_metadata }
         }
         Some(202) => {
             let wait = header("retry-after").and_then(parse_retry_after).map(|wait| wait.min(max_wait).max(MIN_WAIT));
@@ -110,8 +116,14 @@ mod tests {
     }
 
     async fn poll_with(inputs: &str, at: Option<&str>) -> PollResult {
-        send_poll(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000), Duration::from_secs(7 * 86_400))
-            .await
+        send_poll(
+            &tools(),
+            &parse_json(inputs).expect("JSON"),
+            at,
+            Timestamp(5_000_000),
+            Duration::from_secs(7 * 86_400),
+        )
+        .await
     }
 
     async fn poll_path(name: &str) -> PollResult {
@@ -123,15 +135,15 @@ mod tests {
         match poll_path("news").await {
             PollResult::Fires { body, trigger_metadata } => {
                 assert_eq!(to_json(&body), "[1]");
-                assert_eq!(to_json(&beside), r#"{"statusCode":200,"headers":{"etag":"7"}}"#);
+                assert_eq!(to_json(&trigger_metadata), r#"{"statusCode":200,"headers":{"etag":"7"}}"#);
             }
             _ => panic!("a 200 fires"),
         }
         for (name, why) in [("none", "204"), ("down", "not now"), ("large", "16 MiB")] {
-            assert!(matches!(poll_path(name).await, PollResult::Failed(message) if said.contains(why)), "{name}");
+            assert!(matches!(poll_path(name).await, PollResult::Failed(message) if message.contains(why)), "{name}");
         }
         let with_expression = poll_with(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
-        assert!(matches!(computed, PollResult::Failed(why) if why.contains("`headers`")));
+        assert!(matches!(with_expression, PollResult::Failed(why) if why.contains("`headers`")));
     }
 
     #[tokio::test]
@@ -147,7 +159,7 @@ mod tests {
             match poll_path(name).await {
                 PollResult::Later { not_before, at } => {
                     let expected = seconds.map(|seconds: i64| Timestamp(5_000_000 + seconds * 1_000_000));
-                    assert_eq!((not_before, at.as_deref()), (wanted, place), "{name}");
+                    assert_eq!((not_before, at.as_deref()), (expected, location), "{name}");
                 }
                 _ => panic!("{name}: a 202 is for later"),
             }
@@ -173,9 +185,11 @@ mod tests {
             assert_eq!((text(&["uri"]), text(&["method"])), (Some(uri), Some("GET")), "{at}");
             assert_eq!(text(&["headers", "Accept"]), Some("text/plain"), "{at}");
             let has_credentials = [text(&["headers", "Authorization"]).is_some(), body.get("authentication").is_some()];
-            assert_eq!(told, [proves, proves], "{at}: {}", to_json(&body));
+            assert_eq!(has_credentials, [proves, proves], "{at}: {}", to_json(&body));
             assert!(body.get("body").is_none() && text(&["headers", "Content-Type"]).is_none(), "{at}");
         }
-        assert!(matches!(poll_with(inputs, Some("http://")).await, PollResult::Failed(why) if why.contains("elsewhere")));
+        assert!(
+            matches!(poll_with(inputs, Some("http://")).await, PollResult::Failed(why) if why.contains("elsewhere"))
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
-use windlass_runtime::{RequestOutcome, RunRequest, RunHandle, RuntimeError};
+use windlass_runtime::{RequestOutcome, RunHandle, RunRequest, RuntimeError};
 use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
@@ -41,14 +41,19 @@ impl TriggerConcurrency {
             trigger.settings.get(name).and_then(Value::as_int).and_then(|number| usize::try_from(number).ok())
         };
         let max_concurrency = number("runs")?;
-        Some(TriggerConcurrency { max_concurrency: at_once: max_concurrency, max_waiting: number("maximumWaitingRuns").unwrap_or(max_concurrency + default_waiting) })
+        Some(TriggerConcurrency {
+            max_concurrency,
+            max_waiting: number("maximumWaitingRuns").unwrap_or(max_concurrency + default_waiting),
+        })
     }
 
     pub(crate) fn limit_reached_message(self) -> String {
-        let TriggerConcurrency { max_concurrency: at_once, max_waiting: waiting } = self;
-        match waiting {
+        let TriggerConcurrency { max_concurrency, max_waiting } = self;
+        match max_waiting {
             0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
-            _ => format!("as many runs of this trigger as may are under way ({at_once}) and wait ({waiting})"),
+            _ => format!(
+                "as many runs of this trigger as may are under way ({max_concurrency}) and wait ({max_waiting})"
+            ),
         }
     }
 }
@@ -166,7 +171,7 @@ pub(crate) async fn admit(
     let (definition, prefix) = (definition.clone(), delivery_prefix(definition, &trigger.name));
     let (app, delivery, first) = (app.clone(), Arc::from(delivery), format!("{delivery}-0"));
     blocking(move || {
-        let shared = app.controls().queues.get_or_load(&app, &definition, &delivery_prefix)?;
+        let shared = app.controls().queues.get_or_load(&app, &definition, &prefix)?;
         let mut queue = lock_queue(&shared);
         let is_full = |queue: &AdmissionQueue| {
             let expected: usize = queue.pending_deliveries.values().sum();
@@ -201,11 +206,12 @@ pub(crate) fn load(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Resul
         return Ok(None);
     }
     let prefix = delivery_prefix(definition, &trigger.name);
-    let shared = app.controls().queues.get_or_load(app, definition, &delivery_prefix)?;
-    let load_of = |queue: &AdmissionQueue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
+    let shared = app.controls().queues.get_or_load(app, definition, &prefix)?;
+    let load_of =
+        |queue: &AdmissionQueue| TriggerLoad { in_flight: queue.in_flight.len(), waiting: queue.waiting.len() };
     // Whoever has it may be waiting for the turn to write; the store knows the same.
     let Ok(mut queue) = shared.try_lock() else {
-        let mut stored = AdmissionQueue::new(definition, &delivery_prefix);
+        let mut stored = AdmissionQueue::new(definition, &prefix);
         stored.read(app)?;
         return Ok(Some(load_of(&stored)));
     };
@@ -251,7 +257,7 @@ pub async fn watch_run_changes(app: App) {
 }
 
 async fn handle_change(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
-    let known = run.get(..PREFIX_CHARS).and_then(|prefix| lock_mutex(&app.controls().queues.all).get(delivery_prefix).cloned());
+    let known = run.get(..PREFIX_CHARS).and_then(|prefix| lock_mutex(&app.controls().queues.all).get(prefix).cloned());
     let Some(queue) = known else { return Ok(()) };
     let app = app.clone();
     blocking(move || {
@@ -293,12 +299,12 @@ pub(super) fn occupies_slot(status: RunStatus) -> bool {
 
 impl AdmissionQueues {
     fn get_or_load(&self, app: &App, definition: &Arc<str>, prefix: &str) -> Result<SharedQueue, StoreError> {
-        if let Some(known) = lock_mutex(&self.all).get(delivery_prefix) {
+        if let Some(known) = lock_mutex(&self.all).get(prefix) {
             return Ok(known.clone());
         }
-        let mut queue = AdmissionQueue::new(definition, delivery_prefix);
+        let mut queue = AdmissionQueue::new(definition, prefix);
         queue.read(app)?;
-        Ok(lock_mutex(&self.all).entry(delivery_prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
+        Ok(lock_mutex(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
 
     /// Runs that another process has left waiting, also those of triggers that are no more.
@@ -309,7 +315,9 @@ impl AdmissionQueues {
         }
         let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
         each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_CHARS) {
-            Some(prefix) if is_prefix(delivery_prefix) => self.get_or_load(app, &row.definition.as_str().into(), delivery_prefix).map(drop),
+            Some(prefix) if is_prefix(prefix) => {
+                self.get_or_load(app, &row.definition.as_str().into(), prefix).map(drop)
+            }
             _ => Ok(()),
         })?;
         *scanned = true;
@@ -321,7 +329,7 @@ impl AdmissionQueue {
     fn new(definition: &Arc<str>, prefix: &str) -> AdmissionQueue {
         AdmissionQueue {
             definition: definition.clone(),
-            prefix: delivery_prefix.to_owned(),
+            prefix: prefix.to_owned(),
             in_flight: BTreeSet::new(),
             waiting: BTreeMap::new(),
             order_by_run: BTreeMap::new(),
@@ -359,7 +367,10 @@ impl AdmissionQueue {
     }
 
     /// What is not learnt now is in the store.
-    fn update<T>(&mut self, change: impl FnOnce(&mut AdmissionQueue) -> Result<T, RuntimeError>) -> Result<T, RuntimeError> {
+    fn update<T>(
+        &mut self,
+        change: impl FnOnce(&mut AdmissionQueue) -> Result<T, RuntimeError>,
+    ) -> Result<T, RuntimeError> {
         let updated = change(self);
         self.is_stale |= updated.is_err();
         updated
@@ -417,7 +428,8 @@ impl AdmissionQueue {
         }
         // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
         let limits = self.limits(app)?;
-        let is_full = |queue: &AdmissionQueue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
+        let is_full =
+            |queue: &AdmissionQueue| limits.is_some_and(|bounds| queue.in_flight.len() >= bounds.max_concurrency);
         if is_full(self) {
             self.remove_ended(app)?;
         }

@@ -23,24 +23,30 @@ pub struct QueuePositionInfo {
 }
 
 /// None: it does not wait for its turn, or the trigger has no bound in this plan.
-pub fn find_queue_position(store: &dyn Store, row: &RunRow, plan: &Plan) -> Result<Option<QueuePositionInfo>, StoreError> {
+pub fn find_queue_position(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: &Plan,
+) -> Result<Option<QueuePositionInfo>, StoreError> {
     if row.status != RunStatus::Pending {
         return Ok(None);
     }
     let own = plan.triggers.iter().map(|trigger| (trigger, delivery_prefix(&plan.name, &trigger.name)));
-    let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(delivery_prefix));
+    let own = own.into_iter().find(|(_, prefix)| row.run.starts_with(prefix));
     let Some((trigger, prefix)) = own else { return Ok(None) };
-    let Some(TriggerConcurrency { max_concurrency: at_once, .. }) = TriggerConcurrency::from_trigger(trigger, 0) else { return Ok(None) };
+    let Some(TriggerConcurrency { max_concurrency, .. }) = TriggerConcurrency::from_trigger(trigger, 0) else {
+        return Ok(None);
+    };
     let filter = RunFilter {
         definition: Some(row.definition.clone()),
         unfinished: true,
-        search: Some(delivery_prefix.clone()),
+        search: Some(prefix.clone()),
         ..RunFilter::default()
     };
     let (mut in_flight, mut position) = (0, 1);
     let own_order = queue_order(row);
     each_run(store, &filter, |other| {
-        let of_trigger = other.run.starts_with(&delivery_prefix);
+        let of_trigger = other.run.starts_with(&prefix);
         match other.status {
             RunStatus::Pending => position += usize::from(of_trigger && queue_order(other) < own_order),
             status => in_flight += usize::from(of_trigger && occupies_slot(status)),
@@ -51,7 +57,7 @@ pub fn find_queue_position(store: &dyn Store, row: &RunRow, plan: &Plan) -> Resu
     let runs = if in_flight == 1 { "1 run".to_owned() } else { format!("{in_flight} runs") };
     let are = if in_flight == 1 { "is" } else { "are" };
     let note = format!(
-        "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {at_once} at once), place {position}"
+        "waits for its turn: {runs} of the trigger `{name}` {are} under way (at most {max_concurrency} at once), place {position}"
     );
-    Ok(Some(QueuePositionInfo { trigger: name.to_string(), in_flight: under_way: in_flight, max_concurrency: at_once, position: place: position, note }))
+    Ok(Some(QueuePositionInfo { trigger: name.to_string(), in_flight, max_concurrency, position, note }))
 }

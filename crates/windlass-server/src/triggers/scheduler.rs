@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_runtime::{RuntimeError, RunStartOptions, TriggerOptions, real_now};
+use windlass_runtime::{RunStartOptions, RuntimeError, TriggerOptions, real_now};
 use windlass_store::{Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
 use super::catch_up::{self, DueTimes};
-use super::timed::{TimedTrigger, reload_trigger, timed_triggers};
 use super::poll::{self, PollResult};
 use super::settings::{self, PollReply, TriggerProgress};
-use super::{TriggerLogEntry, TriggerLogOutcome, delivery_prefix, queue, existing_run};
+use super::timed::{TimedTrigger, reload_trigger, timed_triggers};
+use super::{TriggerLogEntry, TriggerLogOutcome, delivery_prefix, existing_run, queue};
 use crate::App;
 
 /// Schedules that another server has changed are seen this late at most.
@@ -133,7 +133,7 @@ impl TriggerScheduler {
                 return;
             }
         }
-        let guard = TriggerPollGuard { scheduler: self.clone(), trigger_key: who: trigger_key };
+        let guard = TriggerPollGuard { scheduler: self.clone(), trigger_key };
         tokio::spawn(async move {
             let app = guard.scheduler.app.clone();
             let mut draining = app.draining();
@@ -160,7 +160,8 @@ impl TriggerScheduler {
             self.store_progress(timed, &firing).await?;
         }
         if timed.is_polling()
-            && let Some(PollReply { due, body, trigger_metadata: beside }) = settings::read_reply(&*self.app.store, name, &timed.trigger)?
+            && let Some(PollReply { due, body, trigger_metadata: beside }) =
+                settings::read_reply(&*self.app.store, name, &timed.trigger)?
         {
             // A stop or a crash came before all its runs were made. Nobody says it again.
             let fired = self.fire(timed, due, body, beside).await?;
@@ -173,7 +174,13 @@ impl TriggerScheduler {
             Some(at) if at > now => return Ok(timed.next(&firing, now)),
             // Whoever was asked wants to be asked now, whatever the schedule says.
             Some(at) => DueTimes { times: vec![at], newest: Some(at), missed: 0 },
-            None => catch_up::due_times(schedule, timed.handled_until(&firing, now), now, timed.catch_up, &self.app.options.limits),
+            None => catch_up::due_times(
+                schedule,
+                timed.handled_until(&firing, now),
+                now,
+                timed.catch_up,
+                &self.app.options.limits,
+            ),
         };
         let Some(newest) = newest else { return Ok(timed.next(&firing, now)) };
         // What was due while it was turned off is not made up for.
@@ -186,7 +193,8 @@ impl TriggerScheduler {
         }
         for due in times.iter().skip(skipped) {
             // Each may take a while: somebody may have turned it off, or have set another schedule.
-            let Some(current) = reload_trigger(&self.app, timed)?.filter(|current| current.has_same_times(timed)) else {
+            let Some(current) = reload_trigger(&self.app, timed)?.filter(|current| current.has_same_times(timed))
+            else {
                 return Ok(Some(now));
             };
             let fired = match timed.is_polling() {
@@ -210,13 +218,21 @@ impl TriggerScheduler {
     /// On a thread that may wait for its turn to write.
     async fn store_progress(&self, timed: &TimedTrigger, firing: &TriggerProgress) -> Result<(), RuntimeError> {
         let firing = firing.clone();
-        self.write_store(timed, move |store, name, trigger| settings::store_progress(store, name, trigger, &firing)).await
+        self.write_store(timed, move |store, name, trigger| settings::store_progress(store, name, trigger, &firing))
+            .await
     }
 
     /// The same, in one with forgetting the answer that led to it.
-    async fn store_progress_and_forget_reply(&self, timed: &TimedTrigger, firing: &TriggerProgress) -> Result<(), RuntimeError> {
+    async fn store_progress_and_forget_reply(
+        &self,
+        timed: &TimedTrigger,
+        firing: &TriggerProgress,
+    ) -> Result<(), RuntimeError> {
         let firing = firing.clone();
-        self.write_store(timed, move |store, name, trigger| settings::store_progress_and_forget_reply(store, name, trigger, &firing)).await
+        self.write_store(timed, move |store, name, trigger| {
+            settings::store_progress_and_forget_reply(store, name, trigger, &firing)
+        })
+        .await
     }
 
     async fn write_store(
@@ -230,7 +246,8 @@ impl TriggerScheduler {
     }
 
     fn record_result(&self, timed: &TimedTrigger, firing: &mut TriggerProgress, due: Timestamp, fired: FiringResult) {
-        let count = |outcome| self.app.metrics.record_firing(if timed.is_polling() { "http" } else { "schedule" }, outcome);
+        let count =
+            |outcome| self.app.metrics.record_firing(if timed.is_polling() { "http" } else { "schedule" }, outcome);
         match fired {
             FiringResult::Started { runs, waiting } => {
                 count("started");
@@ -276,10 +293,14 @@ impl TriggerScheduler {
         let inputs = timed.definition_trigger.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
         let inputs = inputs.unwrap_or_default();
         let limits = &self.app.options.limits;
-        let poll = poll::send_poll(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now, limits.max_poll_wait);
+        let poll =
+            poll::send_poll(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now, limits.max_poll_wait);
         let timeout = limits.max_poll_time;
-        let timed_out =
-            || PollResult::Failed(format!("there was no answer within {timeout} (`server.max_poll_time` in windlass.toml)"));
+        let timed_out = || {
+            PollResult::Failed(format!(
+                "there was no answer within {timeout} (`server.max_poll_time` in windlass.toml)"
+            ))
+        };
         match tokio::time::timeout(timeout.to_std(), poll).await.unwrap_or_else(|_| timed_out()) {
             PollResult::Fires { body, trigger_metadata: beside } => {
                 // Meanwhile there may be another version; and somebody may have turned it off.
@@ -302,7 +323,13 @@ impl TriggerScheduler {
     }
 
     /// Named by the time that was due: made twice, it starts nothing twice.
-    async fn fire(&self, timed: &TimedTrigger, due: Timestamp, input: Value, trigger_metadata: Value) -> Result<FiringResult, RuntimeError> {
+    async fn fire(
+        &self,
+        timed: &TimedTrigger,
+        due: Timestamp,
+        input: Value,
+        trigger_metadata: Value,
+    ) -> Result<FiringResult, RuntimeError> {
         let name = &timed.definition.name;
         let time = due.to_string().replace(".000Z", "Z").replace(['-', ':'], "");
         let delivery = format!("{}{time}", delivery_prefix(name, &timed.trigger));
@@ -314,7 +341,12 @@ impl TriggerScheduler {
                     Err(bounds) => return Ok(FiringResult::Skipped(bounds.limit_reached_message())),
                 };
                 let held = ticket.is_limited();
-                let options = TriggerOptions { delivery: Some(delivery), metadata: beside: trigger_metadata, held, ..TriggerOptions::default() };
+                let options = TriggerOptions {
+                    delivery: Some(delivery),
+                    metadata: trigger_metadata,
+                    held,
+                    ..TriggerOptions::default()
+                };
                 match self.app.engine.trigger(plan, &trigger.name, input, options).await {
                     Ok(found) => {
                         let waiting = ticket.finish(&found.runs).await?;
@@ -332,9 +364,13 @@ impl TriggerScheduler {
             }
         };
         match started {
-            Ok((runs, _)) if runs.is_empty() => Ok(FiringResult::Skipped("its conditions let nothing start".to_owned())),
+            Ok((runs, _)) if runs.is_empty() => {
+                Ok(FiringResult::Skipped("its conditions let nothing start".to_owned()))
+            }
             Ok((runs, waiting)) => match runs.iter().any(|run| run.created) {
-                true => Ok(FiringResult::Started { runs: runs.iter().map(|run| run.run.to_string()).collect(), waiting }),
+                true => {
+                    Ok(FiringResult::Started { runs: runs.iter().map(|run| run.run.to_string()).collect(), waiting })
+                }
                 false => Ok(FiringResult::Repeated(runs[0].run.to_string())),
             },
             // Another server was faster, or this one before it crashed.

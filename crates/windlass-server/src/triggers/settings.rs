@@ -118,11 +118,14 @@ pub(crate) fn change(
     let key = record_key(definition, trigger);
     loop {
         let row = store.record(TRIGGER, &key)?;
-        let mut settings: StoredTriggerSettings = row.as_ref().map_or_else(|| Ok(StoredTriggerSettings::default()), decode)?;
+        let mut settings: StoredTriggerSettings =
+            row.as_ref().map_or_else(|| Ok(StoredTriggerSettings::default()), decode)?;
         change(&mut settings);
         let body = serde_json::to_vec(&settings).unwrap_or_default();
         let revision = row.map_or(0, |row| row.revision);
-        if store.change_records(vec![RecordChange::put(TRIGGER, &key, body, real_now()).with_expected_revision(revision)])? {
+        if store
+            .change_records(vec![RecordChange::put(TRIGGER, &key, body, real_now()).with_expected_revision(revision)])?
+        {
             return Ok(settings);
         }
     }
@@ -141,9 +144,10 @@ pub(crate) fn store_reply(
     trigger: &str,
     reply: &PollReply,
 ) -> Result<(), StoreError> {
-    let PollReply { due, body, trigger_metadata: beside } = reply;
-    let encoded = Value::list(vec![Value::from(due.0), body.clone(), beside.clone()]);
-    let change = RecordChange::put(POLL_REPLY, &record_key(definition, trigger), windlass_value::encode(&encoded), real_now());
+    let PollReply { due, body, trigger_metadata } = reply;
+    let encoded = Value::list(vec![Value::from(due.0), body.clone(), trigger_metadata.clone()]);
+    let change =
+        RecordChange::put(POLL_REPLY, &record_key(definition, trigger), windlass_value::encode(&encoded), real_now());
     store.change_records(vec![change]).map(drop)
 }
 
@@ -164,7 +168,12 @@ pub(crate) fn read_reply(store: &dyn Store, definition: &str, trigger: &str) -> 
 }
 
 /// All that an answer led to is made and noted.
-pub(crate) fn store_progress_and_forget_reply(store: &dyn Store, definition: &str, trigger: &str, firing: &TriggerProgress) -> Result<(), StoreError> {
+pub(crate) fn store_progress_and_forget_reply(
+    store: &dyn Store,
+    definition: &str,
+    trigger: &str,
+    firing: &TriggerProgress,
+) -> Result<(), StoreError> {
     let (key, now) = (record_key(definition, trigger), real_now());
     let body = serde_json::to_vec(firing).unwrap_or_default();
     let changes = vec![RecordChange::put(FIRING, &key, body, now), RecordChange::remove(POLL_REPLY, &key, now)];
@@ -195,7 +204,12 @@ pub(crate) fn removals_for_definition(store: &dyn Store, definition: &str) -> Re
     Ok(changes)
 }
 
-pub(crate) fn store_progress(store: &dyn Store, definition: &str, trigger: &str, firing: &TriggerProgress) -> Result<(), StoreError> {
+pub(crate) fn store_progress(
+    store: &dyn Store,
+    definition: &str,
+    trigger: &str,
+    firing: &TriggerProgress,
+) -> Result<(), StoreError> {
     let body = serde_json::to_vec(firing).unwrap_or_default();
     store.change_records(vec![RecordChange::put(FIRING, &record_key(definition, trigger), body, real_now())]).map(drop)
 }
@@ -252,8 +266,8 @@ pub(crate) fn resolve_secret(reference: &str) -> Result<String, SecretUnavailabl
     if !text.trim_start().starts_with('{') {
         return Ok(text);
     }
-    let facts: serde_json::Value =
-        serde_json::from_str(&text).map_err(|_| SecretUnavailable::Invalid("the credential with this alias is no JSON"))?;
+    let facts: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|_| SecretUnavailable::Invalid("the credential with this alias is no JSON"))?;
     let names = ["secret", "signing_secret", "token", "password"];
     let found = names.iter().find_map(|name| facts.get(name)?.as_str());
     found.map(str::to_owned).ok_or(SecretUnavailable::Invalid("the credential with this alias has no `secret`"))

@@ -66,10 +66,13 @@ pub(crate) fn verify(
         return Err(SignatureError::Unsigned);
     }
     let signature = single_header(headers, scheme.header());
-    let signature = signature.ok_or(SignatureError::Wrong("the header of the signature is there twice, or is no text"))?;
+    let signature =
+        signature.ok_or(SignatureError::Wrong("the header of the signature is there twice, or is no text"))?;
     match scheme {
         SignatureScheme::Standard => {
-            let (Some(id), Some(time)) = (single_header(headers, "webhook-id"), single_header(headers, "webhook-timestamp")) else {
+            let (Some(id), Some(time)) =
+                (single_header(headers, "webhook-id"), single_header(headers, "webhook-timestamp"))
+            else {
                 return Err(SignatureError::Wrong(
                     "`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it",
                 ));
@@ -202,7 +205,8 @@ mod tests {
         let time = (NOW.0 / 1_000_000 - 20).to_string();
         let signature = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
         let given = headers(&[("x-windlass-signature", &signature)]);
-        let within = |seconds| verify(SignatureScheme::Windlass, &given, BODY, "key", NOW, Duration::from_secs(seconds));
+        let within =
+            |seconds| verify(SignatureScheme::Windlass, &given, BODY, "key", NOW, Duration::from_secs(seconds));
         assert!(within(20).is_ok() && matches!(within(19), Err(SignatureError::Stale)));
     }
 
@@ -221,8 +225,14 @@ mod tests {
             let proof = verify(SignatureScheme::Standard, &given, BODY, secret, NOW, AGE);
             assert_eq!(proof, Ok(VerifiedDelivery { delivery: "standard:msg_1".to_owned() }));
         }
-        assert!(matches!(verify(SignatureScheme::Standard, &given, b"other", "key", NOW, AGE), Err(SignatureError::Wrong(_))));
-        assert!(matches!(verify(SignatureScheme::Standard, &given, BODY, "kez", NOW, AGE), Err(SignatureError::Wrong(_))));
+        assert!(matches!(
+            verify(SignatureScheme::Standard, &given, b"other", "key", NOW, AGE),
+            Err(SignatureError::Wrong(_))
+        ));
+        assert!(matches!(
+            verify(SignatureScheme::Standard, &given, BODY, "kez", NOW, AGE),
+            Err(SignatureError::Wrong(_))
+        ));
 
         let github = format!("sha256={}", hex(&mac(b"key", &[BODY])));
         let given = [("x-hub-signature-256", github.as_str()), ("x-github-delivery", "d-1")];
@@ -261,7 +271,9 @@ mod tests {
         let dotted = STANDARD.encode(mac(b"key", &[b"a.b", b".", time.as_bytes(), b".", BODY]));
         let dotted =
             [("webhook-id", "a.b"), ("webhook-timestamp", time), ("webhook-signature", &format!("v1,{dotted}"))];
-        assert!(matches!(delivery(SignatureScheme::Standard, &dotted), Err(SignatureError::Wrong(why)) if why.contains("dot")));
+        assert!(
+            matches!(delivery(SignatureScheme::Standard, &dotted), Err(SignatureError::Wrong(why)) if why.contains("dot"))
+        );
         for (scheme, value) in [
             (SignatureScheme::Windlass, "v1=00".to_owned()),
             (SignatureScheme::Windlass, format!("t={time},v1=zz")),

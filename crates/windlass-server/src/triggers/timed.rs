@@ -7,8 +7,8 @@ use windlass_runtime::RuntimeError;
 use windlass_triggers::Schedule;
 use windlass_value::{Duration, Timestamp, Value};
 
-use super::settings::{self, CronSettings, TriggerProgress, StoredTriggerSettings};
-use super::{POLLING_KIND, CatchUp, TIMED_KINDS};
+use super::settings::{self, CronSettings, StoredTriggerSettings, TriggerProgress};
+use super::{CatchUp, POLLING_KIND, TIMED_KINDS};
 use crate::App;
 use crate::catalog::Definition;
 
@@ -110,7 +110,8 @@ pub(crate) fn timed_triggers(app: &App) -> Result<Vec<TimedTrigger>, RuntimeErro
 pub(crate) fn reload_trigger(app: &App, one: &TimedTrigger) -> Result<Option<TimedTrigger>, RuntimeError> {
     let Some(definition) = app.definitions.get(&one.definition.name) else { return Ok(None) };
     if one.definition_trigger.is_none() {
-        let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &one.trigger)?;
+        let settings: StoredTriggerSettings =
+            settings::read(&*app.store, settings::TRIGGER, &definition.name, &one.trigger)?;
         return Ok(added_trigger(definition, &one.trigger, &settings));
     }
     let mut found = Vec::new();
@@ -119,14 +120,19 @@ pub(crate) fn reload_trigger(app: &App, one: &TimedTrigger) -> Result<Option<Tim
 }
 
 /// Those that its own text has.
-fn definition_triggers(app: &App, definition: &Arc<Definition>, found: &mut Vec<TimedTrigger>) -> Result<(), RuntimeError> {
+fn definition_triggers(
+    app: &App,
+    definition: &Arc<Definition>,
+    found: &mut Vec<TimedTrigger>,
+) -> Result<(), RuntimeError> {
     let is_timed = |kind: &str| TIMED_KINDS.contains(&kind);
     if !definition.triggers.iter().any(|(_, kind)| is_timed(kind)) {
         return Ok(());
     }
     let program = app.engine.program(&definition.current.plan())?;
     for trigger in program.plan.triggers.iter().filter(|trigger| is_timed(&trigger.kind)) {
-        let settings: StoredTriggerSettings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
+        let settings: StoredTriggerSettings =
+            settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
         let begun = definition.trigger_start(&trigger.name);
         let Some(schedule) = Schedule::from_trigger(trigger, begun).transpose() else { continue };
         let written = trigger.settings.get("catchUp").and_then(Value::as_str).and_then(CatchUp::parse);

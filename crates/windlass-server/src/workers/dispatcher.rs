@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::TaskOutcome;
-use windlass_runtime::{RemoteLease, EventPublisher, ToolCall, real_now};
+use windlass_runtime::{EventPublisher, RemoteLease, ToolCall, real_now};
 use windlass_tools::Redactor;
 use windlass_value::Timestamp;
 
-use super::queue::{JobId, QueueKey, QueuePosition, JobQueues};
-use super::registry::{WorkerRegistry, WorkerRecord, WorkerKey};
+use super::queue::{JobId, JobQueues, QueueKey, QueuePosition};
+use super::registry::{WorkerKey, WorkerRecord, WorkerRegistry};
 use super::wire::{LeaseInfo, LeasedJob, QueueInfo, WorkerInfo, WorkerList};
 
 /// A worker with jobs says this often within a lease that it is alive.
@@ -116,7 +116,7 @@ impl Dispatcher {
     /// Strikes these out of all that workers say.
     #[must_use]
     pub fn with_redaction(self, redaction: Redactor) -> Dispatcher {
-        Dispatcher { redaction: secrets: redaction, ..self }
+        Dispatcher { redaction, ..self }
     }
 
     pub(crate) fn lease_ms(&self) -> u64 {
@@ -225,7 +225,8 @@ impl Dispatcher {
         let (result, received) = oneshot::channel();
         let changed = Arc::new(Notify::new());
         let id = JobId { run: call.run.clone(), job: call.job };
-        let offer = JobOffer { id: id.clone(), lease_epoch: call.lease_epoch, result: received, changed: changed.clone() };
+        let offer =
+            JobOffer { id: id.clone(), lease_epoch: call.lease_epoch, result: received, changed: changed.clone() };
         let kind = QueueKey { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = LeasedJob {
             run_tree: (call.run_tree != call.run).then_some(call.run_tree),
@@ -265,7 +266,9 @@ impl Dispatcher {
         match stage {
             JobStage::Queued(_) => state.wake_one(&kind),
             // Whoever has it may be listening.
-            JobStage::AwaitingRejoin(_) => state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one()),
+            JobStage::AwaitingRejoin(_) => {
+                state.workers.iter().for_each(|(_, worker)| worker.heartbeat_wake.notify_one())
+            }
             JobStage::Leased(_) => {}
         }
         let (publish, away) = (call.publish, call.remote_lease);
@@ -289,7 +292,9 @@ impl Dispatcher {
         let now = Instant::now();
         let mut guard = self.state();
         let state = &mut *guard;
-        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return JobCheck::Gone };
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else {
+            return JobCheck::Gone;
+        };
         match &entry.stage {
             JobStage::Queued(_) => JobCheck::Queued,
             JobStage::AwaitingRejoin(until) if *until > now => JobCheck::Until(*until),
@@ -305,21 +310,29 @@ impl Dispatcher {
             }
             JobStage::Leased(held) if held.expires_at <= now => {
                 let silent_worker = held.worker.clone();
-                state.poll_requests.values_mut().filter(|poll| poll.worker == silent_worker).for_each(|poll| poll.is_abandoned = true);
+                state
+                    .poll_requests
+                    .values_mut()
+                    .filter(|poll| poll.worker == silent_worker)
+                    .for_each(|poll| poll.is_abandoned = true);
                 *state.expired.entry(entry.job.tool.clone()).or_default() += 1;
                 match state.drop_entry(id).and_then(|entry| entry.away) {
                     Some(away) => JobCheck::LeaseExpired(away),
                     None => JobCheck::Gone,
                 }
             }
-            JobStage::Leased(held) => JobCheck::Until(held.deadline.map_or(held.expires_at, |deadline| deadline.min(held.expires_at))),
+            JobStage::Leased(held) => {
+                JobCheck::Until(held.deadline.map_or(held.expires_at, |deadline| deadline.min(held.expires_at)))
+            }
         }
     }
 
     /// Nobody wants the result any more. True: nobody has it, so that is the end of it.
     pub(super) fn cancel(&self, id: &JobId, lease_epoch: u32) -> bool {
         let mut state = self.state();
-        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else { return false };
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.lease_epoch == lease_epoch) else {
+            return false;
+        };
         entry.cancelled = true;
         let JobStage::Leased(held) = &entry.stage else {
             state.drop_entry(id);

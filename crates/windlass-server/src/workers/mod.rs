@@ -8,18 +8,19 @@
 
 mod dispatcher;
 pub(crate) mod presence;
+mod protocol;
 mod queue;
 mod registry;
 mod remote;
-mod protocol;
 mod wire;
 
 pub use dispatcher::Dispatcher;
 pub(crate) use dispatcher::ReportRejection;
+pub(crate) use protocol::is_engine_event;
 pub(crate) use registry::WorkerKey;
 pub use remote::with_remote_workers;
-pub(crate) use protocol::is_engine_event;
 pub use wire::{
-    LeaseRequest, CompleteRequest, FailRequest, WorkerFailure, HeartbeatResponse, HeartbeatRequest, LeaseInfo, Labels, LeaseRef, LeaseResponse, LeasedJob, LeaveRequest, ProgressReport,
-    QueueInfo, ReportOrigin, ReportAccepted, WorkerInfo, WorkerState, WorkerList,
+    CompleteRequest, FailRequest, HeartbeatRequest, HeartbeatResponse, Labels, LeaseInfo, LeaseRef, LeaseRequest,
+    LeaseResponse, LeasedJob, LeaveRequest, ProgressReport, QueueInfo, ReportAccepted, ReportOrigin, WorkerFailure,
+    WorkerInfo, WorkerList, WorkerState,
 };

@@ -5,20 +5,27 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::{SuspendedOn, EventKind, TaskOutcome};
+use windlass_core::{EventKind, SuspendedOn, TaskOutcome};
 use windlass_runtime::RemoteLease;
 
-use super::dispatcher::{Dispatcher, LeasePoll, ReportRejection, PendingReport, JobStage, DispatcherState};
+use super::dispatcher::{Dispatcher, DispatcherState, JobStage, LeasePoll, PendingReport, ReportRejection};
 use super::queue::JobId;
 use super::registry::{FinishedReport, WorkerKey};
-use super::wire::{LeaseRequest, HeartbeatResponse, HeartbeatRequest, LeaseRef, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin};
+use super::wire::{
+    HeartbeatRequest, HeartbeatResponse, LeaseRef, LeaseRequest, LeaseResponse, LeasedJob, ProgressReport, ReportOrigin,
+};
 
 /// The longest that a request for jobs is kept waiting.
 const MAX_POLL_TIME: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
-    pub(crate) async fn lease(&self, worker_key: &WorkerKey, token_name: &str, request: &LeaseRequest) -> LeaseResponse {
+    pub(crate) async fn lease(
+        &self,
+        worker_key: &WorkerKey,
+        token_name: &str,
+        request: &LeaseRequest,
+    ) -> LeaseResponse {
         let deadline = Instant::now() + Duration::from_millis(request.wait_ms).min(MAX_POLL_TIME);
         {
             let mut state = self.state();
@@ -30,7 +37,7 @@ impl Dispatcher {
         }
         let poll = PollGuard::begin(self, worker_key);
         let (jobs, drain) = loop {
-            let LeaseBatch { jobs, drain, stops: is_final } = self.take_jobs(worker_key, request.free, poll.number);
+            let LeaseBatch { jobs, drain, is_final } = self.take_jobs(worker_key, request.free, poll.number);
             if !jobs.is_empty() || is_final || Instant::now() >= deadline {
                 break (jobs, drain);
             }
@@ -48,11 +55,11 @@ impl Dispatcher {
         if let Some(poll) = state.poll_requests.get_mut(&poll) {
             poll.woken = false;
             if poll.is_abandoned {
-                return LeaseBatch { jobs: Vec::new(), drain: false, stops: true };
+                return LeaseBatch { jobs: Vec::new(), drain: false, is_final: true };
             }
         }
         if state.workers.has_left(worker_key, self.lease) {
-            return LeaseBatch { jobs: Vec::new(), drain: true, stops: true };
+            return LeaseBatch { jobs: Vec::new(), drain: true, is_final: true };
         }
         let worker = state.workers.touch(worker_key, self.lease);
         let (drain, closing) = (worker.drain_requested, state.closing);
@@ -65,7 +72,7 @@ impl Dispatcher {
             let Some(id) = state.queues.pop(fits) else { break };
             jobs.extend(state.assign(&id, worker_key, self.lease));
         }
-        LeaseBatch { jobs, drain, stops: is_final }
+        LeaseBatch { jobs, drain, is_final }
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
@@ -128,7 +135,7 @@ impl Dispatcher {
                 }
                 LeaseStatus::Reclaimable(lease_epoch) if !state.closing => {
                     state.reclaim(&id, worker_key, self.lease);
-                    response.renewed.push(LeaseRef { lease_epoch: epoch: lease_epoch, ..lease.clone() });
+                    response.renewed.push(LeaseRef { lease_epoch, ..lease.clone() });
                 }
                 // Its run may not have been brought back yet, or is being let go of with all others.
                 LeaseStatus::Unknown if may_rejoin || state.closing => {}
@@ -149,7 +156,11 @@ impl Dispatcher {
         }
         state.workers.touch(worker_key, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
-        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.lease_epoch == progress.lease_epoch).ok_or(ReportRejection::Stale)?;
+        let entry = state
+            .jobs
+            .get_mut(&id)
+            .filter(|entry| entry.job.lease_epoch == progress.lease_epoch)
+            .ok_or(ReportRejection::Stale)?;
         let JobStage::Leased(held) = &mut entry.stage else { return Err(ReportRejection::Stale) };
         if held.worker != *worker_key {
             return Err(ReportRejection::Stale);
@@ -174,7 +185,8 @@ impl Dispatcher {
             AcceptedReport::Repeated(next) => return Ok(next.map(|job| (*job).clone())),
             AcceptedReport::Now(away) => away,
         };
-        let mut handover = ReportHandover { dispatcher: self, id, lease_epoch: report.lease_epoch, is_delivered: false };
+        let mut handover =
+            ReportHandover { dispatcher: self, id, lease_epoch: report.lease_epoch, is_delivered: false };
         match away.wait_accepted().await {
             Some(true) => Ok(handover.next_job(worker_key)),
             Some(false) => Err(ReportRejection::Stale),
@@ -182,7 +194,13 @@ impl Dispatcher {
         }
     }
 
-    fn accept_report(&self, worker_key: &WorkerKey, id: &JobId, lease_epoch: u32, outcome: TaskOutcome) -> Result<AcceptedReport, ReportRejection> {
+    fn accept_report(
+        &self,
+        worker_key: &WorkerKey,
+        id: &JobId,
+        lease_epoch: u32,
+        outcome: TaskOutcome,
+    ) -> Result<AcceptedReport, ReportRejection> {
         let outcome = self.redact_outcome(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
@@ -191,7 +209,8 @@ impl Dispatcher {
         }
         state.workers.touch(worker_key, self.lease);
         let is_owner = state.jobs.get(id).is_some_and(|entry| {
-            entry.job.lease_epoch == lease_epoch && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
+            entry.job.lease_epoch == lease_epoch
+                && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
         });
         if !is_owner {
             // While all runs are let go of, a job that is not there is nobody else's either.
@@ -201,7 +220,7 @@ impl Dispatcher {
         let entry = state.jobs.remove(id).ok_or(ReportRejection::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(ReportRejection::Stale) };
         // It keeps its slot until it knows whether it goes on.
-        state.reported.insert(id.clone(), PendingReport { worker: worker_key.clone(), lease_epoch: epoch: lease_epoch, next_epoch: None });
+        state.reported.insert(id.clone(), PendingReport { worker: worker_key.clone(), lease_epoch, next_epoch: None });
         // A run that has just left this process says so through `away`.
         let _ = result.send(outcome);
         Ok(AcceptedReport::Now(away))
@@ -224,7 +243,7 @@ impl Dispatcher {
         {
             *value = self.redaction.redact_value(value);
         }
-        TaskOutcome { side_outputs: beside: side_outputs, suspension: awaits: suspension, ..self.redaction.redact_outcome(outcome) }
+        TaskOutcome { side_outputs, suspension, ..self.redaction.redact_outcome(outcome) }
     }
 
     /// The worker goes: all that it has is for others, now.
@@ -244,7 +263,7 @@ struct LeaseBatch {
     /// Somebody wants it to stop.
     drain: bool,
     /// There will be no more, from this server or for this worker.
-    stops: bool,
+    is_final: bool,
 }
 
 enum AcceptedReport {
@@ -278,10 +297,18 @@ impl DispatcherState {
                 && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
         };
         match &entry.stage {
-            JobStage::Leased(held) if held.worker == *worker_key && (lease.lease_epoch == job.lease_epoch || is_same_work()) => LeaseStatus::Owned,
-            JobStage::Leased(held) if held.worker == *worker_key && self.reported.contains_key(id) => LeaseStatus::Reporting,
+            JobStage::Leased(held)
+                if held.worker == *worker_key && (lease.lease_epoch == job.lease_epoch || is_same_work()) =>
+            {
+                LeaseStatus::Owned
+            }
+            JobStage::Leased(held) if held.worker == *worker_key && self.reported.contains_key(id) => {
+                LeaseStatus::Reporting
+            }
             JobStage::Leased(_) => LeaseStatus::OwnedByOther,
-            JobStage::Queued(_) | JobStage::AwaitingRejoin(_) if is_same_work() => LeaseStatus::Reclaimable(job.lease_epoch),
+            JobStage::Queued(_) | JobStage::AwaitingRejoin(_) if is_same_work() => {
+                LeaseStatus::Reclaimable(job.lease_epoch)
+            }
             JobStage::Queued(_) | JobStage::AwaitingRejoin(_) => LeaseStatus::OwnedByOther,
         }
     }
@@ -310,7 +337,8 @@ impl DispatcherState {
         let reports = &self.workers.get(worker_key)?.finished_reports;
         let done = reports.iter().rev().find(|done| done.id == *id && done.lease_epoch == lease_epoch)?;
         let next = self.jobs.get(id).filter(|entry| {
-            Some(entry.job.lease_epoch) == done.next_epoch && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
+            Some(entry.job.lease_epoch) == done.next_epoch
+                && matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key)
         });
         Some(AcceptedReport::Repeated(next.map(|entry| entry.job.clone())))
     }
@@ -328,11 +356,16 @@ impl ReportHandover<'_> {
     fn next_job(&mut self, worker_key: &WorkerKey) -> Option<LeasedJob> {
         self.is_delivered = true;
         let mut state = self.dispatcher.state();
-        let next_epoch = state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
+        let next_epoch =
+            state.reported.get(&self.id).filter(|reported| reported.lease_epoch == self.lease_epoch)?.next_epoch;
         let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.lease_epoch) == next_epoch);
         let job = entry.filter(|entry| matches!(&entry.stage, JobStage::Leased(held) if held.worker == *worker_key));
         let job = job.map(|entry| (*entry.job).clone());
-        let report = FinishedReport { id: self.id.clone(), lease_epoch: self.lease_epoch, next_epoch: job.as_ref().map(|job| job.lease_epoch) };
+        let report = FinishedReport {
+            id: self.id.clone(),
+            lease_epoch: self.lease_epoch,
+            next_epoch: job.as_ref().map(|job| job.lease_epoch),
+        };
         state.workers.get_mut(worker_key)?.remember_report(report);
         job
     }
@@ -346,7 +379,8 @@ impl Drop for ReportHandover<'_> {
             return;
         }
         let Some(reported) = state.reported.remove(&self.id) else { return };
-        let next_entry = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
+        let next_entry =
+            state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.lease_epoch) == reported.next_epoch);
         match next_entry {
             Some(_) if self.is_delivered => {}
             Some(entry) => {
@@ -377,7 +411,10 @@ impl<'a> PollGuard<'a> {
             let mut state = dispatcher.state();
             state.polls_started += 1;
             let number = state.polls_started;
-            state.poll_requests.insert(number, LeasePoll { worker: worker_key.clone(), wake: wake.clone(), woken: false, is_abandoned: false });
+            state.poll_requests.insert(
+                number,
+                LeasePoll { worker: worker_key.clone(), wake: wake.clone(), woken: false, is_abandoned: false },
+            );
             number
         };
         PollGuard { dispatcher, number, wake, _presence: PresenceGuard::begin(dispatcher, worker_key) }

@@ -10,7 +10,7 @@ use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
 use super::queue::{JobId, QueueKey};
-use super::wire::{LeaseRequest, Labels, WorkerState};
+use super::wire::{Labels, LeaseRequest, WorkerState};
 
 /// Reports that a worker may repeat because their answer was lost.
 const MAX_FINISHED_REPORTS: usize = 64;
@@ -152,7 +152,13 @@ impl WorkerRegistry {
         worker
     }
 
-    pub(crate) fn register(&mut self, key: &WorkerKey, token_name: &str, request: &LeaseRequest, lease: Duration) -> &mut WorkerRecord {
+    pub(crate) fn register(
+        &mut self,
+        key: &WorkerKey,
+        token_name: &str,
+        request: &LeaseRequest,
+        lease: Duration,
+    ) -> &mut WorkerRecord {
         let worker = self.touch(key, lease);
         worker.name.clone_from(&request.name);
         token_name.clone_into(&mut worker.token_name);

@@ -16,9 +16,10 @@ pub(crate) struct WorkerTool {
 
 /// The tools of a server: what is at hand is done here unless the definition has labels; all else is for workers.
 pub fn with_remote_workers(local_tools: &Tools, dispatcher: &Arc<Dispatcher>) -> Tools {
-    let route = |local_tool: Option<Arc<dyn Tool>>| Arc::new(WorkerTool { local_tool: here: local_tool, dispatcher: dispatcher.clone() });
+    let route = |local_tool: Option<Arc<dyn Tool>>| Arc::new(WorkerTool { local_tool, dispatcher: dispatcher.clone() });
     let names: Vec<&str> = local_tools.names().collect();
-    let tools = names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(local_tools.get(name).cloned())));
+    let tools =
+        names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(local_tools.get(name).cloned())));
     tools.with_fallback(route(None))
 }
 

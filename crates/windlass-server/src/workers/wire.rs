@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{NextCall, Suspension, SideOutputs, ErrorInfo, ResumeData, TaskOutcome, PreviousAttempts};
+use windlass_core::{ErrorInfo, NextCall, PreviousAttempts, ResumeData, SideOutputs, Suspension, TaskOutcome};
 use windlass_value::{Timestamp, Value};
 
 /// Names and texts, sorted.
@@ -260,8 +260,28 @@ impl From<ErrorInfo> for WorkerFailure {
 
 impl CompleteRequest {
     pub(crate) fn into_parts(self) -> (ReportOrigin, TaskOutcome) {
-        let CompleteRequest { worker, run, job, lease_epoch: epoch, output, meta, facts, next_call: again, side_outputs: beside, suspension: awaits } = self;
-        let outcome = TaskOutcome { output, error: None, meta, next_call: again, facts, side_outputs: beside, suspension: awaits, reused: None };
+        let CompleteRequest {
+            worker,
+            run,
+            job,
+            lease_epoch: epoch,
+            output,
+            meta,
+            facts,
+            next_call: again,
+            side_outputs: beside,
+            suspension: awaits,
+        } = self;
+        let outcome = TaskOutcome {
+            output,
+            error: None,
+            meta,
+            next_call: again,
+            facts,
+            side_outputs: beside,
+            suspension: awaits,
+            reused: None,
+        };
         (ReportOrigin { worker, run, job, lease_epoch: epoch }, outcome)
     }
 }

@@ -79,10 +79,11 @@ async fn a_call_of_a_disconnected_client_is_logged() {
     let world = World::new();
     for path in ["/api/v1/runs/gone", "/api/v1/definitions/gone"] {
         let mut request = Box::pin(world.send(new_request("DELETE", path, Some(&world.first), None)));
-        let is_at_store = std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
+        let is_at_store =
+            std::future::poll_fn(|context| Poll::Ready(request.as_mut().poll(context).is_pending())).await;
         assert!(is_at_store, "{path}");
         // Nobody is there any more.
-        drop(asked);
+        drop(request);
     }
     // What is noted later comes after it.
     world.post("/api/v1/tokens", json!({ "name": "a", "scopes": ["read"] })).await;
@@ -122,7 +123,7 @@ async fn reads_are_not_logged_and_refusals_are_rate_limited() {
     assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
     // A hundred at once, and then ten a second, beside those that are waited for.
     let max_entries = 120 + 10 * begun.elapsed().as_secs() as usize;
-    assert!((50..most).contains(&lines.len()), "{} lines of at most {most}", lines.len());
+    assert!((50..max_entries).contains(&lines.len()), "{} lines of at most {max_entries}", lines.len());
     assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_nobody"));
 }
 
@@ -176,8 +177,8 @@ async fn a_page_is_found_in_a_large_file() {
         assert!(note.await.unwrap());
     }
     let stats = log.stats();
-    assert_eq!((figures.lines, figures.queued), (5_000, 0));
-    assert!(figures.syncs < 1_000, "{} syncs: many calls share one", figures.syncs);
+    assert_eq!((stats.lines, stats.queued), (5_000, 0));
+    assert!(stats.syncs < 1_000, "{} syncs: many calls share one", stats.syncs);
     for after in [0, 1, 17, 2_499, 4_990, 4_999, 5_000, 5_001, u64::MAX] {
         let page = audit::read_page(directory.path(), after, 3).unwrap();
         let numbers: Vec<u64> = page.items.iter().map(|line| line["n"].as_u64().unwrap()).collect();

@@ -77,13 +77,13 @@ async fn time_limits_apply() {
                 content-type: application/json\r\ncontent-length: 100\r\n\r\n{\"na";
     let (late, response) = connection_lifetime(options(|l| l.max_request_time = Duration::from_secs(3)), half).await;
     assert!(
-        said.starts_with("HTTP/1.1 408") && said.contains("`server.max_request_time`") && late < 30,
-        "{late}: {said}"
+        response.starts_with("HTTP/1.1 408") && response.contains("`server.max_request_time`") && late < 30,
+        "{late}: {response}"
     );
     let (late, response) = connection_lifetime(options(|l| l.max_response_time = Duration::from_secs(3)), half).await;
     assert!(
-        said.starts_with("HTTP/1.1 408") && said.contains("`server.max_answer_time`") && late < 30,
-        "{late}: {said}"
+        response.starts_with("HTTP/1.1 408") && response.contains("`server.max_answer_time`") && late < 30,
+        "{late}: {response}"
     );
     let (late, _) =
         connection_lifetime(options(|l| l.max_head_time = Duration::from_secs(4)), "GET /healthz HTTP/1.1\r\nhost: l")

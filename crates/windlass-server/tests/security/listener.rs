@@ -105,7 +105,7 @@ async fn silent_connections_block_no_client() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     let metrics = world.app.metrics.render(&world.app).unwrap();
-    assert!(figures.contains("windlass_connections_refused_total 0"), "{figures}");
+    assert!(metrics.contains("windlass_connections_refused_total 0"), "{metrics}");
     // The newest of them is the last to go, long before one that has asked for something would.
     let began = tokio::time::Instant::now();
     let mut last = silent.pop().unwrap();
@@ -126,11 +126,11 @@ async fn a_client_that_does_not_read_is_disconnected() {
         let text = world.app.metrics.render(&world.app).unwrap();
         text.lines().find_map(|line| line.strip_prefix(name).map(|rest| rest.trim().to_owned())).unwrap_or_default()
     };
-    while figure("windlass_connections ") != "1" {
+    while metric("windlass_connections ") != "1" {
         tokio::task::yield_now().await;
     }
     let began = tokio::time::Instant::now();
-    while figure("windlass_connections ") != "0" {
+    while metric("windlass_connections ") != "0" {
         assert!(began.elapsed() < Duration::from_secs(60), "it is kept for ever");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -156,7 +156,7 @@ async fn one_connection_too_many_is_rejected_with_a_response() {
     let refused = exchange(&running, "").await;
     let is_explained =
         refused.contains("retry-after: 5") && refused.contains("WND-3012") && refused.contains("\"hint\"");
-    assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && is_told, "{refused}");
+    assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && is_explained, "{refused}");
     drop(open);
     running.stop().await.unwrap();
 }

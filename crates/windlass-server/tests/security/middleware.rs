@@ -109,7 +109,7 @@ async fn every_response_has_its_headers() {
         new_request("PUT", "/healthz", None, None),
         new_request("GET", "http://evil.example/", None, None),
     ];
-    for request in asked {
+    for request in requests {
         let shown = format!("{} {}", request.method(), request.uri());
         let answer = world.send(request).await;
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{shown}");
@@ -173,7 +173,7 @@ async fn only_a_named_proxy_is_trusted() {
     let world = World::with(ServerOptions { proxies, ..ServerOptions::default() });
     let guess = |proxy: &str, header: &'static str, value: &str| {
         let mut request = with_peer_address(new_request("DELETE", "/api/v1/tokens/x", Some("wl_guess"), None), proxy);
-        request.headers_mut().insert(header, said.parse().unwrap());
+        request.headers_mut().insert(header, value.parse().unwrap());
         request
     };
     for number in 0..60 {
@@ -242,7 +242,7 @@ async fn streams_are_counted_and_end_with_the_server() {
     let third = open().await;
     assert_eq!(third.status(), StatusCode::OK, "whoever goes makes room");
     let metrics = world.app.metrics.render(&world.app).unwrap();
-    assert!(figures.contains("windlass_streams 2"), "{figures}");
+    assert!(metrics.contains("windlass_streams 2"), "{metrics}");
     world.app.drain();
     for stream in [one, third] {
         tokio::time::timeout(Duration::from_secs(120), stream.into_body().collect()).await.unwrap().unwrap();

@@ -156,10 +156,10 @@ async fn another_process_can_create_and_revoke_tokens() {
     let other_store = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
     let request =
         tokens::TokenRequest { name: "beside".to_owned(), scopes: vec![TokenScope::Read], expires_at: None, by: None };
-    let (token, secret) = tokens::create(&beside, wanted, usize::MAX).unwrap();
+    let (token, secret) = tokens::create(&other_store, request, usize::MAX).unwrap();
     let ask = || new_request("GET", "/metrics", Some(secret.reveal()), None);
     assert_eq!(world.send(ask()).await.status, StatusCode::OK);
-    tokens::revoke(&beside, &token.id).unwrap();
+    tokens::revoke(&other_store, &token.id).unwrap();
     // The server looks a few times a second: until then an old answer is allowed, afterwards not.
     let gone = async {
         while world.send(ask()).await.status != StatusCode::UNAUTHORIZED {
@@ -195,17 +195,17 @@ async fn a_stream_ends_with_its_token() {
     let world = World::new();
     let (token, secret) = world.token(&[TokenScope::Read]);
     let request = new_request("GET", "/api/v1/runs/changes", Some(&secret), None);
-    let mut stream = world.routes.clone().oneshot(asked).await.unwrap().into_body();
+    let mut stream = world.routes.clone().oneshot(request).await.unwrap().into_body();
     let revoked = new_request("DELETE", &format!("/api/v1/tokens/{}", token.id), Some(&world.first), None);
     assert_eq!(world.send(revoked).await.status, StatusCode::OK);
     let mut received = String::new();
     let read = async {
         while let Some(frame) = stream.frame().await {
-            said.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
+            received.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok(), "it goes on: {said}");
-    assert!(said.ends_with("event: closing\ndata: {\"type\":\"closing\"}\n\n"), "{said}");
+    assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok(), "it goes on: {received}");
+    assert!(received.ends_with("event: closing\ndata: {\"type\":\"closing\"}\n\n"), "{received}");
 }
 
 /// Another process holds the store for a while: whoever changes a token waits for it, and nobody else does.

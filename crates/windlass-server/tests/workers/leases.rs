@@ -51,7 +51,7 @@ async fn a_lost_response_is_repeated() {
     worker.complete(&a, "A").await;
     succeeded(&mut run).await;
     let processed = server.events("r").iter().filter(|event| event.type_name() == "task.processed").count();
-    assert_eq!(told, 2, "each counted once");
+    assert_eq!(processed, 2, "each counted once");
     server.worker("x").assert_rejected(&b).await;
 }
 
@@ -64,7 +64,7 @@ async fn a_report_for_a_job_of_another_worker_is_rejected() {
     thief.assert_rejected(&job).await;
     let mut other = job.clone();
     for lease_epoch in [1, 7] {
-        other["epoch"] = epoch.into();
+        other["epoch"] = lease_epoch.into();
         worker.assert_rejected(&other).await;
     }
     assert_eq!(thief.heartbeat(&[&job], 0).await["lost"][0]["job"], job["job"]);
@@ -118,14 +118,14 @@ async fn jobs_requested_by_a_silent_worker_go_to_others() {
     let first = silent.job().await;
     let inherits = async {
         tokio::time::sleep(LEASE / 5).await;
-        heir.job().await
+        successor.job().await
     };
     let begun = tokio::time::Instant::now();
     let (leased, second) = tokio::join!(silent.lease(30_000), inherits);
-    assert_eq!(asked, Vec::<Json>::new());
+    assert_eq!(leased, Vec::<Json>::new());
     assert!(begun.elapsed() < LEASE / 2, "nobody waits longer for that: {:?}", begun.elapsed());
     assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)), "it was given to nobody in between");
-    heir.complete(&second, "heir").await;
+    successor.complete(&second, "heir").await;
     succeeded(&mut run).await;
     // Whoever comes back is served as before.
     let mut run = server.start("q", one("p")).await;
@@ -166,7 +166,7 @@ async fn a_cancellation_reaches_the_worker_immediately() {
     };
     let held = [&job];
     let (response, ()) = tokio::join!(worker.heartbeat(&held, 10_000), cancel);
-    assert_eq!(heard["cancelled"][0]["job"], job["job"]);
+    assert_eq!(response["cancelled"][0]["job"], job["job"]);
     assert!(begun.elapsed().as_millis() < 1_000, "{:?}", begun.elapsed());
     let error = json!({"code": "Cancelled", "kind": "cancelled", "message": "stopped"});
     server.post("/worker/fail", worker.job_report(&job, json!({"error": error}))).await;
@@ -215,9 +215,9 @@ async fn a_failure_fails_the_task_and_progress_is_published() {
     let find_event =
         |kind: &str| events.iter().find(|event| event.type_name() == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(
-        told("task.progress").fields().get("progress").and_then(|progress| told.get("percent")),
+        find_event("task.progress").fields().get("progress").and_then(|progress| progress.get("percent")),
         Some(&Value::from(40u32))
     );
-    assert_eq!(told("photo.scaled").fields().get("width"), Some(&Value::from(80u32)));
-    assert!(told("photo.scaled").path.contains("step0"), "{}", told("photo.scaled").path);
+    assert_eq!(find_event("photo.scaled").fields().get("width"), Some(&Value::from(80u32)));
+    assert!(find_event("photo.scaled").path.contains("step0"), "{}", find_event("photo.scaled").path);
 }

@@ -49,13 +49,18 @@ async fn another_worker_finishes_the_job_of_a_killed_one() {
     let mut second = worker(&running, "second", "0");
     let output = succeeded(&mut run).await;
     let output_field = |name: &str| output.get("step0").and_then(|step| step.get(name)).cloned();
-    assert_eq!((said("by"), said("counted")), (Some("second".into()), Some(Value::from(3u32))), "{output:?}");
+    assert_eq!(
+        (output_field("by"), output_field("counted")),
+        (Some("second".into()), Some(Value::from(3u32))),
+        "{output:?}"
+    );
     let events = server.events("r");
     let results: Vec<Map> =
         events.iter().filter(|event| event.type_name() == "task.processed").map(Event::fields).collect();
     assert_eq!(results.len(), 2, "each task counted once");
     let progress = events.iter().filter(|event| event.type_name() == "task.progress");
-    let keys = progress.map(|event| event.fields().get("progress").and_then(|progress_data| told.get("key")).cloned());
+    let keys = progress
+        .map(|event| event.fields().get("progress").and_then(|progress_data| progress_data.get("key")).cloned());
     let mut keys: Vec<Option<Value>> = keys.collect();
     assert_eq!(keys.len(), 6, "one of the first, five of the second");
     keys.dedup();

@@ -28,7 +28,7 @@ async fn a_worker_with_one_slot_holds_one_of_a_thousand_jobs() {
         done += 1;
     }
     for round in order.chunks(10) {
-        assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), 10, "each run has its turn: {turn:?}");
+        assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 10, "each run has its turn: {round:?}");
     }
     for run in &mut runs {
         succeeded(run).await;
@@ -98,8 +98,8 @@ async fn labels_select_the_workers_of_a_definition() {
         let mut took = Vec::new();
         for worker in &workers {
             let mut request = worker.lease_request.clone();
-            ask["tools"] = json!(["far", "here"]);
-            let answer = server.post("/worker/lease", ask).await;
+            request["tools"] = json!(["far", "here"]);
+            let answer = server.post("/worker/lease", request).await;
             if let Some(job) = answer["jobs"].get(0) {
                 assert_eq!(job["run"], json!(run));
                 took.push(worker.id.as_str());
@@ -159,8 +159,8 @@ async fn an_abandoned_lease_request_takes_no_job() {
     let (gone, there) = (server.worker("gone"), server.worker("there"));
     {
         let lease_request = gone.lease(30_000);
-        let lease_result = tokio::time::timeout(std::time::Duration::from_secs(1), asked).await;
-        assert!(asked.is_err(), "its connection is cut while it waits");
+        let lease_result = tokio::time::timeout(std::time::Duration::from_secs(1), lease_request).await;
+        assert!(lease_result.is_err(), "its connection is cut while it waits");
     }
     let (jobs, mut run) = tokio::join!(there.lease(30_000), server.start("r", one("p")));
     assert_eq!(jobs.len(), 1);

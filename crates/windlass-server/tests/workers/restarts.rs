@@ -95,7 +95,7 @@ async fn a_stopping_server_cancels_no_worker() {
     let held = [&job];
     let (jobs, response, ()) = tokio::join!(waits.lease(30_000), worker.heartbeat(&held, 10_000), stop);
     assert_eq!(jobs, Vec::<Json>::new());
-    assert_eq!(heard["lost"], json!([]), "it will be asked for again");
+    assert_eq!(response["lost"], json!([]), "it will be asked for again");
     assert_eq!(worker.heartbeat(&[&job], 0).await["lost"], json!([]));
     assert!(begun.elapsed() < LEASE / 10, "nobody is kept waiting: {:?}", begun.elapsed());
 }

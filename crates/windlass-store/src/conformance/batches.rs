@@ -2,7 +2,7 @@
 
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::{NewRun, JournalRecord, RunBatch};
+use crate::{JournalRecord, NewRun, RunBatch};
 
 /// Creates a run, and does nothing else.
 pub fn creation(run: &str) -> RunBatch {
@@ -16,11 +16,11 @@ pub fn creation(run: &str) -> RunBatch {
         cancel_request_id: None,
         options: Vec::new(),
     };
-    RunBatch { run: run.into(), epoch: 1, create: Some(create), ..RunBatch::default() }
+    RunBatch { run: run.into(), owner_epoch: 1, create: Some(create), ..RunBatch::default() }
 }
 
 /// Appends one tick that publishes one event.
 pub fn tick(run: &str, expected: u64, body: Vec<u8>) -> RunBatch {
     let record = JournalRecord { ticks: 1, first_event: expected, events: 1, body };
-    RunBatch { run: run.into(), epoch: 1, expected_ticks: expected, record: Some(record), ..RunBatch::default() }
+    RunBatch { run: run.into(), owner_epoch: 1, expected_ticks: expected, record: Some(record), ..RunBatch::default() }
 }

@@ -2,7 +2,7 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, new_run, record, run_row, snapshot, ticks, verdict};
-use crate::{JournalRecord, RunBatch, BatchVerdict};
+use crate::{BatchVerdict, JournalRecord, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
@@ -17,8 +17,16 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(verdict(&store, again), BatchVerdict::Conflict, "a run is made once, wherever its journal is");
 
     for wrong in [0, 2, 4] {
-        assert_eq!(verdict(&store, ticks("r", wrong, 1)), BatchVerdict::Conflict, "the journal holds 3 ticks, not {wrong}");
-        assert_eq!(verdict(&store, empty("r", wrong)), BatchVerdict::Conflict, "a batch without ticks compares as well");
+        assert_eq!(
+            verdict(&store, ticks("r", wrong, 1)),
+            BatchVerdict::Conflict,
+            "the journal holds 3 ticks, not {wrong}"
+        );
+        assert_eq!(
+            verdict(&store, empty("r", wrong)),
+            BatchVerdict::Conflict,
+            "a batch without ticks compares as well"
+        );
     }
     assert_eq!(first_ticks(&store, "r", 0, 10), [0], "refused batches leave no trace");
 

@@ -2,7 +2,7 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, first_ticks, message, new_run, run_row, ticks, unconsumed, verdict};
-use crate::{ClaimResult, InboxVerdict, RunBatch, BatchVerdict};
+use crate::{BatchVerdict, ClaimResult, InboxVerdict, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
@@ -28,7 +28,10 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
         let next = store.open_owner().expect("an owner");
         let owner_epoch = 2 + life;
         assert_eq!(store.claim("r", &next.name).expect("claim"), ClaimResult::Owned { owner_epoch }, "epochs go on");
-        assert_eq!(verdict(&store, RunBatch { epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }), BatchVerdict::Fenced);
+        assert_eq!(
+            verdict(&store, RunBatch { owner_epoch: owner_epoch - 1, ..ticks("r", 51 + life, 1) }),
+            BatchVerdict::Fenced
+        );
         commit(&store, vec![RunBatch { owner_epoch, ..ticks("r", 51 + life, 1) }]);
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     step(subject, |subject| drop(subject.store().inbox_put(&message("r", "one")).expect("put")));
     step(subject, |subject| {
         let claimed = subject.store().claim("r", "somebody").expect("claim");
-        assert_eq!(claimed, ClaimResult::Owned { epoch: 2 });
+        assert_eq!(claimed, ClaimResult::Owned { owner_epoch: 2 });
     });
 
     let store = subject.store();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::{InboxRow, NewRun, NewSnapshot, JournalRecord, RunBatch, RunRow, RunStatus, StatusChange, Store, BatchVerdict};
+use crate::{
+    BatchVerdict, InboxRow, JournalRecord, NewRun, NewSnapshot, RunBatch, RunRow, RunStatus, StatusChange, Store,
+};
 
 pub(super) fn new_run(owner: Option<&str>) -> NewRun {
     NewRun {
@@ -21,12 +23,12 @@ pub(super) fn new_run(owner: Option<&str>) -> NewRun {
 
 /// The first batch of a run: it makes the run and nothing else.
 pub(super) fn creation(run: &str) -> RunBatch {
-    RunBatch { run: run.into(), epoch: 1, create: Some(new_run(None)), ..RunBatch::default() }
+    RunBatch { run: run.into(), owner_epoch: 1, create: Some(new_run(None)), ..RunBatch::default() }
 }
 
 /// A batch with nothing in it yet.
 pub(super) fn empty(run: &str, expected: u64) -> RunBatch {
-    RunBatch { run: run.into(), epoch: 1, expected_ticks: expected, ..RunBatch::default() }
+    RunBatch { run: run.into(), owner_epoch: 1, expected_ticks: expected, ..RunBatch::default() }
 }
 
 /// A batch with one row of so many ticks, each of which publishes one event.

@@ -2,7 +2,7 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, message, new_run, status, ticks, unconsumed, verdict};
-use crate::{ClaimResult, InboxVerdict, NewRun, RunBatch, RunStatus, BatchVerdict};
+use crate::{BatchVerdict, ClaimResult, InboxVerdict, NewRun, RunBatch, RunStatus};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     accepted_once(subject);
@@ -19,7 +19,7 @@ fn accepted_once(subject: &mut dyn ConformanceSubject) {
     commit(&store, vec![creation("r"), creation("s")]);
     assert_eq!(store.inbox_put(&message("r", "c")).expect("put"), InboxVerdict::Accepted { owner: None });
     let owner = store.open_owner().expect("an owner");
-    assert_eq!(store.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(store.claim("r", &owner.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     let owned = InboxVerdict::Accepted { owner: Some(owner.name.clone()) };
     assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), owned, "names whom to wake");
     drop(owner);
@@ -36,7 +36,7 @@ fn accepted_once(subject: &mut dyn ConformanceSubject) {
 fn consumed_with_its_ticks(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let consume = |expected, ids: &[&str]| RunBatch {
-        epoch: 2,
+        owner_epoch: 2,
         consumed: ids.iter().map(|id| (*id).into()).collect(),
         ..ticks("r", expected, 1)
     };
@@ -61,7 +61,7 @@ fn consumed_with_its_ticks(subject: &mut dyn ConformanceSubject) {
 fn sent_to_others(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let send = vec![message("child", "start"), message("s", "hello"), message("s", "a")];
-    commit(&store, vec![RunBatch { epoch: 2, send, ..ticks("r", 2, 1) }]);
+    commit(&store, vec![RunBatch { owner_epoch: 2, send, ..ticks("r", 2, 1) }]);
     assert_eq!(unconsumed(&store, "s"), ["a", "hello"], "sent once, with the ticks of the sender");
     assert_eq!(unconsumed(&store, "child"), ["start"], "a run that is yet to be made has its start waiting");
     assert!(store.with_inbox(9).expect("scan").contains(&"child".to_owned()));
@@ -88,7 +88,7 @@ fn cancelled(subject: &mut dyn ConformanceSubject) {
     };
     commit(&store, vec![guarded("made")]);
     let cancellations = vec![message("made", "off"), message("unmade", "off"), message("s", "off")];
-    commit(&store, vec![RunBatch { call_off: cancellations.clone(), ..ticks("child", 1, 1) }]);
+    commit(&store, vec![RunBatch { cancellations: cancellations.clone(), ..ticks("child", 1, 1) }]);
     commit(&store, vec![RunBatch { cancellations, ..ticks("child", 2, 1) }]);
     assert_eq!(unconsumed(&store, "made"), ["off"], "a run that is there is told, once");
     assert!(unconsumed(&store, "unmade").is_empty() && unconsumed(&store, "s").is_empty());

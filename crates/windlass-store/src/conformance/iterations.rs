@@ -2,14 +2,14 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty};
-use crate::{RunBatch, IterationRow, IterationTrim};
+use crate::{IterationRow, IterationTrim, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("r"), creation("other")]);
     assert!(store.loops("r").expect("read").is_empty());
     // Rows of ten turns; the one that holds turn 30 failed.
-    let turns = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
+    let iterations = (0..10).map(|row| iteration_row("sync", row * 10, row * 10 + 9, row == 3)).collect();
     let inner = vec![iteration_row("sync[3].inner", 0, 0, false)];
     commit(&store, vec![RunBatch { iterations, ..empty("r", 0) }, RunBatch { iterations: inner, ..empty("r", 0) }]);
     commit(&store, vec![RunBatch { iterations: vec![iteration_row("aside", 5, 5, false)], ..empty("other", 0) }]);

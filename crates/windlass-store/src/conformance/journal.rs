@@ -2,7 +2,7 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty, first_ticks, ticks};
-use crate::{JournalRow, JournalRecord, RunBatch};
+use crate::{JournalRecord, JournalRow, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();

@@ -154,7 +154,10 @@ pub(super) fn check_filters(subject: &mut dyn ConformanceSubject) {
     };
     let running = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
     assert_eq!(few(&running, 2), [(RunStatus::Running, 2, true)], "the newest alone are counted");
-    assert_eq!(few(&RunFilter { parent: Some(ParentFilter::TopLevel), ..running.clone() }, 2), [(RunStatus::Running, 1, true)]);
+    assert_eq!(
+        few(&RunFilter { parent: Some(ParentFilter::TopLevel), ..running.clone() }, 2),
+        [(RunStatus::Running, 1, true)]
+    );
     let orders = RunFilter { definition: Some("Orders".into()), ..running };
     assert_eq!(few(&orders, 1), [], "Orders are pending, paused, waiting, …: none of them runs");
 }

@@ -25,14 +25,18 @@ fn sequential_claims(subject: &mut dyn ConformanceSubject) {
     assert_eq!(run_row(&store, "r").owner.as_deref(), Some(&*first.name));
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::HeldBy(first.name.clone()));
     assert_eq!(run_row(&store, "r").owner_epoch, 1, "a refused claim changes nothing");
-    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 2 }, "one may claim again");
+    assert_eq!(
+        store.claim("r", &first.name).expect("claim"),
+        ClaimResult::Owned { owner_epoch: 2 },
+        "one may claim again"
+    );
 
     let dead = first.name.clone();
     drop(first);
     assert!(!store.owner_alive(&dead).expect("alive"), "dropping the sign of life is dying");
-    assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { epoch: 3 });
+    assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Owned { owner_epoch: 3 });
 
-    let end = RunBatch { epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
+    let end = RunBatch { owner_epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
     commit(&store, vec![end]);
     assert_eq!(store.claim("r", &second.name).expect("claim"), ClaimResult::Ended);
 }
@@ -46,7 +50,12 @@ fn batched_claims(subject: &mut dyn ConformanceSubject) {
     commit(&store, vec![creation("group-free"), held, ended]);
     let runs = ["group-held", "group-none", "group-free", "group-ended"].map(std::sync::Arc::from);
     let claims = store.claim_all(&runs, &me.name).expect("claims");
-    let expected = [ClaimResult::HeldBy(other.name.clone()), ClaimResult::NoSuchRun, ClaimResult::Owned { epoch: 2 }, ClaimResult::Ended];
+    let expected = [
+        ClaimResult::HeldBy(other.name.clone()),
+        ClaimResult::NoSuchRun,
+        ClaimResult::Owned { owner_epoch: 2 },
+        ClaimResult::Ended,
+    ];
     assert_eq!(claims, expected, "in the order they were asked for");
     assert_eq!(run_row(&store, "group-free").owner.as_deref(), Some(&*me.name));
     assert_eq!(run_row(&store, "group-held").owner_epoch, 1, "a refused claim changes nothing");
@@ -69,7 +78,7 @@ fn concurrent_claims(subject: &mut dyn ConformanceSubject) {
             let threads: Vec<_> = owners.iter().map(|owner| scope.spawn(|| claim(&owner.name))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
-        let won = claims.iter().filter(|claim| **claim == ClaimResult::Owned { epoch: 2 }).count();
+        let won = claims.iter().filter(|claim| **claim == ClaimResult::Owned { owner_epoch: 2 }).count();
         let refused = claims.iter().filter(|claim| matches!(claim, ClaimResult::HeldBy(_))).count();
         assert_eq!((won, refused), (1, CLAIMERS - 1), "one wins, the others are told who: {claims:?}");
     }

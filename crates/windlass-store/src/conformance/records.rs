@@ -24,7 +24,11 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let change = |changes| store.change_records(changes).expect("changed");
     assert_eq!((store.record("token", "a").expect("read"), keys(&store, "token", "", 9)), (None, vec![]));
 
-    assert!(change(vec![put("token", "b", "one").with_expected_revision(0), put("token", "a", "two"), put("plan", "a", "three")]));
+    assert!(change(vec![
+        put("token", "b", "one").with_expected_revision(0),
+        put("token", "a", "two"),
+        put("plan", "a", "three")
+    ]));
     let first = read(&store, "token", "b");
     let expected =
         RecordRow { kind: "token".into(), key: "b".into(), body: b"one".to_vec(), at: Timestamp(7), ..first.clone() };
@@ -32,9 +36,16 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_ne!(first.revision, 0, "0 stands for a record that is not there");
 
     // The second of three is refused: none has happened.
-    let late = vec![put("token", "c", "new"), put("token", "b", "changed").with_expected_revision(0), put("token", "a", "changed")];
+    let late = vec![
+        put("token", "c", "new"),
+        put("token", "b", "changed").with_expected_revision(0),
+        put("token", "a", "changed"),
+    ];
     assert!(!change(late), "it is there");
-    assert!(!change(vec![RecordChange::remove("token", "a", Timestamp(8)), put("token", "x", "").with_expected_revision(5)]));
+    assert!(!change(vec![
+        RecordChange::remove("token", "a", Timestamp(8)),
+        put("token", "x", "").with_expected_revision(5)
+    ]));
     assert_eq!(keys(&store, "token", "", 9), ["a", "b"]);
     assert_eq!(read(&store, "token", "a").body, b"two");
     assert_eq!(read(&store, "token", "b"), first);
@@ -44,7 +55,10 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(second.body, b"changed");
     assert!(!change(vec![put("token", "b", "late").with_expected_revision(first.revision)]), "another one was faster");
     // Later changes of a call see the earlier ones.
-    assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)), put("token", "b", "anew").with_expected_revision(0)]));
+    assert!(change(vec![
+        RecordChange::remove("token", "b", Timestamp(8)),
+        put("token", "b", "anew").with_expected_revision(0)
+    ]));
     let third = read(&store, "token", "b");
     assert!(![first.revision, second.revision].contains(&third.revision), "no revision comes again");
     assert!(change(vec![RecordChange::remove("token", "b", Timestamp(8)).with_expected_revision(third.revision)]));

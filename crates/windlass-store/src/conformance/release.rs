@@ -2,13 +2,13 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, run_row, ticks, verdict};
-use crate::{ClaimResult, RunBatch, BatchVerdict};
+use crate::{BatchVerdict, ClaimResult, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
     commit(&store, vec![creation("r")]);
-    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
 
     store.release("r", 2).expect("release");
     store.release("r", 2).expect("giving back twice is harmless");
@@ -16,18 +16,18 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     assert_eq!(run_row(&store, "r").owner, None);
     assert_eq!(
         store.claim("r", &second.name).expect("claim"),
-        ClaimResult::Owned { epoch: 3 },
+        ClaimResult::Owned { owner_epoch: 3 },
         "its owner lives, but let go"
     );
     store.release("r", 2).expect("release");
     assert_eq!(run_row(&store, "r").owner, Some(second.name.clone()), "the first one has nothing left to give");
 
-    let last = RunBatch { epoch: 3, release: true, ..ticks("r", 0, 1) };
+    let last = RunBatch { owner_epoch: 3, release: true, ..ticks("r", 0, 1) };
     commit(&store, vec![last]);
     assert_eq!(run_row(&store, "r").owner, None, "given back in the transaction of the last ticks");
     assert_eq!(run_row(&store, "r").ticks, 1);
-    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { epoch: 4 });
-    let refused = RunBatch { epoch: 4, release: true, ..empty("r", 9) };
+    assert_eq!(store.claim("r", &first.name).expect("claim"), ClaimResult::Owned { owner_epoch: 4 });
+    let refused = RunBatch { owner_epoch: 4, release: true, ..empty("r", 9) };
     assert_eq!(verdict(&store, refused), BatchVerdict::Conflict);
     assert_eq!(run_row(&store, "r").owner, Some(first.name.clone()), "a refused batch gives nothing back");
 }

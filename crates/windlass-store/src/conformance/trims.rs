@@ -2,7 +2,7 @@
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, run_row, snapshot, ticks, verdict};
-use crate::{RunBatch, BatchVerdict};
+use crate::{BatchVerdict, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();

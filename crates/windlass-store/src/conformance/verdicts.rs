@@ -4,13 +4,13 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::ConformanceSubject;
 use super::fixtures::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unconsumed, verdict};
-use crate::{ClaimResult, InboxVerdict, RunBatch, IterationRow, BatchVerdict};
+use crate::{BatchVerdict, ClaimResult, InboxVerdict, IterationRow, RunBatch};
 
 pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     let store = subject.store();
     commit(&store, vec![creation("a"), creation("b"), creation("c"), creation("target")]);
     let owner = store.open_owner().expect("an owner");
-    assert_eq!(store.claim("b", &owner.name).expect("claim"), ClaimResult::Owned { epoch: 2 });
+    assert_eq!(store.claim("b", &owner.name).expect("claim"), ClaimResult::Owned { owner_epoch: 2 });
     store.inbox_put(&message("c", "pending")).expect("put");
 
     let heavy = RunBatch {

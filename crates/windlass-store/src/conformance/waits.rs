@@ -6,7 +6,7 @@ use windlass_value::Timestamp;
 
 use super::ConformanceSubject;
 use super::fixtures::{body, commit, creation, empty, status, verdict};
-use crate::{RunBatch, RunStatus, Store, BatchVerdict, WaitRow};
+use crate::{BatchVerdict, RunBatch, RunStatus, Store, WaitRow};
 
 fn wait(path: &str, since: i64) -> WaitRow {
     let deadline = (since % 2 == 0).then_some(Timestamp(since + 60));
@@ -43,7 +43,7 @@ pub(super) fn check(subject: &mut dyn ConformanceSubject) {
     commit(&store, vec![waits("r", &[wait("c", 4), wait("b", 9)]), empty("s", 0)]);
     assert_eq!(open(&store, None), ["r:b", "s:a", "r:c"]);
     assert_eq!(store.waits(Some("r"), 0, 1).expect("read")[0].wait, wait("b", 9));
-    assert_eq!(verdict(&store, RunBatch { epoch: 9, ..waits("s", &[]) }), BatchVerdict::Fenced);
+    assert_eq!(verdict(&store, RunBatch { owner_epoch: 9, ..waits("s", &[]) }), BatchVerdict::Fenced);
     subject.crash();
     let store = subject.store();
     assert_eq!(open(&store, None), ["r:b", "s:a", "r:c"]);

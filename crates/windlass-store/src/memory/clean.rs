@@ -8,7 +8,7 @@ use windlass_value::Timestamp;
 use super::MemoryStore;
 use super::image::{DiskImage, StoredRunImage};
 use crate::backend::MAX_REMOVED_PER_CALL;
-use crate::{RemovableTree, TreeRemoval, BatchRemoval, StoreClean, StoreError, SweepResult};
+use crate::{BatchRemoval, RemovableTree, StoreClean, StoreError, SweepResult, TreeRemoval};
 
 impl StoreClean for MemoryStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<RemovableTree>, StoreError> {

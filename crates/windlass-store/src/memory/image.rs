@@ -8,8 +8,8 @@ use windlass_value::{BlobHash, Timestamp};
 use super::checksummed::{BlobRow, Checksummed};
 use crate::RUN_FORMAT;
 use crate::{
-    InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, JournalRecord, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
-    StatusChange, IterationRow, IterationTrim, BatchVerdict, WaitRow,
+    BatchVerdict, InboxRow, IterationRow, IterationTrim, JournalRecord, JournalRow, NewRun, NewSnapshot, PlanRow,
+    RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow, StatusChange, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -71,7 +71,7 @@ impl DiskImage {
             (Some(_), Some(_)) | (None, None) => return BatchVerdict::Conflict,
             (None, Some(new)) if self.was_cancelled(&batch.run, new) => return BatchVerdict::Conflict,
             (None, Some(_)) => 0,
-            (Some(run), None) if run.row.owner_epoch != batch.epoch => return BatchVerdict::Fenced,
+            (Some(run), None) if run.row.owner_epoch != batch.owner_epoch => return BatchVerdict::Fenced,
             (Some(run), None) => run.row.ticks,
         };
         let requests = self.requests.get(&batch.run);
@@ -86,7 +86,7 @@ impl DiskImage {
     fn write(&mut self, batch: RunBatch) {
         let run_id = batch.run.clone();
         if let Some(new) = batch.create {
-            self.create(&run_id, batch.epoch, new);
+            self.create(&run_id, batch.owner_epoch, new);
         }
         let Some(run) = self.numbers.get(&run_id).and_then(|number| self.runs.get_mut(number)) else { return };
         if let Some(record) = batch.record {
@@ -122,7 +122,7 @@ impl DiskImage {
         for message in batch.send {
             self.send(message);
         }
-        for message in batch.call_off {
+        for message in batch.cancellations {
             self.cancel(message);
         }
     }
@@ -144,7 +144,7 @@ impl DiskImage {
             dialect: new.dialect,
             status: RunStatus::Pending,
             owner: new.owner,
-            owner_epoch: epoch: owner_epoch,
+            owner_epoch,
             created_at: new.created_at,
             changed_at: new.created_at,
             timer: None,

@@ -3,11 +3,11 @@
 //! Every write call is staged, synced and only then visible; so a crash before the sync loses exactly that call, and a
 //! crash after it keeps the call though the caller was never told. Those are the two faces of every real crash.
 
+mod checksummed;
 mod clean;
 mod image;
 mod read;
 mod records;
-mod checksummed;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_value::BlobHash;
 
 use crate::{
-    ClaimResult, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners, StoreWrite,
-    BatchVerdict,
+    BatchVerdict, ClaimResult, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind,
+    StoreOwners, StoreWrite,
 };
 use image::DiskImage;
 
@@ -132,7 +132,7 @@ impl MemoryStore {
             _ => {
                 run.row.owner = Some(owner.to_owned());
                 run.row.owner_epoch += 1;
-                ClaimResult::Owned { epoch: run.row.owner_epoch }
+                ClaimResult::Owned { owner_epoch: run.row.owner_epoch }
             }
         }
     }

@@ -10,8 +10,8 @@ use super::image::{DiskImage, StoredRunImage};
 use crate::backend::NARROW_COUNT_FACTOR;
 use crate::verify::JournalCheck;
 use crate::{
-    InboxRow, JournalRow, OpenWait, ParentFilter, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,
-    StoreError, StoreRead, StoreScan, IterationHeader, IterationRow,
+    InboxRow, IterationHeader, IterationRow, JournalRow, OpenWait, ParentFilter, PlanRow, RunFilter, RunRow, RunStatus,
+    SnapshotRow, StatusCount, StoreError, StoreRead, StoreScan,
 };
 
 impl MemoryStore {
@@ -147,7 +147,8 @@ impl StoreScan for MemoryStore {
                 Some(ParentFilter::Run(_)) => RunFilter { parent: filter.parent.clone(), ..RunFilter::default() },
                 _ => narrow,
             };
-            let looked: Vec<&RunRow> = newest().filter(|row| matches_filter(&narrow, row)).take(narrow_count_limit(max_per_status)).collect();
+            let looked: Vec<&RunRow> =
+                newest().filter(|row| matches_filter(&narrow, row)).take(narrow_count_limit(max_per_status)).collect();
             let count = |status: RunStatus| {
                 let (looked, full): (Vec<&RunRow>, bool) = match filter.is_narrow() {
                     true => (

@@ -1,13 +1,14 @@
 //! Records of the memory store.
 
 use super::MemoryStore;
-use super::image::DiskImage;
 use super::checksummed::Checksummed;
+use super::image::DiskImage;
 use crate::{RecordChange, RecordRow, StoreError, StoreRecords};
 
 impl StoreRecords for MemoryStore {
     fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
-        let found = self.read_image(|image| image.records.get(&(kind.to_owned(), key.to_owned())).map(Checksummed::read))?;
+        let found =
+            self.read_image(|image| image.records.get(&(kind.to_owned(), key.to_owned())).map(Checksummed::read))?;
         found.transpose()
     }
 

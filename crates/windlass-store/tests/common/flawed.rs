@@ -69,7 +69,7 @@ impl FlawedStore {
         let run = self.inner.run(&batch.run).ok().flatten();
         match (self.flaw, run) {
             (Flaw::AppendsAnywhere, Some(run)) => batch.expected_ticks = run.ticks,
-            (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.owner_epoch,
+            (Flaw::IgnoresEpochs, Some(run)) => batch.owner_epoch = run.owner_epoch,
             (Flaw::NeverConsumes, _) => batch.consumed.clear(),
             (Flaw::NeverTrims, _) => batch.trim_before = None,
             (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),

@@ -8,7 +8,7 @@ use windlass_value::{Value, parse_json, to_json};
 
 use super::ModelRequest;
 use super::received::{ReceivedRequest, unescape};
-use super::rules::{RuleReplies, ScriptedModelReply, ModelRule, RuleCondition};
+use super::rules::{ModelRule, RuleCondition, RuleReplies, ScriptedModelReply};
 use super::wire::MockModelProtocol;
 
 /// The code of a reply when no rule fits.
@@ -158,7 +158,8 @@ impl ModelQuery {
     /// Every condition that this request meets.
     fn count(&self, rules: &[ModelRule], memory: &mut ScriptMemory) {
         *memory.match_counts.entry(RuleCondition::default()).or_default() += 1;
-        let mut conditions: Vec<&RuleCondition> = rules.iter().map(|rule| &rule.when).filter(|when| self.matches_condition(when)).collect();
+        let mut conditions: Vec<&RuleCondition> =
+            rules.iter().map(|rule| &rule.when).filter(|when| self.matches_condition(when)).collect();
         conditions.sort_unstable();
         conditions.dedup();
         for when in conditions.into_iter().filter(|when| **when != RuleCondition::default()) {

@@ -28,7 +28,14 @@ impl ReceivedRequest {
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let path = head.uri.path().to_owned();
         let target = head.uri.path_and_query().map_or_else(|| path.clone(), |whole| whole.as_str().to_owned());
-        Ok(ReceivedRequest { method: head.method, path, target, query: parse_query(head.uri.query()), headers: head.headers, body })
+        Ok(ReceivedRequest {
+            method: head.method,
+            path,
+            target,
+            query: parse_query(head.uri.query()),
+            headers: head.headers,
+            body,
+        })
     }
 
     /// The request itself: method, path, query, headers, body.

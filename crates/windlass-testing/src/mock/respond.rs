@@ -14,12 +14,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use windlass_value::{Value, to_json};
 
 use super::ServedRequest;
-use super::received::ReceivedRequest;
 use super::body::ChunkedBody;
 use super::log::ModelLog;
-use super::model::{ScriptMemory, ModelQuery, ModelAnswer};
-use super::rules::{ScriptedFault, ModelRule};
-use super::script::{MockRoute, Script, RouteReply};
+use super::model::{ModelAnswer, ModelQuery, ScriptMemory};
+use super::received::ReceivedRequest;
+use super::rules::{ModelRule, ScriptedFault};
+use super::script::{MockRoute, RouteReply, Script};
 use super::wire::ModelResponse;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -37,9 +37,13 @@ pub(super) struct ScriptState {
 }
 
 impl ScriptState {
-    pub(super) fn new(script: Script, log: ModelLog, on_request: Box<dyn Fn(&ServedRequest) + Send + Sync>) -> ScriptState {
+    pub(super) fn new(
+        script: Script,
+        log: ModelLog,
+        on_request: Box<dyn Fn(&ServedRequest) + Send + Sync>,
+    ) -> ScriptState {
         let answered = script.routes.iter().map(|_| AtomicU64::new(0)).collect();
-        ScriptState { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, on_request: watch: on_request }
+        ScriptState { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, on_request }
     }
 
     /// The route for a request, and which of its replies is due.
@@ -144,7 +148,12 @@ fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
     Some((bytes.into(), HeaderValue::from_str(content_type).ok()?))
 }
 
-fn from_model_reply(question: &ModelQuery, reply: &super::rules::ScriptedModelReply, turn: u64, by: String) -> MockResponse {
+fn from_model_reply(
+    question: &ModelQuery,
+    reply: &super::rules::ScriptedModelReply,
+    turn: u64,
+    by: String,
+) -> MockResponse {
     let status = reply.status.unwrap_or(StatusCode::OK);
     let mut answer = if status.is_success() {
         model_success(question, reply, turn)

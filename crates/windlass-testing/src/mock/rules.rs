@@ -1,10 +1,12 @@
 //! The rules of a scripted model: from a script's text.
 
 use hyper::StatusCode;
-use windlass_syntax::{Diagnostic, Diagnostics, SyntaxNode, ObjectReader, SpannedText, did_you_mean, expect_text, format_names, to_value};
+use windlass_syntax::{
+    Diagnostic, Diagnostics, ObjectReader, SpannedText, SyntaxNode, did_you_mean, expect_text, format_names, to_value,
+};
 use windlass_value::{Map, Value, to_json};
 
-use super::script::{MAX_AFTER_MS, BAD_VALUE, MISSING_KEY, UNKNOWN_KEY, parse_list, parse_status, parse_integer};
+use super::script::{BAD_VALUE, MAX_AFTER_MS, MISSING_KEY, UNKNOWN_KEY, parse_integer, parse_list, parse_status};
 
 #[derive(Clone, Debug)]
 pub(super) struct ModelRule {
@@ -84,8 +86,12 @@ pub(super) enum ScriptedFault {
     Hang,
 }
 
-const STOPS: [(&str, ScriptedStop); 4] =
-    [("end", ScriptedStop::End), ("tools", ScriptedStop::Tools), ("length", ScriptedStop::Length), ("refused", ScriptedStop::Refused)];
+const STOPS: [(&str, ScriptedStop); 4] = [
+    ("end", ScriptedStop::End),
+    ("tools", ScriptedStop::Tools),
+    ("length", ScriptedStop::Length),
+    ("refused", ScriptedStop::Refused),
+];
 const FAULTS: [(&str, ScriptedFault); 3] =
     [("truncated", ScriptedFault::Truncated), ("malformed", ScriptedFault::Malformed), ("hang", ScriptedFault::Hang)];
 
@@ -207,7 +213,12 @@ fn parse_call(node: &SyntaxNode, out: &mut Diagnostics) -> Option<ScriptedCall> 
     Some(ScriptedCall { id: id.map(|id| id.text.clone()), name, arguments })
 }
 
-fn parse_keyword<T: Copy>(node: &SyntaxNode, what: &str, words: &[(&'static str, T)], out: &mut Diagnostics) -> Option<T> {
+fn parse_keyword<T: Copy>(
+    node: &SyntaxNode,
+    what: &str,
+    words: &[(&'static str, T)],
+    out: &mut Diagnostics,
+) -> Option<T> {
     let text = &expect_text(node, what, out)?.text;
     let found = words.iter().find(|(word, _)| word == text).map(|(_, meaning)| *meaning);
     if found.is_none() {

@@ -3,8 +3,8 @@
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use windlass_syntax::{
-    Diagnostic, Diagnostics, SyntaxNodeKind, SyntaxNode, ObjectReader, ParseLimits, ScalarRules, SourceText, expect_list, expect_text, parse_json,
-    parse_yaml, to_value,
+    Diagnostic, Diagnostics, ObjectReader, ParseLimits, ScalarRules, SourceText, SyntaxNode, SyntaxNodeKind,
+    expect_list, expect_text, parse_json, parse_yaml, to_value,
 };
 use windlass_value::Value;
 

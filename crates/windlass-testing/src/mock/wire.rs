@@ -202,11 +202,12 @@ impl ModelResponse<'_> {
             let begun = ScriptedUsage { output: 1, ..*usage };
             start.insert("usage", anthropic_usage(&begun));
         }
-        let mut events = vec![named_event("message_start", vec![("message", Value::map(start))]), named_event("ping", Vec::new())];
+        let mut events =
+            vec![named_event("message_start", vec![("message", Value::map(start))]), named_event("ping", Vec::new())];
         let mut index = 0;
         if self.reply.text.is_some() {
-            let deltas =
-                split_text(self.text(), TEXT_CHARS).map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
+            let deltas = split_text(self.text(), TEXT_CHARS)
+                .map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
             events.extend(block(index, Value::object([("type", "text"), ("text", "")]), deltas));
             index += 1;
         }

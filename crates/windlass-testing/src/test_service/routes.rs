@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use windlass_value::{Value, to_json};
 
-use super::body::{RepeatedBody, ServiceBody, gzip, full_body};
+use super::body::{RepeatedBody, ServiceBody, full_body, gzip};
 use super::{ServiceState, lock};
 use crate::mock::received::ReceivedRequest;
 
@@ -106,8 +106,11 @@ async fn slow(request: &ReceivedRequest) -> Response<ServiceBody> {
 }
 
 fn page(request: &ReceivedRequest) -> Value {
-    let (page, pages, size) =
-        (query_number(request, "page", 1), query_number(request, "pages", 5), query_number(request, "size", 10).min(10_000));
+    let (page, pages, size) = (
+        query_number(request, "page", 1),
+        query_number(request, "pages", 5),
+        query_number(request, "size", 10).min(10_000),
+    );
     let first = page.saturating_sub(1).saturating_mul(size);
     let exists = (1..=pages).contains(&page);
     let ids = if exists { first..first.saturating_add(size) } else { 0..0 };

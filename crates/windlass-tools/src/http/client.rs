@@ -80,14 +80,22 @@ impl HttpClient {
         if others.len() >= MAX_CONNECTION_MODES && !others.contains_key(&mode) {
             others.clear();
         }
-        others.entry(mode).or_insert_with(|| Arc::new(ClientPools::new(&self.outbound, mode, self.connect_timeout))).clone()
+        others
+            .entry(mode)
+            .or_insert_with(|| Arc::new(ClientPools::new(&self.outbound, mode, self.connect_timeout)))
+            .clone()
     }
 }
 
 impl ClientPools {
     fn new(outbound: &Outbound, mode: ConnectionMode, default_timeout: Duration) -> ClientPools {
         let connect = mode.connect_timeout.unwrap_or(default_timeout);
-        ClientPools { mode: manner: mode, connect_timeout: connect, plain: pool(Connector::new(outbound, connect)), secure: OnceLock::new() }
+        ClientPools {
+            mode,
+            connect_timeout: connect,
+            plain: pool(Connector::new(outbound, connect)),
+            secure: OnceLock::new(),
+        }
     }
 
     async fn send(&self, outbound: &Outbound, request: &HttpRequest) -> Result<Response<Incoming>, ErrorInfo> {
@@ -95,7 +103,11 @@ impl ClientPools {
         let message = request.to_hyper();
         let pending = if uri.scheme_str() == Some("https") {
             let secure = self.secure.get_or_init(|| {
-                let config = if self.mode.verify_certificate { tls::verified_config(tls::root_certificates()) } else { tls::unverified_config() };
+                let config = if self.mode.verify_certificate {
+                    tls::verified_config(tls::root_certificates())
+                } else {
+                    tls::unverified_config()
+                };
                 config.map(|config| pool(over_tls(Connector::new(outbound, self.connect_timeout), config)))
             });
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)

@@ -34,7 +34,8 @@ pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration, by_default: b
 pub(super) fn status(request: &HttpRequest, status: StatusCode, body: &str) -> ErrorInfo {
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let body = if body.is_empty() { String::new() } else { format!(": {body}") };
-    let message = format!("{} {} answered {}{reason}{body}", request.method, display_uri(&request.uri), status.as_str());
+    let message =
+        format!("{} {} answered {}{reason}{body}", request.method, display_uri(&request.uri), status.as_str());
     ErrorInfo::new(status.as_str(), "http", message).replied()
 }
 
@@ -55,7 +56,8 @@ pub(super) fn too_large(request: &HttpRequest, max: usize) -> ErrorInfo {
 }
 
 pub(super) fn bad_encoding(request: &HttpRequest, problem: &str) -> ErrorInfo {
-    let message = format!("{} {} sent a body that cannot be decoded: {problem}", request.method, display_uri(&request.uri));
+    let message =
+        format!("{} {} sent a body that cannot be decoded: {problem}", request.method, display_uri(&request.uri));
     ErrorInfo::new("BadEncoding", "http", message).hint("gzip, deflate and identity are understood").replied()
 }
 
@@ -79,7 +81,8 @@ pub(super) fn foreign_redirect(request: &HttpRequest, target: &Uri) -> ErrorInfo
 }
 
 pub(super) fn bad_redirect(request: &HttpRequest, problem: &str) -> ErrorInfo {
-    let message = format!("{} {} redirects to an unusable address: {problem}", request.method, display_uri(&request.uri));
+    let message =
+        format!("{} {} redirects to an unusable address: {problem}", request.method, display_uri(&request.uri));
     ErrorInfo::new("BadRedirect", "http", message).replied()
 }
 
@@ -92,8 +95,10 @@ pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
 }
 
 pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
-    let message =
-        format!("{} answered 202, but where it says that the result will be holds a secret of the settings", display_uri(by));
+    let message = format!(
+        "{} answered 202, but where it says that the result will be holds a secret of the settings",
+        display_uri(by)
+    );
     ErrorInfo::new("BadLocation", "http", message)
         .hint("the address is written down until it is asked, and secrets are not: let the service give another one")
         .replied()

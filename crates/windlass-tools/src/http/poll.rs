@@ -10,7 +10,7 @@ use super::HttpOptions;
 use super::failure::{self, bad_request};
 use super::redirect::{join, origin};
 use super::reply::{retry_after, retry_after_ms};
-use super::request::{IDEMPOTENCY_KEY, HttpRequest, non_null, is_secret_header_name};
+use super::request::{HttpRequest, IDEMPOTENCY_KEY, is_secret_header_name, non_null};
 use super::uri;
 use crate::secret::Redactor;
 
@@ -28,7 +28,11 @@ pub(crate) struct AcceptedRequest {
 }
 
 impl AcceptedRequest {
-    pub(super) fn from_response(request: &HttpRequest, response: &Response<Incoming>, options: &HttpOptions) -> Option<AcceptedRequest> {
+    pub(super) fn from_response(
+        request: &HttpRequest,
+        response: &Response<Incoming>,
+        options: &HttpOptions,
+    ) -> Option<AcceptedRequest> {
         if !request.follows_up || response.status() != StatusCode::ACCEPTED {
             return None;
         }
@@ -40,7 +44,12 @@ impl AcceptedRequest {
         };
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
         let after = wait.unwrap_or(options.poll_wait).min(options.max_poll_wait).max(MIN_WAIT);
-        Some(AcceptedRequest { location, after, answered_by: request.uri.clone(), redaction: request.redaction.clone() })
+        Some(AcceptedRequest {
+            location,
+            after,
+            answered_by: request.uri.clone(),
+            redaction: request.redaction.clone(),
+        })
     }
 
     /// To be written down until it is asked, and so without secrets. One that holds a secret cannot be asked later.
@@ -60,8 +69,12 @@ impl AcceptedRequest {
     /// Whether the result is where the request first went, so that what was meant for that server may go along.
     pub(crate) fn is_same_origin(&self, first: &str) -> Result<bool, ErrorInfo> {
         let target = uri::parse(&self.location, None);
-        let target =
-            target.map_err(|_| failure::bad_location(&self.answered_by, &uri::describe_problem(&self.redaction.redact_text(&self.location))))?;
+        let target = target.map_err(|_| {
+            failure::bad_location(
+                &self.answered_by,
+                &uri::describe_problem(&self.redaction.redact_text(&self.location)),
+            )
+        })?;
         let first = uri::parse(first, None)?;
         Ok(origin(&target.uri) == origin(&first.uri))
     }

@@ -21,8 +21,9 @@ pub(super) fn redirect_target(response: &Response<Incoming>) -> Option<String> {
 /// The request that follows a redirect.
 pub(super) fn follow(mut request: HttpRequest, status: StatusCode, location: &str) -> Result<HttpRequest, ErrorInfo> {
     let address = join(&request.uri, location);
-    let target = uri::parse(&address, None)
-        .map_err(|_| failure::bad_redirect(&request, &uri::describe_problem(&request.redaction.redact_text(&address))))?;
+    let target = uri::parse(&address, None).map_err(|_| {
+        failure::bad_redirect(&request, &uri::describe_problem(&request.redaction.redact_text(&address)))
+    })?;
     if request.same_origin_only && origin(&request.uri) != origin(&target.uri) {
         return Err(failure::foreign_redirect(&request, &target.uri));
     }

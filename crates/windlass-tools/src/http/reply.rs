@@ -34,7 +34,11 @@ pub(crate) struct HttpToolReply {
     pub(crate) pending: Option<AcceptedRequest>,
 }
 
-pub(super) async fn read_reply(request: &HttpRequest, response: Response<Incoming>, options: &HttpOptions) -> HttpToolReply {
+pub(super) async fn read_reply(
+    request: &HttpRequest,
+    response: Response<Incoming>,
+    options: &HttpOptions,
+) -> HttpToolReply {
     let pending = AcceptedRequest::from_response(request, &response, options);
     let outcome = outcome(request, response, options.max_reply_bytes).await;
     // A reply that broke off in the middle is none.
@@ -101,7 +105,8 @@ fn excerpt(request: &HttpRequest, start: &str) -> String {
 }
 
 fn one_line(request: &HttpRequest, text: &str) -> impl Iterator<Item = char> {
-    let clean: Vec<char> = request.redaction.redact_text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: Vec<char> =
+        request.redaction.redact_text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean.into_iter()
 }
 
@@ -109,7 +114,9 @@ fn one_line(request: &HttpRequest, text: &str) -> impl Iterator<Item = char> {
 fn body_excerpt(request: &HttpRequest, body: &Value) -> String {
     let whole = match body {
         Value::Str(text) => text.trim().to_owned(),
-        Value::List(_) | Value::Map(_) if body.get("$content").is_none() && body.size_up_to(MAX_EXAMINED_BODY) <= MAX_EXAMINED_BODY => {
+        Value::List(_) | Value::Map(_)
+            if body.get("$content").is_none() && body.size_up_to(MAX_EXAMINED_BODY) <= MAX_EXAMINED_BODY =>
+        {
             to_json(body)
         }
         _ => return String::new(),

@@ -72,7 +72,10 @@ impl HttpRequest {
         };
         let ParsedUrl { uri, login } = parse_target(input)?;
         let mut headers = headers(input)?;
-        let body = non_null(input, "body").map(|value| body::encode_body(value, &mut headers)).transpose()?.unwrap_or_default();
+        let body = non_null(input, "body")
+            .map(|value| body::encode_body(value, &mut headers))
+            .transpose()?
+            .unwrap_or_default();
         add_cookie(input, &mut headers)?;
         add_authentication(input, login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| defaults.user_agent.clone());
@@ -129,7 +132,10 @@ impl HttpRequest {
     }
 
     /// As a program has put it together.
-    pub(super) fn from_hyper(request: hyper::Request<Bytes>, defaults: &RequestDefaults) -> Result<HttpRequest, ErrorInfo> {
+    pub(super) fn from_hyper(
+        request: hyper::Request<Bytes>,
+        defaults: &RequestDefaults,
+    ) -> Result<HttpRequest, ErrorInfo> {
         let (head, body) = request.into_parts();
         let ParsedUrl { uri, login } = uri::parse(&head.uri.to_string(), None)?;
         let mut headers = head.headers;

@@ -92,7 +92,9 @@ fn classify_v6(address: Ipv6Addr) -> Option<AddressKind> {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressKind::Unspecified),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressKind::Loopback),
         // What networks without IPv4 reach the public IPv4 internet by.
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => embedded_ipv4(address.into()).and_then(classify_v4).map(|_| AddressKind::EmbeddedIpv4),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+            embedded_ipv4(address.into()).and_then(classify_v4).map(|_| AddressKind::EmbeddedIpv4)
+        }
         // Compatible, translated, local NAT64, Teredo, 6to4: nobody needs them to reach a public place.
         [0, ..] | [0x64, 0xff9b, ..] | [0x2001, 0, ..] | [0x2002, ..] => Some(AddressKind::EmbeddedIpv4),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0x0fff, ..] => Some(AddressKind::Documentation),

@@ -50,8 +50,10 @@ impl FromStr for OutboundRule {
     type Err = InvalidOutboundRule;
 
     fn from_str(text: &str) -> Result<OutboundRule, InvalidOutboundRule> {
-        let bad =
-            |why: &str, hint: &str| InvalidOutboundRule { message: format!("`{text}` is no place: {why}"), hint: hint.to_owned() };
+        let bad = |why: &str, hint: &str| InvalidOutboundRule {
+            message: format!("`{text}` is no place: {why}"),
+            hint: hint.to_owned(),
+        };
         let text = text.trim();
         if text.contains("://") || text.contains('@') {
             return Err(bad("it is a whole address", "leave out the scheme, the login and the path"));
@@ -121,9 +123,8 @@ impl FromStr for AddressRange {
             hint: hint.unwrap_or_else(|| usual.to_owned()),
         };
         match text.trim().split_once('/') {
-            Some((address, bits)) => {
-                AddressRange::parse_cidr(address, bits).map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint))
-            }
+            Some((address, bits)) => AddressRange::parse_cidr(address, bits)
+                .map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint)),
             None => match text.trim().trim_matches(['[', ']']).parse() {
                 Ok(address) => Ok(AddressRange::single(address)),
                 Err(_) => Err(bad("address and no range of them", None)),

@@ -126,7 +126,7 @@ async fn addresses_in_every_form() {
         ("①②⑦.0.0.1", "usual spelling"),
     ] {
         let description = describe(&closed, host, 80).await;
-        assert!(said.contains(kind), "{host}: {said}");
+        assert!(description.contains(kind), "{host}: {description}");
     }
     for (host, address) in [
         ("1.1.1.1", "1.1.1.1:80"),
@@ -182,7 +182,7 @@ async fn rules_open_and_close() {
         let answer: Vec<&str> = answer.split_whitespace().collect();
         let outbound = server(&allow, &deny).with_resolver(ChangingResolver::new(&[&answer]));
         let description = describe(&outbound, host, port).await;
-        assert!(said.contains(expected), "{host}:{port}: {said}");
+        assert!(description.contains(expected), "{host}:{port}: {description}");
     }
     let open = Outbound::open().with_rules(Vec::new(), rules(&["127.0.0.0/8"]), "x");
     assert!(describe(&open, "localhost", 1).await.contains("[::1]"), "only what is denied");
@@ -207,7 +207,7 @@ async fn only_configured_hosts_are_trusted() {
         let answer: Vec<&str> = answer.split_whitespace().collect();
         let outbound = base.with_trusted_urls(urls).with_resolver(ChangingResolver::new(&[&answer]));
         let description = describe(&outbound, host, port).await;
-        assert!(said.contains(expected), "{host}:{port}: {said}");
+        assert!(description.contains(expected), "{host}:{port}: {description}");
     }
     assert!(describe(&base, "10.0.0.5", 8080).await.contains("not public"), "the policy it came from is as it was");
     assert_eq!(describe(&base.with_trusted_host("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
@@ -227,9 +227,9 @@ async fn a_refusal_says_what_and_how_to_allow_it() {
         let outbound = server(&[], &["9.9.9.9"]).with_resolver(ChangingResolver::new(&[&answer]));
         let error = outbound.addresses(host, 81).await.unwrap_err();
         let error_info = error.get_ref().unwrap().downcast_ref::<OutboundRefusal>().unwrap().error("x");
-        assert_eq!((&*told.code, &*told.kind, told.replied), ("BlockedAddress", "input", false));
-        assert!(told.message.contains(message), "{}", told.message);
-        assert!(told.hint.as_ref().unwrap().contains(hint), "{:?}", told.hint);
+        assert_eq!((&*error_info.code, &*error_info.kind, error_info.replied), ("BlockedAddress", "input", false));
+        assert!(error_info.message.contains(message), "{}", error_info.message);
+        assert!(error_info.hint.as_ref().unwrap().contains(hint), "{:?}", error_info.hint);
     }
 }
 

@@ -47,7 +47,8 @@ pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Re
         }
         Ok(text) => Ok(BoundParameter(text)),
         Err(hint) => {
-            let message = format!("{} is {}, which is no {}", describe_parameter(number), describe_value(value), kind.name());
+            let message =
+                format!("{} is {}, which is no {}", describe_parameter(number), describe_value(value), kind.name());
             Err(bad_input(message).hint(cast_hint(value, kind).unwrap_or_else(|| hint.to_owned())))
         }
     }

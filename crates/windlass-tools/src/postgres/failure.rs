@@ -129,7 +129,12 @@ pub(super) fn success_with_facts(outcome: TaskOutcome) -> TaskOutcome {
     with_facts(outcome, "pg", build_facts(None, None, None, None))
 }
 
-fn build_facts(state: Option<String>, message: Option<String>, detail: Option<String>, constraint: Option<String>) -> Value {
+fn build_facts(
+    state: Option<String>,
+    message: Option<String>,
+    detail: Option<String>,
+    constraint: Option<String>,
+) -> Value {
     Value::object([
         ("code", Value::from(state.clone())),
         ("sqlstate", state.into()),

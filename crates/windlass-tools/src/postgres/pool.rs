@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
 use super::PostgresOptions;
-use super::connect::{PgTls, resolve_hosts, outbound_policy, describe_server, connection_target};
+use super::connect::{PgTls, connection_target, describe_server, outbound_policy, resolve_hosts};
 use super::failure::PgFailure;
 use super::rows::{self, RowReader};
 use crate::credentials::Credential;
@@ -35,7 +35,7 @@ impl PgPools {
         let connect_timeout = options.connect_timeout.to_std();
         let server = describe_server(&config, facts);
         let outbound = outbound_policy(&options.outbound, &config, facts);
-        let pool = Arc::new(PgPool { server: place: server, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
+        let pool = Arc::new(PgPool { server, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
         if pools.len() >= MAX_POOLS {
             pools.remove(0);
         }
@@ -63,7 +63,12 @@ impl PgPool {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        Ok(BusyConnection { connection: Some(connection), pool: self.clone(), cancelling: cancelling.clone(), _slot: slot })
+        Ok(BusyConnection {
+            connection: Some(connection),
+            pool: self.clone(),
+            cancelling: cancelling.clone(),
+            _slot: slot,
+        })
     }
 
     /// A new connection in the place of one that is of no use.
@@ -201,7 +206,11 @@ impl PgConnection {
         self.plans.contains_key(sql)
     }
 
-    pub(super) async fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Arc<PreparedStatement>, PgFailure> {
+    pub(super) async fn prepare_typed(
+        &mut self,
+        sql: &str,
+        types: &[Type],
+    ) -> Result<Arc<PreparedStatement>, PgFailure> {
         let mut statement = self.client.prepare_typed(sql, types).await?;
         let names: Vec<Arc<str>> = statement.columns().iter().map(|column| column.name().into()).collect();
         if let Some(as_text) = rows::as_text(sql, statement.columns()) {

@@ -13,7 +13,7 @@ use windlass_value::{Map, Value, parse_json};
 
 use super::failure::PgFailure;
 use super::pool::PreparedStatement;
-use crate::sql::cells::{self, infinity, float, number, short_float};
+use crate::sql::cells::{self, float, infinity, number, short_float};
 use crate::sql::{StatementResult, too_large, unreadable};
 
 /// From 1970 to 2000, where Postgres begins to count.
@@ -34,7 +34,11 @@ impl RowReader {
     }
 }
 
-pub(super) async fn read_rows(rows: RowStream, prepared: &PreparedStatement, max_bytes: usize) -> Result<StatementResult, PgFailure> {
+pub(super) async fn read_rows(
+    rows: RowStream,
+    prepared: &PreparedStatement,
+    max_bytes: usize,
+) -> Result<StatementResult, PgFailure> {
     tokio::pin!(rows);
     let reader = &prepared.reader;
     let (mut table, mut bytes) = (StatementResult::default(), 0);
@@ -49,7 +53,9 @@ pub(super) async fn read_rows(rows: RowStream, prepared: &PreparedStatement, max
             let raw: Option<RawBytes<'_>> = row.try_get(index)?;
             let value = match raw {
                 None => Value::Null,
-                Some(RawBytes(bytes)) => decode_value(bytes, kind).ok_or_else(|| unreadable("pg", name, kind.name()))?,
+                Some(RawBytes(bytes)) => {
+                    decode_value(bytes, kind).ok_or_else(|| unreadable("pg", name, kind.name()))?
+                }
             };
             map.insert(name.clone(), value);
         }

@@ -61,7 +61,9 @@ impl InterpreterPool {
         };
         match interpreter.exchange(&request).await {
             // Whatever else it sent would be taken for the answer to the next call.
-            Ok(line) if !mark.matches(&line) || interpreter.has_more_output().await => Err(InterpreterError::UnexpectedOutput),
+            Ok(line) if !mark.matches(&line) || interpreter.has_more_output().await => {
+                Err(InterpreterError::UnexpectedOutput)
+            }
             Ok(line) => {
                 interpreter.calls += 1;
                 if interpreter.calls < MAX_CALLS && !line.ends_with(",\"retire\":true}\n") {
@@ -103,7 +105,15 @@ impl Interpreter {
         };
         let (stderr_tail, ended) = (Arc::default(), Arc::default());
         let stderr_reader = tokio::spawn(read_stderr_tail(errors, Arc::clone(&stderr_tail), Arc::clone(&ended)));
-        Ok(Interpreter { group, requests, replies: BufReader::new(replies), stderr_tail: last_words: stderr_tail, stderr_reader: listening: stderr_reader, ended, calls: 0 })
+        Ok(Interpreter {
+            group,
+            requests,
+            replies: BufReader::new(replies),
+            stderr_tail,
+            stderr_reader,
+            ended,
+            calls: 0,
+        })
     }
 
     /// It runs, and there is nothing to read from it.
@@ -145,13 +155,18 @@ impl Interpreter {
         let tail = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = tail.iter().copied().collect::<Vec<_>>();
         let text = String::from_utf8_lossy(&text);
-        let stderr_tail = if tail.len() < STDERR_TAIL_BYTES { text.into() } else { call_redaction().redact_truncated_start(&text) };
-        InterpreterError::Died { how, stderr_tail: last_words: stderr_tail }
+        let stderr_tail =
+            if tail.len() < STDERR_TAIL_BYTES { text.into() } else { call_redaction().redact_truncated_start(&text) };
+        InterpreterError::Died { how, stderr_tail }
     }
 }
 
 /// Reads what programs of the code, or a dying interpreter, write past the driver; keeps the end of it.
-async fn read_stderr_tail(mut errors: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>, ended: Arc<std::sync::atomic::AtomicBool>) {
+async fn read_stderr_tail(
+    mut errors: ChildStderr,
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    ended: Arc<std::sync::atomic::AtomicBool>,
+) {
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
         let mut words = tail.lock().unwrap_or_else(PoisonError::into_inner);

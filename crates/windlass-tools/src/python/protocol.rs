@@ -35,7 +35,13 @@ impl CallToken {
 }
 
 /// One line: the code, what it imports, and its inputs.
-pub(super) fn request(mark: &CallToken, code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
+pub(super) fn request(
+    mark: &CallToken,
+    code: &str,
+    libs: Option<&Map>,
+    args: Option<&Map>,
+    input: Option<&Map>,
+) -> String {
     let inputs: Map = match (args, input) {
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (args, input) => {
@@ -78,7 +84,8 @@ fn exception_outcome(error: &Value) -> TaskOutcome {
     let is_cut = |text: &str| text.len() >= MAX_DRIVER_CHARS && text.chars().count() >= MAX_DRIVER_CHARS;
     let message = if is_cut(&message) { secrets.redact_truncated_end(&message) } else { secrets.redact_text(&message) };
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
-    let traceback = if is_cut(&traceback) { secrets.redact_truncated_start(&traceback) } else { secrets.redact_text(&traceback) };
+    let traceback =
+        if is_cut(&traceback) { secrets.redact_truncated_start(&traceback) } else { secrets.redact_text(&traceback) };
     let surplus = traceback.chars().count().saturating_sub(MAX_TRACEBACK_CHARS);
     let traceback: String = traceback.chars().skip(surplus).collect();
     let kind = text("type");

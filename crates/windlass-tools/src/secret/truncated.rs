@@ -1,6 +1,6 @@
 //! Texts of which only a part is kept. A secret must be struck out before the cut: half of one is found by nobody.
 
-use super::{Redactor, REDACTED};
+use super::{REDACTED, Redactor};
 
 /// A shorter part of a secret is too likely to be ordinary text.
 const MIN_PART_CHARS: usize = 6;
@@ -84,6 +84,9 @@ mod tests {
             assert_eq!(redaction.redact_truncated_start(text), before, "{text}");
         }
         let none = Redactor::default();
-        assert_eq!((none.redact_truncated_end("a"), none.redact_truncated_start("a")), ("a".to_owned(), "a".to_owned()));
+        assert_eq!(
+            (none.redact_truncated_end("a"), none.redact_truncated_start("a")),
+            ("a".to_owned(), "a".to_owned())
+        );
     }
 }

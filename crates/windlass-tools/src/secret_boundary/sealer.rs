@@ -6,7 +6,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use windlass_runtime::{InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, outside};
+use windlass_runtime::{
+    InputGate, SECRET_REFERENCE_PREFIX, SecureInput, SecureShape, has_secret_reference, neutralize_references,
+};
 use windlass_value::{Map, Value};
 
 use crate::http::uri::{escape, is_unreserved, unescape};
@@ -115,11 +117,13 @@ impl SecretSealer {
         };
         match value {
             Value::Null => SealOutcome::Sealed(Value::Null),
-            Value::Map(map) if map.contains_key(SECRET_KEY) => match (shape, secret_in_object(map).and_then(make_reference)) {
-                (SecureShape::Text, Some(seal)) => SealOutcome::Sealed(Value::from(seal)),
-                (_, None) => SealOutcome::Invalid,
-                _ => SealOutcome::ObjectAsSecret,
-            },
+            Value::Map(map) if map.contains_key(SECRET_KEY) => {
+                match (shape, secret_in_object(map).and_then(make_reference)) {
+                    (SecureShape::Text, Some(seal)) => SealOutcome::Sealed(Value::from(seal)),
+                    (_, None) => SealOutcome::Invalid,
+                    _ => SealOutcome::ObjectAsSecret,
+                }
+            }
             // Of an object each field is a secret of its own, or none.
             Value::Map(map) if shape == SecureShape::Object => {
                 let mut sealed = Map::new();

@@ -1,4 +1,4 @@
-use windlass_runtime::{InputGate, EventPublisher, SecureInput, SecureShape};
+use windlass_runtime::{EventPublisher, InputGate, SecureInput, SecureShape};
 use windlass_value::{Duration, parse_json, to_json};
 
 use super::*;
@@ -91,7 +91,7 @@ async fn configured_secrets_are_redacted_from_every_outcome() {
     let input = parse_json(
         r#"{"a": "model-key-0123 and ordinary text", "b": ["bW9kZWwta2V5LTAxMjM=", "6d6f64656c2d6b65792d30313233"]}"#,
     );
-    let (_, outcome, event) = call_through(&edge, &input.unwrap()).await;
+    let (_, outcome, event) = call_through(&boundary, &input.unwrap()).await;
     assert_eq!(outcome.output.get("a").and_then(Value::as_str), Some("*** and ordinary text"));
     for part in ["model-key", "bW9kZWwta2V5", "6d6f64656c2d6b6579"] {
         assert!(!format!("{outcome:?} {event}").contains(part), "{part}: {outcome:?}");

@@ -12,7 +12,7 @@ use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Value};
 
 use super::{SqlEntry, StatementResult};
-use crate::input::{ToolInput, CallStopReason, bad_input, run_with_limit};
+use crate::input::{CallStopReason, ToolInput, bad_input, run_with_limit};
 
 /// How long until what still runs is interrupted again.
 const INTERRUPT_INTERVAL: StdDuration = StdDuration::from_millis(50);
@@ -142,7 +142,9 @@ where
     match run_with_limit(call, limit, &mut watched.work).await {
         Ok(Ok(result)) => result.map(TaskOutcome::success),
         Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
-        Err(stopped) => watched.stop_and_wait().await.map(TaskOutcome::success).ok_or_else(|| stopped.error("the statement")),
+        Err(stopped) => {
+            watched.stop_and_wait().await.map(TaskOutcome::success).ok_or_else(|| stopped.error("the statement"))
+        }
     }
 }
 

@@ -88,7 +88,12 @@ pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn build_statement<'a>(sql: &'a str, part: StatementPart, params: &[Value], alone: bool) -> Result<ScriptStatement<'a>, ErrorInfo> {
+fn build_statement<'a>(
+    sql: &'a str,
+    part: StatementPart,
+    params: &[Value],
+    alone: bool,
+) -> Result<ScriptStatement<'a>, ErrorInfo> {
     let text = &sql[part.range.clone()];
     let words = part.words;
     if alone {

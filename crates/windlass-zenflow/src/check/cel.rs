@@ -8,7 +8,7 @@ use windlass_value::ExpressionMode;
 
 use super::DependencyGraph;
 use crate::codes;
-use crate::document::{CallInput, CelSource, WorkflowDocument, ForEachItems, LoopMode, ZenflowStep};
+use crate::document::{CallInput, CelSource, ForEachItems, LoopMode, WorkflowDocument, ZenflowStep};
 use crate::expr::{self, CelReference};
 use crate::read::DocumentReader;
 
@@ -88,7 +88,8 @@ impl DocumentReader<'_> {
                     true
                 }
             };
-            let iteration_names: &[&'static str] = if repeats { &["iteration"] } else { &["item", "index", "iteration"] };
+            let iteration_names: &[&'static str] =
+                if repeats { &["iteration"] } else { &["item", "index", "iteration"] };
             for step in &mut repeat.steps {
                 let own = &*step.id.value.clone();
                 let (before, after) = (inner.ancestors(own), inner.with_dependents(own));
@@ -123,7 +124,8 @@ impl DocumentReader<'_> {
             for error in errors {
                 let span = cel.written.span_of(error.range, cel.span);
                 let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
-                self.found.push(problem.with_hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+                self.found
+                    .push(problem.with_hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
             }
             return;
         }

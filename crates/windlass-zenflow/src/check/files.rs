@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::codes;
-use crate::document::{WorkflowDocument, Spanned};
+use crate::document::{Spanned, WorkflowDocument};
 use crate::options::ContextFiles;
-use crate::paths::{self, WorkflowFolder, PathError};
+use crate::paths::{self, PathError, WorkflowFolder};
 use crate::read::DocumentReader;
 use windlass_dialect::DiagnosticSink;
 use windlass_dialect::{DiskFiles, FileReadProblem};

@@ -20,7 +20,7 @@ impl<'d> DependencyGraph<'d> {
         for (position, step) in steps.iter().enumerate() {
             positions.entry(step.id.as_str()).or_insert(position);
         }
-        DependencyGraph { steps, positions: places: positions }
+        DependencyGraph { steps, positions }
     }
 
     fn dependencies(&self, position: usize) -> impl Iterator<Item = usize> {

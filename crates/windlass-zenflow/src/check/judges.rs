@@ -5,10 +5,11 @@ use windlass_syntax::{Diagnostic, Span};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::document::{WorkflowDocument, LoopMode, ZenflowStep};
+use crate::document::{LoopMode, WorkflowDocument, ZenflowStep};
 use crate::read::DocumentReader;
 
-const EXPECTED_SCHEMA: &str = "write `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
+const EXPECTED_SCHEMA: &str =
+    "write `resultSchema: {type: object, required: [done], properties: {done: {type: boolean}}}`";
 
 impl DocumentReader<'_> {
     pub(crate) fn check_judge(&mut self, step: &ZenflowStep, document: &WorkflowDocument) {

@@ -74,7 +74,14 @@ impl DocumentReader<'_> {
         self.cycles(steps);
     }
 
-    fn missing_dep(&mut self, id: &str, span: Span, steps: &[ZenflowStep], document: &WorkflowDocument, owner: Option<&ZenflowStep>) {
+    fn missing_dep(
+        &mut self,
+        id: &str,
+        span: Span,
+        steps: &[ZenflowStep],
+        document: &WorkflowDocument,
+        owner: Option<&ZenflowStep>,
+    ) {
         let elsewhere = || document.steps.iter().find(|step| step.inner().iter().any(|inner| *inner.id == id));
         let elsewhere = if self.found.len() > MAX_HINTS { None } else { elsewhere() };
         let hint = match (owner, elsewhere) {

@@ -5,11 +5,16 @@ use std::collections::{HashMap, HashSet};
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 
 use crate::codes;
-use crate::document::{WorkflowDocument, LoopMode, Spanned, ZenflowStep};
+use crate::document::{LoopMode, Spanned, WorkflowDocument, ZenflowStep};
 use crate::options::ZenflowOptions;
 
 /// Looks at every model of one file, each where it is written; where nothing is, at the first step that has none.
-pub(crate) fn check_models(document: &WorkflowDocument, is_root: bool, options: &ZenflowOptions, found: &mut Diagnostics) {
+pub(crate) fn check_models(
+    document: &WorkflowDocument,
+    is_root: bool,
+    options: &ZenflowOptions,
+    found: &mut Diagnostics,
+) {
     // One model for everything comes from the command line, and is looked at there.
     if options.model.is_some() {
         return;

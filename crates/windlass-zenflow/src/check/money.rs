@@ -3,7 +3,7 @@
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
 
 use crate::codes;
-use crate::document::{ZenflowBudget, WorkflowDocument, LoopMode, ZenflowStep};
+use crate::document::{LoopMode, WorkflowDocument, ZenflowBudget, ZenflowStep};
 use crate::options::ZenflowOptions;
 
 /// Reports models without a price under a budget of money; included files count as part of it.

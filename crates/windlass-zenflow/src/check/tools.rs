@@ -4,7 +4,7 @@ use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{format_names, nearest};
 
 use crate::codes;
-use crate::document::{WorkflowDocument, Spanned};
+use crate::document::{Spanned, WorkflowDocument};
 use crate::read::DocumentReader;
 
 /// Tools that agents are given by what they do, not by a list.

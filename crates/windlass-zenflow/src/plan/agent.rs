@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, TaskRule, Task, Wait,
+    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Task, TaskRule, Wait,
     WriteOp,
 };
 use windlass_syntax::Span;
-use windlass_value::{Duration, Map, ExpressionMode, Value, to_json};
+use windlass_value::{Duration, ExpressionMode, Map, Value, to_json};
 
-use super::coordinator::{COORDINATOR, BETWEEN_DIVISOR};
-use super::planner::{StepContext, Planner, DependencyRef, path_value, step_timeout, set_variable, rule, hidden_task, text_list};
+use super::coordinator::{BETWEEN_DIVISOR, COORDINATOR};
+use super::planner::{
+    DependencyRef, Planner, StepContext, hidden_task, path_value, rule, set_variable, step_timeout, text_list,
+};
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
 use crate::document::{AgentDefinition, Spanned, ZenflowStep};
 use crate::options::ContextFiles;
@@ -170,7 +172,12 @@ impl Planner<'_> {
         if !step.files.is_empty() {
             tasks.push(self.files_task(step, here));
         }
-        let first = self.agent_expression(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), ExpressionMode::Value, span);
+        let first = self.agent_expression(
+            first.0,
+            first.1.iter().map(|(k, v)| (k.clone(), v.clone())),
+            ExpressionMode::Value,
+            span,
+        );
         tasks.push(hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, first))));
         if reads {
             let task = self.mail_task(id, step, MailCheck::First, 0);
@@ -242,7 +249,8 @@ impl Planner<'_> {
         let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
         let mut some = vec![("is", Value::from("some"))];
         some.extend(
-            (check == MailCheck::Last).then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
+            (check == MailCheck::Last)
+                .then(|| ("turns", Value::from(step.turns(self.options.limits.default_agent_turns)))),
         );
         let some = self.condition("mailed", some, span);
         let append_mail = vec![set_variable("talk", WriteOp::Extend, letters)];
@@ -255,7 +263,13 @@ impl Planner<'_> {
         Task { rules, ..hidden_task("mail", Action::Node(wait)) }
     }
 
-    fn ask_task(&mut self, step: &AgentStep<'_>, positions: &TaskPositions, mail: bool, here: &StepContext<'_>) -> Task {
+    fn ask_task(
+        &mut self,
+        step: &AgentStep<'_>,
+        positions: &TaskPositions,
+        mail: bool,
+        here: &StepContext<'_>,
+    ) -> Task {
         let span = step.span;
         let schema = step.schema();
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
@@ -282,7 +296,8 @@ impl Planner<'_> {
         let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
         let mut kept = vec![append_reply.clone(), set_variable("calls", WriteOp::Set, self.keep_calls(checked, span))];
         if schema.is_some() {
-            let submitted = self.agent_expression("submitted", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            let submitted =
+                self.agent_expression("submitted", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
             kept.push(set_variable("result", WriteOp::Set, submitted));
         }
         let mut rules = Vec::new();
@@ -291,9 +306,11 @@ impl Planner<'_> {
         }
         rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
         if schema.is_some() {
-            let forced = self.agent_expression("forced", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            let forced =
+                self.agent_expression("forced", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
             let demands = self.agent_function("demands", span);
-            let writes = vec![set_variable("talk", WriteOp::Extend, forced), set_variable("forced", WriteOp::Set, demands)];
+            let writes =
+                vec![set_variable("talk", WriteOp::Extend, forced), set_variable("forced", WriteOp::Set, demands)];
             rules.push(rule(is(self, "force"), Directive::Jump(positions.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
             let error = Some(self.agent_expression("unsubmitted", error, ExpressionMode::Value, span));

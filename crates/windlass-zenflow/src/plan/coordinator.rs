@@ -2,13 +2,13 @@
 
 use windlass_core::EventKind;
 use windlass_core::plan::{
-    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, TaskRule, Task, Wait, VariableUpdate, WriteOp,
+    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, TaskRule, VariableUpdate, Wait, WriteOp,
 };
 use windlass_syntax::Span;
-use windlass_value::{Duration, Level, ExpressionMode, Value};
+use windlass_value::{Duration, ExpressionMode, Level, Value};
 
-use super::agent::{call_retry, call_retries};
-use super::planner::{StepContext, Planner, set_variable, rule, hidden_task};
+use super::agent::{call_retries, call_retry};
+use super::planner::{Planner, StepContext, hidden_task, rule, set_variable};
 use super::tools::{CallHandler, text, tool};
 use crate::document::WorkflowDocument;
 
@@ -45,13 +45,15 @@ impl Planner<'_> {
             self.problem("reserved_step_id", step.id.span, message, hint);
         }
         let id = self.add_node(COORDINATOR, "coordinator", Some(parent), span);
-        let welcome = self.agent_expression("welcome", [("text", Value::from(welcome(document)))], ExpressionMode::Value, span);
+        let welcome =
+            self.agent_expression("welcome", [("text", Value::from(welcome(document)))], ExpressionMode::Value, span);
         let begin = hidden_task("begin", Action::Write(set_variable("talk", WriteOp::Set, welcome)));
         let wait = self.wait_task(id, span);
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
         let failure = self.agent_function("trouble_told", span);
-        let publish = hidden_task("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
+        let publish =
+            hidden_task("failed", Action::PublishEvent { kind: EventKind::COORDINATOR_FAILED.into(), data: failure });
         self.pipeline(id, vec![begin, wait, ask, act, publish]);
         let output = self.agent_function("results", span);
         let (lingers, wakes) =
@@ -108,7 +110,10 @@ impl Planner<'_> {
         });
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
         let append_reply = set_variable("talk", WriteOp::AppendItem, self.agent_function("assistant", span));
-        let kept = vec![append_reply, set_variable("calls", WriteOp::Set, self.keep_calls(Value::list(coordinator_tools()), span))];
+        let kept = vec![
+            append_reply,
+            set_variable("calls", WriteOp::Set, self.keep_calls(Value::list(coordinator_tools()), span)),
+        ];
         let rules = vec![
             rule(is(self, "act"), Directive::Continue, kept.clone()),
             rule(is(self, "over"), Directive::Break, kept.clone()),
@@ -149,8 +154,11 @@ impl Planner<'_> {
         let append_answers = vec![set_variable("talk", WriteOp::AppendItem, self.agent_function("answers", span))];
         let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
         let summary = self.call_argument("summary", Some(FINALIZE), span);
-        let summary =
-            VariableUpdate { ignores_input: true, hidden: true, ..VariableUpdate::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+        let summary = VariableUpdate {
+            ignores_input: true,
+            hidden: true,
+            ..VariableUpdate::new(Level::Run, "summary", WriteOp::Set, Some(summary))
+        };
         let turns = self.options.limits.max_coordinator_turns;
         let turns_used_up = |planner: &mut Self, ending: bool| {
             let settings = [("turns", Value::from(turns)), ("ending", Value::Bool(ending))];
@@ -206,7 +214,10 @@ impl Planner<'_> {
         let posted = self.agent_expression("posted", [("kept", Value::from("posted"))], ExpressionMode::Value, span);
         tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
         tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
-        tasks.push(hidden_task(NARRATE, Action::PublishEvent { kind: EventKind::COORDINATOR_NARRATION.into(), data: narration }));
+        tasks.push(hidden_task(
+            NARRATE,
+            Action::PublishEvent { kind: EventKind::COORDINATOR_NARRATION.into(), data: narration },
+        ));
         tasks.push(hidden_task("posted", Action::Evaluate(posted)));
         tasks
     }
@@ -214,7 +225,10 @@ impl Planner<'_> {
     fn publish_tasks(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
         let data = self.agent_function("arguments", span);
         let done = self.agent_expression("done", [("text", Value::from("ok"))], ExpressionMode::Value, span);
-        vec![hidden_task(label, Action::PublishEvent { kind: kind.into(), data }), hidden_task("told", Action::Evaluate(done))]
+        vec![
+            hidden_task(label, Action::PublishEvent { kind: kind.into(), data }),
+            hidden_task("told", Action::Evaluate(done)),
+        ]
     }
 }
 

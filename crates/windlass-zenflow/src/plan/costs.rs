@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::plan::{Amount, Budget as PlanBudget, CALLS, TIME};
 use windlass_value::Value;
 
-use super::planner::{StepContext, Planner};
+use super::planner::{Planner, StepContext};
 use crate::document::ZenflowBudget;
 
 impl Planner<'_> {
@@ -29,9 +29,8 @@ impl Planner<'_> {
 
     pub(crate) fn budget(&self, budget: Option<&ZenflowBudget>) -> Vec<PlanBudget> {
         let Some(budget) = budget else { return Vec::new() };
-        let limit = |what: &str, max: Option<u64>| {
-            max.map(|max| PlanBudget { what: Arc::from(what), max: Amount::Fixed(max) })
-        };
+        let limit =
+            |what: &str, max: Option<u64>| max.map(|max| PlanBudget { what: Arc::from(what), max: Amount::Fixed(max) });
         let limits = [
             limit("tokens", budget.tokens.map(|tokens| tokens.value)),
             limit("money", budget.money.map(|money| money.value)),

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    GraphDependency, ChildRunCall, GraphChild, GraphStatusRule, Graph, NodeId, NodeKind, GraphFailurePolicy, Parameter, PickPolicy, VariableKind, ErrorWording,
+    ChildRunCall, ErrorWording, Graph, GraphChild, GraphDependency, GraphFailurePolicy, GraphStatusRule, NodeId,
+    NodeKind, Parameter, PickPolicy, VariableKind,
 };
 use windlass_core::{Status, StatusSet};
-use windlass_value::{Duration, Map, ExpressionMode, Value};
+use windlass_value::{Duration, ExpressionMode, Map, Value};
 
 use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
-use super::planner::{PromptContext, StepContext, Planner, DependencyRef, step_timeout, text_list, step_retry};
+use super::planner::{DependencyRef, Planner, PromptContext, StepContext, step_retry, step_timeout, text_list};
 use crate::document::{
-    CallInput, DefinitionCall, WorkflowDocument, FlowOptions, Include, OutputMode, StepScheduler, ZenflowStep, FailureStrategy,
+    CallInput, DefinitionCall, FailureStrategy, FlowOptions, Include, OutputMode, StepScheduler, WorkflowDocument,
+    ZenflowStep,
 };
 
 const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
@@ -62,7 +64,8 @@ impl Planner<'_> {
         let root = self.add_hidden_node("workflow", "workflow", None, span);
         self.plan.root = root;
         let budget = self.budget(document.extensions.budget.as_ref());
-        let here = StepContext { document, depth: 0, context: PromptContext::default(), enclosing_loop: None, reply: None };
+        let here =
+            StepContext { document, depth: 0, context: PromptContext::default(), enclosing_loop: None, reply: None };
         let here = self.with_budget(&here, document.extensions.budget.as_ref());
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
         let flow = self.add_hidden_node("steps", "steps", Some(root), span);
@@ -124,10 +127,11 @@ impl Planner<'_> {
         for step in steps {
             let node = self.step(step, steps, id, here);
             let position = |dependency: &str| steps.iter().position(|step| *step.id == dependency);
-            let after = step.depends_on.iter().filter_map(|dependency| position(dependency)).map(|child| GraphDependency {
-                child: child as u32,
-                accepts: StatusSet::from_statuses([Status::Succeeded, Status::Skipped]),
-            });
+            let after =
+                step.depends_on.iter().filter_map(|dependency| position(dependency)).map(|child| GraphDependency {
+                    child: child as u32,
+                    accepts: StatusSet::from_statuses([Status::Succeeded, Status::Skipped]),
+                });
             let after = after.collect();
             let condition = step.condition.as_ref().map(|condition| self.cel(condition, ExpressionMode::Guard));
             let group = step.agent.as_ref().map(|agent| agent.as_str().into());
@@ -139,7 +143,11 @@ impl Planner<'_> {
             children,
             max_concurrency: Some(self.step_concurrency(options)),
             ending: GraphStatusRule::Any,
-            on_failure: if strategy == FailureStrategy::Abort { GraphFailurePolicy::CancelRest } else { GraphFailurePolicy::Continue },
+            on_failure: if strategy == FailureStrategy::Abort {
+                GraphFailurePolicy::CancelRest
+            } else {
+                GraphFailurePolicy::Continue
+            },
             unmet: if skips { Status::Skipped } else { Status::Cancelled },
             skips_transitively: skips,
             pick: match options.scheduler.map(|scheduler| scheduler.value) {
@@ -190,7 +198,12 @@ impl Planner<'_> {
             CallInput::Literal(input) => self.value(input.value.clone(), input.span),
             CallInput::Cel(cel) => self.cel(cel, ExpressionMode::Value),
         };
-        let output = self.agent_expression("called", [("name", Value::from(step.id.as_str()))], ExpressionMode::Value, step.span);
+        let output = self.agent_expression(
+            "called",
+            [("name", Value::from(step.id.as_str()))],
+            ExpressionMode::Value,
+            step.span,
+        );
         let node = self.get(id);
         node.kind = NodeKind::Call(ChildRunCall { definition, input });
         node.timeout = Self::step_time(step, here).and_then(step_timeout);
@@ -240,7 +253,8 @@ fn prompt_context(step: &ZenflowStep, siblings: &[ZenflowStep], here: &StepConte
         let repeat = siblings.iter().find(|step| *step.id == id).and_then(|step| step.repeat.as_ref());
         repeat.and_then(|repeat| repeat.output_mode).is_some_and(|mode| mode.value == OutputMode::Cumulative)
     };
-    let dependencies = step.depends_on.iter().map(|id| DependencyRef { id: id.value.clone(), depth: here.depth, whole: whole(id) });
+    let dependencies =
+        step.depends_on.iter().map(|id| DependencyRef { id: id.value.clone(), depth: here.depth, whole: whole(id) });
     PromptContext { heading: None, dependencies: dependencies.collect(), previous: false }
 }
 

@@ -2,14 +2,16 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, LoopCheck, CollectMode, Directive, ExhaustedPolicy, Loop as PlanLoop, LoopLimits, Mailbox, NodeId, NodeKind,
-    TaskRule, LoopSource, Task, IterationFailure, IterationPath, WriteOp,
+    Action, Amount, CollectMode, Directive, ExhaustedPolicy, IterationFailure, IterationPath, Loop as PlanLoop,
+    LoopCheck, LoopLimits, LoopSource, Mailbox, NodeId, NodeKind, Task, TaskRule, WriteOp,
 };
-use windlass_value::{Map, ExpressionMode, Value};
+use windlass_value::{ExpressionMode, Map, Value};
 
 use super::agent::{AgentStep, call_retries, required_result};
-use super::planner::{EnclosingStepLoop, StepContext, Planner, step_timeout, set_variable, rule, hidden_task, text_list};
-use crate::document::{CelSource, FlowOptions, ForEachItems, ZenflowLoop, LoopMode, OutputMode, Spanned, ZenflowStep};
+use super::planner::{
+    EnclosingStepLoop, Planner, StepContext, hidden_task, rule, set_variable, step_timeout, text_list,
+};
+use crate::document::{CelSource, FlowOptions, ForEachItems, LoopMode, OutputMode, Spanned, ZenflowLoop, ZenflowStep};
 use windlass_value::Duration;
 
 /// What repeats, and until when.
@@ -21,7 +23,13 @@ struct RepeatSettings<'d> {
 }
 
 impl Planner<'_> {
-    pub(crate) fn loop_step(&mut self, step: &ZenflowStep, repeat: &ZenflowLoop, parent: NodeId, here: &StepContext<'_>) -> NodeId {
+    pub(crate) fn loop_step(
+        &mut self,
+        step: &ZenflowStep,
+        repeat: &ZenflowLoop,
+        parent: NodeId,
+        here: &StepContext<'_>,
+    ) -> NodeId {
         let id = self.add_node(&step.id, "loop", Some(parent), step.span);
         self.get(id).scope = true;
         let here = &self.with_budget(here, repeat.budget.as_ref());
@@ -68,9 +76,15 @@ impl Planner<'_> {
             let message = format!("at most {limit} iterations run at once, not {}", written.value);
             self.warning("concurrency_capped", written.span, message);
         }
-        let in_flight = max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
+        let in_flight =
+            max_concurrency.map(|written| written.value).filter(|limit_value| *limit_value > 0).unwrap_or(limit);
         let body = self.body(id, step, repeat, here, false);
-        let entry = self.agent_expression("iteration", [("name", Value::from(step.id.as_str()))], ExpressionMode::Value, step.span);
+        let entry = self.agent_expression(
+            "iteration",
+            [("name", Value::from(step.id.as_str()))],
+            ExpressionMode::Value,
+            step.span,
+        );
         PlanLoop {
             max_concurrency: Amount::Fixed(in_flight.min(limit)),
             on_iteration_failure: IterationFailure::Stop { running_finish: true },
@@ -81,19 +95,29 @@ impl Planner<'_> {
         }
     }
 
-    fn repeat_loop(&mut self, id: NodeId, step: &ZenflowStep, repeat: &ZenflowLoop, signals: &RepeatSettings<'_>, here: &StepContext<'_>) -> PlanLoop {
+    fn repeat_loop(
+        &mut self,
+        id: NodeId,
+        step: &ZenflowStep,
+        repeat: &ZenflowLoop,
+        signals: &RepeatSettings<'_>,
+        here: &StepContext<'_>,
+    ) -> PlanLoop {
         let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
         let body = self.body(id, step, repeat, here, cumulative || signals.judge.is_some());
         let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.max_iterations.value, here));
         let check = match signals.until {
-            Some(until) => LoopCheck::After { condition: self.cel(until, ExpressionMode::LoopCondition), stop_when: true },
+            Some(until) => {
+                LoopCheck::After { condition: self.cel(until, ExpressionMode::LoopCondition), stop_when: true }
+            }
             None => LoopCheck::Never,
         };
         let stops = signals.until.is_some() || judge.is_some();
         let looping = self.bare_loop("repeat", LoopSource::Repeat, body);
         let max_iterations = looping.limits.max_iterations;
         if signals.max_iterations.value > max_iterations {
-            let message = format!("{} iterations are more than the limit of {max_iterations}", signals.max_iterations.value);
+            let message =
+                format!("{} iterations are more than the limit of {max_iterations}", signals.max_iterations.value);
             self.problem(
                 "too_many_iterations",
                 signals.max_iterations.span,
@@ -114,7 +138,14 @@ impl Planner<'_> {
     }
 
     /// One turn: the step itself, or the steps inside; then what it leaves behind for the next.
-    fn body(&mut self, id: NodeId, step: &ZenflowStep, repeat: &ZenflowLoop, here: &StepContext<'_>, remembers: bool) -> NodeId {
+    fn body(
+        &mut self,
+        id: NodeId,
+        step: &ZenflowStep,
+        repeat: &ZenflowLoop,
+        here: &StepContext<'_>,
+        remembers: bool,
+    ) -> NodeId {
         let span = repeat.span;
         let body = self.add_hidden_node(&format!("{}#turn", step.id.value), "turn", Some(id), span);
         self.get(body).meters_usage = true;
@@ -166,7 +197,14 @@ impl Planner<'_> {
 
     /// A judge that fails has not decided, and the loop goes on. Only one whose model cannot be asked at all, which is a
     /// mistake of the setup, fails it.
-    fn judge(&mut self, id: NodeId, step: &ZenflowStep, judge: &Spanned<String>, max_iterations: u64, here: &StepContext<'_>) -> NodeId {
+    fn judge(
+        &mut self,
+        id: NodeId,
+        step: &ZenflowStep,
+        judge: &Spanned<String>,
+        max_iterations: u64,
+        here: &StepContext<'_>,
+    ) -> NodeId {
         let span = judge.span;
         let outer = self.add_hidden_node(&format!("{}#judge", step.id.value), "judge", Some(id), span);
         // The judge has a home of its own: a step of the body may have its name.

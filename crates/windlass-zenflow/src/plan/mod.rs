@@ -23,7 +23,11 @@ use planner::Planner;
 pub(crate) type UnregisteredCalls = Vec<(String, Span)>;
 
 /// Problems that only the compiler can find go to `diagnostics`; they are of the document's own file.
-pub(crate) fn compile(document: &WorkflowDocument, options: &ZenflowOptions, diagnostics: &mut Diagnostics) -> (Plan, UnregisteredCalls) {
+pub(crate) fn compile(
+    document: &WorkflowDocument,
+    options: &ZenflowOptions,
+    diagnostics: &mut Diagnostics,
+) -> (Plan, UnregisteredCalls) {
     let mut planner = Planner::new(document, options, diagnostics);
     planner.run(document);
     planner.plan.triggers = document.extensions.triggers.clone();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Backoff, Directive, ExprId, Growth, Jitter, Node, NodeId, NodeKind, Pipeline, Plan, Retry, TaskRule,
-    SourceSpan, Task, NodeTimeout, VariableUpdate, WriteOp,
+    Action, Amount, Backoff, Directive, ExprId, Growth, Jitter, Node, NodeId, NodeKind, NodeTimeout, Pipeline, Plan,
+    Retry, SourceSpan, Task, TaskRule, VariableUpdate, WriteOp,
 };
 use windlass_dialect::{add_expression, source_span};
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
-use windlass_value::{Duration, Level, Map, ExpressionMode, Value};
+use windlass_value::{Duration, ExpressionMode, Level, Map, Value};
 
 use super::UnregisteredCalls;
 use crate::ZenflowOptions;
@@ -67,7 +67,11 @@ pub(super) struct EnclosingStepLoop {
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn new(document: &WorkflowDocument, options: &'a ZenflowOptions, diagnostics: &'a mut Diagnostics) -> Planner<'a> {
+    pub(crate) fn new(
+        document: &WorkflowDocument,
+        options: &'a ZenflowOptions,
+        diagnostics: &'a mut Diagnostics,
+    ) -> Planner<'a> {
         let plan = Plan::new(document.name.as_str(), "zenflow", document.source.text.clone());
         Planner { plan, options, diagnostics, coordinated: false, include_span: None, calls: Vec::new() }
     }

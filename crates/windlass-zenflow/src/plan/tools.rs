@@ -1,15 +1,15 @@
 //! Calls of tools: which tools an agent is offered by the workflow itself, and what its calls lead to.
 
 use windlass_core::plan::{
-    Action, Amount, Branch, BranchCase, CollectMode, Effect, ExprId, Loop, LoopLimits, NodeId, NodeKind, SendMail, LoopSource, Task,
-    BranchTest, IterationFailure,
+    Action, Amount, Branch, BranchCase, BranchTest, CollectMode, Effect, ExprId, IterationFailure, Loop, LoopLimits,
+    LoopSource, NodeId, NodeKind, SendMail, Task,
 };
 use windlass_syntax::Span;
 use windlass_value::{ExpressionMode, Value};
 
 use super::agent::AgentStep;
 use super::coordinator::COORDINATOR;
-use super::planner::{Planner, path_value, hidden_task};
+use super::planner::{Planner, hidden_task, path_value};
 
 pub(super) const SUBMIT_RESULT: &str = "submit_result";
 pub(super) const SEND_MESSAGE: &str = "send_message";
@@ -59,7 +59,8 @@ impl Planner<'_> {
         let mut handlers = Vec::new();
         if step.schema().is_some() {
             let when = self.calls_one_of(&[SUBMIT_RESULT], span);
-            let verdict = self.agent_expression("verdict", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
+            let verdict =
+                self.agent_expression("verdict", [("tool", Value::from(SUBMIT_RESULT))], ExpressionMode::Value, span);
             handlers.push(CallHandler { when, tasks: vec![hidden_task("", Action::Evaluate(verdict))] });
         }
         handlers.push(self.malformed_handler(span));
@@ -70,7 +71,12 @@ impl Planner<'_> {
         }
         let (allow, deny) = step.allowed();
         let work = path_value(self.options.work_folder.as_deref());
-        let input = self.agent_expression("tool", [("allow", allow), ("deny", deny), ("folder", work)], ExpressionMode::Value, span);
+        let input = self.agent_expression(
+            "tool",
+            [("allow", allow), ("deny", deny), ("folder", work)],
+            ExpressionMode::Value,
+            span,
+        );
         let otherwise = vec![Task::new(Action::Effect(Effect::new("agent_tool", input)))];
         let max_concurrency = self.options.limits.max_agent_tool_concurrency.max(1);
         self.call_loop(id, step.name, span, max_concurrency, handlers, otherwise)
@@ -143,7 +149,8 @@ impl Planner<'_> {
             LoopSource::Repeat => Loop::repeat(body, limits),
         };
         // Its definition names the number of iterations; the step's timeout covers the whole loop.
-        let limits = LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
+        let limits =
+            LoopLimits { iterations: None, time: None, cancels_iterations_on_timeout: false, ..looping.limits };
         Loop { kind: kind.into(), limits, collect: CollectMode::Last, ..looping }
     }
 }

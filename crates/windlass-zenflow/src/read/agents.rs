@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SpannedKey, SyntaxNodeKind, SyntaxNode, to_value};
+use windlass_syntax::{SpannedKey, SyntaxNode, SyntaxNodeKind, to_value};
 
 use super::{DocumentReader, is_blank};
 use crate::codes;

@@ -1,13 +1,15 @@
 //! `x-windlass`: what this engine adds to the format.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, to_value};
-use windlass_triggers::{TriggerProblemCodes, TriggerExtension};
+use windlass_syntax::{SyntaxNode, SyntaxNodeKind, to_value};
+use windlass_triggers::{TriggerExtension, TriggerProblemCodes};
 use windlass_value::{Map, Value};
 
 use super::DocumentReader;
 use crate::codes;
-use crate::document::{ZenflowBudget, CallInput, CoordinatorSettings, CoordinatorMode, DefinitionCall, Extensions, Spanned};
+use crate::document::{
+    CallInput, CoordinatorMode, CoordinatorSettings, DefinitionCall, Extensions, Spanned, ZenflowBudget,
+};
 
 const MODES: [(&str, CoordinatorMode); 3] =
     [("auto", CoordinatorMode::Auto), ("on", CoordinatorMode::On), ("off", CoordinatorMode::Off)];

@@ -1,11 +1,11 @@
 //! `loop`: over a list, or again until something says stop.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, Span, to_value};
+use windlass_syntax::{Diagnostic, ObjectReader, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, to_value};
 
 use super::DocumentReader;
 use crate::codes;
-use crate::document::{ForEachItems, ZenflowLoop, LoopMode, OutputMode, Spanned, ZenflowStep};
+use crate::document::{ForEachItems, LoopMode, OutputMode, Spanned, ZenflowLoop, ZenflowStep};
 
 const OUTPUT_MODES: [(&str, OutputMode); 3] =
     [("last", OutputMode::Last), ("cumulative", OutputMode::Cumulative), ("", OutputMode::Last)];
@@ -69,16 +69,22 @@ impl DocumentReader<'_> {
         }
     }
 
-    fn repeat_mode(&mut self, key: &SpannedKey, object: &mut ObjectReader, concurrency: Option<Spanned<u64>>) -> LoopMode {
-        let max_iterations = match object.take("maxIterations").filter(|node| !matches!(node.kind, SyntaxNodeKind::Null)) {
-            Some(node) => self.count(node, "maxIterations", 1, codes::NEGATIVE_VALUE),
-            None => {
-                let message = "a loop without `forEach` needs `maxIterations`, or it might never end";
-                let hint = "add `maxIterations: 10`, or `forEach` with a list";
-                self.error(codes::LOOP_MISSING_MAX_ITERATIONS, key.span, message, hint);
-                None
-            }
-        };
+    fn repeat_mode(
+        &mut self,
+        key: &SpannedKey,
+        object: &mut ObjectReader,
+        concurrency: Option<Spanned<u64>>,
+    ) -> LoopMode {
+        let max_iterations =
+            match object.take("maxIterations").filter(|node| !matches!(node.kind, SyntaxNodeKind::Null)) {
+                Some(node) => self.count(node, "maxIterations", 1, codes::NEGATIVE_VALUE),
+                None => {
+                    let message = "a loop without `forEach` needs `maxIterations`, or it might never end";
+                    let hint = "add `maxIterations: 10`, or `forEach` with a list";
+                    self.error(codes::LOOP_MISSING_MAX_ITERATIONS, key.span, message, hint);
+                    None
+                }
+            };
         if let Some(concurrency) = concurrency.filter(|concurrency| concurrency.value > 1) {
             let message = "`maxConcurrency` has no effect without `forEach`: turns come one after the other";
             self.warning(codes::NO_EFFECT, concurrency.span, message, "remove it");

@@ -6,18 +6,18 @@
 
 mod agents;
 mod extensions;
-mod unicode;
 mod loops;
 mod refs;
 mod scalars;
 mod settings;
 mod steps;
+mod unicode;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostics, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, SourceText, Span};
+use windlass_syntax::{Diagnostics, ObjectReader, SourceText, Span, SpannedKey, SyntaxNode, SyntaxNodeKind};
 
 use crate::codes;
-use crate::document::{WorkflowDocument, Extensions, FlowOptions, Spanned};
+use crate::document::{Extensions, FlowOptions, Spanned, WorkflowDocument};
 use crate::options::ZenflowOptions;
 use crate::paths::WorkflowFolder;
 
@@ -117,7 +117,9 @@ impl<'a> DocumentReader<'a> {
         let hint = "write `version: 1`, or leave it out";
         match &node.kind {
             SyntaxNodeKind::Number(number) if number.as_f64() == Some(1.0) => {}
-            SyntaxNodeKind::Number(number) if number.as_f64().is_some_and(|number| number > 1.0 && number.fract() == 0.0) => {
+            SyntaxNodeKind::Number(number)
+                if number.as_f64().is_some_and(|number| number > 1.0 && number.fract() == 0.0) =>
+            {
                 let message = format!("version {number:?} of the format is not known");
                 self.error(codes::UNKNOWN_VERSION, node.span, message, hint);
             }
@@ -149,7 +151,8 @@ impl<'a> DocumentReader<'a> {
 
 /// Nothing, or a text of which nothing can be seen.
 fn is_blank(node: &SyntaxNode) -> bool {
-    matches!(node.kind, SyntaxNodeKind::Null) || node.as_str().is_some_and(|text| unicode::strip_invisible(text, false).trim().is_empty())
+    matches!(node.kind, SyntaxNodeKind::Null)
+        || node.as_str().is_some_and(|text| unicode::strip_invisible(text, false).trim().is_empty())
 }
 
 /// Where something begins that lacks a part.

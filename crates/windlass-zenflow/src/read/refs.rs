@@ -12,7 +12,13 @@ use windlass_dialect::FileReadProblem;
 
 impl DocumentReader<'_> {
     /// The text of the file, or of the file that it refers to.
-    pub(crate) fn resolve_reference(&mut self, path: &str, written: &SpannedText, span: Span, what: &str) -> Option<String> {
+    pub(crate) fn resolve_reference(
+        &mut self,
+        path: &str,
+        written: &SpannedText,
+        span: Span,
+        what: &str,
+    ) -> Option<String> {
         let limits = &self.options.limits;
         let (max_bytes, max_depth) = (limits.max_text_file_bytes, limits.max_text_file_depth);
         let (mut path, mut chain): (String, Vec<PathBuf>) = (path.trim().to_owned(), Vec::new());

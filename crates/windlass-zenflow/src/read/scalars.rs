@@ -1,7 +1,7 @@
 //! Numbers, durations and texts.
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{SyntaxNodeKind, SyntaxNode, Span, SpannedText, did_you_mean, format_names};
+use windlass_syntax::{Span, SpannedText, SyntaxNode, SyntaxNodeKind, did_you_mean, format_names};
 use windlass_value::{Duration, Value};
 
 use super::{DocumentReader, unicode};
@@ -119,10 +119,18 @@ impl DocumentReader<'_> {
     }
 
     /// A whole number of at least `least`; `code` if it is less.
-    pub(crate) fn count(&mut self, node: &SyntaxNode, what: &str, min: i64, code: &'static str) -> Option<Spanned<u64>> {
+    pub(crate) fn count(
+        &mut self,
+        node: &SyntaxNode,
+        what: &str,
+        min: i64,
+        code: &'static str,
+    ) -> Option<Spanned<u64>> {
         let number = match &node.kind {
             SyntaxNodeKind::Number(Value::Int(number)) => Some(*number),
-            SyntaxNodeKind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
+            SyntaxNodeKind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => {
+                Some(*number as i64)
+            }
             _ => None,
         };
         let Some(number) = number else {
@@ -163,7 +171,9 @@ impl DocumentReader<'_> {
     pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Spanned<Duration>> {
         let Some(text) = node.as_str() else {
             let hint = match &node.kind {
-                SyntaxNodeKind::Number(Value::Int(number)) if *number >= 0 => format!("write \"{number}s\" if seconds are meant"),
+                SyntaxNodeKind::Number(Value::Int(number)) if *number >= 0 => {
+                    format!("write \"{number}s\" if seconds are meant")
+                }
                 _ => "such as \"30s\", \"10m\" or \"1h30m\"".to_owned(),
             };
             self.wrong_type(node, what, "a duration, which is a text", hint);

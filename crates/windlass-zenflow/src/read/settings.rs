@@ -5,10 +5,13 @@ use windlass_syntax::SyntaxNode;
 
 use super::DocumentReader;
 use crate::codes;
-use crate::document::{FlowOptions, StepScheduler, FailureStrategy};
+use crate::document::{FailureStrategy, FlowOptions, StepScheduler};
 
-const STRATEGIES: [(&str, FailureStrategy); 3] =
-    [("cascade", FailureStrategy::Cascade), ("skip-dependents", FailureStrategy::SkipDependents), ("abort", FailureStrategy::Abort)];
+const STRATEGIES: [(&str, FailureStrategy); 3] = [
+    ("cascade", FailureStrategy::Cascade),
+    ("skip-dependents", FailureStrategy::SkipDependents),
+    ("abort", FailureStrategy::Abort),
+];
 
 const SCHEDULERS: [(&str, StepScheduler); 3] = [
     ("dependency-first", StepScheduler::DependencyFirst),

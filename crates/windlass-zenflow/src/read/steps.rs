@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_dialect::DiagnosticSink;
-use windlass_syntax::{Diagnostic, SpannedKey, SyntaxNodeKind, SyntaxNode, ObjectReader, SpannedText};
+use windlass_syntax::{Diagnostic, ObjectReader, SpannedKey, SpannedText, SyntaxNode, SyntaxNodeKind};
 
 use super::agents::{ID_HINT, is_id};
 use super::{DocumentReader, start};
@@ -124,7 +124,8 @@ impl DocumentReader<'_> {
         let max_attempts = self.options.limits.max_retry_attempts;
         if count.value >= max_attempts {
             let message = format!("`{what}` is {}, more than the engine allows", count.value);
-            let hint = format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
+            let hint =
+                format!("at most {}; `limits.retry_attempts_max` in windlass.toml", max_attempts.saturating_sub(1));
             self.error(codes::VALIDATION, node.span, message, hint);
         }
         Some(count)

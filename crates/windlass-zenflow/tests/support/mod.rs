@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use windlass_value::{Duration, to_json};
-use windlass_zenflow::document::{ZenflowBudget, CelSource, WorkflowDocument, ForEachItems, LoopMode, Spanned, ZenflowStep};
+use windlass_zenflow::document::{
+    CelSource, ForEachItems, LoopMode, Spanned, WorkflowDocument, ZenflowBudget, ZenflowStep,
+};
 
 pub(crate) fn summary(document: &WorkflowDocument) -> String {
     let mut out = String::new();
@@ -67,7 +69,11 @@ fn step(step: &ZenflowStep, depth: usize, out: &mut String) {
     field(&mut line, "if", step.condition.as_ref().map(cel));
     field(&mut line, "agent", step.agent.as_ref().map(|agent| agent.value.clone()));
     field(&mut line, "does", step.instructions.as_ref().map(|text| format!("{:?}", text.value)));
-    field(&mut line, "files", Some(&step.context_files).filter(|paths| !paths.is_empty()).map(|paths| join_texts(paths)));
+    field(
+        &mut line,
+        "files",
+        Some(&step.context_files).filter(|paths| !paths.is_empty()).map(|paths| join_texts(paths)),
+    );
     field(&mut line, "model", step.model.as_ref().map(|model| model.value.clone()));
     field(&mut line, "timeout", time(step.timeout.as_ref()));
     field(&mut line, "again", number(step.retries.as_ref()));

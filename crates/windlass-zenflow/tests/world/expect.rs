@@ -37,7 +37,9 @@ pub(crate) fn check(ran: &RunResult, expect: &Value) -> Vec<String> {
                 ran.calls.iter().filter(|call| call.tool == "agent_model").map(|call| call.step()),
             ),
             "tools" => tools(ran, expected),
-            "requests" => expected.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect(),
+            "requests" => {
+                expected.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect()
+            }
             "events" => events(ran, expected),
             "seconds" => compare("seconds", expected, &Value::from(seconds(ran))),
             other => vec![format!("nobody knows how to look for `{other}`")],
@@ -111,7 +113,8 @@ fn tools(ran: &RunResult, expected: &Value) -> Vec<String> {
     let name = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let tools = ran.calls.iter().filter(|call| call.tool == "agent_tool");
     let mut found: Vec<String> = tools.map(|call| name(call.input.get("tool"))).collect();
-    let mut expected: Vec<String> = expected.as_list().unwrap_or_default().iter().map(|tool| name(Some(tool))).collect();
+    let mut expected: Vec<String> =
+        expected.as_list().unwrap_or_default().iter().map(|tool| name(Some(tool))).collect();
     found.sort();
     expected.sort();
     if found == expected { Vec::new() } else { vec![format!("tools: wanted {expected:?}, got {found:?}")] }

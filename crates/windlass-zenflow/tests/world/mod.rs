@@ -12,11 +12,11 @@ use windlass_agents::language::AgentLanguage;
 use windlass_core::Event;
 use windlass_core::plan::Plan;
 use windlass_expr::cel::CelLanguage;
-use windlass_runtime::{RuntimeEngine, EngineOptions, FinalReport, RunRequest, RunStartOptions, Tools};
+use windlass_runtime::{EngineOptions, FinalReport, RunRequest, RunStartOptions, RuntimeEngine, Tools};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, Diagnostics, ParseLimits, ScalarRules, SourceText, parse_yaml, to_value};
 use windlass_value::{Value, to_json};
-use windlass_zenflow::{DiskFiles, ZenflowOptions, ModelPrice, compile};
+use windlass_zenflow::{DiskFiles, ModelPrice, ZenflowOptions, compile};
 
 pub(crate) use script::{Call, Script};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::{SuspendedOn, SentToken};
-use windlass_value::{Timestamp, Value, from_value, known, to_value};
+use windlass_core::{SentToken, SuspendedOn};
+use windlass_value::{Timestamp, Value, from_value, interned, to_value};
 
 pub use state::State;
 pub(crate) use state::StateBuffer;

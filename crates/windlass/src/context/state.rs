@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::plan::WriteOp;
-use windlass_core::{StateChange, ExpectedValue};
+use windlass_core::{ExpectedValue, StateChange};
 use windlass_value::{Map, Value, from_value, to_value};
 
 use crate::nearest::suggest;

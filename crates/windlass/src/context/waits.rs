@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_core::{WaitAnnouncement, SuspendedOn};
+use windlass_core::{SuspendedOn, WaitAnnouncement};
 use windlass_value::{Map, Value, to_value};
 
 use crate::StepError;
@@ -100,7 +100,9 @@ impl<E: Event> WaitFor<E> {
             None => {
                 let requirements = Value::map(self.requirements);
                 let (deadline, asks) = (self.deadline.map(to_engine_duration), self.question);
-                self.call.suspend(SuspendedOn::Event { name: E::NAME.into(), requirements, deadline, announcement: asks }).await?
+                self.call
+                    .suspend(SuspendedOn::Event { name: E::NAME.into(), requirements, deadline, announcement: asks })
+                    .await?
             }
         };
         decode(&payload)

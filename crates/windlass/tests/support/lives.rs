@@ -46,7 +46,7 @@ async fn run_life(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
     };
     let mut lines = super::event_lines(&events(&handle, 0).await);
     lines.sort();
-    Some(Ending { result, events: told: lines })
+    Some(Ending { result, events: lines })
 }
 
 pub(crate) async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {

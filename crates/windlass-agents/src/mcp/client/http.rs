@@ -242,12 +242,16 @@ fn error_from_status(status: StatusCode, headers: &HeaderMap) -> McpHttpFailure 
 
 async fn read_body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, McpHttpFailure> {
     let read = Limited::new(response.into_body(), max_bytes).collect().await;
-    let read = read.map_err(|error| StreamableHttpError::Client(HttpTransportError(format!("the reply broke off: {error}"))))?;
+    let read =
+        read.map_err(|error| StreamableHttpError::Client(HttpTransportError(format!("the reply broke off: {error}"))))?;
     Ok(read.to_bytes())
 }
 
-fn event_stream(response: Response<Incoming>, max_bytes: usize) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
-    Box::pin(SseStream::from_bytes_stream(LimitedBody { body: response.into_body(), max_bytes: bytes_max: max_bytes, event: 0, line: 0 }))
+fn event_stream(
+    response: Response<Incoming>,
+    max_bytes: usize,
+) -> Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>> {
+    Box::pin(SseStream::from_bytes_stream(LimitedBody { body: response.into_body(), max_bytes, event: 0, line: 0 }))
 }
 
 /// The bytes of a stream of events. One event may not be longer than a whole reply.
@@ -283,7 +287,9 @@ impl Stream for LimitedBody {
         loop {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(HttpTransportError(format!("the stream broke off: {error}"))))),
+                Some(Err(error)) => {
+                    return Poll::Ready(Some(Err(HttpTransportError(format!("the stream broke off: {error}")))));
+                }
                 Some(Ok(frame)) => {
                     if let Ok(bytes) = frame.into_data() {
                         let fits = self.is_within_limit(&bytes);

@@ -12,7 +12,7 @@ use crate::plan::TIME;
 use crate::reduce::Reducer;
 use crate::reduce::budget::BudgetShortage;
 use crate::reduce::fault::FaultResult;
-use crate::state::{FrameId, BudgetUsage};
+use crate::state::{BudgetUsage, FrameId};
 
 impl BudgetUsage {
     /// Whether no other iteration may begin. One may do without calls; what else it will use is not known before.
@@ -32,7 +32,7 @@ impl Reducer<'_> {
 }
 
 /// The error of a loop that ends for want of budget: it names the budget that is gone.
-pub(super) fn budget_error(when: &str, BudgetShortage { what, detail: told }: BudgetShortage) -> ErrorInfo {
-    ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{told}"))
+pub(super) fn budget_error(when: &str, BudgetShortage { what, detail }: BudgetShortage) -> ErrorInfo {
+    ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{detail}"))
         .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
 }

@@ -16,12 +16,12 @@
 use windlass_value::{Duration, Map, Value};
 
 use super::judge::judge_for;
-use crate::plan::{LoopCheck, CollectMode, Loop, IterationFailure};
+use crate::plan::{CollectMode, IterationFailure, Loop, LoopCheck};
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::no_part;
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameId, AgendaItem, ScopeId, Iteration};
-use crate::{ErrorInfo, Outcome, LoopEndReason, Status};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{AgendaItem, FrameId, Iteration, ScopeId};
+use crate::{ErrorInfo, LoopEndReason, Outcome, Status};
 
 /// What the checks of an iteration gave.
 #[derive(Default)]

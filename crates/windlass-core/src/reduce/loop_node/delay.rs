@@ -13,8 +13,8 @@ use super::check::IterationChecks;
 use super::limits::may_continue;
 use crate::plan::Loop;
 use crate::reduce::fault::FaultResult;
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameId, AgendaItem, ScopeId, Timer};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{AgendaItem, FrameId, ScopeId, Timer};
 
 impl Reducer<'_> {
     /// Works the delay out, in the scope of the iteration that has ended. A loop that ends does not evaluate it.

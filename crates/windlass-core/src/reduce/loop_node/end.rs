@@ -10,11 +10,11 @@
 use windlass_value::Value;
 
 use super::budget::budget_error;
-use crate::plan::{CollectMode, ExhaustedPolicy, Loop, IterationFailure};
+use crate::plan::{CollectMode, ExhaustedPolicy, IterationFailure, Loop};
 use crate::reduce::fault::{FaultResult, miscounted};
 use crate::reduce::{Reducer, budget};
 use crate::state::{Closing, FrameEnd, FrameId, LoopFrame};
-use crate::{ErrorInfo, EventKind, LoopStats, LoopSummary, LoopEndReason, Status};
+use crate::{ErrorInfo, EventKind, LoopEndReason, LoopStats, LoopSummary, Status};
 
 impl Reducer<'_> {
     /// Ends the loop with its reason. Every iteration has ended.
@@ -31,7 +31,7 @@ impl Reducer<'_> {
         let output = self.loop_output(id, looping, status, reason)?;
         self.forget_loop_time(id)?;
         self.clear_alarm(id)?;
-        self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
+        self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: summary })
     }
 
     /// The loop was called off from outside; what it has is kept.
@@ -49,7 +49,7 @@ impl Reducer<'_> {
         if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
             error.path = self.path(id);
         }
-        self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: turns: summary })
+        self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: summary })
     }
 
     /// How a loop that stopped for this reason ends.
@@ -102,7 +102,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: LoopEndReason) -> FaultResult<Value> {
+    fn loop_output(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        status: Status,
+        reason: LoopEndReason,
+    ) -> FaultResult<Value> {
         Ok(match looping.collect {
             CollectMode::Last => self.loop_frame(id)?.1.previous.clone(),
             CollectMode::List => self.result_list(id)?,
@@ -134,9 +140,10 @@ fn by_iterations(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>
             Some(_) | None => (Status::Succeeded, None),
         },
         // An iteration that the policy does not allow to fail has ended the loop as failed.
-        IterationFailure::FailAtEnd | IterationFailure::Stop { .. } | IterationFailure::Tolerate(_) | IterationFailure::Count => {
-            (Status::Succeeded, None)
-        }
+        IterationFailure::FailAtEnd
+        | IterationFailure::Stop { .. }
+        | IterationFailure::Tolerate(_)
+        | IterationFailure::Count => (Status::Succeeded, None),
     }
 }
 
@@ -164,7 +171,11 @@ fn stalled(body: &LoopFrame) -> ErrorInfo {
 }
 
 fn budget_exceeded(body: &LoopFrame, without_success: bool) -> ErrorInfo {
-    let when = if without_success { "before a turn ended well".to_owned() } else { format!("after {}", format_iterations(body)) };
+    let when = if without_success {
+        "before a turn ended well".to_owned()
+    } else {
+        format!("after {}", format_iterations(body))
+    };
     budget_error(&when, budget::shortage(&body.budget))
 }
 
@@ -182,8 +193,19 @@ fn report(body: &LoopFrame, status: Status, reason: LoopEndReason) -> Value {
         (LoopEndReason::Budget, _) => "budget",
         (LoopEndReason::Stalled, _) => "stalled",
         (LoopEndReason::Condition, Status::Succeeded) if body.broken_off && !body.condition_met => "break",
-        (LoopEndReason::Condition | LoopEndReason::Items | LoopEndReason::Judge | LoopEndReason::Failed | LoopEndReason::Cancelled, status) => {
-            if status == Status::Succeeded { "completed" } else { status.as_str() }
+        (
+            LoopEndReason::Condition
+            | LoopEndReason::Items
+            | LoopEndReason::Judge
+            | LoopEndReason::Failed
+            | LoopEndReason::Cancelled,
+            status,
+        ) => {
+            if status == Status::Succeeded {
+                "completed"
+            } else {
+                status.as_str()
+            }
         }
     };
     let mut map = windlass_value::Map::new();

@@ -11,10 +11,10 @@
 use windlass_value::Duration;
 
 use super::limits::check_maximums;
-use crate::plan::{LoopCheck, Loop, LoopSource};
+use crate::plan::{Loop, LoopCheck, LoopSource};
 use crate::reduce::fault::FaultResult;
-use crate::reduce::{Reducer, ItemStop, budget};
-use crate::state::{FrameBody, FrameId, AgendaItem, LoopFrame, Timer};
+use crate::reduce::{ItemStop, Reducer, budget};
+use crate::state::{AgendaItem, FrameBody, FrameId, LoopFrame, Timer};
 use crate::{EventKind, LoopEventLimits};
 
 impl Reducer<'_> {
@@ -36,7 +36,9 @@ impl Reducer<'_> {
         self.publish_started(id)?;
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
-        let time_key = time_at.filter(|_| looping.limits.cancels_iterations_on_timeout).map(|at| self.set_timer(at, Timer::LoopTime(id)));
+        let time_key = time_at
+            .filter(|_| looping.limits.cancels_iterations_on_timeout)
+            .map(|at| self.set_timer(at, Timer::LoopTime(id)));
         let history = self.entered_before(id)?.map(|generation| format!("{path}~{generation}").into());
         let body = LoopFrame::new(path, items, max_iterations, max_concurrency, time_at, time_key, budget);
         let body = LoopFrame { history, ..body };
@@ -49,7 +51,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn publish_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) -> FaultResult {
+    fn publish_loop_started(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        time: Option<Duration>,
+        body: &LoopFrame,
+    ) -> FaultResult {
         if looping.internal || self.frame(id)?.quiet {
             return Ok(());
         }

@@ -17,12 +17,12 @@ use windlass_value::{Duration, Timestamp, Value};
 use super::check::IterationChecks;
 use super::end::cancel_reason;
 use super::judge::judge_for;
-use super::limits::{may_continue, limit_reached};
-use crate::plan::{Loop, LoopSource, IterationFailure};
+use super::limits::{limit_reached, may_continue};
+use crate::plan::{IterationFailure, Loop, LoopSource};
 use crate::reduce::fault::{FaultResult, no_part};
-use crate::reduce::{Reducer, ItemStop, budget};
-use crate::state::{Closing, FrameId, AgendaItem, LiveIteration, Scope, ScopeId, Iteration};
-use crate::{EventKind, Outcome, LoopEndReason, Status, IterationRecord};
+use crate::reduce::{ItemStop, Reducer, budget};
+use crate::state::{AgendaItem, Closing, FrameId, Iteration, LiveIteration, Scope, ScopeId};
+use crate::{EventKind, IterationRecord, LoopEndReason, Outcome, Status};
 
 impl Reducer<'_> {
     /// Begins what may begin, or ends the loop.
@@ -97,8 +97,10 @@ impl Reducer<'_> {
         let (index, started_at) = (body.begun, self.state.now);
         let (previous, count) = (body.previous.clone(), body.items.as_ref().map(|items| items.count));
         let iteration = Iteration { loop_node: node, index, item, previous, loop_started_at, started_at, count };
-        let scope = self.state.scopes.insert(Scope { iteration: Some(iteration), ..Scope::new(Some(outer), Some(node)) });
-        let quiet = index >= self.program.limits.loop_quiet_from_iteration && self.program.facts(looping.body).computes_only;
+        let scope =
+            self.state.scopes.insert(Scope { iteration: Some(iteration), ..Scope::new(Some(outer), Some(node)) });
+        let quiet =
+            index >= self.program.limits.loop_quiet_from_iteration && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet)?;
         let publishes = !self.frame(child)?.quiet;
         self.state.iterations += 1;
@@ -127,7 +129,13 @@ impl Reducer<'_> {
         }
     }
 
-    fn iteration_ended(&mut self, id: FrameId, index: u64, outcome: &Arc<Outcome>, scope: ScopeId) -> Result<(), ItemStop> {
+    fn iteration_ended(
+        &mut self,
+        id: FrameId,
+        index: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), ItemStop> {
         let closing = self.frame(id)?.closing.is_some();
         let (looping, body) = self.loop_frame(id)?;
         let ending = closing || body.stopping.is_some();
@@ -160,7 +168,8 @@ impl Reducer<'_> {
     fn retained_item(&self, scope: ScopeId, status: Status) -> Option<Value> {
         let iteration = self.state.scopes.get(scope)?.iteration.as_ref()?;
         let limits = &self.program.limits;
-        let max_bytes = if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
+        let max_bytes =
+            if status.is_bad() { limits.max_history_failed_item_bytes } else { limits.max_history_item_bytes };
         let small = !iteration.item.is_null() && iteration.item.size_up_to(max_bytes) <= max_bytes;
         (small && !self.program.has_redactions()).then(|| iteration.item.clone())
     }
@@ -247,7 +256,13 @@ impl Reducer<'_> {
     }
 
     /// Why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
-    fn last_reason(&self, id: FrameId, looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> FaultResult<Option<LoopEndReason>> {
+    fn last_reason(
+        &self,
+        id: FrameId,
+        looping: &Loop,
+        outcome: &Outcome,
+        checks: &IterationChecks,
+    ) -> FaultResult<Option<LoopEndReason>> {
         let frame = self.frame(id)?;
         if frame.live > 0 {
             return Ok(None);
@@ -257,7 +272,8 @@ impl Reducer<'_> {
         }
         let (_, body) = self.loop_frame(id)?;
         let decided = checks.stop.or(body.stopping);
-        let exhausted = || limit_reached(body, self.now()).or((!may_continue(body, self.now())).then_some(LoopEndReason::Items));
+        let exhausted =
+            || limit_reached(body, self.now()).or((!may_continue(body, self.now())).then_some(LoopEndReason::Items));
         Ok(decided.or_else(|| exhausted().filter(|_| judge_for(looping, outcome, checks).is_none())))
     }
 

@@ -13,9 +13,9 @@ use windlass_value::Value;
 use super::check::IterationChecks;
 use crate::plan::{Loop, NodeId};
 use crate::reduce::fault::FaultResult;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, LiveIteration, ScopeId};
-use crate::{EventKind, Outcome, LoopEndReason, Status};
+use crate::{EventKind, LoopEndReason, Outcome, Status};
 
 /// The judge of an iteration that has ended well and has not ended the loop.
 pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> Option<NodeId> {

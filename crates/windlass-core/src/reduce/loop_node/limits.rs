@@ -13,7 +13,7 @@ use windlass_value::{Duration, Timestamp};
 use crate::plan::Loop;
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
-use crate::state::{FrameBody, FrameId, AgendaItem, LoopFrame, BudgetUsage};
+use crate::state::{AgendaItem, BudgetUsage, FrameBody, FrameId, LoopFrame};
 use crate::{ErrorInfo, LoopEndReason};
 
 /// Limits that are computed are held to the system's as strictly as those that are written down.

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Map, StoredValue, IterationRecords, Value};
+use windlass_value::{IterationRecords, Map, StoredValue, Value};
 
 use super::A_LOOP;
 use crate::plan::{CollectMode, RecordRetention};
 use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameBody, FrameId, ItemStorage, LoopItems, LoopFrame, LoopResults};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{FrameBody, FrameId, ItemStorage, LoopFrame, LoopItems, LoopResults};
 use crate::{ErrorInfo, Values};
 
 impl Reducer<'_> {
@@ -28,7 +28,10 @@ impl Reducer<'_> {
             let chunks: Vec<StoredValue> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
             // It was cut when it was stored, perhaps under another limit.
             let chunk_items = chunks.first().map_or(chunk_items, |first| first.items.max(1));
-            return self.check_item_count(LoopItems { count: stored.items, storage: ItemStorage::Chunks { chunks, chunk_items } });
+            return self.check_item_count(LoopItems {
+                count: stored.items,
+                storage: ItemStorage::Chunks { chunks, chunk_items },
+            });
         }
         let value = self.resolve(value)?;
         let Value::List(list) = &value else {
@@ -81,7 +84,9 @@ impl Reducer<'_> {
         let Some(items) = items else { return Ok(None) };
         let lists = match &items.storage {
             ItemStorage::Inline(list) => vec![list.clone()],
-            ItemStorage::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
+            ItemStorage::Chunks { chunks, .. } => {
+                chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect()
+            }
         };
         Ok(Some(Map::from_iter([("_items", Value::list(lists))])))
     }
@@ -100,7 +105,13 @@ impl Reducer<'_> {
         item.ok_or_else(|| no_part(id, "item for iteration", index).into())
     }
 
-    pub(super) fn collect_result(&mut self, id: FrameId, collect: CollectMode, index: u64, result: Value) -> FaultResult {
+    pub(super) fn collect_result(
+        &mut self,
+        id: FrameId,
+        collect: CollectMode,
+        index: u64,
+        result: Value,
+    ) -> FaultResult {
         let limits = &self.program.limits;
         let (body, values) = self.loop_and_values(id)?;
         let results = &mut body.results;
@@ -121,7 +132,13 @@ impl Reducer<'_> {
     }
 
     /// Keeps what is written down of an iteration; null for one that was called off.
-    pub(super) fn collect_record(&mut self, id: FrameId, retention: RecordRetention, index: u64, record: Value) -> FaultResult {
+    pub(super) fn collect_record(
+        &mut self,
+        id: FrameId,
+        retention: RecordRetention,
+        index: u64,
+        record: Value,
+    ) -> FaultResult {
         let record = self.to_reference(record);
         let chunk_items = self.program.limits.loop_chunk_items;
         let (body, values) = self.loop_and_values(id)?;
@@ -138,7 +155,11 @@ impl Reducer<'_> {
         Ok(into_list(std::mem::take(&mut body.results), values))
     }
 
-    pub(super) fn iteration_records(&mut self, id: FrameId, retention: Option<RecordRetention>) -> FaultResult<IterationRecords> {
+    pub(super) fn iteration_records(
+        &mut self,
+        id: FrameId,
+        retention: Option<RecordRetention>,
+    ) -> FaultResult<IterationRecords> {
         let (body, values) = self.loop_and_values(id)?;
         Ok(match retention {
             None => IterationRecords::None,

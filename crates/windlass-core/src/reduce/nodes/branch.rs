@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use windlass_value::Value;
 
-use crate::plan::{Branch, NodeId, BranchTest};
+use crate::plan::{Branch, BranchTest, NodeId};
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::FaultResult;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameBody, FrameEnd, FrameId};
 use crate::{Outcome, Status};
 
@@ -55,6 +55,9 @@ impl Reducer<'_> {
         self.child_removed(id)?;
         let attempts = self.frame(id)?.attempt;
         let (output, error) = (outcome.output.clone(), outcome.error.clone());
-        self.finish(id, FrameEnd { status: outcome.status, output, error, inputs: Value::Null, attempts, loop_summary: None })
+        self.finish(
+            id,
+            FrameEnd { status: outcome.status, output, error, inputs: Value::Null, attempts, loop_summary: None },
+        )
     }
 }

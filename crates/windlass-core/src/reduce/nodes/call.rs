@@ -12,7 +12,7 @@ use windlass_value::Value;
 
 use crate::plan::ChildRunCall;
 use crate::reduce::fault::{FaultResult, no_call};
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameBody, FrameId, OpenCall};
 use crate::{Command, EffectKey, ErrorInfo};
 

@@ -17,9 +17,9 @@ use crate::plan::{Effect, ToolName};
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::FaultResult;
 use crate::reduce::loop_node::truncated;
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{PendingWait, FrameId, ScopeId, Timer};
-use crate::{NextCall, ErrorInfo, EventKind};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{FrameId, PendingWait, ScopeId, Timer};
+use crate::{ErrorInfo, EventKind, NextCall};
 
 /// Names that a message lists.
 const MAX_NAMES_LISTED: usize = 20;
@@ -42,8 +42,9 @@ impl Reducer<'_> {
         locals: Locals<'_>,
     ) -> Result<EffectCall, ItemStop> {
         let sent = Some(self.pipeline_frame(id)?.body).filter(|body| body.sent);
-        let (tool, inputs, next_input) =
-            sent.map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.next_call_input.clone())).unwrap_or_default();
+        let (tool, inputs, next_input) = sent
+            .map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.next_call_input.clone()))
+            .unwrap_or_default();
         let tool = match (&effect.tool, tool) {
             (ToolName::Fixed(tool), _) => tool.clone(),
             (ToolName::Computed { .. }, Some(tool)) => tool,
@@ -55,7 +56,9 @@ impl Reducer<'_> {
         let inputs = inputs.filter(|_| !effect.reevaluates_input);
         let resumes = matches!(self.pending_wait(id)?, Some(PendingWait::Resolved));
         match (next_input, inputs) {
-            (None, None) if resumes => Ok(EffectCall::Continue { tool, input: self.eval_with(effect.input, scope, locals)? }),
+            (None, None) if resumes => {
+                Ok(EffectCall::Continue { tool, input: self.eval_with(effect.input, scope, locals)? })
+            }
             (None, Some(input)) if resumes => Ok(EffectCall::Continue { tool, input }),
             (Some(input), _) => Ok(EffectCall::Continue { tool, input }),
             (None, Some(input)) => Ok(EffectCall::Begin { tool, input }),

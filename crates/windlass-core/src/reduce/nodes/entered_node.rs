@@ -11,7 +11,7 @@ use super::pipeline::PipelinePosition;
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
-use crate::state::{FrameId, AgendaItem, ScopeId};
+use crate::state::{AgendaItem, FrameId, ScopeId};
 use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
 
 impl Reducer<'_> {

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{GraphStatusRule, Graph, NodeId, NodeKind, GraphFailurePolicy, PickPolicy};
+use crate::plan::{Graph, GraphFailurePolicy, GraphStatusRule, NodeId, NodeKind, PickPolicy};
 use crate::program::NodeFacts;
 use crate::reduce::eval::{ConditionResult, Locals};
 use crate::reduce::fault::{FaultResult, miscounted, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameBody, ChildState, Closing, FrameId, GraphFrame, AgendaItem};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{AgendaItem, ChildState, Closing, FrameBody, FrameId, GraphFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
 /// What an access to a graph's frame expects.
@@ -119,7 +119,12 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) -> FaultResult {
+    pub(in crate::reduce) fn child_not_started(
+        &mut self,
+        id: FrameId,
+        child: u32,
+        mut error: ErrorInfo,
+    ) -> FaultResult {
         let (graph, _) = self.graph_frame(id)?;
         let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
         if error.path.is_empty() {
@@ -129,7 +134,12 @@ impl<'a> Reducer<'a> {
         self.child_settled(id, child, Status::Failed, Some(error))
     }
 
-    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) -> FaultResult {
+    pub(in crate::reduce) fn graph_child_ended(
+        &mut self,
+        id: FrameId,
+        child: u32,
+        outcome: &Arc<Outcome>,
+    ) -> FaultResult {
         self.child_removed(id)?;
         self.child_settled(id, child, outcome.status, outcome.error.clone())
     }
@@ -227,7 +237,8 @@ impl<'a> Reducer<'a> {
         let ended = |child: u32| body.children[child as usize].status;
         let unmet_itself = |child: u32| graph.skips_transitively && body.children[child as usize].unmet;
         let unmet = graph.children[dependent as usize].after.iter().find_map(|after| {
-            let status = ended(after.child).filter(|status| !after.accepts.contains(*status) || unmet_itself(after.child))?;
+            let status =
+                ended(after.child).filter(|status| !after.accepts.contains(*status) || unmet_itself(after.child))?;
             Some((after, status))
         });
         let (after, status) = unmet.ok_or_else(|| no_part(id, "unmet dependency of child", dependent.into()))?;
@@ -267,7 +278,9 @@ impl<'a> Reducer<'a> {
             return Ok(());
         }
         match &unstarted.kind {
-            NodeKind::Graph(graph) => graph.children.iter().try_for_each(|child| self.record_unstarted_inside(id, child.node)),
+            NodeKind::Graph(graph) => {
+                graph.children.iter().try_for_each(|child| self.record_unstarted_inside(id, child.node))
+            }
             // What is inside these begins as often as they say, or not at all: nobody counts on it.
             NodeKind::Pipeline(_)
             | NodeKind::Branch(_)
@@ -325,7 +338,8 @@ fn pick_ready(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
         PickPolicy::Ready => 0,
         // The group whose turn was longest ago; those that had none yet come first.
         PickPolicy::RoundRobin => {
-            let last_picked = |child: &u32| body.recent_groups.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
+            let last_picked =
+                |child: &u32| body.recent_groups.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
             first_with_least(&body.ready, last_picked)?
         }
         PickPolicy::LeastBusy => {

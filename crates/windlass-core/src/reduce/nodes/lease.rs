@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Value, known};
+use windlass_value::{Duration, Value, interned};
 
 use super::pipeline::with_label;
 use crate::reduce::Reducer;
@@ -43,7 +43,7 @@ impl Reducer<'_> {
         let input = self.to_reference(input);
         let task = self.pipeline_frame(id)?.task;
         let (label, hidden) = (task.label.clone(), task.hidden);
-        let Lease { job, lease_epoch: dispatch, worker } = self.take_lease(id)?;
+        let Lease { job, lease_epoch, worker } = self.take_lease(id)?;
         let generation = self.frame(id)?.generation;
         let body = self.pipeline_frame_mut(id)?;
         body.job = Some(job);
@@ -60,7 +60,7 @@ impl Reducer<'_> {
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let previous_attempts = body.previous_attempts.clone();
         let (at, resumed) = (self.attempt_started_at(id)?, self.take_resume_data(id)?);
-        let job = Job { job, lease_epoch: dispatch, worker, tool, input, key, attempt, timeout, at, resumed, previous_attempts: tried: previous_attempts };
+        let job = Job { job, lease_epoch, worker, tool, input, key, attempt, timeout, at, resumed, previous_attempts };
         if !hidden {
             let tool = Some(job.tool.clone());
             self.publish(path, EventKind::TaskStarted { task: label, attempt, tool, call });

@@ -23,15 +23,15 @@ use std::sync::Arc;
 use windlass_value::{Duration, Level, Map, Value};
 
 use super::effect::EffectCall;
+use super::rules::{TaskDecision, error_from_definition, retry_cause, rule_error};
 use super::task_names::{self, TaskNames};
-use super::rules::{TaskDecision, retry_cause, rule_error, error_from_definition};
 use crate::plan::{Action, NodeKind, Pipeline, Task, VariableUpdate};
 use crate::reduce::budget::BudgetDecision;
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
 use crate::reduce::write::default_operand;
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{PendingWait, FrameBody, Closing, FrameEnd, FrameId, AgendaItem, PipelineFrame, ScopeId, Timer};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{AgendaItem, Closing, FrameBody, FrameEnd, FrameId, PendingWait, PipelineFrame, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
 
 /// What an access to a pipeline's frame expects.
@@ -111,8 +111,8 @@ impl<'a> Reducer<'a> {
             }
             Action::Write(write) => {
                 let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose();
-                let written =
-                    value.and_then(|value| self.write(write, scope, value.unwrap_or_else(|| default_operand(write.op))));
+                let written = value
+                    .and_then(|value| self.write(write, scope, value.unwrap_or_else(|| default_operand(write.op))));
                 let computed = catch_failure(written)?;
                 let attempt = self.begin_computing(id, pipeline, task)?;
                 if let Ok(value) = &computed {
@@ -241,7 +241,10 @@ impl<'a> Reducer<'a> {
                 self.publish_processed(id, &TaskOutcome::success(value.clone()))?;
             }
             let (output, inputs) = (value.clone(), Value::Null);
-            self.finish(id, FrameEnd { status: Status::Succeeded, output, error: None, inputs, attempts, loop_summary: None })?;
+            self.finish(
+                id,
+                FrameEnd { status: Status::Succeeded, output, error: None, inputs, attempts, loop_summary: None },
+            )?;
             return Ok(());
         }
         let outcome = match computed {
@@ -303,7 +306,9 @@ impl<'a> Reducer<'a> {
             let value = self.write(write, scope, value)?;
             self.publish_patch(id, write, &value);
         }
-        if let (Some(side_outputs), TaskDecision::Continue | TaskDecision::Jump(_) | TaskDecision::Break) = (&outcome.side_outputs, &next) {
+        if let (Some(side_outputs), TaskDecision::Continue | TaskDecision::Jump(_) | TaskDecision::Break) =
+            (&outcome.side_outputs, &next)
+        {
             self.apply_side_outputs(id, side_outputs, scope)?;
         }
         self.publish_processed(id, outcome)?;
@@ -341,7 +346,7 @@ impl<'a> Reducer<'a> {
         };
         let (task, reused) = (task.label.clone(), outcome.reused.is_some());
         let path = self.task_path(id);
-        self.publish(path, EventKind::TaskProcessed { task, attempt, outcome: result, reused: taken: reused });
+        self.publish(path, EventKind::TaskProcessed { task, attempt, outcome: result, reused });
         Ok(())
     }
 
@@ -413,14 +418,15 @@ impl<'a> Reducer<'a> {
         let body = self.pipeline_frame_mut(id)?;
         let (inputs, loop_summary) = (std::mem::take(&mut body.inputs), body.loop_summary.take());
         let attempts = body.attempt.max(1);
-        self.finish(id, FrameEnd { status, output, error, inputs, attempts, loop_summary: turns: loop_summary })
+        self.finish(id, FrameEnd { status, output, error, inputs, attempts, loop_summary })
     }
 
     /// A task that ends the whole run.
     fn end_run_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) -> FaultResult {
         let message = format!("the run was ended as {} by the definition", status.as_str());
         let default_error = ErrorInfo::new("Terminated", "terminate", message);
-        let mut info = (status != Status::Succeeded).then(|| error_from_definition(error.unwrap_or(&Value::Null), default_error));
+        let mut info =
+            (status != Status::Succeeded).then(|| error_from_definition(error.unwrap_or(&Value::Null), default_error));
         if let Some(info) = &mut info {
             info.path = self.task_path(id);
         }

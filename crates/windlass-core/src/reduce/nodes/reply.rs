@@ -9,7 +9,7 @@ use windlass_value::Value;
 
 use crate::plan::ExprId;
 use crate::reduce::eval::Locals;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, ScopeId};
 use crate::{Command, ErrorInfo, EventKind, RunReply};
 

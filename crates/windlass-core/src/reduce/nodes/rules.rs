@@ -21,7 +21,7 @@ use crate::plan::{Directive, TaskRule};
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::FaultResult;
 use crate::reduce::retry::RetryHistory;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, PipelineFrame};
 use crate::{ErrorInfo, Status, TaskOutcome};
 
@@ -49,7 +49,8 @@ impl<'a> Reducer<'a> {
     ) -> Result<(TaskDecision, Option<MatchedRule<'a>>), ItemStop> {
         let PipelinePosition { task, body, scope, .. } = self.pipeline_frame(id)?;
         let (pc, since, min_wait) = (body.pc, body.first_try_at, requested_delay(outcome));
-        let tried = RetryHistory { tries: body.attempt.saturating_sub(body.tries_before), since, requested_delay: asked: min_wait };
+        let tried =
+            RetryHistory { tries: body.attempt.saturating_sub(body.tries_before), since, requested_delay: min_wait };
         if let (Some(retry), Some(error)) = (&task.retry, &outcome.error)
             && let Some(wait) = self.retry_after(retry, error, tried, scope, locals)?
         {
@@ -74,11 +75,14 @@ impl<'a> Reducer<'a> {
                     let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
                     let error = error.map(|error| self.resolve(&error)).transpose()?;
                     let plan = &self.program.plan;
-                    TaskDecision::Fail { status: *status, error: error.as_ref().map(|error| plan.apply_hint(rule_error(error))) }
+                    TaskDecision::Fail {
+                        status: *status,
+                        error: error.as_ref().map(|error| plan.apply_hint(rule_error(error))),
+                    }
                 }
                 Directive::Retry(retry) => {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule)?;
-                    let tried = RetryHistory { tries, since, requested_delay: asked: min_wait };
+                    let tried = RetryHistory { tries, since, requested_delay: min_wait };
                     match self.retry_after(retry, &retry_cause(outcome), tried, scope, locals)? {
                         // What a rule writes can change what is sent: then it is another effect.
                         Some(wait) if !rule.writes.is_empty() => {
@@ -92,7 +96,10 @@ impl<'a> Reducer<'a> {
             return Ok((next, Some(MatchedRule { at: at as u32, rule })));
         }
         let fails = outcome.error.is_some();
-        Ok((if fails { TaskDecision::Fail { status: Status::Failed, error: None } } else { TaskDecision::Continue }, None))
+        Ok((
+            if fails { TaskDecision::Fail { status: Status::Failed, error: None } } else { TaskDecision::Continue },
+            None,
+        ))
     }
 
     /// Tries as this rule counts them: those that rules have led to, or only its own.

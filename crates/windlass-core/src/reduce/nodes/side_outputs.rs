@@ -13,9 +13,9 @@ use windlass_value::{Level, Map, Value};
 use crate::plan::{VariableKind, VariableUpdate};
 use crate::reduce::fault::{FaultResult, no_part};
 use crate::reduce::write::check_write;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameBody, FrameId, ScopeId, Variable};
-use crate::{SideOutputs, StateChange, ErrorInfo, SentToken, TaskOutcome, ExpectedValue};
+use crate::{ErrorInfo, ExpectedValue, SentToken, SideOutputs, StateChange, TaskOutcome};
 
 impl Reducer<'_> {
     /// A result whose changes cannot be made is a failure: the outcome to take for it. Needs all values at hand.
@@ -48,10 +48,18 @@ impl Reducer<'_> {
     }
 
     /// The changes have been looked at: none of them fails now.
-    pub(super) fn apply_side_outputs(&mut self, id: FrameId, side_outputs: &SideOutputs, scope: ScopeId) -> Result<(), ItemStop> {
+    pub(super) fn apply_side_outputs(
+        &mut self,
+        id: FrameId,
+        side_outputs: &SideOutputs,
+        scope: ScopeId,
+    ) -> Result<(), ItemStop> {
         for change in &side_outputs.state_changes {
             self.initialize_variable(change)?;
-            let write = VariableUpdate { ignores_input: true, ..VariableUpdate::new(Level::Run, change.name.clone(), change.op, None) };
+            let write = VariableUpdate {
+                ignores_input: true,
+                ..VariableUpdate::new(Level::Run, change.name.clone(), change.op, None)
+            };
             let value = self.write(&write, scope, change.value.clone())?;
             self.publish_patch(id, &write, &value);
         }

@@ -19,8 +19,11 @@ use super::pipeline::PipelinePosition;
 use crate::plan::{Action, Task};
 use crate::reduce::Reducer;
 use crate::reduce::fault::{FaultResult, no_call, no_part};
-use crate::state::{PendingWait, FrameBody, FrameId, AgendaItem, OpenCall, Timer};
-use crate::{WaitResult, WaitAnnouncement, Suspension, SuspendedOn, Command, EffectKey, ErrorInfo, ResumeData, Status, TaskOutcome, PreviousAttempts};
+use crate::state::{AgendaItem, FrameBody, FrameId, OpenCall, PendingWait, Timer};
+use crate::{
+    Command, EffectKey, ErrorInfo, PreviousAttempts, ResumeData, Status, SuspendedOn, Suspension, TaskOutcome,
+    WaitAnnouncement, WaitResult,
+};
 
 /// What an answer to a task expects.
 const A_WAIT: &str = "wait of its current task";
@@ -40,8 +43,8 @@ impl Reducer<'_> {
             SuspendedOn::Time(time) => {
                 self.set_pending_wait(id, PendingWait::Time, Some(*time))?;
             }
-            SuspendedOn::Event { name, requirements, deadline, announcement: asks } => {
-                if let Some(WaitAnnouncement { kind, data }) = asks {
+            SuspendedOn::Event { name, requirements, deadline, announcement } => {
+                if let Some(WaitAnnouncement { kind, data }) = announcement {
                     self.publish_custom(self.path(id), kind, data);
                 }
                 let (name, requirements) = (name.clone(), requirements.clone());
@@ -99,7 +102,12 @@ impl Reducer<'_> {
     }
 
     /// What the task has waited for is there: it goes on as soon as it has a slot.
-    pub(in crate::reduce) fn resolve_wait(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) -> FaultResult {
+    pub(in crate::reduce) fn resolve_wait(
+        &mut self,
+        id: FrameId,
+        value: Value,
+        error: Option<ErrorInfo>,
+    ) -> FaultResult {
         let wait = self.pipeline_frame_mut(id)?.pending_wait.take();
         let waited_for: Arc<str> = match wait.as_deref() {
             Some(PendingWait::Event { name, .. }) => format!("event {name}").into(),
@@ -109,7 +117,7 @@ impl Reducer<'_> {
         };
         self.clear_alarm(id)?;
         self.forget_pending_wait(id, wait.as_deref());
-        self.record_wait_result(id, WaitResult { waited_for: to: waited_for, value, error })?;
+        self.record_wait_result(id, WaitResult { waited_for, value, error })?;
         self.request_slot(id)
     }
 
@@ -134,7 +142,12 @@ impl Reducer<'_> {
         self.resolve_wait(id, Value::Null, error)
     }
 
-    pub(in crate::reduce) fn child_run_ended(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) -> FaultResult {
+    pub(in crate::reduce) fn child_run_ended(
+        &mut self,
+        id: FrameId,
+        status: Status,
+        outcome: &TaskOutcome,
+    ) -> FaultResult {
         let ended = || ErrorInfo::new("ChildFailed", "call", format!("the child run ended as {}", status.as_str()));
         let error = outcome.error.clone().or_else(|| status.is_bad().then(ended));
         self.resolve_wait(id, outcome.output.clone(), error)

@@ -56,7 +56,7 @@ impl<'a> TaskNames<'a> {
         ended_at: Timestamp,
     ) -> TaskNames<'a> {
         let (started_at, value) = (body.task_started_at, OnceCell::new());
-        let ended = Some(TaskEnd { outcome, started_at, ended_at, value: told: value });
+        let ended = Some(TaskEnd { outcome, started_at, ended_at, value });
         TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(task, body) }
     }
 

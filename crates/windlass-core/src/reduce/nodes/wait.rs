@@ -13,24 +13,26 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::signal_delivery::meets_requirements;
 use crate::plan::Wait;
 use crate::reduce::fault::{FaultResult, wrong_frame};
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{PendingWait, FrameBody, ApprovalForm, FrameId, Timer, WaitFrame};
+use crate::reduce::{ItemStop, Reducer};
+use crate::signal_delivery::meets_requirements;
+use crate::state::{ApprovalForm, FrameBody, FrameId, PendingWait, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), ItemStop> {
         let scope = self.frame(id)?.scope;
         let (body, until) = match wait {
-            Wait::Mail { blocks, after_idle: settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
+            Wait::Mail { blocks, after_idle } => return self.enter_mail(id, *blocks, after_idle.as_ref()),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
             Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
             Wait::Signal { name, requirements, deadline, form } => {
                 let requirements = requirements.map(|required| self.eval(required, scope)).transpose()?;
                 let deadline = deadline.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
-                let content = form.map(|form| self.eval(form, scope).and_then(|asks| self.resolve_properties(asks))).transpose()?;
+                let content = form
+                    .map(|form| self.eval(form, scope).and_then(|asks| self.resolve_properties(asks)))
+                    .transpose()?;
                 let requirements = requirements.unwrap_or_default();
                 let until = deadline.map(|after| self.now() + after);
                 let form = content.map(|asks| self.new_form(id, asks, until)).transpose()?;
@@ -69,7 +71,12 @@ impl Reducer<'_> {
     }
 
     /// What is asked must be small enough for whoever lists what all runs ask.
-    fn new_form(&mut self, id: FrameId, content: Value, deadline: Option<Timestamp>) -> Result<Box<ApprovalForm>, ItemStop> {
+    fn new_form(
+        &mut self,
+        id: FrameId,
+        content: Value,
+        deadline: Option<Timestamp>,
+    ) -> Result<Box<ApprovalForm>, ItemStop> {
         let max_bytes = self.program.limits.max_inline_bytes;
         if content.size_up_to(max_bytes) > max_bytes {
             let message = format!("what is asked has more than {max_bytes} bytes");
@@ -81,7 +88,7 @@ impl Reducer<'_> {
             None => path,
             Some(generation) => format!("{path}#{generation}").into(),
         };
-        Ok(Box::new(ApprovalForm { address, content: asks: content, since: self.now(), deadline }))
+        Ok(Box::new(ApprovalForm { address, content, since: self.now(), deadline }))
     }
 
     fn publish_form(&mut self, id: FrameId, name: &Arc<str>, form: &ApprovalForm) {
@@ -183,7 +190,11 @@ impl Reducer<'_> {
                     self.close_job(job)?;
                 }
             }
-            FrameBody::New | FrameBody::Backoff | FrameBody::Graph(_) | FrameBody::Branch { .. } | FrameBody::Wait(WaitFrame::Time) => {}
+            FrameBody::New
+            | FrameBody::Backoff
+            | FrameBody::Graph(_)
+            | FrameBody::Branch { .. }
+            | FrameBody::Wait(WaitFrame::Time) => {}
         }
         Ok(())
     }

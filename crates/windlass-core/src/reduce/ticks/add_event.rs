@@ -12,13 +12,13 @@
 
 use windlass_value::Value;
 
-use crate::signal_delivery;
 use crate::program::merge_deep;
 use crate::reduce::fault::{FaultResult, not_started};
-use crate::reduce::{Reducer, ItemStop, redacted_value};
-use crate::state::{FrameId, AgendaItem, HeldEvent, Phase, HeldStart};
+use crate::reduce::{ItemStop, Reducer, redacted_value};
+use crate::signal_delivery;
+use crate::state::{AgendaItem, FrameId, HeldEvent, HeldStart, Phase};
 use crate::tick::{MAIL_EVENT, START_EVENT};
-use crate::{ErrorInfo, EventKind, CallOrigin, Status};
+use crate::{CallOrigin, ErrorInfo, EventKind, Status};
 use std::sync::Arc;
 
 impl Reducer<'_> {

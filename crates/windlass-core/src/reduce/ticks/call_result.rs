@@ -20,7 +20,9 @@ impl Reducer<'_> {
             return Ok(());
         };
         match &self.frame(frame)?.body {
-            FrameBody::Pipeline(_) if self.waits_for_child(frame, call)? => self.child_run_ended(frame, status, outcome),
+            FrameBody::Pipeline(_) if self.waits_for_child(frame, call)? => {
+                self.child_run_ended(frame, status, outcome)
+            }
             FrameBody::Call { call: own } if *own == call => {
                 self.end_with(frame, status, outcome.output.clone(), outcome.error.clone())
             }

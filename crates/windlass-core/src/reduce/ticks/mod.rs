@@ -18,7 +18,7 @@ mod timer_due;
 
 use super::Reducer;
 use super::fault::FaultResult;
-use windlass_value::known;
+use windlass_value::interned;
 
 use crate::{EventKind, TickKind};
 
@@ -30,19 +30,21 @@ impl Reducer<'_> {
             return Ok(());
         }
         match kind {
-            TickKind::AddEvent { name, payload, origin, to, trigger_metadata: beside, defaults, .. } => {
-                self.add_event(name, payload, origin.as_deref(), to.as_ref(), (beside, defaults))?;
+            TickKind::AddEvent { name, payload, origin, to, trigger_metadata, defaults, .. } => {
+                self.add_event(name, payload, origin.as_deref(), to.as_ref(), (trigger_metadata, defaults))?;
             }
-            TickKind::StepResult { job, lease_epoch: dispatch, outcome } => self.step_result(*job, *dispatch, outcome)?,
-            TickKind::LeaseLost { job, lease_epoch: dispatch } => self.lease_lost(*job, *dispatch)?,
+            TickKind::StepResult { job, lease_epoch, outcome } => self.step_result(*job, *lease_epoch, outcome)?,
+            TickKind::LeaseLost { job, lease_epoch } => self.lease_lost(*job, *lease_epoch)?,
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome)?,
             TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller)?,
-            TickKind::PublishEvent { job, lease_epoch: dispatch, kind, data } => self.publish_event(*job, *dispatch, kind, data)?,
+            TickKind::PublishEvent { job, lease_epoch, kind, data } => {
+                self.publish_event(*job, *lease_epoch, kind, data)?
+            }
             TickKind::Timeout => self.timeout()?,
             TickKind::TimerDue => self.timer_due(),
             TickKind::Pause { .. } => self.pause()?,
             TickKind::Resume { .. } => self.resume()?,
-            TickKind::Progress { job, lease_epoch: dispatch, data } => self.progress(*job, *dispatch, data),
+            TickKind::Progress { job, lease_epoch, data } => self.progress(*job, *lease_epoch, data),
             TickKind::Restart => self.restart()?,
             TickKind::Proceed => self.proceed(),
         }

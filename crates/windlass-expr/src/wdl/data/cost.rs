@@ -24,8 +24,13 @@ pub(super) struct ValidationCost {
 
 /// None if it is more than `most` looks.
 pub(super) fn validation_cost(schema: &Json, value: &Json, max_steps: u64) -> Option<ValidationCost> {
-    let mut count =
-        CostCounter { root: schema, max_steps: most: max_steps, sum: ValidationCost { steps: 0, problems: 0 }, refs: HashMap::new(), path: vec![] };
+    let mut count = CostCounter {
+        root: schema,
+        max_steps,
+        sum: ValidationCost { steps: 0, problems: 0 },
+        refs: HashMap::new(),
+        path: vec![],
+    };
     count.visit(schema, value, 1)?;
     Some(count.sum)
 }

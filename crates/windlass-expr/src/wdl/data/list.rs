@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, Expression, Meter, EvalScope, Value};
+use windlass_value::{EvalError, EvalScope, Expression, Meter, Value};
 
 use super::{OperationParts, at_item, body, for_item, items};
 use crate::wdl::compile::WdlCompiler;
 use crate::wdl::node::{WdlNode, eval};
-use crate::wdl::values::{WdlContext, MissingBlobs, WdlResult, describe, preview, to_text, type_error};
+use crate::wdl::values::{MissingBlobs, WdlContext, WdlResult, describe, preview, to_text, type_error};
 
 pub(super) fn query(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     let from = parts.list();

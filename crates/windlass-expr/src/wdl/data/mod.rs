@@ -13,7 +13,7 @@ mod table;
 use std::sync::Arc;
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Map, ExpressionMode, PathPart, Value, nearest,
+    CompileError, EvalError, EvalErrorKind, Expression, ExpressionMode, Language, Map, PathPart, Value, nearest,
 };
 
 use super::WdlLanguage;

@@ -1,13 +1,13 @@
 //! Content as JSON that a schema allows.
 
 use serde_json::Value as Json;
-use windlass_value::{EvalError, EvalErrorKind, Expression, Meter, PathPart, EvalScope, Value, parse_json};
+use windlass_value::{EvalError, EvalErrorKind, EvalScope, Expression, Meter, PathPart, Value, parse_json};
 
 use super::schema::WdlSchema;
 use super::{OperationParts, body};
 use crate::wdl::functions::binary_text;
 use crate::wdl::node::{WdlNode, eval};
-use crate::wdl::values::{WdlContext, MAX_DEPTH, WdlResult, preview, too_deep, type_error};
+use crate::wdl::values::{MAX_DEPTH, WdlContext, WdlResult, preview, too_deep, type_error};
 
 pub(super) fn parse(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     let content = parts.tree("content");
@@ -34,7 +34,12 @@ pub(super) fn parse(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
 
 /// Puts the complaint where in the schema it belongs.
 fn report_bad_schema(compiler: &mut crate::wdl::compile::WdlCompiler, source: &Value, pointer: &str, message: String) {
-    fn descend(compiler: &mut crate::wdl::compile::WdlCompiler, at: &Value, mut rest: std::str::Split<char>, message: String) {
+    fn descend(
+        compiler: &mut crate::wdl::compile::WdlCompiler,
+        at: &Value,
+        mut rest: std::str::Split<char>,
+        message: String,
+    ) {
         let Some(step) = rest.next() else { return compiler.error(message, None, 0..0) };
         let step = step.replace("~1", "/").replace("~0", "~");
         let inner = match at {
@@ -97,8 +102,9 @@ fn check(context: &mut WdlContext, schema: &WdlSchema, json: &Json) -> Result<()
     let Some(effort) = schema.validation_cost(json, context.meter.fuel) else {
         context.meter.fuel = 0;
         let message = "to check the content by its schema takes more steps than one evaluation may take";
-        return Err(EvalError::new(EvalErrorKind::Limit, message)
-            .with_hint("branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level"));
+        return Err(EvalError::new(EvalErrorKind::Limit, message).with_hint(
+            "branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level",
+        ));
     };
     context.meter.spend(effort.steps)?;
     schema.check(json, effort).map_err(|problems| {

@@ -75,7 +75,9 @@ enum InstanceStep {
 fn instance_path(error: &ValidationError) -> Vec<InstanceStep> {
     let path = error.instance_path().to_string();
     let steps = path.split('/').skip(1);
-    steps.map(|step| step.parse().map_or_else(|_| InstanceStep::Property(step.to_owned()), InstanceStep::Item)).collect()
+    steps
+        .map(|step| step.parse().map_or_else(|_| InstanceStep::Property(step.to_owned()), InstanceStep::Item))
+        .collect()
 }
 
 /// A schema that does not say which draft it is means what all of them have in common. Where they differ, the older
@@ -123,7 +125,8 @@ fn describe_error(error: &ValidationError) -> String {
             format!("the properties {} are not allowed", truncate(&unexpected.join(", ")))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let choices: Vec<String> = context.iter().filter_map(|errors| errors.first()).map(describe_choice).collect();
+            let choices: Vec<String> =
+                context.iter().filter_map(|errors| errors.first()).map(describe_choice).collect();
             format!("found {}, wanted {}", describe_value(error.instance()), truncate(&choices.join(", or ")))
         }
         _ => truncate(&error.masked_with(describe_value(error.instance())).to_string()),

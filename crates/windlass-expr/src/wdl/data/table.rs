@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, Expression, Meter, PathPart, EvalScope, Value};
+use windlass_value::{EvalError, EvalScope, Expression, Meter, PathPart, Value};
 
 use super::{OperationParts, at_item, body, entries, for_item, items};
 use crate::wdl::compile::WdlCompiler;
 use crate::wdl::node::{WdlNode, eval};
-use crate::wdl::values::{WdlContext, MissingBlobs, describe, to_text, type_error};
+use crate::wdl::values::{MissingBlobs, WdlContext, describe, to_text, type_error};
 
 pub(super) fn table(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     let from = parts.list();
@@ -103,7 +103,12 @@ impl Expression for Table {
 }
 
 /// Columns as they are written down.
-fn write_columns(context: &mut WdlContext, writer: &mut Writer, list: &[Value], columns: &[Column]) -> Result<(), EvalError> {
+fn write_columns(
+    context: &mut WdlContext,
+    writer: &mut Writer,
+    list: &[Value],
+    columns: &[Column],
+) -> Result<(), EvalError> {
     let mut headers = Vec::with_capacity(columns.len());
     for column in columns {
         let header = eval(&column.header, context)?;

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{UNLIMITED, LoadedArguments, WdlFunction, int_at, list_at, pure, text_at, wrong_argument};
+use super::{LoadedArguments, UNLIMITED, WdlFunction, int_at, list_at, pure, text_at, wrong_argument};
 use crate::wdl::path::property;
-use crate::wdl::values::{WdlContext, WdlResult, describe, fingerprint, is_stored_list, compare_values, deep_equal, to_text, type_error};
+use crate::wdl::values::{
+    WdlContext, WdlResult, compare_values, deep_equal, describe, fingerprint, is_stored_list, to_text, type_error,
+};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("length", 1, 1, length).loading(LoadedArguments::None),
@@ -65,7 +67,14 @@ fn first(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 }
 
 fn last(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    first_or_last("last", context, &arguments[0], |items| items.last(), |text| text.chars().next_back(), |items| items - 1)
+    first_or_last(
+        "last",
+        context,
+        &arguments[0],
+        |items| items.last(),
+        |text| text.chars().next_back(),
+        |items| items - 1,
+    )
 }
 
 /// One end of a collection: null of an empty array, '' of an empty text.

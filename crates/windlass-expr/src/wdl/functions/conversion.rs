@@ -6,9 +6,11 @@ use rust_decimal::Decimal;
 use windlass_value::{Digits, Map, Value, parse_json};
 
 use super::encoding::{content_bytes, utf8_text};
-use super::{UNLIMITED, LoadedArguments, WdlFunction, LiteralArgument, locale_at, pure, wrong_argument};
+use super::{LiteralArgument, LoadedArguments, UNLIMITED, WdlFunction, locale_at, pure, wrong_argument};
 use crate::wdl::locale::{Locale, default_locale};
-use crate::wdl::values::{WdlContext, WdlResult, describe, preview, to_text, type_error, exact_int, exact_int_from_decimal};
+use crate::wdl::values::{
+    WdlContext, WdlResult, describe, exact_int, exact_int_from_decimal, preview, to_text, type_error,
+};
 use crate::wdl::xml;
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
@@ -141,7 +143,9 @@ fn int(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
         }
         _ => None,
     };
-    number.map(Value::Int).ok_or_else(|| wrong_argument("int", arguments, 0, "a whole number of 64 bits, or the text of one,"))
+    number
+        .map(Value::Int)
+        .ok_or_else(|| wrong_argument("int", arguments, 0, "a whole number of 64 bits, or the text of one,"))
 }
 
 fn float(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {

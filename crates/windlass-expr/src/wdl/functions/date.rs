@@ -2,8 +2,8 @@
 
 use windlass_value::{EvalError, Value};
 
-use super::{WdlFunction, LiteralArgument, int_at, locale_at, call_error, pure, state, text_at, wrong_argument};
-use crate::wdl::calendar::{self, CivilDateTime, WdlMoment, TICKS_PER_DAY, TICKS_PER_SECOND};
+use super::{LiteralArgument, WdlFunction, call_error, int_at, locale_at, pure, state, text_at, wrong_argument};
+use crate::wdl::calendar::{self, CivilDateTime, TICKS_PER_DAY, TICKS_PER_SECOND, WdlMoment};
 use crate::wdl::locale::{Locale, default_locale};
 use crate::wdl::values::{WdlContext, WdlResult, truncate, type_error};
 use crate::wdl::{date_format, date_parse};
@@ -18,8 +18,10 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("subtractFromTime", 3, 4, subtract_from_time).checking(&[(3, LiteralArgument::TimeFormat)]),
     state("getFutureTime", 2, 3, get_future_time).checking(&[(2, LiteralArgument::TimeFormat)]),
     state("getPastTime", 2, 3, get_past_time).checking(&[(2, LiteralArgument::TimeFormat)]),
-    pure("formatDateTime", 1, 3, format_date_time).checking(&[(1, LiteralArgument::TimeFormat), (2, LiteralArgument::Locale)]),
-    state("parseDateTime", 1, 3, parse_date_time).checking(&[(1, LiteralArgument::Locale), (2, LiteralArgument::TimeFormat)]),
+    pure("formatDateTime", 1, 3, format_date_time)
+        .checking(&[(1, LiteralArgument::TimeFormat), (2, LiteralArgument::Locale)]),
+    state("parseDateTime", 1, 3, parse_date_time)
+        .checking(&[(1, LiteralArgument::Locale), (2, LiteralArgument::TimeFormat)]),
     pure("startOfDay", 1, 2, start_of_day).checking(&[(1, LiteralArgument::TimeFormat)]),
     pure("startOfHour", 1, 2, start_of_hour).checking(&[(1, LiteralArgument::TimeFormat)]),
     pure("startOfMonth", 1, 2, start_of_month).checking(&[(1, LiteralArgument::TimeFormat)]),
@@ -35,7 +37,8 @@ pub(super) fn moment_at(function: &str, arguments: &[Value], index: usize) -> Re
     let text = text_at(function, arguments, index)?;
     let moment = calendar::parse_iso8601(text).or_else(|| date_parse::parse_general(text, default_locale(), None));
     moment.ok_or_else(|| {
-        wrong_argument(function, arguments, index, "a timestamp").with_hint("timestamps are such as '2026-11-15T09:30:00Z'")
+        wrong_argument(function, arguments, index, "a timestamp")
+            .with_hint("timestamps are such as '2026-11-15T09:30:00Z'")
     })
 }
 
@@ -105,7 +108,13 @@ fn add_days(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 }
 
 /// Moves by so many units, given at `index` and the argument after it.
-fn shift_by_units(function: &str, moment: WdlMoment, arguments: &[Value], index: usize, sign: i64) -> Result<WdlMoment, EvalError> {
+fn shift_by_units(
+    function: &str,
+    moment: WdlMoment,
+    arguments: &[Value],
+    index: usize,
+    sign: i64,
+) -> Result<WdlMoment, EvalError> {
     let count = int_at(function, arguments, index)?.checked_mul(sign).ok_or_else(|| out_of_range(function))?;
     let unit = text_at(function, arguments, index + 1)?;
     let by_ticks = |size: i64| count.checked_mul(size).and_then(|span| moment.add_ticks(span));
@@ -167,15 +176,21 @@ fn parse_date_time(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
             if let Some(bad) = LiteralArgument::TimeFormat.problem(pattern) {
                 return Err(call_error(function, bad));
             }
-            date_parse::parse_exact(text, pattern, locale, today)
-                .ok_or_else(|| wrong_argument(function, arguments, 0, &format!("a date in the format '{}'", truncate(pattern))))?
+            date_parse::parse_exact(text, pattern, locale, today).ok_or_else(|| {
+                wrong_argument(function, arguments, 0, &format!("a date in the format '{}'", truncate(pattern)))
+            })?
         }
     };
     format_result(function, context, moment, arguments, usize::MAX)
 }
 
 /// The beginning of the span the moment lies in.
-fn start_of_span(function: &str, context: &mut WdlContext, arguments: &[Value], cut: fn(&mut CivilDateTime)) -> WdlResult {
+fn start_of_span(
+    function: &str,
+    context: &mut WdlContext,
+    arguments: &[Value],
+    cut: fn(&mut CivilDateTime),
+) -> WdlResult {
     let moment = moment_at(function, arguments, 0)?;
     let mut civil = CivilDateTime { minute: 0, second: 0, fraction: 0, ..moment.civil() };
     cut(&mut civil);

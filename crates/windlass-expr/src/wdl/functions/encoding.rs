@@ -86,7 +86,8 @@ fn decode_at(function: &str, context: &mut WdlContext, text: &str) -> Result<Vec
 
 pub(super) fn utf8_text(function: &str, bytes: Vec<u8>) -> WdlResult {
     String::from_utf8(bytes).map(Value::from).map_err(|_| {
-        type_error(format!("`{function}`: the bytes are not UTF-8 text")).with_hint("keep them as binary: base64ToBinary(…)")
+        type_error(format!("`{function}`: the bytes are not UTF-8 text"))
+            .with_hint("keep them as binary: base64ToBinary(…)")
     })
 }
 
@@ -166,7 +167,11 @@ fn data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 }
 
 /// The type and the bytes of a data URI.
-fn read_data_uri(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<(String, Vec<u8>), EvalError> {
+fn read_data_uri(
+    function: &str,
+    context: &mut WdlContext,
+    arguments: &[Value],
+) -> Result<(String, Vec<u8>), EvalError> {
     let text = text_at(function, arguments, 0)?;
     let bad = || type_error(format!("`{function}` needs a text such as 'data:text/plain;base64,aGVsbG8='"));
     let (head, data) = text.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(bad)?;

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use windlass_value::{EvalError, Value};
 
-use super::{UNLIMITED, LoadedArguments, WdlFunction, lazy, pure};
+use super::{LoadedArguments, UNLIMITED, WdlFunction, lazy, pure};
 use crate::wdl::node::{WdlNode, eval};
-use crate::wdl::values::{WdlContext, WdlResult, describe, compare_values, deep_equal, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, compare_values, deep_equal, describe, type_error};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     lazy("and", 1, UNLIMITED, and),

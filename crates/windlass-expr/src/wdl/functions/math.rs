@@ -8,7 +8,7 @@ use windlass_value::{EvalError, EvalErrorKind, Value};
 
 use super::conversion::decimal_of;
 use super::{UNLIMITED, WdlFunction, int_at, pure, state, wrong_argument};
-use crate::wdl::values::{WdlContext, WdlResult, describe, compare_values, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, compare_values, describe, type_error};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("add", 2, 2, add),
@@ -113,15 +113,24 @@ fn modulo(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 }
 
 fn max(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    best("max", context, arguments, |candidate, best| compare_values(candidate, best).is_some_and(|order| order.is_gt()))
+    best("max", context, arguments, |candidate, best| {
+        compare_values(candidate, best).is_some_and(|order| order.is_gt())
+    })
 }
 
 fn min(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
-    best("min", context, arguments, |candidate, best| compare_values(candidate, best).is_some_and(|order| order.is_lt()))
+    best("min", context, arguments, |candidate, best| {
+        compare_values(candidate, best).is_some_and(|order| order.is_lt())
+    })
 }
 
 /// Of several numbers, or of the numbers of one array.
-fn best(function: &str, context: &mut WdlContext, arguments: &[Value], better: fn(&Value, &Value) -> bool) -> WdlResult {
+fn best(
+    function: &str,
+    context: &mut WdlContext,
+    arguments: &[Value],
+    better: fn(&Value, &Value) -> bool,
+) -> WdlResult {
     let numbers = match arguments {
         [Value::List(items)] => items.as_slice(),
         _ => arguments,

@@ -18,7 +18,7 @@ use windlass_value::{EvalError, Value};
 
 use super::locale::{self, Locale};
 use super::node::WdlNode;
-use super::values::{WdlContext, WdlResult, describe, truncate, type_error, exact_int, exact_int_from_decimal};
+use super::values::{WdlContext, WdlResult, describe, exact_int, exact_int_from_decimal, truncate, type_error};
 use super::{date_format, number_format, zones};
 
 pub(crate) use encoding::{base64_text, binary_text};
@@ -114,17 +114,39 @@ const DEFAULT_FUNCTION: WdlFunction = WdlFunction {
     loop_condition_only: false,
 };
 
-pub(crate) const fn pure(name: &'static str, min_arguments: usize, max_arguments: usize, run: EagerFunction) -> WdlFunction {
-    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Eager(run), pure: true, ..DEFAULT_FUNCTION }
+pub(crate) const fn pure(
+    name: &'static str,
+    min_arguments: usize,
+    max_arguments: usize,
+    run: EagerFunction,
+) -> WdlFunction {
+    WdlFunction { name, min_arguments, max_arguments, run: FunctionImpl::Eager(run), pure: true, ..DEFAULT_FUNCTION }
 }
 
 /// A function that reads the run, the clock or the random numbers.
-pub(crate) const fn state(name: &'static str, min_arguments: usize, max_arguments: usize, run: EagerFunction) -> WdlFunction {
-    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Eager(run), ..DEFAULT_FUNCTION }
+pub(crate) const fn state(
+    name: &'static str,
+    min_arguments: usize,
+    max_arguments: usize,
+    run: EagerFunction,
+) -> WdlFunction {
+    WdlFunction { name, min_arguments, max_arguments, run: FunctionImpl::Eager(run), ..DEFAULT_FUNCTION }
 }
 
-pub(crate) const fn lazy(name: &'static str, min_arguments: usize, max_arguments: usize, run: LazyFunction) -> WdlFunction {
-    WdlFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, run: FunctionImpl::Lazy(run), content: LoadedArguments::None, ..DEFAULT_FUNCTION }
+pub(crate) const fn lazy(
+    name: &'static str,
+    min_arguments: usize,
+    max_arguments: usize,
+    run: LazyFunction,
+) -> WdlFunction {
+    WdlFunction {
+        name,
+        min_arguments,
+        max_arguments,
+        run: FunctionImpl::Lazy(run),
+        content: LoadedArguments::None,
+        ..DEFAULT_FUNCTION
+    }
 }
 
 impl WdlFunction {
@@ -200,7 +222,9 @@ pub(crate) fn wrong_argument(function: &str, arguments: &[Value], index: usize, 
         Some(Value::Str(_)) if ["float", "decimal"].contains(&function) => {
             error.with_hint("ask isFloat(…) first if the text may hold something else")
         }
-        Some(Value::Str(_)) if function == "bool" => error.with_hint("compare other words, such as equals(value, 'yes')"),
+        Some(Value::Str(_)) if function == "bool" => {
+            error.with_hint("compare other words, such as equals(value, 'yes')")
+        }
         Some(Value::Str(_)) if expected.contains("number") || expected.contains("integer") => {
             error.with_hint("use int(…) or float(…) to read a number from a text")
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::{UNLIMITED, LoadedArguments, WdlFunction, lazy, pure, text_at, wrong_argument};
+use super::{LoadedArguments, UNLIMITED, WdlFunction, lazy, pure, text_at, wrong_argument};
 use crate::wdl::node::{WdlNode, eval};
 use crate::wdl::values::{WdlContext, WdlResult, type_error};
 

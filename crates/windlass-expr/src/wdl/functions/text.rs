@@ -4,9 +4,11 @@
 use windlass_value::{EvalError, Value};
 
 use super::conversion::{parse_float, parse_plain_int};
-use super::{UNLIMITED, LoadedArguments, WdlFunction, LiteralArgument, int_at, locale_at, pure, state, text_at, wrong_argument};
+use super::{
+    LiteralArgument, LoadedArguments, UNLIMITED, WdlFunction, int_at, locale_at, pure, state, text_at, wrong_argument,
+};
 use crate::wdl::number_format;
-use crate::wdl::values::{WdlContext, WdlResult, truncate, to_text, type_error};
+use crate::wdl::values::{WdlContext, WdlResult, to_text, truncate, type_error};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("concat", 1, UNLIMITED, concat).loading(LoadedArguments::None),
@@ -24,7 +26,8 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("trim", 1, 1, trim),
     pure("isInt", 1, 1, is_int),
     pure("isFloat", 1, 2, is_float).checking(&[(1, LiteralArgument::Locale)]),
-    pure("formatNumber", 2, 3, format_number).checking(&[(1, LiteralArgument::NumberFormat), (2, LiteralArgument::Locale)]),
+    pure("formatNumber", 2, 3, format_number)
+        .checking(&[(1, LiteralArgument::NumberFormat), (2, LiteralArgument::Locale)]),
     state("guid", 0, 1, guid),
 ];
 
@@ -246,6 +249,8 @@ fn guid(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
             let bytes: Vec<String> = low.to_be_bytes().iter().map(|byte| format!("0x{byte:02x}")).collect();
             format!("{{0x{a:08x},0x{b:04x},0x{c:04x},{{{}}}}}", bytes.join(","))
         }
-        _ => return Err(type_error(format!("`guid` has no format '{format}'")).with_hint("formats are N, D, B, P and X")),
+        _ => {
+            return Err(type_error(format!("`guid` has no format '{format}'")).with_hint("formats are N, D, B, P and X"));
+        }
     }))
 }

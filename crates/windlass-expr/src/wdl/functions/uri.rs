@@ -44,7 +44,8 @@ fn parse_uri(text: &str) -> Option<Uri<'_>> {
     let (path, query) = after.split_at(after.find('?').unwrap_or(after.len()));
     let host_and_port = authority.rsplit('@').next().unwrap_or_default();
     // The colons of an IPv6 address are inside brackets.
-    let colon = host_and_port.rfind(':').filter(|colon| host_and_port.rfind(']').is_none_or(|bracket| bracket < *colon));
+    let colon =
+        host_and_port.rfind(':').filter(|colon| host_and_port.rfind(']').is_none_or(|bracket| bracket < *colon));
     let (host, port) = match colon {
         Some(colon) => (&host_and_port[..colon], Some(host_and_port[colon + 1..].parse::<u16>().ok()?.into())),
         None => (host_and_port, None),

@@ -1,11 +1,13 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, LoopInnerNode, Map, NodeView, RunView, IterationRecords, IterationView, Value};
+use windlass_value::{
+    EvalError, EvalErrorKind, IterationRecords, IterationView, LoopInnerNode, Map, NodeView, RunView, Value,
+};
 
 use super::{WdlFunction, state, text_at};
 use crate::wdl::path::{format_names, property};
 use crate::wdl::settings::{is_setting_key, setting_key};
-use crate::wdl::values::{WdlContext, MissingBlobs, WdlResult, check_result, is_stored_list};
+use crate::wdl::values::{MissingBlobs, WdlContext, WdlResult, check_result, is_stored_list};
 use crate::wdl::variable::{VariableName, read_variable};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
@@ -54,7 +56,8 @@ fn app_setting(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let declared = declared_parameters(context)?;
     let found = declared.as_map().and_then(|map| property(map, &setting_key(name))).cloned();
     found.ok_or_else(|| {
-        missing_error(format!("there is no app setting `{name}`")).with_hint("add it under `[settings]` in windlass.toml")
+        missing_error(format!("there is no app setting `{name}`"))
+            .with_hint("add it under `[settings]` in windlass.toml")
     })
 }
 
@@ -112,7 +115,9 @@ fn outputs(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 pub(super) fn body(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match node_at("body", context, arguments)? {
         NodeLookup::Node(node) => body_of(context, node.output),
-        NodeLookup::InsideLoop(inside) => from_iterations(context, inside, |context, record| body_of(context, output_of(&record))),
+        NodeLookup::InsideLoop(inside) => {
+            from_iterations(context, inside, |context, record| body_of(context, output_of(&record)))
+        }
         NodeLookup::NotRun => Ok(Value::Null),
     }
 }
@@ -131,14 +136,19 @@ fn body_of(context: &mut WdlContext, output: Value) -> WdlResult {
 }
 
 /// What a node inside a loop gave: in the last turn, or in every one. A turn that was called off has no record.
-fn from_iterations(context: &mut WdlContext, inside: LoopInnerNode, part: fn(&mut WdlContext, Value) -> WdlResult) -> WdlResult {
+fn from_iterations(
+    context: &mut WdlContext,
+    inside: LoopInnerNode,
+    part: fn(&mut WdlContext, Value) -> WdlResult,
+) -> WdlResult {
     let LoopInnerNode { name, loop_node: around, record_index: at } = inside;
     let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
     let records = match around.iteration_records {
         // The loop was skipped, or failed before any turn; what is inside did not run.
         IterationRecords::None => {
             let (inputs, output, records) = (Value::Null, Value::Null, IterationRecords::None);
-            let skipped = NodeView { name, status: "skipped", inputs, output, iteration_records: records, attempts: 0, ..around };
+            let skipped =
+                NodeView { name, status: "skipped", inputs, output, iteration_records: records, attempts: 0, ..around };
             let record = record(context.scope.run(), skipped);
             return part(context, record);
         }
@@ -345,7 +355,8 @@ fn trigger(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 fn iteration_at(function: &str, context: &WdlContext, arguments: &[Value]) -> Result<IterationView, EvalError> {
     let name = text_at(function, arguments, 0)?;
     context.scope.iteration(Some(name)).ok_or_else(|| {
-        let around = context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
+        let around =
+            context.scope.iteration(None).map(|iteration| format!("; the innermost loop is `{}`", iteration.loop_name));
         missing_error(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
     })
 }

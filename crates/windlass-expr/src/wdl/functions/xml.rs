@@ -2,7 +2,7 @@
 
 use windlass_value::Value;
 
-use super::{BadArgument, WdlFunction, PreparedFunction, pure, wrong_argument};
+use super::{BadArgument, PreparedFunction, WdlFunction, pure, wrong_argument};
 use crate::wdl::node::WdlNode;
 use crate::wdl::values::{WdlContext, WdlResult, describe, type_error};
 use crate::wdl::xml::document::ROOT;

@@ -4,15 +4,17 @@
 use jiff::tz::TimeZone;
 use windlass_value::{EvalError, Value};
 
-use super::date::{moment_at, out_of_range, format_result};
-use super::{WdlFunction, LiteralArgument, call_error, pure, text_at};
+use super::date::{format_result, moment_at, out_of_range};
+use super::{LiteralArgument, WdlFunction, call_error, pure, text_at};
 use crate::wdl::calendar::WdlMoment;
 use crate::wdl::values::{WdlContext, WdlResult, preview, type_error};
 use crate::wdl::zones::{self, UtcConversion};
 
 pub(crate) const FUNCTIONS: &[WdlFunction] = &[
-    pure("convertFromUtc", 2, 3, convert_from_utc).checking(&[(1, LiteralArgument::Zone), (2, LiteralArgument::TimeFormat)]),
-    pure("convertToUtc", 2, 3, convert_to_utc).checking(&[(1, LiteralArgument::Zone), (2, LiteralArgument::TimeFormat)]),
+    pure("convertFromUtc", 2, 3, convert_from_utc)
+        .checking(&[(1, LiteralArgument::Zone), (2, LiteralArgument::TimeFormat)]),
+    pure("convertToUtc", 2, 3, convert_to_utc)
+        .checking(&[(1, LiteralArgument::Zone), (2, LiteralArgument::TimeFormat)]),
     pure("convertTimeZone", 3, 4, convert_time_zone).checking(&[
         (1, LiteralArgument::Zone),
         (2, LiteralArgument::Zone),
@@ -36,8 +38,10 @@ fn utc_at(function: &str, arguments: &[Value]) -> Result<WdlMoment, EvalError> {
                 .with_hint("leave out the `Z` or the offset, or use convertFromUtc(…)"))
         }
         UtcConversion::Converted(utc) => Ok(utc),
-        UtcConversion::Skipped => Err(type_error(format!("`{function}`: {time} does not exist in {name}: the clocks skip it"))
-            .with_hint("they are put forward there; take a time before or after")),
+        UtcConversion::Skipped => {
+            Err(type_error(format!("`{function}`: {time} does not exist in {name}: the clocks skip it"))
+                .with_hint("they are put forward there; take a time before or after"))
+        }
         UtcConversion::OutOfRange => Err(out_of_range(function)),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use roxmltree::{NodeType, ParsingOptions};
 use windlass_value::{EvalError, EvalErrorKind};
 
-use crate::wdl::values::{WdlContext, MAX_DEPTH, too_deep, type_error};
+use crate::wdl::values::{MAX_DEPTH, WdlContext, too_deep, type_error};
 
 const MAX_ATTRIBUTES: usize = 1_000;
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
@@ -85,8 +85,10 @@ impl XmlDocument {
         charge_for_tags(context, text)?;
         let max_nodes = context.meter.caps.max_xml_nodes;
         let options = ParsingOptions { allow_dtd: false, nodes_limit: max_nodes, ..ParsingOptions::default() };
-        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| parse_error(&error, max_nodes))?;
-        let mut builder = Builder { document: XmlDocument { nodes: Vec::new(), declaration: declaration(text)? }, text };
+        let parsed =
+            roxmltree::Document::parse_with_options(text, options).map_err(|error| parse_error(&error, max_nodes))?;
+        let mut builder =
+            Builder { document: XmlDocument { nodes: Vec::new(), declaration: declaration(text)? }, text };
         builder.add(XmlNodeKind::Root, ROOT, ROOT);
         let xml = XmlNodeKind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
         builder.add(xml, ROOT, ROOT);
@@ -212,7 +214,13 @@ impl Builder<'_> {
         self.document.nodes[id as usize].end = self.document.nodes.len() as XmlNodeId;
     }
 
-    fn children(&mut self, of: roxmltree::Node, parent: XmlNodeId, depth: usize, space: Whitespace) -> Result<(), EvalError> {
+    fn children(
+        &mut self,
+        of: roxmltree::Node,
+        parent: XmlNodeId,
+        depth: usize,
+        space: Whitespace,
+    ) -> Result<(), EvalError> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
@@ -280,7 +288,13 @@ impl Builder<'_> {
     }
 
     /// The parser gives text and CDATA in one piece; the source tells them apart.
-    fn texts(&mut self, node: roxmltree::Node, parent: XmlNodeId, mut previous: XmlNodeId, space: Whitespace) -> XmlNodeId {
+    fn texts(
+        &mut self,
+        node: roxmltree::Node,
+        parent: XmlNodeId,
+        mut previous: XmlNodeId,
+        space: Whitespace,
+    ) -> XmlNodeId {
         let start = node.range().start;
         let end = match (node.next_sibling(), node.parent()) {
             (Some(next), _) => next.range().start,

@@ -2,9 +2,9 @@
 
 use windlass_value::{EvalError, Map, Value};
 
-use super::document::{XmlDocument, XmlNodeKind, XmlName, XmlNodeId, ROOT, declared_prefix};
+use super::document::{ROOT, XmlDocument, XmlName, XmlNodeId, XmlNodeKind, declared_prefix};
 use super::write::{push_attribute, push_cdata, push_declaration, push_text};
-use crate::wdl::values::{WdlContext, MAX_DEPTH, WdlResult, describe, to_text, too_deep, type_error};
+use crate::wdl::values::{MAX_DEPTH, WdlContext, WdlResult, describe, to_text, too_deep, type_error};
 
 const TEXT: &str = "#text";
 const CDATA: &str = "#cdata-section";
@@ -71,7 +71,9 @@ fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map:
                 });
                 (name.qualified(), element(context, document, child, *closed)?)
             }
-            XmlNodeKind::Text { text, cdata, .. } => ((if *cdata { CDATA } else { TEXT }).to_owned(), Value::from(&**text)),
+            XmlNodeKind::Text { text, cdata, .. } => {
+                ((if *cdata { CDATA } else { TEXT }).to_owned(), Value::from(&**text))
+            }
             XmlNodeKind::Comment(_) => (COMMENT.to_owned(), Value::Null),
             XmlNodeKind::Instruction { target, value } => (format!("?{target}"), Value::from(&**value)),
             _ => continue,
@@ -126,8 +128,9 @@ pub(crate) fn from_json(context: &mut WdlContext, map: &Map) -> Result<String, E
 }
 
 fn root_error(what: &str) -> EvalError {
-    type_error(format!("`xml`: {what}"))
-        .with_hint("an object becomes XML if it has one property that is no array: json('{\"root\": …}'), addProperty(…)")
+    type_error(format!("`xml`: {what}")).with_hint(
+        "an object becomes XML if it has one property that is no array: json('{\"root\": …}'), addProperty(…)",
+    )
 }
 
 struct Writer<'a, 'b> {

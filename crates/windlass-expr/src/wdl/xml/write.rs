@@ -1,6 +1,6 @@
 //! A tree, or a part of it, as XML text.
 
-use super::document::{XmlDocument, XmlNodeKind, XmlName, XmlNodeId, ROOT};
+use super::document::{ROOT, XmlDocument, XmlName, XmlNodeId, XmlNodeKind};
 
 /// The text of a node with everything inside. Namespaces that are declared further up are declared where they are used.
 pub(crate) fn outer_xml(document: &XmlDocument, id: XmlNodeId) -> String {

@@ -106,7 +106,8 @@ impl<'s> ShellText<'s> {
     fn insert_variable(&mut self, template: &'s str, top: Option<char>, first: usize) {
         let line = self.out.rsplit('\n').next().unwrap_or_default();
         if line.split([' ', ';', '&', '|', '(']).any(|word| word == "eval") || line.contains("sh -c ") {
-            self.remarks.push(QuotingProblem::Warning("this value becomes a part of a program: the shell reads it once more"));
+            self.remarks
+                .push(QuotingProblem::Warning("this value becomes a part of a program: the shell reads it once more"));
         }
         let name = self.variable(template, first);
         match top {

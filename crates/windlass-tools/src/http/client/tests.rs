@@ -58,7 +58,8 @@ async fn a_trusted_certificate_is_accepted() {
     assert!(roots.len() > 50);
     roots.add(CERTIFICATE.to_vec().into()).unwrap();
     let client = HttpClient::new(Outbound::open(), CONNECT);
-    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::verified_config(roots).unwrap()));
+    let secure =
+        pool(over_tls(Connector::new(&client.outbound, CONNECT.to_std()), tls::verified_config(roots).unwrap()));
     assert!(client.default_pools.secure.set(Ok(secure)).is_ok());
     let response = client.send(&request().await).await.unwrap();
     assert_eq!(response.status(), 204);

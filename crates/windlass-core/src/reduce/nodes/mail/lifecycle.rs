@@ -15,7 +15,7 @@ use crate::addresses::{last_first, normalised};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
 use crate::reduce::fault::{FaultResult, no_part, wrong_frame};
-use crate::state::{FrameBody, FrameId, AgendaItem, MailboxFrame, WaitFrame};
+use crate::state::{AgendaItem, FrameBody, FrameId, MailboxFrame, WaitFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl Reducer<'_> {
@@ -90,7 +90,12 @@ impl Reducer<'_> {
     }
 
     /// A node that will not begin.
-    pub(in crate::reduce) fn mailbox_without_run(&mut self, near: FrameId, node: NodeId, outcome: &Outcome) -> FaultResult {
+    pub(in crate::reduce) fn mailbox_without_run(
+        &mut self,
+        near: FrameId,
+        node: NodeId,
+        outcome: &Outcome,
+    ) -> FaultResult {
         if !self.program.addresses().in_use() {
             return Ok(());
         }

@@ -24,10 +24,10 @@ use windlass_value::{Map, Value};
 use crate::plan::SendMail;
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::FaultResult;
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, ScopeId};
 use crate::{ErrorInfo, EventKind};
-use routing::{Undeliverable, MailRoute};
+use routing::{MailRoute, Undeliverable};
 
 /// Nobody can be written to under this address, or several can.
 const UNKNOWN_STEP: &str = "unknown-step";
@@ -97,7 +97,13 @@ impl Reducer<'_> {
     }
 
     /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
-    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, route): (&Arc<str>, MailRoute), mail: Map) -> FaultResult<Value> {
+    fn send(
+        &mut self,
+        path: Arc<str>,
+        from: Arc<str>,
+        (to, route): (&Arc<str>, MailRoute),
+        mail: Map,
+    ) -> FaultResult<Value> {
         let outgoing = self.new_mail(from, mail);
         let sent = |to: Arc<str>| EventKind::MessageSent { id: outgoing.id.clone(), from: outgoing.from.clone(), to };
         let answer = |status: &str| [("status", Value::from(status)), ("id", Value::Str(outgoing.id.clone()))];
@@ -143,7 +149,8 @@ impl Reducer<'_> {
     fn new_mail(&mut self, from: Arc<str>, mail: Map) -> OutgoingMail {
         self.state.mail.numbers += 1;
         let id: Arc<str> = format!("msg-{}", self.state.mail.numbers).into();
-        let mut complete: Map = mail.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))).collect();
+        let mut complete: Map =
+            mail.iter().map(|(name, value)| (name.clone(), self.to_reference(value.clone()))).collect();
         complete.insert("id", id.clone());
         complete.insert("from", from.clone());
         complete.insert("at", self.now().to_string());

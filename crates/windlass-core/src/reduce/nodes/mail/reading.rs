@@ -16,7 +16,7 @@ use windlass_value::{Duration, Value};
 
 use super::text_property;
 use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, ItemStop};
+use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameBody, FrameId, MailWait, MailboxFrame, Phase, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
@@ -153,8 +153,7 @@ impl Reducer<'_> {
     fn deliver_to_reader(&mut self, id: FrameId, owner: FrameId) -> FaultResult {
         let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
         let max_wakes = self.max_wakes(owner);
-        let has_retry =
-            self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
+        let has_retry = self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
         let open = self.mailbox_mut(owner)?;
         let mails: Vec<Value> = std::mem::take(&mut open.waiting).into();
         if has_retry {

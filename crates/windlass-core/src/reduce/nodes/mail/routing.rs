@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{WORKFLOW_CANCELLED, TARGET_TERMINAL, UNKNOWN_STEP};
+use super::{TARGET_TERMINAL, UNKNOWN_STEP, WORKFLOW_CANCELLED};
 use crate::Status;
-use crate::addresses::{last_first, normalised, iteration_indexes};
+use crate::addresses::{iteration_indexes, last_first, normalised};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
 use crate::reduce::fault::{FaultResult, no_part, wrong_frame};
-use crate::state::{FrameBody, Frame, FrameId, LiveIteration, LoopFrame};
+use crate::state::{Frame, FrameBody, FrameId, LiveIteration, LoopFrame};
 
 /// Addresses that whoever wrote to nobody is told of.
 const MAX_KNOWN_LISTED: usize = 20;
@@ -100,17 +100,23 @@ impl Reducer<'_> {
             several => return Ok(self.ambiguous_address(to, several)),
         }
         if let Some(iterations) = never.filter(|_| !to_come) {
-            return self.unknown_address(format!("`{to}` will never be: there are only {iterations} turns, and the first is 0"));
+            return self.unknown_address(format!(
+                "`{to}` will never be: there are only {iterations} turns, and the first is 0"
+            ));
         }
         if to_come {
-            return self.unknown_address(format!("`{to}` has not begun; in a loop only a turn that is running gets mail"));
+            return self
+                .unknown_address(format!("`{to}` has not begun; in a loop only a turn that is running gets mail"));
         }
         self.no_reader(to, &address, &end, &at)
     }
 
     /// An address under which nobody gets mail now.
     fn unknown_address(&self, message: String) -> FaultResult<MailRoute> {
-        Ok(MailRoute::Undeliverable(Undeliverable { known: self.known_addresses()?, ..Undeliverable::new(UNKNOWN_STEP, message) }))
+        Ok(MailRoute::Undeliverable(Undeliverable {
+            known: self.known_addresses()?,
+            ..Undeliverable::new(UNKNOWN_STEP, message)
+        }))
     }
 
     /// A loop that reads mail reads that of its turns: `loop.0`, while this one runs.
@@ -119,7 +125,9 @@ impl Reducer<'_> {
         let owner = iteration.and_then(|(around, turn)| Some((self.live_owner_at(around)?, turn)));
         let Some((owner, iteration)) = owner else { return Ok(None) };
         match &self.frame(owner)?.body {
-            FrameBody::Loop(body) => Ok(matches!(body.iterations.get(&iteration), Some(LiveIteration::Body(_))).then_some(owner)),
+            FrameBody::Loop(body) => {
+                Ok(matches!(body.iterations.get(&iteration), Some(LiveIteration::Body(_))).then_some(owner))
+            }
             FrameBody::New
             | FrameBody::Backoff
             | FrameBody::Pipeline(_)
@@ -149,11 +157,17 @@ impl Reducer<'_> {
             return Ok(MailRoute::Undeliverable(self.wrapper_address(to, address, node)));
         }
         let message = format!("nobody reads mail under `{to}`");
-        let readers = addresses.ending_with(end).filter(|node| !has_no_mailbox(node)).filter_map(|node| addresses.display_address(node));
+        let readers = addresses
+            .ending_with(end)
+            .filter(|node| !has_no_mailbox(node))
+            .filter_map(|node| addresses.display_address(node));
         let matching: Vec<Arc<str>> = readers.take(MAX_KNOWN_LISTED).cloned().collect();
         match matching.is_empty() {
             true => self.unknown_address(message),
-            false => Ok(MailRoute::Undeliverable(Undeliverable { known: matching, ..Undeliverable::new(UNKNOWN_STEP, message) })),
+            false => Ok(MailRoute::Undeliverable(Undeliverable {
+                known: matching,
+                ..Undeliverable::new(UNKNOWN_STEP, message)
+            })),
         }
     }
 

@@ -19,8 +19,8 @@ use crate::plan::{ArcTrigger, FAILED_KIND, Net, NodeKind, Place, VariableUpdate}
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::{FaultResult, miscounted, no_part};
 use crate::reduce::nodes::task_names::outcome_value;
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameBody, TokenContext, Firing, FrameId, ScopeId, NetToken};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{Firing, FrameBody, FrameId, NetToken, ScopeId, TokenContext};
 use crate::{ErrorInfo, EventKind, Outcome, SentToken, Status};
 
 /// Tokens and writes of a body that has ended.
@@ -221,7 +221,12 @@ fn success_event(kind: &NodeKind) -> &'static str {
 }
 
 /// The token that tells a place's handler of a failure; or the error, if nobody is to be told.
-fn failure_token(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<TokenContext>) -> Result<NetToken, ErrorInfo> {
+fn failure_token(
+    net: &Net,
+    firing: &Firing,
+    outcome: &Outcome,
+    carried: Option<TokenContext>,
+) -> Result<NetToken, ErrorInfo> {
     let place = &net.places[firing.place as usize];
     let error = outcome.error.clone();
     let mut error = error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));

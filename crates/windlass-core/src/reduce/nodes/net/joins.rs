@@ -18,11 +18,18 @@ use super::fan_out::open_work;
 use crate::ErrorInfo;
 use crate::plan::{Join, Net, Place, SurplusPolicy};
 use crate::reduce::fault::{FaultResult, no_part};
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameId, FanOutMember, NetToken};
+use crate::reduce::{ItemStop, Reducer};
+use crate::state::{FanOutMember, FrameId, NetToken};
 
 impl Reducer<'_> {
-    pub(super) fn arrive(&mut self, id: FrameId, net: &Net, at: usize, mut token: NetToken, more_pending: bool) -> FaultResult {
+    pub(super) fn arrive(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        mut token: NetToken,
+        more_pending: bool,
+    ) -> FaultResult {
         token.to = None;
         match &net.places[at].join {
             Join::None => {
@@ -130,7 +137,12 @@ impl Reducer<'_> {
         let (lineage, order) = deepest.map(|token| (token.lineage.clone(), token.order.clone())).unwrap_or_default();
         self.join(id, net, at, parts, |parts| {
             let part = |token: NetToken| Value::object([("kind", Value::Str(token.kind)), ("payload", token.payload)]);
-            NetToken { payload: Value::list(parts.into_iter().map(part).collect()), lineage, order, ..NetToken::default() }
+            NetToken {
+                payload: Value::list(parts.into_iter().map(part).collect()),
+                lineage,
+                order,
+                ..NetToken::default()
+            }
         })
     }
 

@@ -18,19 +18,21 @@
 mod bodies;
 mod fan_out;
 mod joins;
-mod slots;
 mod quiescence;
+mod slots;
 
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::signal_delivery::{self, is_open_to, place_accepts};
 use crate::plan::{Net, NetEnd, NodeKind, Place};
 use crate::reduce::eval::Locals;
 use crate::reduce::fault::{FaultResult, no_frame, no_part, wrong_frame};
-use crate::reduce::{Reducer, ItemStop};
-use crate::state::{FrameBody, TokenContext, Closing, Firing, FrameId, AgendaItem, NetFrame, PlaceFrame, Scope, ScopeId, NetToken};
+use crate::reduce::{ItemStop, Reducer};
+use crate::signal_delivery::{self, is_open_to, place_accepts};
+use crate::state::{
+    AgendaItem, Closing, Firing, FrameBody, FrameId, NetFrame, NetToken, PlaceFrame, Scope, ScopeId, TokenContext,
+};
 use crate::{ErrorInfo, EventKind, Status};
 
 /// What an access to a net's frame expects.
@@ -105,7 +107,9 @@ impl<'a> Reducer<'a> {
             }
             Err(ItemStop::Impossible(fault)) => return Err(fault),
             // A tick itself cannot wait for values; an item can.
-            Err(ItemStop::Need(_) | ItemStop::Failed(_)) => self.state.agenda.push_back(AgendaItem::Token(id, Box::new(token))),
+            Err(ItemStop::Need(_) | ItemStop::Failed(_)) => {
+                self.state.agenda.push_back(AgendaItem::Token(id, Box::new(token)))
+            }
         }
         Ok(true)
     }
@@ -184,7 +188,14 @@ impl<'a> Reducer<'a> {
         Ok(Some(place))
     }
 
-    fn publish_unhandled_token(&mut self, id: FrameId, net: &Net, token: &NetToken, reason: String, more_pending: bool) {
+    fn publish_unhandled_token(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        token: &NetToken,
+        reason: String,
+        more_pending: bool,
+    ) {
         // A fan-out that it belongs to has yet to close.
         let idle = net.publishes_slots.then(|| !more_pending && token.lineage.is_empty() && self.is_stalled());
         let (event, reason) = (token.kind.clone(), reason.into());

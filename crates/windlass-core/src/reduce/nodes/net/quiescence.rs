@@ -33,7 +33,8 @@ impl Reducer<'_> {
 
     /// No place has anything to do, and nothing in the run will do anything by itself.
     pub(in crate::reduce) fn is_stalled(&self) -> bool {
-        let is_inactive = |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.awaiting_slot.is_empty();
+        let is_inactive =
+            |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.awaiting_slot.is_empty();
         let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id));
         nets.into_iter().all(|(_, body)| body.places.iter().all(is_inactive)) && !self.state.moves_by_itself()
     }
@@ -73,7 +74,8 @@ impl Reducer<'_> {
                 self.fail_net(id, ErrorInfo::new("Hang", "hang", message))
             }
             NetEnd::Quiet | NetEnd::Stop(_) => {
-                let waiting: Vec<String> = held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
+                let waiting: Vec<String> =
+                    held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
                 let message = format!("nothing is left to do, and {}", waiting.join("; "));
                 let hint = "a join needs a token of each of them, whichever way the run takes: give them all an arc that \
                             fires, or do not wait for all";
@@ -174,7 +176,8 @@ fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
 /// Whether tokens of this kind could come, if people outside sent all that only they can send: with what the joins hold,
 /// along everything that places are declared to do. A place that declares nothing may do anything.
 fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
-    let mut reachable = ReachableKinds { net, body, kinds: outside_kinds(net).map(|kind| &**kind).collect(), joins: BTreeSet::new() };
+    let mut reachable =
+        ReachableKinds { net, body, kinds: outside_kinds(net).map(|kind| &**kind).collect(), joins: BTreeSet::new() };
     let mut fired = vec![false; net.places.len()];
     loop {
         let next = (0..net.places.len()).find(|at| !fired[*at] && reachable.can_fire(*at));
@@ -184,7 +187,9 @@ fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
         if place.produces.is_empty() && place.arcs.is_empty() {
             return true;
         }
-        reachable.kinds.extend(place.produces.iter().chain(place.arcs.iter().map(|arc| &arc.emits)).map(|kind| &**kind));
+        reachable
+            .kinds
+            .extend(place.produces.iter().chain(place.arcs.iter().map(|arc| &arc.emits)).map(|kind| &**kind));
         if place.handler.is_some() {
             reachable.kinds.insert(FAILED_KIND);
         }

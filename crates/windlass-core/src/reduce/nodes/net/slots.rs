@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::plan::Net;
 use crate::reduce::Reducer;
 use crate::reduce::fault::{FaultResult, miscounted, no_part, wrong_frame};
-use crate::state::{FrameBody, Firing, FrameId, AgendaItem, NetFrame, PlaceFrame, SlotState};
+use crate::state::{AgendaItem, Firing, FrameBody, FrameId, NetFrame, PlaceFrame, SlotState};
 use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
@@ -38,7 +38,7 @@ impl Reducer<'_> {
         }
         if let Some(worker) = worker {
             let reason = self.suspend_reason(id)?;
-            self.publish_slot(id, EventKind::StepIdle { reason: because: reason, worker: Some(worker), firing: Some(slot) })?;
+            self.publish_slot(id, EventKind::StepIdle { reason, worker: Some(worker), firing: Some(slot) })?;
         }
         self.schedule_fire(net);
         Ok(())
@@ -107,7 +107,9 @@ impl Reducer<'_> {
 
     fn suspend_reason(&self, id: FrameId) -> FaultResult<IdleReason> {
         match &self.frame(id)?.body {
-            FrameBody::Pipeline(body) if body.pending_wait.is_some() || body.next_call_input.is_some() => Ok(IdleReason::Wait),
+            FrameBody::Pipeline(body) if body.pending_wait.is_some() || body.next_call_input.is_some() => {
+                Ok(IdleReason::Wait)
+            }
             FrameBody::Pipeline(_) | FrameBody::Backoff => Ok(IdleReason::Retry),
             other @ (FrameBody::New
             | FrameBody::Graph(_)
@@ -127,7 +129,14 @@ impl Reducer<'_> {
     }
 
     /// `waiting`: how many wait for a slot there, this one included.
-    pub(super) fn publish_queued(&mut self, id: FrameId, net: &Net, at: usize, kind: Arc<str>, waiting: usize) -> FaultResult {
+    pub(super) fn publish_queued(
+        &mut self,
+        id: FrameId,
+        net: &Net,
+        at: usize,
+        kind: Arc<str>,
+        waiting: usize,
+    ) -> FaultResult {
         if !self.frame(id)?.quiet {
             let path = self.child_path(id, net.places[at].body);
             self.publish(path, EventKind::StepQueued { event: kind, waiting: waiting as u64 });

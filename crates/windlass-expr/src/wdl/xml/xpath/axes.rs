@@ -1,7 +1,7 @@
 //! Which nodes a step reaches from a node, in the order of its axis.
 
 use super::XPathError;
-use crate::wdl::xml::document::{XmlDocument, XmlNodeKind, XmlNodeId, ROOT};
+use crate::wdl::xml::document::{ROOT, XmlDocument, XmlNodeId, XmlNodeKind};
 use windlass_value::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,7 +149,13 @@ pub(super) fn namespace_of<'a>(document: &'a XmlDocument, prefix_name: &str) -> 
 }
 
 /// Whether a node passes, given the namespace that the test's prefix stands for.
-pub(super) fn matches_test(document: &XmlDocument, axis: Axis, test: &NodeTest, namespace: &str, id: XmlNodeId) -> bool {
+pub(super) fn matches_test(
+    document: &XmlDocument,
+    axis: Axis,
+    test: &NodeTest,
+    namespace: &str,
+    id: XmlNodeId,
+) -> bool {
     let kind = &document.node(id).kind;
     match test {
         NodeTest::Any => true,
@@ -167,7 +173,9 @@ pub(super) fn matches_test(document: &XmlDocument, axis: Axis, test: &NodeTest, 
             };
             // A name means the kind of node that the axis is about.
             match (axis, kind) {
-                (Axis::Attribute, XmlNodeKind::Attribute { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),
+                (Axis::Attribute, XmlNodeKind::Attribute { name, .. }) => {
+                    fits(&name.local) && in_namespace(&name.namespace)
+                }
                 (Axis::Namespace, XmlNodeKind::Namespace { prefix: name, .. }) => prefix.is_none() && fits(name),
                 (Axis::Attribute | Axis::Namespace, _) => false,
                 (_, XmlNodeKind::Element { name, .. }) => fits(&name.local) && in_namespace(&name.namespace),

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use windlass_value::EvalError;
 
-use super::axes::{Axis, NodeTest, namespace_of, matches_test};
-use super::parser::{XPathExpr, XPathOperator, PathStart, XPathStep, XPath};
+use super::axes::{Axis, NodeTest, matches_test, namespace_of};
+use super::parser::{PathStart, XPath, XPathExpr, XPathOperator, XPathStep};
 use crate::wdl::values::{WdlContext, type_error};
-use crate::wdl::xml::document::{XmlDocument, XmlNodeKind, XmlNodeId, ROOT};
+use crate::wdl::xml::document::{ROOT, XmlDocument, XmlNodeId, XmlNodeKind};
 
 pub(super) enum XPathValue {
     /// In document order, each once.
@@ -134,7 +134,11 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
     }
 
     /// A number as a predicate is a position.
-    fn apply_predicates(&mut self, mut nodes: Vec<XmlNodeId>, predicates: &[XPathExpr]) -> Result<Vec<XmlNodeId>, EvalError> {
+    fn apply_predicates(
+        &mut self,
+        mut nodes: Vec<XmlNodeId>,
+        predicates: &[XPathExpr],
+    ) -> Result<Vec<XmlNodeId>, EvalError> {
         for predicate in predicates {
             let (size, mut kept) = (nodes.len(), Vec::new());
             for (index, node) in nodes.into_iter().enumerate() {
@@ -153,7 +157,13 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         Ok(nodes)
     }
 
-    fn operate(&mut self, operator: XPathOperator, left: XPathValue, operand: &XPathExpr, here: XPathContext) -> XPathResult {
+    fn operate(
+        &mut self,
+        operator: XPathOperator,
+        left: XPathValue,
+        operand: &XPathExpr,
+        here: XPathContext,
+    ) -> XPathResult {
         match operator {
             XPathOperator::Or if to_bool(&left) => return Ok(XPathValue::Bool(true)),
             XPathOperator::And if !to_bool(&left) => return Ok(XPathValue::Bool(false)),
@@ -212,22 +222,27 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
             (XPathValue::Nodes(nodes), XPathValue::Bool(flag)) | (XPathValue::Bool(flag), XPathValue::Nodes(nodes)) => {
                 (nodes.is_empty() != *flag) == expected
             }
-            (XPathValue::Nodes(nodes), XPathValue::Number(number)) | (XPathValue::Number(number), XPathValue::Nodes(nodes)) => {
+            (XPathValue::Nodes(nodes), XPathValue::Number(number))
+            | (XPathValue::Number(number), XPathValue::Nodes(nodes)) => {
                 self.strings(nodes)?.iter().any(|text| (parse_number(text) == *number) == expected)
             }
             (XPathValue::Nodes(nodes), XPathValue::Text(text)) | (XPathValue::Text(text), XPathValue::Nodes(nodes)) => {
                 self.strings(nodes)?.iter().any(|found| (found == text) == expected)
             }
             (XPathValue::Bool(_), _) | (_, XPathValue::Bool(_)) => (to_bool(left) == to_bool(right)) == expected,
-            (XPathValue::Number(_), _) | (_, XPathValue::Number(_)) => (self.number(left)? == self.number(right)?) == expected,
+            (XPathValue::Number(_), _) | (_, XPathValue::Number(_)) => {
+                (self.number(left)? == self.number(right)?) == expected
+            }
             (XPathValue::Text(left), XPathValue::Text(right)) => (left == right) == expected,
         })
     }
 
     /// Of nodes: whether any of them compares so. For that the least on the left and the greatest on the right are enough.
     fn less(&mut self, left: &XPathValue, right: &XPathValue, holds: fn(f64, f64) -> bool) -> Result<bool, EvalError> {
-        let crossed =
-            matches!((left, right), (XPathValue::Nodes(_), XPathValue::Bool(_)) | (XPathValue::Bool(_), XPathValue::Nodes(_)));
+        let crossed = matches!(
+            (left, right),
+            (XPathValue::Nodes(_), XPathValue::Bool(_)) | (XPathValue::Bool(_), XPathValue::Nodes(_))
+        );
         let mut bound = |value: &XPathValue, pick: fn(f64, f64) -> f64| match value {
             XPathValue::Nodes(nodes) if crossed => Ok(Some(if nodes.is_empty() { 0.0 } else { 1.0 })),
             XPathValue::Nodes(nodes) => {

@@ -3,9 +3,9 @@
 use windlass_value::EvalError;
 
 use super::XPathError;
-use super::eval::{XPathEvaluator, XPathResult, XPathContext, XPathValue, parse_number, to_bool};
+use super::eval::{XPathContext, XPathEvaluator, XPathResult, XPathValue, parse_number, to_bool};
 use super::parser::{XPathExpr, check_nodes};
-use crate::wdl::xml::document::{XmlNodeKind, XmlName, XmlNodeId, ROOT};
+use crate::wdl::xml::document::{ROOT, XmlName, XmlNodeId, XmlNodeKind};
 use windlass_value::nearest;
 
 type XPathFunctionImpl = fn(&mut XPathEvaluator, &[XPathExpr], XPathContext) -> XPathResult;
@@ -27,21 +27,35 @@ enum FirstArgument {
 
 const UNLIMITED: usize = usize::MAX;
 
-const fn function(name: &'static str, min_arguments: usize, max_arguments: usize, run: XPathFunctionImpl) -> XPathFunction {
-    XPathFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, first_argument: FirstArgument::Anything, run }
+const fn function(
+    name: &'static str,
+    min_arguments: usize,
+    max_arguments: usize,
+    run: XPathFunctionImpl,
+) -> XPathFunction {
+    XPathFunction { name, min_arguments, max_arguments, first_argument: FirstArgument::Anything, run }
 }
 
-const fn node_function(name: &'static str, min_arguments: usize, max_arguments: usize, run: XPathFunctionImpl) -> XPathFunction {
-    XPathFunction { name, min_arguments: least: min_arguments, max_arguments: most: max_arguments, first_argument: FirstArgument::Nodes, run }
+const fn node_function(
+    name: &'static str,
+    min_arguments: usize,
+    max_arguments: usize,
+    run: XPathFunctionImpl,
+) -> XPathFunction {
+    XPathFunction { name, min_arguments, max_arguments, first_argument: FirstArgument::Nodes, run }
 }
 
 static FUNCTIONS: &[XPathFunction] = &[
     function("last", 0, 0, |_, _, here| Ok(XPathValue::Number(here.size as f64))),
     function("position", 0, 0, |_, _, here| Ok(XPathValue::Number(here.position as f64))),
-    node_function("count", 1, 1, |this, arguments, here| Ok(XPathValue::Number(this.nodes(&arguments[0], here)?.len() as f64))),
+    node_function("count", 1, 1, |this, arguments, here| {
+        Ok(XPathValue::Number(this.nodes(&arguments[0], here)?.len() as f64))
+    }),
     // Only a document type says which attributes are ids, and those are refused.
     function("id", 1, 1, |_, _, _| Ok(XPathValue::Nodes(Vec::new()))),
-    node_function("local-name", 0, 1, |this, arguments, here| name_of(this, arguments, here, |name| name.local.to_string())),
+    node_function("local-name", 0, 1, |this, arguments, here| {
+        name_of(this, arguments, here, |name| name.local.to_string())
+    }),
     node_function("namespace-uri", 0, 1, |this, arguments, here| {
         name_of(this, arguments, here, |name| name.namespace.to_string())
     }),
@@ -142,7 +156,11 @@ fn two_texts(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathCont
 }
 
 /// The argument as text, or the text of the node at hand.
-fn text_or_context(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> Result<String, EvalError> {
+fn text_or_context(
+    this: &mut XPathEvaluator,
+    arguments: &[XPathExpr],
+    here: XPathContext,
+) -> Result<String, EvalError> {
     match arguments.first() {
         Some(argument) => text_at(this, argument, here),
         None => this.string(here.node),
@@ -150,7 +168,12 @@ fn text_or_context(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPa
 }
 
 /// Something of the name of the first node; what has no name gives an empty text.
-fn name_of(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext, part: fn(&XmlName) -> String) -> XPathResult {
+fn name_of(
+    this: &mut XPathEvaluator,
+    arguments: &[XPathExpr],
+    here: XPathContext,
+    part: fn(&XmlName) -> String,
+) -> XPathResult {
     let node: Option<XmlNodeId> = match arguments.first() {
         Some(argument) => this.nodes(argument, here)?.first().copied(),
         None => Some(here.node),
@@ -179,7 +202,12 @@ fn round(number: f64) -> f64 {
     if number - floor < 0.5 { floor } else { number.ceil() }
 }
 
-fn rounded(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext, rounding: fn(f64) -> f64) -> XPathResult {
+fn rounded(
+    this: &mut XPathEvaluator,
+    arguments: &[XPathExpr],
+    here: XPathContext,
+    rounding: fn(f64) -> f64,
+) -> XPathResult {
     let value = this.eval(&arguments[0], here)?;
     Ok(XPathValue::Number(rounding(this.number(&value)?)))
 }

@@ -9,7 +9,7 @@ mod parser;
 
 use windlass_value::{EvalError, Value};
 
-use super::document::{XmlDocument, XmlNodeKind, XmlNodeId};
+use super::document::{XmlDocument, XmlNodeId, XmlNodeKind};
 use super::{outer_xml, xml_value};
 use crate::wdl::values::{WdlContext, WdlResult, exact_int};
 

@@ -3,7 +3,7 @@
 use super::XPathError;
 use super::axes::{Axis, NodeTest};
 use super::functions::{self, XPathFunction};
-use super::lexer::{XPathToken, OperatorWord, tokenize};
+use super::lexer::{OperatorWord, XPathToken, tokenize};
 
 /// The most characters an expression may have, and how deep it may nest.
 const MAX_LENGTH: usize = 8192;
