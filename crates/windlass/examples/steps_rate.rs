@@ -1,4 +1,4 @@
-//! How many steps a second: a loop of empty steps in memory, and a fan-out with a join.
+//! Measures steps per second: a loop of empty steps in memory, and a fan-out with a join.
 //! `cargo run --release -p windlass --example steps_rate -- 300000`
 
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! What a step takes: one event, one of several, all of a fan-out, one each of several, or a failure.
+//! The event parameter of a step: one event, one of several, all of a fan-out, one of each of several types, or a
+//! failure.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::event::{Event, EventType, Events, Token};
 use crate::signature::{JoinKind, StepSignature};
 use crate::{Context, Res, State, StepError};
 
-/// What the one event parameter of a step can be: an [`Event`], a union of [`Events`], [`All`], [`Collect`] or
+/// A type that can be the event parameter of a step: an [`Event`], a union of [`Events`], [`All`], [`Collect`] or
 /// [`StepFailed`].
 ///
 /// ```
@@ -39,8 +40,9 @@ impl<U: Events> Accepts for U {
     }
 }
 
-/// All events of this type that a fan-out has led to, in the order of the list that it was. The step runs once, when the
-/// fan-out has nothing left to do; with an empty list if nothing came of it.
+/// All events of this type that a fan-out produced, in the order of the list that was fanned out.
+///
+/// The step runs once, when no work of the fan-out is left. The list is empty if the fan-out produced no such event.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -118,9 +120,11 @@ fn unjoined(payload: &Value) -> StepError {
     StepError::new("NotJoined", format!("a list of events was expected, not {payload:?}")).with_kind("event")
 }
 
-/// One event each of these types, in this order; the same type may stand there more than once. What comes beyond that is
-/// told by [`surplus`](crate::StepBuilder::surplus): it waits for the next set, is dropped, or fails the run. With a
-/// [`key`](crate::StepBuilder::key) only events with the same value of that field come together.
+/// One event of each of these types, in this order; the same type may occur more than once.
+///
+/// [`surplus`](crate::StepBuilder::surplus) decides about events beyond one set: they wait for the next set, are
+/// dropped, or fail the run. With a [`key`](crate::StepBuilder::key), only events with the same value of that field
+/// are joined.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -197,7 +201,7 @@ collects!(A, B, C, D, E, F);
 collects!(A, B, C, D, E, F, G);
 collects!(A, B, C, D, E, F, G, H);
 
-/// A step that has failed for good: what an error handler takes.
+/// The final failure of a step, after its last attempt: the event parameter of an error handler.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -227,16 +231,16 @@ pub struct StepFailed {
     pub step: String,
     /// Its last error.
     pub error: StepError,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// The name of the event it had.
+    /// The name of the event that the step was processing.
     pub event_name: Arc<str>,
-    /// What that event carried.
+    /// The payload of that event.
     pub payload: Value,
 }
 
 impl StepFailed {
-    /// The event that the step had, if it was of this type.
+    /// Returns the event that the step was processing, if it was of this type.
     pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
         let token = Token { kind: self.event_name.clone(), payload: self.payload.clone() };
         token.is::<E>().then(|| token.event())
@@ -267,7 +271,7 @@ impl Accepts for StepFailed {
     }
 }
 
-/// A parameter of a step: its [`Context`], its one event, or a resource ([`Res`]). In any order.
+/// A parameter of a step: its [`Context`], its one event, or a resource ([`Res`]), in any order.
 ///
 /// ```
 /// fn parameter<P: windlass::Param>() {}

@@ -1,21 +1,22 @@
 //! Decorators around the engine's adapter: the extension point of an embedder.
 //!
-//! Each run that is in memory talks to the world through one adapter: its clock, its ticks, its journal, its workers, its
-//! children and what it shows outside. [`EngineBuilder::wrap_adapter`](crate::EngineBuilder::wrap_adapter) puts a
-//! [`RunDecorator`] around it. A decorator overrides the methods that it cares about:
+//! Each resident run reaches the outside through one adapter: its clock, ticks, journal, workers, child runs and
+//! published events. [`EngineBuilder::wrap_adapter`](crate::EngineBuilder::wrap_adapter) puts a [`RunDecorator`]
+//! around it. A decorator overrides the methods it needs:
 //!
 //! | method | for |
 //! |---|---|
-//! | [`get_now`](RunDecorator::get_now) | another time: a shifted one, a fixed one |
-//! | [`on_tick`](RunDecorator::on_tick) | looking at each tick and the state that it led to: metrics, traces, audits |
-//! | [`write_to_event_stream`](RunDecorator::write_to_event_stream) | dropping, changing, delaying or adding to what is shown of events |
-//! | [`replied`](RunDecorator::replied), [`ended`](RunDecorator::ended), [`close`](RunDecorator::close) | the reply, the end, leaving memory |
+//! | [`get_now`](RunDecorator::get_now) | replacing the clock: shifted or fixed time |
+//! | [`on_tick`](RunDecorator::on_tick) | observing each tick and the resulting state: metrics, traces, audits |
+//! | [`write_to_event_stream`](RunDecorator::write_to_event_stream) | dropping, changing, delaying or adding events |
+//! | [`replied`](RunDecorator::replied), [`ended`](RunDecorator::ended) | the reply, the end |
+//! | [`close`](RunDecorator::close) | eviction from memory |
 //!
-//! What it may not do: come between a tick and its durability. It is called beside the journal and has no way to skip, repeat
-//! or reorder it: no effect starts and no event is shown before the commit that it belongs to. Nothing that a decorator does
-//! is journaled, except the time of each tick. It must not block; a panic quarantines the run.
+//! A decorator cannot come between a tick and its durability. It is called alongside the journal and has no way to
+//! skip, repeat or reorder it: no effect starts and no event is published before the commit it belongs to. Nothing a
+//! decorator does is journaled, except the time of each tick. It must not block; a panic quarantines the run.
 //!
-//! A run without a decorator pays nothing: its control loop is another type.
+//! A run without a decorator has no overhead: its control loop is a different type.
 
 use std::sync::Arc;
 
@@ -25,8 +26,10 @@ pub use windlass_runtime::adapters::RunDecorator;
 use crate::EngineBuilder;
 
 impl EngineBuilder {
-    /// Wraps the adapter of each run with a decorator. `make` is given the run's id and the name of its definition, each
-    /// time the run comes into memory: after a start, a restart of the process, or a long wait. None leaves a run as it is.
+    /// Wraps the adapter of each run with a decorator.
+    ///
+    /// The engine calls `make` with the run's id and the name of its definition each time the run becomes resident: after
+    /// a start, a restart of the process, or a reload. `None` leaves the run undecorated.
     ///
     /// ```
     /// # use std::sync::Arc;

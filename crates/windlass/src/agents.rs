@@ -1,4 +1,4 @@
-//! Agents in an engine of one's own: which tools they have, and who is asked.
+//! Agents in an embedded engine: their tools and their permission check.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use windlass_runtime::{Tool, Tools};
 use crate::registered::FunctionSpec;
 use crate::{EngineBuilder, Error};
 
-/// The tools of agents, from those that the engine has and the functions that are described.
+/// Builds the tools of agents from the engine's tools and the functions that have a description.
 pub(crate) type AgentToolsBuilder =
     Box<dyn FnOnce(Tools, Vec<(String, FunctionSpec)>) -> Result<AgentTools, ErrorInfo> + Send>;
 
-/// The engine's tools with those of agents, and the names that agents may call.
+/// The engine's tools including those of agents, and the registry of names that agents may call.
 pub(crate) struct AgentTools {
     tools: Tools,
     #[cfg_attr(not(feature = "zenflow"), allow(dead_code, reason = "only definitions with agents name them"))]
@@ -21,11 +21,13 @@ pub(crate) struct AgentTools {
 }
 
 impl EngineBuilder {
-    /// Definitions may have agents. They call the tools of this registry, to which the functions of this engine are added
-    /// that are [described](crate::described); the permission is asked before each call. `model` makes the tool that asks
-    /// models: it offers them what the registry has. Agents of zenflow files work with these tools and models; what else
-    /// such a file is compiled with, such as the default model or the folder that agents work in, is said by
-    /// [`dialect_options`](EngineBuilder::dialect_options) with `windlass_zenflow::Options`.
+    /// Enables agents in definitions.
+    ///
+    /// Agents call the tools of this registry and the functions of this engine that are [described](crate::described).
+    /// `permission` is consulted before each call. `model` creates the tool that calls models; it offers them the tools
+    /// of the registry. Agents of zenflow files use these tools and models. Other compile options of such a file, such as
+    /// the default model or the agents' working directory, are set by [`dialect_options`](EngineBuilder::dialect_options)
+    /// with `windlass_zenflow::ZenflowOptions`.
     pub fn agents<M: Tool + 'static>(
         mut self,
         registry: ToolRegistryBuilder,

@@ -1,4 +1,4 @@
-//! Putting a workflow together, step by step.
+//! Builders of workflows and steps.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::signature::StepSignature;
 use crate::workflow::Workflow;
 use crate::{Retry, StepResult, compile};
 
-/// How many bodies of a step run at once in one run, unless it is said otherwise.
+/// The default limit of concurrently running bodies of one step in one run.
 pub const DEFAULT_WORKERS: u32 = 4;
 
-/// What becomes of an event that a step which [`Collect`](crate::Collect)s has enough of.
+/// The treatment of an event that a [`Collect`](crate::Collect)ing step does not need for the current set.
 ///
 /// ```
 /// assert_eq!(windlass::Surplus::default(), windlass::Surplus::Keep);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Surplus {
-    /// It waits for the next set.
+    /// The event waits for the next set.
     #[default]
     Keep,
-    /// It is told of in the stream, and is gone.
+    /// The event is dropped; an event in the stream reports it.
     Drop,
     /// The run fails.
     Fail,
 }
 
-/// A step as it was described.
+/// The definition of a step.
 pub(crate) struct StepDef {
     pub name: String,
     pub shape: StepSignature,
@@ -49,21 +49,21 @@ pub(crate) struct StepDef {
     pub handler: Option<HandlerDef>,
 }
 
-/// What an error handler is for.
+/// The definition of an error handler.
 pub(crate) struct HandlerDef {
-    /// None: every step that no other handler names.
+    /// The handled steps; `None` for every step that no other handler names.
     pub steps: Option<Vec<String>>,
     pub times: u32,
 }
 
 impl StepDef {
-    /// What it gives to the run: returned or sent.
+    /// Returns the types of events that the step returns or sends.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = &EventType> {
         self.shape.produces.iter().chain(&self.sends)
     }
 }
 
-/// A workflow that is being put together: see [`Workflow::builder`].
+/// A builder of a workflow: see [`Workflow::builder`].
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -112,19 +112,21 @@ impl WorkflowBuilder {
         }
     }
 
-    /// How long a run may take in all. Only time in which a process has it counts. Without this there is no limit.
+    /// Limits the total time of a run. Only time during which a process owns the run counts. There is no limit by
+    /// default.
     pub fn timeout(mut self, time: Duration) -> WorkflowBuilder {
         self.timeout = Some(time);
         self
     }
 
-    /// Adds a step. What it accepts and gives is in the types of its function.
+    /// Adds a step. The types of its function determine the events that it accepts and produces.
     pub fn step<Args: 'static>(self, name: &str, function: impl StepFn<Args>) -> StepBuilder {
         self.add(name, function, None)
     }
 
-    /// Adds an error handler: a step that takes [`StepFailed`](crate::StepFailed). Without [`of`](StepBuilder::of) it is for
-    /// all steps that no other handler names.
+    /// Adds an error handler: a step that takes [`StepFailed`](crate::StepFailed).
+    ///
+    /// Without [`for_steps`](StepBuilder::for_steps) it handles all steps that no other handler names.
     pub fn on_failure<Args: 'static>(self, name: &str, function: impl StepFn<Args>) -> StepBuilder {
         self.add(name, function, Some(HandlerDef { steps: None, times: 1 }))
     }
@@ -168,18 +170,18 @@ impl WorkflowBuilder {
         StepBuilder { workflow: self, index: at }
     }
 
-    /// Gives the steps something that they take as [`Res`](crate::Res), found by its type.
+    /// Adds a resource. Steps take it as a [`Res`](crate::Res) parameter, looked up by its type.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> WorkflowBuilder {
         self.shared_resource(Arc::new(resource))
     }
 
-    /// The same for something that others have as well.
+    /// Adds a resource that is shared with other owners.
     pub fn shared_resource<T: Send + Sync + 'static>(mut self, resource: Arc<T>) -> WorkflowBuilder {
         self.resources.insert(resource);
         self
     }
 
-    /// Makes a type known that is in no step's signature: one that is only published, for instance.
+    /// Registers an event type that occurs in no step's signature, such as one that is only published.
     pub fn event<E: Event>(mut self) -> WorkflowBuilder {
         self.events.push(EventType::for_type::<E>());
         self
@@ -191,7 +193,7 @@ impl WorkflowBuilder {
         self
     }
 
-    /// Checks everything, and gives the workflow, or all that is wrong with it.
+    /// Checks the workflow and builds it. The error lists all problems.
     pub fn build(self) -> Result<Workflow, BuildError> {
         let mut problems = check(&self);
         let facts = match self.workflow_info() {
@@ -230,7 +232,7 @@ impl WorkflowBuilder {
     }
 }
 
-/// The step that was added last, to be refined. Everything a [`WorkflowBuilder`] has goes on from here as well.
+/// A builder of the step that was added last. It also has the methods of [`WorkflowBuilder`].
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -257,18 +259,18 @@ impl StepBuilder {
         self
     }
 
-    /// How many bodies of this step run at once in one run: 4, unless it is said here. More events wait in order.
+    /// Limits the concurrently running bodies of this step in one run; the default is 4. Further events wait in order.
     pub fn workers(self, workers: u32) -> StepBuilder {
         self.with(|step| step.workers = workers)
     }
 
-    /// How long one attempt may take; waits of durable calls do not count. An error of the kind `timeout`, which can be
-    /// retried.
+    /// Limits the time of one attempt, not counting the waits of durable calls. Exceeding it is an error of the kind
+    /// `timeout`, which can be retried.
     pub fn timeout(self, time: Duration) -> StepBuilder {
         self.with(|step| step.timeout = Some(time))
     }
 
-    /// What follows a failure.
+    /// Sets the retry policy.
     pub fn retry(self, retry: Retry) -> StepBuilder {
         self.with(|step| step.retry = Some(retry))
     }
@@ -279,32 +281,33 @@ impl StepBuilder {
     }
 
     /// Declares an event that the step waits for with [`Context::wait_for`](crate::Context::wait_for), so that checks and
-    /// drawings know of it.
+    /// drawings include it.
     pub fn waits<E: Event>(self) -> StepBuilder {
         self.with(|step| step.waits.push(EventType::for_type::<E>()))
     }
 
-    /// For a step that collects: only events with the same value of this field come together.
+    /// For a collecting step: joins only events with the same value of this field.
     pub fn key(self, field: &str) -> StepBuilder {
         self.with(|step| step.key = Some(field.to_owned()))
     }
 
-    /// For a step that collects: what becomes of events that it has enough of.
+    /// For a collecting step: sets the treatment of events beyond the current set.
     pub fn surplus(self, surplus: Surplus) -> StepBuilder {
         self.with(|step| step.surplus = Some(surplus))
     }
 
-    /// For an error handler: the steps that it is for.
+    /// For an error handler: names the steps that it handles.
     pub fn for_steps<T: Into<String>>(self, steps: impl IntoIterator<Item = T>) -> StepBuilder {
         let names: Vec<String> = steps.into_iter().map(Into::into).collect();
         self.with(|step| match &mut step.handler {
             Some(handler) => handler.steps = Some(names),
-            // The build tells of it.
+            // The build reports the problem.
             None => step.handler = Some(HandlerDef { steps: Some(names), times: 1 }),
         })
     }
 
-    /// For an error handler: how often one line of events may come by here. What its own events lead to counts on.
+    /// For an error handler: limits how often one chain of events may reach this handler. Events that follow from its own
+    /// events count towards the limit.
     pub fn times(self, times: u32) -> StepBuilder {
         self.with(|step| match &mut step.handler {
             Some(handler) => handler.times = times,
@@ -317,7 +320,7 @@ impl StepBuilder {
         self.with(|step| step.allow.push(check))
     }
 
-    /// Back to the workflow.
+    /// Returns to the workflow's builder.
     pub fn workflow(self) -> WorkflowBuilder {
         self.workflow
     }

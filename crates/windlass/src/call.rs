@@ -1,4 +1,4 @@
-//! One call of a step: what it is given, and what it has asked for so far.
+//! One call of a step: its input, and the requests it has made so far.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,25 +15,25 @@ use crate::event::{EventType, Token};
 use crate::resource::Resources;
 use crate::{Res, StepError};
 
-/// What all calls of a workflow's steps share.
+/// Data shared by all calls of a workflow's steps.
 pub(crate) struct WorkflowInfo {
     pub name: Arc<str>,
     pub steps: Vec<StepMetadata>,
     pub events: BTreeMap<&'static str, EventType>,
     pub resources: Resources,
-    /// What the state begins with; None if the workflow has none.
+    /// The initial state; `None` if the workflow has none.
     pub state: Option<Map>,
 }
 
 pub(crate) struct StepMetadata {
     pub name: Arc<str>,
-    /// Names of events that it accepts from anywhere.
+    /// Names of the events that the step accepts from any source.
     pub accepts: Vec<&'static str>,
-    /// Names of events that it returns or sends.
+    /// Names of the events that the step returns or sends.
     pub outputs: Vec<&'static str>,
 }
 
-/// A call, shared between the body's context and whoever polls the body.
+/// A call, shared between the body's context and the task that polls the body.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct StepCall(Arc<StepCallInner>);
@@ -48,20 +48,20 @@ pub struct StepCallInner {
     buffer: Mutex<CallBuffer>,
 }
 
-/// What a body has done so far. Nothing of it counts before the body has ended well.
+/// Side outputs and requests of a body so far. They take effect only if the body ends successfully.
 #[derive(Default)]
 pub(crate) struct CallBuffer {
     pub sends: Vec<SentToken>,
     pub state: Option<StateBuffer>,
-    /// How many durable calls there were.
+    /// The number of durable calls so far.
     pub waits: usize,
-    /// The first that has no answer yet.
+    /// The first durable call without an answer.
     pub awaited: Option<SuspendedOn>,
-    /// Events published in this attempt, those of earlier calls included.
+    /// The number of events published in this attempt, including earlier executions of the body.
     pub published: u64,
-    /// Random values drawn.
+    /// The number of random values drawn.
     pub drawn: u64,
-    /// Who polls the body.
+    /// The waker of the task that polls the body.
     pub waker: Option<Waker>,
 }
 
@@ -108,9 +108,9 @@ impl StepCallInner {
         self.resumed.as_ref()?.answers.get(at)
     }
 
-    /// The next durable call of the body: its number, and its answer if that is there.
+    /// Advances to the body's next durable call and returns its answer, if there is one.
     ///
-    /// An answer to something else means that the body has changed its course.
+    /// An answer to a different request means that the body has changed the order of its durable calls; that is an error.
     pub(crate) fn next_durable_answer(&self, request: &str) -> Option<Result<Value, StepError>> {
         let mut buffer = self.buffer();
         let at = buffer.waits;
@@ -133,7 +133,7 @@ impl StepCallInner {
             .hint("a body must make its durable calls in the same order each time it runs")
     }
 
-    /// Shows an event outside, unless an earlier call of this attempt has.
+    /// Publishes an event, unless an earlier execution of the body in this attempt has published it.
     pub(crate) fn publish(&self, kind: &str, data: Value) {
         let number = {
             let mut buffer = self.buffer();
@@ -145,14 +145,14 @@ impl StepCallInner {
         }
     }
 
-    /// Lets the body end here: it begins again when the answer has come.
+    /// Suspends the body here. It runs again from its beginning when the answer has arrived.
     pub(crate) async fn suspend(&self, awaited: SuspendedOn) -> Result<Value, StepError> {
         let waker = {
             let mut buffer = self.buffer();
             buffer.awaited.get_or_insert(awaited);
             buffer.waker.take()
         };
-        // The body may wait in another task than the one that polls it.
+        // The body may wait in a different task than the one that polls it.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -160,7 +160,7 @@ impl StepCallInner {
     }
 }
 
-/// Runs a body to its end, or to the first durable call that has no answer.
+/// Runs a body to its end, or to the first durable call without an answer.
 pub(crate) async fn run<R>(
     body: impl Future<Output = Result<R, StepError>>,
     call: StepCall,

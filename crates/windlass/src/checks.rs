@@ -1,4 +1,4 @@
-//! Checks of the build: all problems at once.
+//! Checks of a workflow at build time. All problems are reported together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ impl<'w> BuildChecks<'w> {
         self.workflow.allow.contains(&check) || step.allow.contains(&check)
     }
 
-    /// A problem that a step, or the whole workflow, may have on purpose.
+    /// Reports a problem that a step or the whole workflow may allow explicitly.
     fn add_unless_allowed(&mut self, check: Check, step: &StepDef, message: String, hint: &str) {
         if !self.allowed(step, check) {
             let hint = format!("{hint}; if it is meant, allow it: `allow = [\"{}\"]`", check.as_str());
@@ -101,7 +101,7 @@ impl<'w> BuildChecks<'w> {
         }
     }
 
-    /// A name stands for one type.
+    /// Checks that each event name stands for one type and is not reserved.
     fn events(&mut self) {
         let mut known: BTreeMap<&str, EventType> = BTreeMap::new();
         let all = self.steps().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
@@ -129,7 +129,7 @@ impl<'w> BuildChecks<'w> {
         }
     }
 
-    /// One start that is accepted, one stop that is made.
+    /// Checks that exactly one start event is accepted and exactly one stop event is produced.
     fn start_and_stop(&mut self) {
         let names = |events: Vec<&EventType>, kind: EventKind| -> BTreeSet<&'static str> {
             events.into_iter().filter(|event| event.kind == kind).map(|event| event.name).collect()
@@ -261,7 +261,7 @@ impl<'w> BuildChecks<'w> {
         }
     }
 
-    /// Who makes what, and where it leads.
+    /// Checks which steps produce which events and where those lead.
     fn flow(&mut self) {
         let graph = WorkflowGraph::new(&self.workflow.steps);
         self.never_produced(&graph);
@@ -272,7 +272,7 @@ impl<'w> BuildChecks<'w> {
             let name = &step.name;
             let (produced, fed): (Vec<&EventType>, Vec<&EventType>) =
                 step.shape.accepts.iter().partition(|event| graph.has_source(event));
-            // Of a step whose event nobody makes, that is told already.
+            // A step whose event no step produces has been reported already.
             let already_reported = !fed.is_empty() && (produced.is_empty() || step.shape.join == JoinKind::Collect);
             if !reached.contains(&at) && !already_reported && step.shape.events > 0 {
                 let message = match step.handler.is_some() {

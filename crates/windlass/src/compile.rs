@@ -1,4 +1,4 @@
-//! A workflow as a plan: a net with a place for each step, in the order in which they were declared.
+//! Compiles a workflow to a plan: a Petri net with one place per step, in declaration order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::retry::to_engine_duration;
 use crate::signature::JoinKind;
 use crate::source::render_source;
 
-/// The dialect that plans of Rust code have.
+/// The dialect of plans that come from Rust code.
 pub(crate) const DIALECT: &str = windlass_dialect::RustDialect::NAME;
 
-/// The language that says what a step is given.
+/// The language of the expressions that build a step's input.
 const LANGUAGE: &str = "steps";
 
-/// The tool behind a step.
+/// Returns the name of the tool that runs a step.
 pub(crate) fn tool_name(workflow: &str, step: &str) -> String {
     format!("{workflow}/{step}")
 }
 
-/// The workflow has been checked.
+/// Compiles a workflow that has passed its checks.
 pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     let (text, spans) = render_source(workflow);
     let mut plan = Plan::new(workflow.name.as_str(), DIALECT, text);
@@ -67,7 +67,7 @@ fn event_name_of_kind<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e 
     events.find(|event| event.kind == kind).map_or("", |event| event.name)
 }
 
-/// `{events: {name: {kind, version}}}`, for whoever draws.
+/// Returns `{events: {name: {kind, version}}}` and, if any step waits, `waits`, for drawings.
 fn metadata(workflow: &WorkflowBuilder) -> Value {
     let all = workflow.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.outputs()).chain(&step.waits));
     let all: BTreeMap<&str, &EventType> = all.chain(&workflow.events).map(|event| (event.name, event)).collect();
@@ -100,7 +100,7 @@ fn body(plan: &mut Plan, workflow: &WorkflowBuilder, step: &StepDef, root: NodeI
     plan.add_node(Node { span, ..Node::new(step.name.as_str(), "step", Some(root), pipeline) })
 }
 
-/// What the step is given: its event, and the state if it uses that.
+/// Adds the expression of the step's input: its event, and the state if the step uses it.
 fn step_input(plan: &mut Plan, step: &StepDef, span: SourceSpan) -> ExprId {
     let source = match step.shape.states.is_empty() {
         true => Value::Null,

@@ -1,4 +1,4 @@
-//! Definitions of other dialects, for an engine in Rust.
+//! Compiles definitions of other dialects for an embedded engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use windlass_value::Language;
 
 use crate::Error;
 
-/// The tool that asks models.
+/// The tool that calls models.
 const AGENT_MODEL: &str = "agent_model";
 
-/// The dialects of an engine, and what their definitions are compiled with.
+/// The dialects of an engine and their compile options.
 #[derive(Clone)]
 pub(crate) struct Dialects {
     pub registry: DialectRegistry,
@@ -24,7 +24,7 @@ pub(crate) struct Dialects {
 }
 
 impl Dialects {
-    /// Those that this crate was built with.
+    /// Returns the dialects that this crate was built with.
     pub(crate) fn built_in() -> Dialects {
         let registry = DialectRegistry::new().with(RustDialect);
         #[cfg(feature = "noetl")]
@@ -40,7 +40,7 @@ impl Dialects {
         self.registry = std::mem::take(&mut self.registry).with(dialect);
     }
 
-    /// The languages that expressions of all plans are written in.
+    /// Returns the expression languages of all plans.
     pub(crate) fn languages(&self) -> Vec<Arc<dyn Language>> {
         let mut languages = self.registry.languages();
         languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
@@ -49,7 +49,7 @@ impl Dialects {
         languages
     }
 
-    /// Agents may name the tools of this registry, unless the options name others.
+    /// Lets agents name the tools of this registry, unless the options name others.
     #[cfg(feature = "zenflow")]
     pub(crate) fn offer(&mut self, registry: &windlass_agents::ToolRegistry) {
         let mut options = self.options.get::<windlass_zenflow::ZenflowOptions>().cloned().unwrap_or_default();
@@ -62,7 +62,7 @@ impl Dialects {
         self.options = std::mem::take(&mut self.options).with(options);
     }
 
-    /// What a definition is compiled against; one from a file may read the files beside it.
+    /// Returns the compile context of a definition. A definition from a file may read files of the same directory.
     fn context(&self, name: &str, file: Option<&Path>, environment: &CompileEnvironment) -> CompileContext {
         let mut context = CompileContext {
             limits: environment.limits.clone(),
@@ -79,7 +79,7 @@ impl Dialects {
         context
     }
 
-    /// Compiles a text in the dialect that it looks like.
+    /// Compiles a text in the dialect that it is detected as.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -119,7 +119,7 @@ impl Dialects {
     }
 }
 
-/// What a definition may name.
+/// Everything that a definition may refer to, and the limits that it is checked against.
 pub(crate) struct CompileEnvironment {
     tools: Vec<String>,
     registered: RegisteredNames,
@@ -152,7 +152,7 @@ fn uses_models(plan: &Plan) -> bool {
     })
 }
 
-/// The folder of a file; the current one has no name.
+/// Returns the directory of a file; for a bare file name that is the current one.
 fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

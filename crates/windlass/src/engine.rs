@@ -19,7 +19,7 @@ use crate::handle::Handle;
 use crate::registered::{Function, FunctionSpec, FunctionTool};
 use crate::{Error, Event, EventStream, StepError, Workflow};
 
-/// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
+/// Runs workflows. In memory, no run outlives the process; opened on a directory, every run resumes after a crash.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -54,19 +54,19 @@ pub struct Engine {
     virtual_time: bool,
 }
 
-/// What an engine can run.
+/// A definition that an engine can run.
 struct Definition {
     plan: BlobHash,
-    /// None of one in another dialect.
+    /// `None` for a definition in another dialect.
     workflow: Option<Workflow>,
 }
 
-/// An engine that is being put together.
+/// A builder of an engine.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let engine = windlass::Engine::in_memory().virtual_time(true).jobs_at_once(64).build()?;
+/// let engine = windlass::Engine::in_memory().virtual_time(true).max_job_concurrency(64).build()?;
 /// # engine.close().await;
 /// # Ok(())
 /// # }
@@ -81,7 +81,7 @@ pub struct EngineBuilder {
     functions: Vec<String>,
     /// Functions that agents may call.
     pub(crate) offered: Vec<(String, FunctionSpec)>,
-    /// What makes the tools of agents, when all functions are known.
+    /// Builds the tools of agents when all functions are known.
     #[cfg(feature = "agents")]
     pub(crate) agents: Option<crate::agents::AgentToolsBuilder>,
     pub(crate) options: EngineOptions,
@@ -89,37 +89,38 @@ pub struct EngineBuilder {
     store: Option<Arc<dyn Store>>,
 }
 
-/// Where a definition is written.
+/// The source of a definition's text.
 enum DefinitionSource {
     Inline(String),
     File(PathBuf),
 }
 
 impl Engine {
-    /// Keeps nothing: as fast as it gets, gone with the process.
+    /// Configures an engine that keeps runs in memory only: as fast as possible, and lost with the process.
     pub fn in_memory() -> EngineBuilder {
         EngineBuilder::new(None)
     }
 
-    /// Keeps all runs in this directory, in SQLite. Runs of its workflows that a process has left open are taken over, unless
-    /// [`adopt`](EngineBuilder::adopt) says otherwise.
+    /// Configures an engine that keeps all runs in this directory, in SQLite. It takes over open runs of its workflows
+    /// that another process has left, unless [`adopt`](EngineBuilder::adopt) is off.
     pub fn open(directory: impl AsRef<Path>) -> EngineBuilder {
         EngineBuilder::new(Some(directory.as_ref().to_owned()))
     }
 
-    /// Starts a run; when it is awaited and returns, the start is kept. Can be refined before it is awaited.
+    /// Starts a run. The start can be refined before it is awaited; it is durable when the await returns.
     pub fn start<E: Event>(&self, workflow: &Workflow, event: E) -> Start<'_, E> {
         Start { engine: self, workflow: workflow.clone(), event, options: StartOptions::default() }
     }
 
-    /// Goes on with a run by its id: after a crash, a release from memory or a pause. Of one that has ended, its result can
-    /// be read.
+    /// Resumes a run by its id: after a crash, an eviction from memory or a pause. For a run that has ended, the handle
+    /// gives its result.
     pub async fn resume(&self, run: &str) -> Result<Handle, Error> {
         let handle = self.inner.resume(run).await?;
         self.wrap_handle(handle)
     }
 
-    /// A handle on a run that may be another process's, which keeps it: to send events to it, to watch it, to wait for its end.
+    /// Returns a handle on a run that another process may own, and leaves it with that owner. It can send events to the
+    /// run, watch it and wait for its end.
     pub fn handle(&self, run: &str) -> Result<Handle, Error> {
         let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
         let row = row.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
@@ -127,13 +128,14 @@ impl Engine {
         Ok(Handle::store_only(self.clone(), row.definition.as_str().into(), workflow, row.run))
     }
 
-    /// Where a run stands, without touching it; None if there is none of this id.
+    /// Returns the status of a run without loading it; `None` if there is no run of this id.
     pub fn status(&self, run: &str) -> Result<Option<RunStatus>, Error> {
         let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
         Ok(row.map(|row| row.status))
     }
 
-    /// The events of a run after a number, 0 for all, without touching it: also of one that another process has.
+    /// Returns the events of a run after a sequence number, 0 for all, without loading it; another process may own the
+    /// run.
     pub fn events(&self, run: &str, after: u64) -> Result<EventStream, Error> {
         Ok(EventStream::new(self.inner.events(run, after)?, self.inner.store().clone()))
     }
@@ -145,8 +147,8 @@ impl Engine {
         Ok(Handle::new(self.clone(), definition.as_str().into(), workflow, handle))
     }
 
-    /// Starts another run that goes on from a [snapshot](Handle::snapshot), which may come from another engine. What was being
-    /// done when it was taken is done again.
+    /// Starts a new run from a [snapshot](Handle::snapshot), which may come from another engine. Work that was in flight
+    /// when the snapshot was taken is done again.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -158,8 +160,8 @@ impl Engine {
     /// # #[event(name = "asked", input_required)]
     /// # struct Asked;
     /// # #[derive(Event, Serialize, Deserialize)]
-    /// # #[event(name = "told", human_response)]
-    /// # struct Told { text: String }
+    /// # #[event(name = "answered", human_response)]
+    /// # struct Answered { text: String }
     /// # #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
     /// # #[event(name = "done", stop)]
     /// # struct Done { text: String }
@@ -167,7 +169,7 @@ impl Engine {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let workflow = Workflow::builder("w")
     /// #     .step("ask", |_: Begin| async { Ok(Asked) })
-    /// #     .step("end", |told: Told| async move { Ok(Done { text: told.text }) })
+    /// #     .step("end", |answered: Answered| async move { Ok(Done { text: answered.text }) })
     /// #     .build()?;
     /// # let engine = Engine::in_memory().workflow(&workflow).build()?;
     /// let handle = engine.start(&workflow, Begin).await?;
@@ -175,7 +177,7 @@ impl Engine {
     ///
     /// let elsewhere = Engine::in_memory().workflow(&workflow).build()?;
     /// let restored = elsewhere.restore(&workflow, &snapshot).await?;
-    /// restored.send(Told { text: "hello".into() }).await?;
+    /// restored.send(Answered { text: "hello".into() }).await?;
     /// assert_eq!(restored.result::<Done>().await?.text, "hello");
     /// # Ok(())
     /// # }
@@ -191,21 +193,21 @@ impl Engine {
         self.wrap_handle(handle)
     }
 
-    /// Another run that does again what a run has done from a step on, as [`Restart`](crate::Restart) says. What was done
-    /// before stays as it is, what was under way is done anew. The old run is not touched.
+    /// Starts a new run that repeats a run from a step on, as [`RestartRequest`](crate::RestartRequest) specifies.
+    /// Earlier results are kept, work that was in flight is done again. The old run does not change.
     pub async fn restart(&self, run: &str, restart: runtime::RestartRequest) -> Result<Handle, Error> {
         let handle = self.inner.restart(run, restart).await?;
         self.wrap_handle(handle)
     }
 
-    /// Another run that does again what has failed in a run that has ended, and what follows from it. The results of all
-    /// other steps are taken over, as long as they are given the same. The same id twice is the same run.
+    /// Starts a new run that retries the failed steps of an ended run and the steps that depend on them. It reuses the
+    /// results of all other steps as long as their inputs are the same. The same id twice is the same run.
     pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<Handle, Error> {
         let handle = self.inner.retry_failed(run, id).await?;
         self.wrap_handle(handle)
     }
 
-    /// Lets go of all runs, and takes no more. They can be resumed by another engine.
+    /// Closes the engine: evicts all runs and accepts no more. Another engine can resume them.
     pub async fn close(&self) {
         self.inner.close().await;
     }
@@ -271,46 +273,45 @@ impl EngineBuilder {
         }
     }
 
-    /// Adds a workflow. An engine can have many.
+    /// Adds a workflow. An engine can have several.
     pub fn workflow(mut self, workflow: &Workflow) -> EngineBuilder {
         self.workflows.push(workflow.clone());
         self
     }
 
-    /// Skips all waiting: a run in virtual time jumps to its next timer when there is nothing else to do. For tests.
+    /// Skips all waiting: a run in virtual time jumps to its next timer when it has nothing else to do. For tests.
     pub fn virtual_time(mut self, enabled: bool) -> EngineBuilder {
         self.virtual_time = enabled;
         self
     }
 
-    /// How many events of a run in memory are kept for readers that come later or are slow. A run that is kept on disk keeps
-    /// them all.
+    /// Sets how many events of an in-memory run are buffered for late or slow readers. A durable run retains all of them.
     pub fn max_buffered_events(mut self, events: usize) -> EngineBuilder {
         self.options.max_buffered_events = events;
         self
     }
 
-    /// How many steps run at once over all runs.
+    /// Limits the number of steps that run concurrently over all runs.
     pub fn max_job_concurrency(mut self, jobs: usize) -> EngineBuilder {
         self.options.max_job_concurrency = jobs.max(1);
         self
     }
 
-    /// Whether runs of its workflows that nobody has are taken over: those of a process that was killed, those whose time
-    /// has come. On for [`Engine::open`].
+    /// Sets whether the engine takes over runs of its workflows that have no owner: those of a process that was killed
+    /// and those with a due timer. On by default for [`Engine::open`].
     pub fn adopt(mut self, enabled: bool) -> EngineBuilder {
         self.options.adopt = enabled;
         self
     }
 
-    /// How long a run that only waits stays in memory.
+    /// Sets how long a run that only waits stays in memory before it is evicted.
     pub fn evict_after(mut self, time: std::time::Duration) -> EngineBuilder {
         self.options.evict_after = time;
         self
     }
 
-    /// A function that definitions call by this name: NoETL's `kind: rust`, an activity of Loom; if it is
-    /// [described](crate::described), a tool of agents.
+    /// Registers a function that definitions call by this name: `kind: rust` in NoETL, an activity in Loom, and a tool of
+    /// agents if the function is [described](crate::described).
     pub fn function<Args: 'static>(mut self, name: &str, function: impl Function<Args>) -> EngineBuilder {
         self.offered.extend(function.spec().map(|about| (name.to_owned(), about)));
         self.functions.push(name.to_owned());
@@ -318,15 +319,15 @@ impl EngineBuilder {
         self
     }
 
-    /// A tool that definitions use: `http`, for instance.
+    /// Registers a tool that definitions use, such as `http`.
     pub fn tool(mut self, name: &str, tool: impl Tool + 'static) -> EngineBuilder {
         self.tools = self.tools.with(name, tool);
         self
     }
 
-    /// A definition in another dialect, known to the engine by this name: steps [call](crate::Context::call) it, and it may
-    /// call functions and workflows in Rust. The dialects are features of this crate, `loom`, `noetl` and `zenflow`, and
-    /// those that are [added](EngineBuilder::dialect). Agents of zenflow files need [`agents`](EngineBuilder::agents).
+    /// Registers a definition in another dialect under this name. Steps [call](crate::Context::call) it, and it may call
+    /// functions and workflows in Rust. The dialects are features of this crate, `loom`, `noetl` and `zenflow`, and those
+    /// that are [added](EngineBuilder::dialect). Agents of zenflow files need [`agents`](EngineBuilder::agents).
     ///
     #[cfg_attr(feature = "noetl", doc = "```")]
     #[cfg_attr(not(feature = "noetl"), doc = "```ignore")]
@@ -369,33 +370,34 @@ impl EngineBuilder {
         self
     }
 
-    /// The same, from a file; it may read the files beside it.
+    /// Registers a definition from a file, which may read files of the same directory.
     pub fn definition_file(mut self, name: &str, path: impl AsRef<Path>) -> EngineBuilder {
         self.definitions.push((name.to_owned(), DefinitionSource::File(path.as_ref().to_owned())));
         self
     }
 
-    /// A dialect of one's own: definitions may be written in it from then on.
+    /// Adds a custom dialect for definitions.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> EngineBuilder {
         self.dialects.add(dialect);
         self
     }
 
-    /// Options of a dialect, by their type: those of the crates `windlass-loom`, `windlass-noetl` and `windlass-zenflow`, or
-    /// of a dialect of one's own. What the engine knows itself, such as limits and definitions, is not taken from them.
+    /// Sets the options of a dialect, by their type: those of the crates `windlass-loom`, `windlass-noetl` and
+    /// `windlass-zenflow`, or of a custom dialect. Settings that the engine has itself, such as limits and definitions,
+    /// are not taken from them.
     pub fn dialect_options<T: std::any::Any + Send + Sync>(mut self, options: T) -> EngineBuilder {
         self.dialects.options = std::mem::take(&mut self.dialects.options).with(options);
         self
     }
 
-    /// On a store of one's own, where everything is kept.
+    /// Uses a custom store, in which all runs are durable.
     pub fn store(mut self, store: Arc<dyn Store>) -> EngineBuilder {
         self.store = Some(store);
         self.options.durability = Durability::Durable;
         self
     }
 
-    /// Opens the store and makes the engine. To be called inside a tokio runtime.
+    /// Opens the store and creates the engine. Must be called inside a tokio runtime.
     pub fn build(self) -> Result<Engine, Error> {
         #[cfg(feature = "agents")]
         return self.with_agents()?.build_engine();
@@ -460,7 +462,7 @@ impl DefinitionSource {
     }
 }
 
-/// How a run is started.
+/// Options of the start of a run.
 ///
 /// ```
 /// let options = windlass::StartOptions::default().id("order-7").virtual_time(true);
@@ -469,21 +471,21 @@ impl DefinitionSource {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StartOptions {
-    /// The run's id. The same id with the same workflow and event is the same run. One is made up if none is given.
+    /// The run's id. The same id with the same workflow and event is the same run. Generated if none is given.
     pub id: Option<String>,
-    /// Whether waiting is skipped; what the engine says, if nothing is given.
+    /// Whether waiting is skipped; the engine's setting by default.
     pub virtual_time: Option<bool>,
 }
 
 impl StartOptions {
-    /// With this id.
+    /// Sets the id.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> StartOptions {
         self.id = Some(id.into());
         self
     }
 
-    /// In virtual time, or not.
+    /// Turns virtual time on or off.
     #[must_use]
     pub fn virtual_time(mut self, enabled: bool) -> StartOptions {
         self.virtual_time = Some(enabled);
@@ -491,7 +493,7 @@ impl StartOptions {
     }
 }
 
-/// A start that happens when it is awaited.
+/// A start of a run, which takes effect when it is awaited.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -520,19 +522,19 @@ pub struct Start<'e, E> {
 }
 
 impl<E> Start<'_, E> {
-    /// With this id.
+    /// Sets the id.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.options.id = Some(id.into());
         self
     }
 
-    /// In virtual time, or not.
+    /// Turns virtual time on or off.
     pub fn virtual_time(mut self, enabled: bool) -> Self {
         self.options.virtual_time = Some(enabled);
         self
     }
 
-    /// With all of these.
+    /// Sets all options.
     pub fn options(mut self, options: StartOptions) -> Self {
         self.options = options;
         self
@@ -540,7 +542,7 @@ impl<E> Start<'_, E> {
 }
 
 impl Engine {
-    /// An engine runs the workflow that it was given, not another one of that name.
+    /// Checks that the workflow is the one this engine was given, not another one of the same name.
     fn check_registered(&self, workflow: &Workflow) -> Result<(), Error> {
         let own = self.definitions.get(workflow.name()).and_then(|known| known.workflow.as_ref());
         let same = |own: &Workflow| runtime::codec::encode(own.plan()) == runtime::codec::encode(workflow.plan());

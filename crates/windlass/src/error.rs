@@ -1,4 +1,4 @@
-//! What a step fails with, and what goes wrong around a run.
+//! Errors of steps, and errors around a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use windlass_runtime::RuntimeError;
 
 use crate::BuildError;
 
-/// Why a step has failed. Any error becomes one with `?`; its code is then the short name of the error's type, which
-/// [`Retry::on`](crate::Retry::on) can name.
+/// The reason why a step failed. Any error converts into one with `?`; its code is then the short name of the error's
+/// type, which [`Retry::on`](crate::Retry::on) can name.
 ///
 /// ```
 /// use windlass::StepError;
@@ -28,46 +28,46 @@ use crate::BuildError;
 pub struct StepError(Box<ErrorInfo>);
 
 impl StepError {
-    /// An error of the kind `step`.
+    /// Creates an error of the kind `step`.
     pub fn new(code: impl Into<Arc<str>>, message: impl Into<Arc<str>>) -> StepError {
         StepError(Box::new(ErrorInfo::new(code, "step", message)))
     }
 
-    /// Of another kind: a coarse class that retries can name.
+    /// Sets the kind: a coarse class that retries can name.
     #[must_use]
     pub fn with_kind(mut self, kind: impl Into<Arc<str>>) -> StepError {
         self.0.kind = kind.into();
         self
     }
 
-    /// What whoever reads it should do.
+    /// Sets the hint: what the reader should do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Arc<str>>) -> StepError {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// For programs: `RateLimited`.
+    /// Returns the code, for programs: `RateLimited`.
     pub fn code(&self) -> &str {
         &self.0.code
     }
 
-    /// A coarse class: `step`, `timeout`, `event`, `conflict`.
+    /// Returns the kind, a coarse class: `step`, `timeout`, `event`, `conflict`.
     pub fn kind(&self) -> &str {
         &self.0.kind
     }
 
-    /// For people.
+    /// Returns the message, for people.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What to do about it.
+    /// Returns the hint: what to do about the error.
     pub fn advice(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Where it happened, if it is told of by the engine.
+    /// Returns the path of the node where the error occurred, if the engine reported it.
     pub fn path(&self) -> &str {
         &self.0.path
     }
@@ -125,7 +125,7 @@ impl From<StepError> for Box<dyn std::error::Error> {
     }
 }
 
-/// `ParseIntError` of `core::num::error::ParseIntError`. What is only called `Error` keeps its module: `io::Error`.
+/// Returns `ParseIntError` for `core::num::error::ParseIntError`. A bare `Error` keeps its module: `io::Error`.
 pub(crate) fn short_name(full: &str) -> String {
     let bare = full.split('<').next().unwrap_or(full);
     let mut parts = bare.rsplit("::");
@@ -137,7 +137,7 @@ pub(crate) fn short_name(full: &str) -> String {
     }
 }
 
-/// What can go wrong around a run, as whoever starts it sees it.
+/// An error around a run, as its caller sees it.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -166,21 +166,21 @@ pub enum Error {
     Run {
         /// Its id.
         run: Arc<str>,
-        /// How it ended.
+        /// The final status.
         status: Status,
-        /// Why.
+        /// The reason.
         error: StepError,
     },
     /// A workflow that cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// An event or value that does not fit.
+    /// An event or value that does not have the expected form.
     #[error("{0}")]
     Event(StepError),
-    /// The engine or its store.
+    /// An error of the engine or its store.
     #[error("{}{}", .0, advice(.0))]
     Engine(#[from] RuntimeError),
-    /// Something that does not fit this engine or this run.
+    /// A request that does not fit this engine or this run.
     #[error("{message}")]
     Refused {
         /// For programs.
@@ -190,7 +190,7 @@ pub enum Error {
     },
 }
 
-/// What `main` prints when it returns one: the same as for people.
+/// Prints the same text as `Display`, since `main` prints the debug form of a returned error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -215,7 +215,7 @@ fn status_phrase(status: Status) -> &'static str {
 }
 
 impl Error {
-    /// For programs.
+    /// Returns the code, for programs.
     pub fn code(&self) -> &str {
         match self {
             Error::Run { error, .. } | Error::Event(error) => error.code(),

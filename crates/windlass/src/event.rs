@@ -1,4 +1,4 @@
-//! Events: what steps take and give.
+//! Events: the values that steps accept and produce.
 
 use std::any::TypeId;
 use std::fmt;
@@ -11,14 +11,14 @@ use windlass_value::{Map, Value, from_value, interned, to_value};
 use crate::StepError;
 use crate::nearest::list_names;
 
-/// Where the payload of an event says its version, from the second one on. Kinds and plans do not change with it, so runs
-/// that have begun with an older version go on.
+/// The key of the version in an event's payload, present from version 2 on. Kinds and plans do not change with the
+/// version, so runs that began with an older version continue.
 const VERSION_KEY: &str = "@version";
 
-/// Holds a payload that is no object, when it needs a version.
+/// The key of a payload that is not an object, when it needs a version.
 const VALUE_KEY: &str = "@value";
 
-/// A type whose values travel between steps. Derive it, beside serde's two:
+/// A type whose values travel between steps. Derive it together with serde's two traits:
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -34,8 +34,8 @@ const VALUE_KEY: &str = "@value";
 /// assert_eq!(OrderPlaced::KIND, EventKind::Start);
 /// ```
 ///
-/// The name is what the journal keeps: it stays when the type is renamed or moved. A version above 1 comes with a function
-/// that makes an older payload the next one:
+/// The journal stores the name: it stays when the type is renamed or moved. A version above 1 comes with a function
+/// that upgrades an older payload:
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -61,12 +61,13 @@ const VALUE_KEY: &str = "@value";
 pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     /// The name in journals, streams and drawings.
     const NAME: &'static str;
-    /// Goes up when the fields change so that older payloads cannot be read.
+    /// The version; increase it when the fields change so that older payloads cannot be read.
     const VERSION: u32 = 1;
-    /// What part it has in a workflow.
+    /// The role of the event in a workflow.
     const KIND: EventKind = EventKind::Plain;
 
-    /// Makes the payload of an older version one of the newest. `from` is at least 1 and less than [`VERSION`](Self::VERSION).
+    /// Upgrades the payload of an older version to the newest. `from` is at least 1 and less than
+    /// [`VERSION`](Self::VERSION).
     fn upgrade(from: u32, payload: Value) -> Result<Value, StepError> {
         let _ = payload;
         let message =
@@ -77,7 +78,7 @@ pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     }
 }
 
-/// What part an event has in a workflow.
+/// The role of an event in a workflow.
 ///
 /// ```
 /// use windlass::EventKind;
@@ -92,14 +93,14 @@ pub enum EventKind {
     Start,
     /// Ends a run, and is its result.
     Stop,
-    /// Asks somebody outside: shown in the stream, nobody inside need take it.
+    /// Requests input from outside: published in the stream; no step has to accept it.
     InputRequired,
-    /// Comes from outside: nobody inside need make it.
+    /// Comes from outside: no step has to produce it.
     HumanResponse,
 }
 
 impl EventKind {
-    /// As it is written in attributes and in a plan's facts.
+    /// Returns the spelling in attributes and in a plan's metadata.
     pub fn as_str(self) -> &'static str {
         match self {
             EventKind::Plain => "plain",
@@ -111,7 +112,7 @@ impl EventKind {
     }
 }
 
-/// What is known of an event's type.
+/// Metadata of an event type.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -119,7 +120,7 @@ impl EventKind {
 /// # #[derive(Event, Serialize, Deserialize)]
 /// # #[event(name = "tick")]
 /// # struct Tick;
-/// assert_eq!(EventType::of::<Tick>().name, "tick");
+/// assert_eq!(EventType::for_type::<Tick>().name, "tick");
 /// ```
 #[derive(Clone, Copy)]
 pub struct EventType {
@@ -131,12 +132,12 @@ pub struct EventType {
     pub kind: EventKind,
     pub(crate) type_id: TypeId,
     pub(crate) type_name: &'static str,
-    /// Reads a payload of any known version, and writes it in the newest.
+    /// Reads a payload of any known version and writes it in the newest.
     pub(crate) read: fn(&Value) -> Result<Value, StepError>,
 }
 
 impl EventType {
-    /// The facts of a type.
+    /// Returns the metadata of a type.
     pub fn for_type<E: Event>() -> EventType {
         EventType {
             name: E::NAME,
@@ -163,8 +164,8 @@ impl fmt::Debug for EventType {
     }
 }
 
-/// One event, or one of several: what a step can accept as it comes, and return. An enum with one event in each variant
-/// becomes a union with a derive; every [`Event`] is one by itself.
+/// One event, or one of several: a type that a step can accept one at a time, and return. Deriving it turns an enum
+/// with one event in each variant into a union; every [`Event`] is a union of one.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -193,12 +194,12 @@ impl fmt::Debug for EventType {
     note = "a struct becomes an event with `#[derive(Event)]`, an enum of events a union with `#[derive(Events)]`"
 )]
 pub trait Events: Sized + Send + 'static {
-    /// All it can be.
+    /// Returns all event types of the union.
     fn types() -> Vec<EventType>;
-    /// What has arrived.
+    /// Reads an event that has arrived.
     #[doc(hidden)]
     fn read(token: &Token) -> Result<Self, StepError>;
-    /// What is returned.
+    /// Emits an event that a step returns.
     #[doc(hidden)]
     fn emit(self, emitted: &mut Emitted) -> Result<(), StepError>;
 }
@@ -221,7 +222,7 @@ impl<E: Event> Events for E {
     }
 }
 
-/// An event on its way: its kind and what it carries.
+/// An event in transit: its name and payload.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Token {
@@ -232,7 +233,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// From `{kind, payload}`.
+    /// Reads `{kind, payload}`.
     pub(crate) fn from_value(value: &Value) -> Result<Token, StepError> {
         let kind = match value.get("kind") {
             Some(Value::Str(kind)) => kind.clone(),
@@ -241,36 +242,36 @@ impl Token {
         Ok(Token { kind, payload: value.get("payload").cloned().unwrap_or_default() })
     }
 
-    /// Whether it is an event of this type, in any version.
+    /// Reports whether it is an event of this type, in any version.
     pub fn is<E: Event>(&self) -> bool {
         *self.kind == *E::NAME
     }
 
-    /// The typed event.
+    /// Returns the typed event.
     pub fn event<E: Event>(&self) -> Result<E, StepError> {
         decode(&self.payload)
     }
 
-    /// It is none of those that are known here.
+    /// Returns the error for an event that is none of the known types.
     pub fn unknown(&self, known: &[EventType]) -> StepError {
         unknown(&self.kind, known)
     }
 }
 
-/// An error that lists the names that are known.
+/// Returns an error that lists the known names.
 pub(crate) fn unknown(name: &str, known: &[EventType]) -> StepError {
     let message =
         format!("the event `{name}` is not known here; {}", list_names("known", known.iter().map(|one| one.name)));
     StepError::new("UnknownEvent", message).with_kind("event")
 }
 
-/// What a step returns, as it collects.
+/// The events that a step returns.
 #[doc(hidden)]
 #[derive(Debug, Default)]
 pub struct Emitted(pub(crate) Vec<Value>);
 
 impl Emitted {
-    /// One more event.
+    /// Appends an event.
     pub fn event<E: Event>(&mut self, event: E) -> Result<(), StepError> {
         self.0.push(token(E::NAME, encode(&event)?));
         Ok(())
@@ -284,7 +285,7 @@ fn token(kind: &'static str, payload: Value) -> Value {
     Value::map(map)
 }
 
-/// The payload of an event.
+/// Encodes an event as a payload.
 pub(crate) fn encode<E: Event>(event: &E) -> Result<Value, StepError> {
     let payload = to_value(event).map_err(|error| {
         let message = format!("the event `{}` cannot be written: {error}", E::NAME);
@@ -301,7 +302,7 @@ pub(crate) fn encode<E: Event>(event: &E) -> Result<Value, StepError> {
     Ok(Value::map(map))
 }
 
-/// The event of a payload, of this version or an older one.
+/// Decodes a payload of this version or an older one.
 pub(crate) fn decode<E: Event>(payload: &Value) -> Result<E, StepError> {
     let given = payload.get(VERSION_KEY).and_then(Value::as_int).and_then(|version| u32::try_from(version).ok());
     let given = given.unwrap_or(1).max(1);

@@ -10,7 +10,7 @@ use crate::call::{StepCall, WorkflowInfo, failure, run};
 use crate::signature::StepSignature;
 use crate::{Param, Returns, StepError, StepResult};
 
-/// A function or closure that can be a step: one event, and beside it a [`Context`](crate::Context) and resources
+/// A function or closure that can be a step: one event, and in addition a [`Context`](crate::Context) and resources
 /// ([`Res`](crate::Res)) in any order, up to ten parameters.
 ///
 /// ```
@@ -82,7 +82,7 @@ functions!(P1, P2, P3, P4, P5, P6, P7, P8);
 functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9);
 functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
 
-/// The parameters of a marked method, together.
+/// The parameters of a marked method as a tuple.
 #[diagnostic::on_unimplemented(
     message = "these cannot be the parameters of a step",
     label = "not the parameters of a step",
@@ -124,7 +124,7 @@ parameters!(P1, P2, P3, P4, P5, P6, P7, P8);
 parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9);
 parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
 
-/// A marked method.
+/// A step from a marked method.
 struct MethodStep<F, P, R>(F, PhantomData<fn(P) -> R>);
 
 impl<P, R, F, Body> ErasedStep for MethodStep<F, P, R>
@@ -158,7 +158,7 @@ where
     (shape, Arc::new(MethodStep(function, PhantomData)))
 }
 
-/// A function whose types are no longer known.
+/// A step function with its types erased.
 pub(crate) trait ErasedStep: Send + Sync {
     fn call(&self, call: StepCall) -> ToolFuture;
 }

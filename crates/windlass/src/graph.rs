@@ -1,4 +1,4 @@
-//! Which step leads to which.
+//! The graph of steps: which step leads to which.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ impl<'s> WorkflowGraph<'s> {
         WorkflowGraph { steps, produced: made }
     }
 
-    /// Whether somebody makes it, inside or outside.
+    /// Reports whether the event has a source, inside or outside of the workflow.
     pub(crate) fn has_source(&self, event: &EventType) -> bool {
         matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.produced.contains(event.name)
     }
 
-    /// Steps that an event of this name goes to.
+    /// Returns the steps that accept an event of this name.
     fn accepting_steps(&self, name: &str) -> impl Iterator<Item = usize> {
         let takes = |step: &StepDef| step.shape.accepts.iter().any(|event| event.name == name);
         let takers: Vec<usize> = (0..self.steps.len()).filter(|at| takes(&self.steps[*at])).collect();
         takers.into_iter()
     }
 
-    /// The handler of a step's failures: its own, else the one for all.
+    /// Returns the handler of a step's failures: the one that names it, else the one for all steps.
     pub(crate) fn handler_for(&self, at: usize) -> Option<usize> {
         if self.steps[at].handler.is_some() {
             return None;
@@ -43,7 +43,8 @@ impl<'s> WorkflowGraph<'s> {
         find(&named).or_else(|| find(&for_all))
     }
 
-    /// Steps that may follow a step or go on after it: who takes its events, who waits for them, its handler.
+    /// Returns the steps that may run or resume after a step: those that accept its events or wait for them, and its
+    /// handler.
     fn successors(&self, at: usize) -> BTreeSet<usize> {
         let made = || self.steps[at].outputs().map(|event| event.name);
         let waits = |step: &StepDef| step.waits.iter().any(|event| made().any(|name| name == event.name));
@@ -51,7 +52,7 @@ impl<'s> WorkflowGraph<'s> {
         made().flat_map(|name| self.accepting_steps(name)).chain(waiting).chain(self.handler_for(at)).collect()
     }
 
-    /// Steps that can run.
+    /// Returns the steps that can run.
     pub(crate) fn reachable(&self) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         loop {
@@ -78,7 +79,7 @@ impl<'s> WorkflowGraph<'s> {
         }
     }
 
-    /// Steps from which a way leads to a stop event, or to somebody outside.
+    /// Returns the steps from which a path leads to a stop event or to an event that requests input from outside.
     pub(crate) fn reaches_end(&self) -> BTreeSet<usize> {
         let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
         let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].outputs().any(ends)).collect();
@@ -95,8 +96,8 @@ impl<'s> WorkflowGraph<'s> {
         }
     }
 
-    /// The joins that a fan-out of this step closes into. A fan-out inside it has joins of its own: those are passed
-    /// through, one level down and up again.
+    /// Returns the joins that close a fan-out of this step. A nested fan-out has its own joins; the search passes through
+    /// them, one level down and up again.
     pub(crate) fn fans_into(&self, from: usize) -> Option<Vec<u32>> {
         if !self.steps[from].shape.fans_out {
             return None;
@@ -132,7 +133,7 @@ impl<'s> WorkflowGraph<'s> {
         Some(joins.into_iter().collect())
     }
 
-    /// Whether some fan-out ends in this join.
+    /// Reports whether some fan-out ends in this join.
     pub(crate) fn closes_fan_out(&self, join: usize) -> bool {
         (0..self.steps.len()).filter_map(|at| self.fans_into(at)).any(|joins| joins.contains(&(join as u32)))
     }

@@ -1,4 +1,4 @@
-//! A run, as whoever has started or resumed it sees it.
+//! Handles: a run as its caller sees it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,10 @@ use windlass_value::{Value, from_value};
 use crate::event::{Event, EventKind, decode, encode};
 use crate::{Engine, Error, EventStream, StepError, Workflow};
 
-/// How often the store is asked whether somebody else has ended the run.
+/// How often the store is polled for an end of the run that another process has recorded.
 const STORE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// A run: its result, its events, and what can be asked of it. Any number of handles of one run may be used at once.
+/// A handle on a run: its result, its events, and requests to it. Any number of handles may be used concurrently.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct Handle {
     /// None for a run of another dialect, or of a workflow that this engine does not have.
     workflow: Option<Workflow>,
     run: Arc<str>,
-    /// None for a run that is watched in the store alone.
+    /// `None` for a run that is only watched through the store.
     run_handle: Option<Arc<tokio::sync::Mutex<RunHandle>>>,
 }
 
@@ -73,22 +73,22 @@ impl Handle {
         Handle { engine, definition, workflow, run, run_handle: None }
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     pub fn id(&self) -> &str {
         &self.run
     }
 
-    /// The name of the workflow or definition it is a run of.
+    /// Returns the name of the run's workflow or definition.
     pub fn definition(&self) -> &str {
         &self.definition
     }
 
-    /// The workflow it is a run of, if that is one in Rust which the engine has.
+    /// Returns the run's workflow, if it is one in Rust that the engine has.
     pub fn workflow(&self) -> Option<&Workflow> {
         self.workflow.as_ref()
     }
 
-    /// Waits for the end, and gives the stop event; or why there is none.
+    /// Waits for the end of the run and returns the stop event, or the reason why there is none.
     pub async fn result<Stop: Event>(&self) -> Result<Stop, Error> {
         let stop =
             self.workflow.as_ref().and_then(|workflow| workflow.events().find(|event| event.kind == EventKind::Stop));
@@ -99,11 +99,11 @@ impl Handle {
         decode(&self.result_value().await?).map_err(Error::Event)
     }
 
-    /// The same, with the stop event's fields as they are kept.
+    /// Waits for the end of the run and returns the fields of the stop event as stored.
     pub async fn result_value(&self) -> Result<Value, Error> {
         let report = self.report().await?;
         match report.status {
-            // What was too large to be kept inside is put back in.
+            // Values that were too large to be stored inline are put back in.
             Status::Succeeded => Ok(windlass_runtime::resolve(&**self.engine.inner.store(), &report.output)?),
             status => {
                 let unknown = || StepError::new("RunFailed", "the run has ended without a result");
@@ -113,7 +113,7 @@ impl Handle {
         }
     }
 
-    /// Waits for the end, and gives the output as any type: for runs of other dialects.
+    /// Waits for the end of the run and returns its output as any type: for runs of other dialects.
     pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_value(&self.result_value().await?).map_err(|error| Error::Event(error.into()))
     }
@@ -127,7 +127,7 @@ impl Handle {
         };
         let mut local_end = std::pin::pin!(local_end);
         loop {
-            // Another engine on the same store may have taken the run over and ended it: the store says so.
+            // Another engine on the same store may have taken the run over and ended it; the store then has its end.
             tokio::select! {
                 report = &mut local_end => return Ok(report?),
                 () = tokio::time::sleep(STORE_POLL_INTERVAL) => {}
@@ -139,7 +139,7 @@ impl Handle {
         }
     }
 
-    /// Sends an event to the run, from outside. When this returns, it is kept: no crash loses it.
+    /// Sends an event to the run from outside. It is durable when this returns.
     pub async fn send<E: Event>(&self, event: E) -> Result<(), Error> {
         if let Some(workflow) = &self.workflow {
             workflow.check_sendable::<E>()?;
@@ -147,8 +147,7 @@ impl Handle {
         self.signal(event, None)
     }
 
-    /// The same for an event by its name, as whoever has no type for it sends it. The workflow must know the name, and be able
-    /// to read the fields.
+    /// Sends an event by its name, without a Rust type. The workflow must know the name and be able to read the fields.
     pub async fn send_value(&self, name: &str, payload: Value) -> Result<(), Error> {
         let payload = match &self.workflow {
             Some(workflow) => workflow.read_event(name, &payload)?,
@@ -181,17 +180,18 @@ impl Handle {
         }
     }
 
-    /// The run's events after a number, 0 for all, up to its end. Any number of readers may do so, also when it has ended.
+    /// Returns the run's events after a sequence number, 0 for all, up to its end. Any number of readers may read them,
+    /// also after the run has ended.
     pub fn events(&self, after: u64) -> Result<EventStream, Error> {
         self.engine.events(&self.run, after)
     }
 
-    /// The run as it stands, between two ticks, as bytes: [`Engine::restore`] goes on from there. The run itself goes on too.
+    /// Returns the state of the run between two ticks as bytes, for [`Engine::restore`]. The run itself continues.
     pub async fn snapshot(&self) -> Result<Vec<u8>, Error> {
         Ok(self.engine.inner.snapshot(&self.run).await?)
     }
 
-    /// What has happened so far as a drawing.
+    /// Draws the run as it stands.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -220,7 +220,7 @@ impl Handle {
         let plan = self.engine.plan(&row.plan)?;
         let mut drawing = windlass_draw::RunDrawing::new(&plan);
         let mut events = self.engine.inner.events(&self.run, 0)?;
-        // Only what is there: a run that goes on is drawn as it stands.
+        // Only events that exist already: an open run is drawn as it stands.
         while let Some(next) = now_or_never(events.next()).await {
             match next? {
                 Some(event) => drawing.event(&event),
@@ -230,23 +230,23 @@ impl Handle {
         Ok(drawing.finish())
     }
 
-    /// Ends the run as cancelled; its steps are called off first.
+    /// Cancels the run; its steps are cancelled first.
     pub async fn cancel(&self, reason: &str) -> Result<(), Error> {
         self.send_request(RunRequest::Cancel { reason: reason.to_owned() })
     }
 
-    /// Lets what runs come to its end and starts nothing more, until [`unpause`](Self::unpause).
+    /// Pauses the run: running steps finish, and no new one starts until [`unpause`](Self::unpause).
     pub async fn pause(&self) -> Result<(), Error> {
         self.send_request(RunRequest::Pause)
     }
 
-    /// Goes on after a pause.
+    /// Resumes the run after a pause.
     pub async fn unpause(&self) -> Result<(), Error> {
         self.send_request(RunRequest::Resume)
     }
 }
 
-/// None if it is not there at once.
+/// Returns the value of a future if it is ready now.
 async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| match future.as_mut().poll(context) {

@@ -1,8 +1,8 @@
-//! The nearest of the names that would have been right.
+//! Suggestions and lists of valid names for error messages.
 
 use windlass_value::nearest;
 
-/// `known: `a`, `b``, or that there is none.
+/// Formats names as `known: `a`, `b``, or says that there are none.
 pub(crate) fn list_names<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.is_empty() {
@@ -11,7 +11,7 @@ pub(crate) fn list_names<'n>(word: &str, names: impl IntoIterator<Item = &'n str
     }
 }
 
-/// Did you mean that, or: there are these.
+/// Suggests the nearest known name, or lists all of them.
 pub(crate) fn suggest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str> + Clone) -> String {
     match nearest(wrong, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! What is wrong with a workflow: all of it at once.
+//! Problems of a workflow, reported together.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use std::fmt;
 pub enum Check {
     /// A step that no event from the start, from outside or from a failure can lead to.
     Unreachable,
-    /// A step from which nothing leads to a stop event or to an event that asks somebody outside.
+    /// A step from which no path leads to a stop event or to an event that requests input from outside.
     DeadEnd,
-    /// An event that a step accepts and nobody makes.
+    /// An event that a step accepts and no step produces.
     NeverProduced,
-    /// An event that a step makes and nobody accepts.
+    /// An event that a step produces and no step accepts.
     NeverConsumed,
     /// A join that can never be complete.
     Join,
 }
 
 impl Check {
-    /// Its name in `allow = ["…"]`.
+    /// Returns its name in `allow = ["…"]`.
     pub fn as_str(self) -> &'static str {
         match self {
             Check::Unreachable => "unreachable",
@@ -35,7 +35,7 @@ impl Check {
     }
 }
 
-/// One thing that is wrong with a workflow.
+/// One problem of a workflow.
 ///
 /// ```
 /// let error = windlass::Workflow::builder("empty").build().unwrap_err();
@@ -43,13 +43,13 @@ impl Check {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// For programs. Of a check that can be turned off, its name.
+    /// The code, for programs; for a check that can be turned off, its name.
     pub code: &'static str,
-    /// The step, if it is one step's.
+    /// The step that the problem belongs to, if it is a single one.
     pub step: Option<String>,
-    /// What is wrong.
+    /// The description of the problem.
     pub message: String,
-    /// What to do.
+    /// The suggested fix.
     pub hint: String,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A workflow that cannot be built: everything that is wrong with it.
+/// A workflow that cannot be built, with all its problems.
 ///
 /// ```
 /// let error = windlass::Workflow::builder("empty").build().unwrap_err();
@@ -79,13 +79,13 @@ impl fmt::Display for Problem {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the workflow `{workflow}` cannot be built, {}:{}", format_count(.problems.len()), format_problems(.problems))]
 pub struct BuildError {
-    /// Its name.
+    /// The name of the workflow.
     pub workflow: String,
-    /// In the order of the steps.
+    /// The problems, in the order of the steps.
     pub problems: Vec<Problem>,
 }
 
-/// What `main` prints when it returns one: the same as for people.
+/// Prints the same text as `Display`, since `main` prints the debug form of a returned error.
 impl std::fmt::Debug for BuildError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
@@ -97,7 +97,7 @@ impl BuildError {
         BuildError { workflow, problems }
     }
 
-    /// Whether there is a problem with this code.
+    /// Reports whether there is a problem with this code.
     pub fn has(&self, code: &str) -> bool {
         self.problems.iter().any(|problem| problem.code == code)
     }

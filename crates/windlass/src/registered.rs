@@ -14,8 +14,9 @@ use crate::call::{StepCall, StepMetadata, WorkflowInfo, failure, run};
 use crate::resource::Resources;
 use crate::{Context, StepError};
 
-/// A function in Rust that a definition calls by name: `async fn(input) -> Result<output, StepError>`, or with a
-/// [`Context`] before the input, for what is durable ([`Context::sleep`], [`Context::once`], …) and for its key.
+/// A Rust function that a definition calls by name: `async fn(input) -> Result<output, StepError>`, or with a
+/// [`Context`] before the input, for durable calls ([`Context::sleep`], [`Context::once`], …) and the idempotency
+/// key.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,7 +37,7 @@ pub trait Function<Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn call(&self, call: StepCall) -> ToolFuture;
 
-    /// What models are told of it, if it says so.
+    /// Returns the description for models, if there is one.
     #[doc(hidden)]
     fn spec(&self) -> Option<FunctionSpec> {
         None
@@ -73,12 +74,12 @@ where
     }
 }
 
-/// What models are told of a function: agents may call those that say it.
+/// The description of a function for models. Agents may call only functions that have one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionSpec {
-    /// What it does and when to use it, in a sentence or two.
+    /// The purpose of the function and when to use it, in a sentence or two.
     pub description: String,
-    /// JSON Schema of its input, which is an object for agents.
+    /// The JSON Schema of its input, which must be an object for agents.
     pub parameters: Value,
 }
 
@@ -88,7 +89,7 @@ pub struct Described<F> {
     spec: FunctionSpec,
 }
 
-/// A function that agents may call as a tool, too. Definitions call it as any other.
+/// Describes a function so that agents may call it as a tool. Definitions call it like any other function.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)]
@@ -114,7 +115,7 @@ pub fn described<Args, F: Function<Args>>(
     Ok(Described { function, spec: FunctionSpec { description: description.into(), parameters } })
 }
 
-/// Tells described functions from others.
+/// Distinguishes described functions from others.
 #[doc(hidden)]
 pub struct WithSpec<Args>(PhantomData<Args>);
 

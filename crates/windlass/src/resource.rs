@@ -1,4 +1,4 @@
-//! What steps need besides events: connections, clients, settings.
+//! Resources of steps: connections, clients, settings.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A resource that a step takes, found by its type. It is given to the workflow before it is built; one that is missing is
-/// an error of the build.
+/// A resource that a step takes, looked up by its type. It is added to the workflow before the build; a missing
+/// resource is a build error.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub struct Res<T: ?Sized>(pub(crate) Arc<T>);
 
 impl<T: ?Sized> Res<T> {
-    /// The shared value itself.
+    /// Returns the shared value.
     pub fn into_inner(self) -> Arc<T> {
         self.0
     }
@@ -61,7 +61,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Res<T> {
     }
 }
 
-/// A type that a step needs.
+/// The type of a resource that a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceType {
     pub type_id: TypeId,

@@ -1,10 +1,10 @@
-//! Retry policies: data, kept in the plan. The engine works out what follows a failure and keeps its verdict.
+//! Retry policies: data in the plan. The engine decides what follows a failure and journals its decision.
 
 use std::time::Duration;
 
 use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, RetryWindow};
 
-/// When and how often a step that has failed is tried again.
+/// The retry policy of a step.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,7 +21,7 @@ use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, RetryWindow};
 /// assert_ne!(patient, stubborn);
 /// ```
 ///
-/// The jitter is drawn from the run's own numbers: a replay draws the same.
+/// The jitter is drawn from the run's own random numbers, so that a replay draws the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
     attempts: u32,
@@ -35,80 +35,79 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// The same wait before every retry. Three attempts in all, unless it is said otherwise.
+    /// Waits the same time before every retry. Three attempts in total by default.
     pub fn fixed(every: Duration) -> Retry {
         let (growth, on) = (Growth::Fixed, Vec::new());
         Retry { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, window: None, on }
     }
 
-    /// A wait that doubles, unless another [`factor`](Self::factor) is given. Three attempts in all, unless it is said
-    /// otherwise.
+    /// Doubles the wait each time, unless another [`factor`](Self::factor) is set. Three attempts in total by default.
     pub fn exponential(first: Duration) -> Retry {
         Retry { growth: Growth::Exponential(2.0), ..Retry::fixed(first) }
     }
 
-    /// Only one attempt: what a step has anyway.
+    /// Makes only one attempt, which is the default of a step.
     pub fn none() -> Retry {
         Retry { attempts: 1, ..Retry::fixed(Duration::ZERO) }
     }
 
-    /// How often in all, the first attempt included; at least 1.
+    /// Sets the total number of attempts, including the first; at least 1.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Retry {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// How much longer each wait is than the one before.
+    /// Sets the factor by which each wait is longer than the previous one.
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Retry {
         self.growth = Growth::Exponential(factor);
         self
     }
 
-    /// The longest wait.
+    /// Sets the longest wait.
     #[must_use]
     pub fn max(mut self, max: Duration) -> Retry {
         self.max = Some(max);
         self
     }
 
-    /// The shortest wait.
+    /// Sets the shortest wait.
     #[must_use]
     pub fn min(mut self, min: Duration) -> Retry {
         self.min = Some(min);
         self
     }
 
-    /// Up to this part of a wait is added to it: 0.1 is a tenth.
+    /// Adds up to this fraction of a wait to it: 0.1 is a tenth.
     #[must_use]
     pub fn jitter(mut self, part: f64) -> Retry {
         self.jitter = part;
         self
     }
 
-    /// No further attempt when so much time has passed since the first, restarts and all.
+    /// Makes no further attempt once this time has passed since the first one, including restarts.
     #[must_use]
     pub fn stop_after(mut self, time: Duration) -> Retry {
         self.window = Some((time, false));
         self
     }
 
-    /// The same, and the wait that would come next counts as well.
+    /// Makes no further attempt if the next wait would end later than this time after the first one.
     #[must_use]
     pub fn stop_before(mut self, time: Duration) -> Retry {
         self.window = Some((time, true));
         self
     }
 
-    /// Only errors with one of these codes or kinds. Without this, all.
+    /// Retries only errors with one of these codes or kinds. The default is all errors.
     #[must_use]
     pub fn on<T: Into<String>>(mut self, codes: impl IntoIterator<Item = T>) -> Retry {
         self.on = codes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// As the plan has it; None if nothing is tried again.
+    /// Compiles the policy for the plan; `None` if there are no retries.
     pub(crate) fn compile(&self) -> Option<plan::Retry> {
         let backoff = Backoff {
             interval: Amount::Fixed(to_engine_duration(self.first)),
@@ -129,7 +128,7 @@ impl Retry {
         })
     }
 
-    /// `3 times, 1s apart`, for the workflow's own text.
+    /// Returns a summary such as `retry 3 1s` for the workflow's text; `None` if there are no retries.
     pub(crate) fn summary(&self) -> Option<String> {
         let growth = match self.growth {
             Growth::Exponential(factor) => format!(" x{factor}"),

@@ -1,4 +1,4 @@
-//! What a step gives.
+//! Return types of steps.
 
 use windlass_value::Value;
 
@@ -6,8 +6,8 @@ use crate::StepError;
 use crate::event::{Emitted, Events};
 use crate::signature::StepSignature;
 
-/// What a step can return inside its `Result`: an event, a union of events, an `Option` of those, a `Vec` (a fan-out), or
-/// nothing.
+/// A type that a step can return inside its `Result`: an event, a union of events, an `Option` of those, a `Vec` (a
+/// fan-out), or `()`.
 ///
 /// ```
 /// fn returnable<R: windlass::Returns>() {}
@@ -69,7 +69,7 @@ impl<U: Events> Returns for Vec<U> {
     }
 }
 
-/// The whole of what a step's function returns: a `Result` of [`Returns`] and any error.
+/// The complete return type of a step's function: a `Result` of [`Returns`] and any error.
 ///
 /// ```
 /// fn result<R: windlass::StepResult>() {}
@@ -81,7 +81,7 @@ impl<U: Events> Returns for Vec<U> {
     note = "a step returns `Result<E, StepError>`, where E is an event, a union of events, `Option` or `Vec` of those, or `()`"
 )]
 pub trait StepResult: 'static {
-    /// What is in it when all went well.
+    /// The type of a successful result.
     type Output: Returns;
     #[doc(hidden)]
     fn into_result(self) -> Result<Self::Output, StepError>;

@@ -1,4 +1,4 @@
-//! What the types of a step's signature say of it.
+//! The signature of a step, derived from the types of its function.
 
 use std::any::{TypeId, type_name};
 
@@ -8,21 +8,21 @@ use crate::event::EventType;
 use crate::resource::ResourceType;
 use crate::{State, StepError};
 
-/// How events come together before a step runs.
+/// The way events are joined before a step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum JoinKind {
-    /// Each by itself.
+    /// Each event runs the step.
     #[default]
     One,
-    /// All of a fan-out.
+    /// All events of a fan-out.
     All,
-    /// One for each of a list.
+    /// One event for each of a list of types.
     Collect,
     /// A failure of another step.
     Failure,
 }
 
-/// Filled in by the types of a step's parameters and of what it returns.
+/// Collects the information that the types of a step's parameters and result provide.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct StepSignature {
@@ -55,7 +55,7 @@ impl StepSignature {
 pub(crate) struct StateType {
     pub type_id: TypeId,
     pub name: &'static str,
-    /// What a run begins with, field by field.
+    /// Returns the initial state, field by field.
     pub initial: fn() -> Result<Map, StepError>,
 }
 

@@ -1,11 +1,11 @@
-//! A workflow as text: what a plan of code has instead of a file.
+//! A workflow as text: the source of a plan that comes from code instead of a file.
 
 use windlass_core::plan::SourceSpan;
 
 use crate::builder::{StepDef, WorkflowBuilder};
 use crate::signature::JoinKind;
 
-/// The text, and where in it each step stands.
+/// Renders the text and returns it with the span of each step.
 pub(crate) fn render_source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
     let mut text = format!("workflow {}", workflow.name);
     if let Some(timeout) = workflow.timeout {

@@ -1,4 +1,4 @@
-//! A run's events, as whoever watches it sees them.
+//! The event stream of a run, as observers see it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use windlass_value::{Map, Timestamp, Value};
 use crate::event::{Event, EventKind, decode};
 use crate::{Error, StepError};
 
-/// Something that has happened in a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has
-/// published or asked with, under its own name.
+/// An event of a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has published or asked
+/// with, under its own name.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -50,11 +50,11 @@ use crate::{Error, StepError};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunEvent {
-    /// Its number in the run, from 1, without a gap.
+    /// The sequence number in the run, from 1, without gaps.
     pub seq: u64,
-    /// When it happened.
+    /// The time of the event.
     pub at: Timestamp,
-    /// The step or task that it is about; empty for the run.
+    /// The step or task that the event belongs to; empty for the run.
     pub path: Arc<str>,
     /// The type of event, with its fields.
     pub kind: RunEventKind,
@@ -65,26 +65,26 @@ impl RunEvent {
         RunEvent { seq: event.seq, at: event.at, path: event.path, kind: event.kind }
     }
 
-    /// The name of its type: `step.done`, or the name of an event that a step has published.
+    /// Returns the name of its type: `step.done`, or the name of an event that a step has published.
     pub fn type_name(&self) -> &str {
         self.kind.type_name()
     }
 
-    /// The fields of its type, by the names that they have in JSON.
+    /// Returns the fields of its type, by their names in JSON.
     pub fn fields(&self) -> Map {
         self.kind.fields()
     }
 
-    /// Whether it tells of an event of this type: one that a step has published or asked with, or the stop event that has
-    /// ended the run.
+    /// Reports whether it carries an event of this type: one that a step has published or asked with, or the stop event
+    /// that has ended the run.
     pub fn is<E: Event>(&self) -> bool {
         self.find_payload(E::NAME, E::KIND).is_some()
     }
 
-    /// The typed event, if it tells of one of this type.
+    /// Returns the typed event, if it carries one of this type.
     pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
         let payload = self.find_payload(E::NAME, E::KIND)?;
-        // What is no object was put into one to be shown.
+        // A payload that is not an object was wrapped in one for publishing.
         let bare = payload.as_map().filter(|map| map.len() == 1).and_then(|map| map.get("data"));
         Some(decode(payload).or_else(|error| bare.map_or(Err(error), decode)))
     }
@@ -101,7 +101,7 @@ impl RunEvent {
     }
 }
 
-/// A run's events in order, none twice, up to its end. Also a [`Stream`](futures_core::Stream).
+/// A run's events in order, each once, up to its end. Also a [`Stream`](futures_core::Stream).
 ///
 /// ```
 /// fn is_a_stream<S: futures_core::Stream>() {}
@@ -125,7 +125,7 @@ impl EventStream {
         EventStream { state: ReadState::Idle(reader), store }
     }
 
-    /// Events of steps, and the end, are whole; what else is too large to be told stays a reference.
+    /// Resolves the stored values of events of steps and of the end; other values that were too large stay references.
     fn resolve_values(&self, mut event: Told) -> Result<RunEvent, Error> {
         let resolves = matches!(
             event.kind,
@@ -149,8 +149,8 @@ impl EventStream {
         }
     }
 
-    /// The next event, when it is there. None when the run has ended and all were given. Nothing is lost when this is dropped
-    /// before it is done.
+    /// Waits for the next event. Returns `None` when the run has ended and all events were delivered. Cancel-safe:
+    /// dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Result<RunEvent, Error>> {
         std::future::poll_fn(|context| self.poll(context)).await
     }

@@ -1,4 +1,4 @@
-//! A workflow that was built.
+//! A built workflow.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::event::{Event, EventKind, EventType, encode, unknown};
 use crate::function::StepTool;
 use crate::{Engine, Error};
 
-/// Steps that were checked, ready to run: in memory in one line ([`run`](Self::run)), or in an
-/// [`Engine`](crate::Engine). Cloning it is cheap.
+/// A checked set of steps, ready to run: in memory with one call ([`run`](Self::run)), or in an
+/// [`Engine`](crate::Engine). Cloning is cheap.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub(crate) struct BuiltWorkflow {
 }
 
 impl Workflow {
-    /// Begins a workflow of this name. The name is what an engine and a journal know it by.
+    /// Creates a builder of a workflow of this name. Engines and journals identify the workflow by the name.
     pub fn builder(name: &str) -> WorkflowBuilder {
         WorkflowBuilder::new(name)
     }
@@ -72,17 +72,17 @@ impl Workflow {
         Workflow(Arc::new(BuiltWorkflow { plan, info: facts, tools }))
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0.plan.name
     }
 
-    /// What it compiles to: what drawings, journals and the engine work on.
+    /// Returns the compiled plan, which drawings, journals and the engine work on.
     pub fn plan(&self) -> &Plan {
         &self.0.plan
     }
 
-    /// One line for each step: what it takes, what it gives, how it is run.
+    /// Returns one line for each step: its accepted events, its produced events and its options.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -100,20 +100,20 @@ impl Workflow {
         &self.0.plan.source
     }
 
-    /// The events that it knows, by name: the only ones that it decodes.
+    /// Returns the event types that the workflow knows, by name. It decodes no others.
     pub fn events(&self) -> impl Iterator<Item = EventType> {
         self.0.info.events.values().copied()
     }
 
-    /// Reads what somebody gives as an event of this name: the fields of any known version, written in the newest. A name that
-    /// is not known is refused, with those that are.
+    /// Reads the fields of an event of this name, in any known version, and writes them in the newest. Rejects an unknown
+    /// name with a list of the known ones.
     pub fn read_event(&self, name: &str, payload: &Value) -> Result<Value, Error> {
         let known = self.0.info.events.get(name);
         let event = known.ok_or_else(|| Error::Event(unknown(name, &self.events().collect::<Vec<_>>())))?;
         (event.read)(payload).map_err(Error::Event)
     }
 
-    /// Runs it in memory, and waits for its result. To be called inside a tokio runtime.
+    /// Runs the workflow in memory and waits for its result. Must be called inside a tokio runtime.
     pub async fn run<Stop: Event>(&self, event: impl Event) -> Result<Stop, Error> {
         let engine = Engine::in_memory().workflow(self).build()?;
         let handle = engine.start(self, event).await?;
@@ -126,7 +126,7 @@ impl Workflow {
         self.0.tools.iter().fold(tools, |tools, (name, tool)| tools.with(name, tool.clone()))
     }
 
-    /// The run's input, if this is the event it starts with.
+    /// Returns the run's input, if this is the start event.
     pub(crate) fn start_input<E: Event>(&self, event: &E) -> Result<Value, Error> {
         let starts = self.events().find(|known| known.kind == EventKind::Start && self.accepts(known));
         match starts {
@@ -139,7 +139,7 @@ impl Workflow {
         }
     }
 
-    /// The run's input, from the fields of its start event.
+    /// Returns the run's input from the fields of its start event.
     pub(crate) fn read_start(&self, payload: &Value) -> Result<Value, Error> {
         match self.events().find(|known| known.kind == EventKind::Start && self.accepts(known)) {
             Some(start) => self.read_event(start.name, payload),
@@ -147,7 +147,7 @@ impl Workflow {
         }
     }
 
-    /// All it can do, as a drawing.
+    /// Draws all possible paths of the workflow.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -169,17 +169,17 @@ impl Workflow {
         self.0.info.steps.iter().any(|step| step.accepts.contains(&event.name))
     }
 
-    /// An event that may be sent to a run from outside.
+    /// Checks that an event may be sent to a run from outside.
     pub(crate) fn check_sendable<E: Event>(&self) -> Result<(), Error> {
         let known: Vec<EventType> = self.events().collect();
-        // One that answers a wait need not be in any signature.
+        // An event that answers a wait need not occur in any signature.
         if E::KIND == EventKind::HumanResponse || known.iter().any(|event| event.name == E::NAME) {
             return Ok(());
         }
         Err(Error::Event(unknown(E::NAME, &known)))
     }
 
-    /// The step must be there and accept the event.
+    /// Checks that the step exists and accepts the event.
     pub(crate) fn check_target<E: Event>(&self, step: &str) -> Result<(), Error> {
         let steps = &self.0.info.steps;
         let Some(target) = steps.iter().find(|one| *one.name == *step) else {

@@ -19,7 +19,7 @@ async fn price(_: Context, order: Order) -> Result<u64, StepError> {
     if order.pieces == 0 { Err(StepError::new("NoPieces", "an order has pieces")) } else { Ok(order.pieces * 10) }
 }
 
-/// Stands for a model: it has seen which tools there are.
+/// Stands in for a model: returns the names of the available tools.
 struct ListingModel(Arc<ToolRegistry>);
 
 impl Tool for ListingModel {

@@ -1,4 +1,4 @@
-//! The parts of a workflow, one by one, over the engine in memory.
+//! The parts of a workflow, executed by an in-memory engine.
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Event, Events, StepError, Workflow};

@@ -1,4 +1,4 @@
-//! What the build finds: all problems at once, each with its code, a sentence and a hint.
+//! Checks of the build: all problems are reported together, each with its code, a message and a hint.
 
 use serde::{Deserialize, Serialize};
 use windlass::{
@@ -57,7 +57,7 @@ fn named(name: &str) -> WorkflowBuilder {
     Workflow::builder(name)
 }
 
-/// From the start to the end.
+/// A complete workflow, from the start to the stop event.
 fn complete() -> WorkflowBuilder {
     named("w").step("whole", step!(Begin => Done)).workflow()
 }
@@ -73,7 +73,7 @@ fn problems(built: Result<Workflow, BuildError>) -> Vec<(&'static str, String)> 
     error.problems.into_iter().map(|problem| (problem.code, problem.message)).collect()
 }
 
-/// A case is a line: what is built, and the code and the sentence of each problem.
+/// One case per line: the workflow, and the code and the message of each problem.
 #[test]
 fn each_problem_has_a_code_and_a_sentence() {
     let table: Vec<(WorkflowBuilder, Vec<(&str, &str)>)> = vec![
@@ -110,7 +110,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             named("w").step("x", step!(Begin => Option<Done>)).sends::<A>().workflow(),
             vec![("never_consumed", "the step `x` gives `a`, which no step accepts")],
         ),
-        // Whoever waits for it takes it; what asks somebody, and what somebody answers, needs nobody inside.
+        // A step that waits for an event consumes it; a question and its answer need no step inside.
         (
             named("w")
                 .step("x", step!(Begin => Done))

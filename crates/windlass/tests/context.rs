@@ -1,4 +1,4 @@
-//! What a step can do besides returning events.
+//! The context of a step: everything a step can do besides returning events.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ struct Totals {
     last: Option<String>,
 }
 
-/// Virtual time: no test waits.
+/// In virtual time: no test waits.
 fn engine(workflow: &Workflow) -> Engine {
     Engine::in_memory().virtual_time(true).workflow(workflow).build().unwrap()
 }
@@ -119,7 +119,7 @@ async fn retry_info_describes_earlier_attempts() {
     assert_eq!(run(&workflow).await.unwrap().text, "attempt 2 120");
 }
 
-/// Each attempt waits anew: what the one before has got in vain is not kept against it.
+/// Each attempt waits again: a failed wait of the previous attempt is not reused.
 #[tokio::test]
 async fn an_attempt_waits_anew() {
     let workflow = Workflow::builder("anew")

@@ -1,4 +1,5 @@
-//! What the loop promises whoever writes steps: who runs, when, in which order, and what is told of it.
+//! Guarantees of the control loop for step authors: which steps run, when, in which order, and which events are
+//! published.
 
 use crate::support;
 
@@ -27,13 +28,13 @@ fn next(kind: &str) -> Option<Next> {
     }
 }
 
-/// What a step returns, and all that is told from its end on.
+/// The result of a step, and all events from its end on.
 #[tokio::test]
 async fn a_result_is_published_before_its_events_start_and_a_stop_ends_the_run() {
     let cases: [(&str, &[&str]); 4] = [
         ("stop", &["step.done first", "workflow.finished"]),
         ("item", &["step.done first", "step.started work", "step.done work", "workflow.finished"]),
-        // The question is told, and then the run waits.
+        // The question is published, and then the run waits.
         ("ask", &["step.done first", "input.required first", "workflow.idle"]),
         ("", &["step.done first", "workflow.idle"]),
     ];
@@ -105,7 +106,7 @@ async fn sent_events_start_in_order_before_returned_events() {
     assert_eq!(world.notes(), ["1", "2", "3"]);
 }
 
-/// Five items, each of which stands at its own gate.
+/// Five items, each of which waits at its own gate.
 fn crowd(world: &World, workers: u32) -> Workflow {
     Workflow::builder("crowd")
         .step("split", |_: Begin| async { Ok((1..=5).map(|n| Item { n }).collect::<Vec<_>>()) })
@@ -131,7 +132,7 @@ async fn excess_events_queue_and_start_in_order_on_the_lowest_free_worker() {
     assert_eq!(world.wait_for_notes(2).await, ["1", "2"]);
     let so_far = wait_for_events(&handle, "step.queued", 3).await;
     assert_eq!(count(&so_far, "step.queued"), 3, "two run, three wait");
-    // The second is done first: its number is free, and the third has it.
+    // The second finishes first: its worker number is free, and the third gets it.
     world.open("2");
     assert_eq!(world.wait_for_notes(3).await, ["1", "2", "3"]);
     world.open("1");
@@ -228,7 +229,7 @@ async fn the_timeout_of_a_run_counts_what_it_sleeps() {
     }
 }
 
-/// Notes when it is dropped.
+/// Adds a note when it is dropped.
 struct DropNote(Res<World>);
 
 impl Drop for DropNote {
@@ -278,7 +279,7 @@ async fn a_stop_event_cancels_other_steps_and_drops_their_late_events() {
     assert_eq!(result.unwrap().text, "stopped", "the first stop wins");
 }
 
-/// A step that asks, beside others that work.
+/// A step that asks, concurrently with others that work.
 fn asking_and_working(world: &World, fails: u32) -> Workflow {
     Workflow::builder("beside")
         .step("ask", |ctx: Context, _: Begin| async move {
@@ -320,12 +321,12 @@ async fn idle_is_published_once_when_all_wait_and_not_while_work_runs_or_is_dela
 #[tokio::test]
 async fn a_run_that_is_never_out_of_work_is_never_idle() {
     let world = World::default();
-    // What is queued is work.
+    // Queued events are work.
     ["1", "2", "3", "4", "5"].into_iter().for_each(|gate| world.open(gate));
     let (_, events) = run_to_end(&crowd(&world, 1)).await;
     assert_eq!((count(&events, "step.queued"), count(&events, "workflow.idle")), (4, 0));
 
-    // Answers that are being delivered are work: two questions, both answered before the first is asked.
+    // Answers in delivery are work: two questions, both answered before the first is asked.
     let world = World::default();
     let workflow = Workflow::builder("delivered")
         .step("ask", |ctx: Context, world: Res<World>, _: Begin| async move {
@@ -349,7 +350,7 @@ async fn a_run_that_is_never_out_of_work_is_never_idle() {
     assert_eq!(count(&events, "workflow.idle"), 0);
 }
 
-/// An answer is accepted while the step is on its way to its wait: when the wait begins, the answer is in delivery.
+/// An answer is accepted while the step is about to wait: when the wait begins, the answer is in delivery.
 #[tokio::test]
 async fn a_run_is_not_idle_while_an_event_is_being_delivered() {
     for durable in [false, true] {
@@ -371,7 +372,7 @@ async fn a_run_is_not_idle_while_an_event_is_being_delivered() {
         let engine = engine.build().unwrap();
         let handle = in_time(engine.start(&workflow, Begin { n: 0 })).await.unwrap();
         world.wait_for_notes(1).await;
-        // Nobody else runs between these two.
+        // No other task runs between these two.
         world.open("ask");
         handle.send(answer(1)).await.unwrap();
         let (result, events) = ended(&handle).await;
@@ -394,7 +395,7 @@ async fn idle_is_published_again_after_progress() {
     let handle = started(&workflow).await;
     let so_far = wait_for_events(&handle, "workflow.idle", 1).await;
     assert_eq!(count(&so_far, "workflow.idle"), 1);
-    // Two at once: between them it is not idle.
+    // Two in a row: between them the run is not idle.
     handle.send(answer(1)).await.unwrap();
     handle.send(answer(2)).await.unwrap();
     wait_for_events(&handle, "workflow.idle", 2).await;
@@ -406,7 +407,7 @@ async fn idle_is_published_again_after_progress() {
 
 #[tokio::test]
 async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
-    // The join needs what a step might have given, and has not.
+    // The join needs an event that a step could have produced, but did not.
     let workflow = Workflow::builder("hangs")
         .step("first", |_: Begin| async { Ok(None::<Item>) })
         .step("work", |item: Item| async move { done(item.n.to_string()) })
@@ -418,7 +419,7 @@ async fn a_proven_hang_fails_with_its_reason_and_without_a_timeout() {
     assert!(error.to_string().contains("nothing is left to do, and no `done` of `work` was emitted"), "{error}");
     assert_eq!(count(&events, "workflow.idle"), 0);
 
-    // Somebody outside can still help: no hang.
+    // Input from outside is still possible: no hang.
     let workflow = Workflow::builder("asks")
         .step("first", |_: Begin| async { Ok(Question { n: 1 }) })
         .step("reply", |answer: Answer| async move { done(answer.text) })
@@ -474,7 +475,7 @@ async fn an_event_for_one_step_is_checked_before_it_is_stored() {
     assert_eq!(code(handle.send(answer(3)).await), "Ended");
 }
 
-// Handlers of failures.
+// Failure handlers.
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "again")]
@@ -494,7 +495,7 @@ enum Rescued {
     Done(Done),
 }
 
-/// `work` fails so often on one line of events; the handler tries again as often as it is told of it.
+/// `work` fails a number of times in one chain of events; the handler tries again whenever it is called.
 fn handled(fails: u64, times: u32, of: Option<&'static str>, rescue_fails: bool) -> Workflow {
     let workflow = Workflow::builder("handled")
         .step("first", |_: Begin| async { Ok(Item { n: 0 }) })
@@ -533,7 +534,7 @@ fn handled(fails: u64, times: u32, of: Option<&'static str>, rescue_fails: bool)
 
 #[tokio::test]
 async fn a_handler_has_a_scope_and_a_budget_and_is_not_for_itself() {
-    // How often the step fails, the budget, the scope, whether the handler fails too; the end.
+    // The number of failures of the step, the budget, the scope, whether the handler fails too; the result.
     let cases = [
         (1, 1, None, false, "after 1"),
         (2, 1, None, false, "NotYet"),
@@ -616,7 +617,7 @@ async fn readers_miss_nothing_and_see_nothing_twice() {
     assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
     assert!(events(&handle, all.len() as u64).await.is_empty(), "after the end there is nothing");
     assert!(events(&handle, 9_999).await.is_empty());
-    // Nothing but events: a stream has no heartbeats of its own.
+    // Only events: a stream sends no heartbeats.
     assert!(all.iter().all(|event| !event.type_name().is_empty()));
 }
 
@@ -649,7 +650,7 @@ async fn a_snapshot_continues_where_the_run_was_cancelled() {
 
 #[tokio::test]
 async fn handler_budgets_are_part_of_a_snapshot() {
-    // One failure before the snapshot; of two in all, the budget covers one.
+    // One failure before the snapshot, two in total, of which the budget covers one.
     let make = |times: u32, world: &World| {
         Workflow::builder("carried")
             .step("first", |_: Begin| async { Ok(Item { n: 0 }) })

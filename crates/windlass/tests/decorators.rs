@@ -1,4 +1,4 @@
-//! Decorators of an embedder around the engine's adapter: what they see, what they change, and what they cannot break.
+//! Decorators around the engine's adapter: what they see, what they change, and what they cannot break.
 
 use crate::support;
 
@@ -86,7 +86,7 @@ impl RunDecorator for Tomorrow {
     }
 }
 
-/// Timers are of the run's time, and wait no longer than they would without it.
+/// Timers follow the run's time, and wait no longer than without the decorator.
 #[tokio::test]
 async fn a_clock_decorator_shifts_run_time_and_timers() {
     let sleeps = |ctx: Context, _: Begin| async move {
@@ -102,7 +102,7 @@ async fn a_clock_decorator_shifts_run_time_and_timers() {
     assert!(reported >= before.0 + DAY && reported < before.0 + DAY + DAY / 2, "{reported}");
 }
 
-/// Keeps step events to itself, and shows the others when the run ends.
+/// Drops step events, and publishes the others when the run ends.
 #[derive(Default)]
 struct DelayingDecorator {
     held: Vec<PublishedEvent>,
@@ -141,7 +141,7 @@ async fn a_filtering_decorator_controls_the_stream_of_an_in_memory_run() {
     assert_eq!(shown.load(Ordering::SeqCst), expected.len() as u64);
 }
 
-/// Looks into the store, as another process would, when an event is about to be shown.
+/// Reads the store, as another process would, before an event is published.
 struct Auditor {
     store: SqliteStore,
     run: String,

@@ -1,4 +1,4 @@
-//! Engines and handles: runs that are watched, asked, carried elsewhere, and gone on with.
+//! Engines and handles: watching, signalling, restoring and resuming runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ struct Done {
     text: String,
 }
 
-/// A directory of the test's own, gone with it.
+/// A temporary directory, removed with the test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -58,7 +58,7 @@ impl Drop for Directory {
     }
 }
 
-/// Counts the bodies that have run.
+/// Counts the executed bodies.
 #[derive(Default)]
 struct Bodies(AtomicU64);
 
@@ -209,7 +209,7 @@ async fn a_run_resumes_after_its_process_ends() {
     engine.close().await;
 }
 
-/// Nobody asks for the run: the engine finds it by itself when there is something to do.
+/// Without a request: the engine finds the run itself when there is work for it.
 #[tokio::test]
 async fn abandoned_runs_are_adopted() {
     let (directory, workflow) = (Directory::new(), asking(&Arc::default()));
@@ -219,7 +219,7 @@ async fn abandoned_runs_are_adopted() {
     first.close().await;
     handle.send(Answered { text: "to nobody".into() }).await.unwrap();
     drop((first, handle));
-    // An engine without the workflow leaves the run alone.
+    // An engine without the workflow does not touch the run.
     let other =
         Workflow::builder("other").step("only", |_: Begin| async { Ok(Done { text: "".into() }) }).build().unwrap();
     let stranger = Engine::open(&directory.0).workflow(&other).build().unwrap();
@@ -259,7 +259,7 @@ async fn a_snapshot_is_restored_in_another_engine() {
     elsewhere.close().await;
 }
 
-/// What the programs of two releases call the same event.
+/// The same event in the programs of two releases.
 mod versions {
     use super::*;
 
@@ -269,7 +269,7 @@ mod versions {
         pub words: Vec<String>,
     }
 
-    /// Version 2 had the words in one text, as version 1 had, under another name.
+    /// Version 2 had the words in one text, like version 1, under another name.
     fn newer(from: u32, payload: Value) -> Result<Value, StepError> {
         let text = payload.get(if from == 1 { "text" } else { "said" }).and_then(Value::as_str).unwrap_or_default();
         let words = text.split(' ').map(Value::from).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! A run that a newer program has written: an older one refuses it with a reason and leaves it as it is.
+//! A run that a newer program has written: an older program refuses it with a reason and does not change it.
 
 use crate::support;
 
@@ -29,7 +29,7 @@ async fn an_engine_refuses_a_run_of_a_newer_format_and_changes_nothing() {
     };
     stamp(2);
     let before = row();
-    // An engine that adopts looks at it, too.
+    // An engine that adopts runs examines it, too.
     let engine = open();
     let error = in_time(engine.resume("r")).await.err().unwrap();
     assert_eq!(error.code(), "NeedsNewer", "{error}");

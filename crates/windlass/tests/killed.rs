@@ -1,6 +1,7 @@
-//! kill -9 of a real process that runs a workflow, and another process that goes on with it.
+//! kill -9 of a real process that runs a workflow, and another process that resumes it.
 //!
-//! This test program starts itself again: `the_process` is the workflow's process when it is told so, and nothing else.
+//! This test program starts itself again: `the_process` is the workflow's process if the environment says so, and a
+//! no-op otherwise.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,14 +20,14 @@ const STORE: &str = "WINDLASS_TEST_STORE";
 const WORKFLOW: &str = "WINDLASS_TEST_WORKFLOW";
 const STUCK: &str = "WINDLASS_TEST_STUCK";
 
-/// Lines that are meant for whoever has started this process; its test harness writes others.
+/// The prefix of lines for the parent process; the test harness writes other lines.
 const MARK: &str = "@ ";
 
 fn report(what: &str) {
     println!("{MARK}{what}");
 }
 
-/// Says where it is. If this is where the process is to be killed, it stays here.
+/// Reports the current point. If the process is to be killed here, it waits forever.
 async fn reach_point(point: String) {
     report(&point);
     if std::env::var(STUCK).is_ok_and(|stuck| stuck == point) {
@@ -79,7 +80,7 @@ fn workflow(name: &str) -> Workflow {
     .expect("a workflow")
 }
 
-/// The process: starts the run or goes on with it, takes answers from its input, says what became of it.
+/// The process: starts or resumes the run, reads answers from its input, reports the result.
 #[test]
 fn the_process() {
     let Ok(directory) = std::env::var(STORE) else { return };
@@ -106,7 +107,7 @@ fn the_process() {
         }
         report(&format!("end {}", end.text));
     });
-    // Whoever reads its input may still do so.
+    // The task that reads the input may still be blocked.
     runtime.shutdown_background();
 }
 
@@ -117,7 +118,7 @@ struct Process {
 }
 
 impl Process {
-    /// One that runs this workflow in this store, and stops at a point.
+    /// Starts a process that runs this workflow in this store and stops at a point.
     fn start(directory: &Directory, workflow: &str, stuck: &str) -> Process {
         let mut child = Command::new(std::env::current_exe().expect("a test knows itself"))
             .args(["--exact", "the_process", "--nocapture", "--test-threads=1"])
@@ -132,11 +133,11 @@ impl Process {
         Process { child, lines, lines_read: Vec::new() }
     }
 
-    /// Reads what it says up to this.
+    /// Reads its output up to this message.
     fn read_until(&mut self, what: &str) {
         for line in self.lines.by_ref() {
             let line = line.expect("its output");
-            // The harness begins a line of its own before the first.
+            // The harness may write to the same line before the first message.
             if let Some((_, message)) = line.split_once(MARK) {
                 self.lines_read.push(message.to_owned());
                 if message == what {
@@ -153,7 +154,7 @@ impl Process {
         writeln!(input, "{n}").expect("it reads");
     }
 
-    /// kill -9.
+    /// Kills it with SIGKILL.
     fn kill(mut self) -> Vec<String> {
         use std::os::unix::process::ExitStatusExt;
         self.child.kill().expect("it can be killed");
@@ -171,7 +172,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// A test that fails leaves nobody behind.
+    /// A failing test leaves no process behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -191,9 +192,9 @@ fn a_count_is_exact_when_steps_are_killed() {
 
 #[test]
 fn an_accepted_event_survives() {
-    // Killed as soon as it is accepted; killed when the step has it, before its result is kept; each answer once.
+    // Killed as soon as it is accepted; killed when the step has it, before its result is stored; each answer once.
     let directory = Directory::new();
-    // It stops where the step has the answer: however late the kill is, the step has not gone on to its second wait.
+    // It stops where the step has the answer: however late the kill is, the step has not reached its second wait.
     let mut process = Process::start(&directory, "asks", "has 1");
     process.read_until("started");
     process.send_answer(1);

@@ -1,4 +1,4 @@
-//! Every dialect calls every other one, through one engine; and a dialect that this crate does not know does too.
+//! Every dialect calls every other one in one engine, and so does a dialect that this crate does not know.
 
 #![cfg(all(feature = "loom", feature = "noetl", feature = "zenflow"))]
 
@@ -29,7 +29,7 @@ struct Priced {
 
 const DIALECTS: [&str; 4] = ["rust", "loom", "noetl", "zenflow"];
 
-/// Says what seven times the pieces is, which it finds in its prompt.
+/// A fake model: returns seven times the number of pieces in its prompt.
 struct Model;
 
 impl Tool for Model {
@@ -47,7 +47,7 @@ impl Tool for Model {
     }
 }
 
-/// `callee-DIALECT`: gives seven times the pieces.
+/// `callee-DIALECT`: returns seven times the pieces.
 fn callee(dialect: &str) -> &'static str {
     match dialect {
         "loom" => {
@@ -76,7 +76,7 @@ steps:
     }
 }
 
-/// `DIALECT-calls-NAME`: gives what the callee gives.
+/// `DIALECT-calls-NAME`: returns the result of the callee.
 fn caller(dialect: &str, name: &str) -> String {
     match dialect {
         "loom" => format!(
@@ -197,7 +197,7 @@ async fn zenflow_files_are_checked_when_the_engine_is_built() {
     let agents = "name: w\nsteps: [{id: a, instructions: y}]\n";
     let error = Engine::in_memory().definition("w", agents).build().err().unwrap().to_string();
     assert!(error.contains(".agents("), "{error}");
-    // Whoever calls only what the engine has needs no models.
+    // A definition that only calls definitions of the engine needs no models.
     let calls = "name: w\nsteps: [{id: a, x-windlass: {call: {definition: callee-rust, input: {pieces: 3}}}}]\n";
     let engine = Engine::in_memory().workflow(&pricing()).definition("w", calls).build().unwrap();
     let handle = engine.start_definition("w", BTreeMap::<&str, u64>::new(), StartOptions::default()).await.unwrap();

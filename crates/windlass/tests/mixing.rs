@@ -1,4 +1,4 @@
-//! Rust and definitions in other dialects call each other.
+//! Rust workflows and definitions of other dialects call each other.
 
 #![cfg(all(feature = "loom", feature = "noetl"))]
 
@@ -24,7 +24,7 @@ struct Pieces {
     pieces: u64,
 }
 
-/// A workflow that asks a definition, by the name that the test gives it.
+/// A workflow that calls a definition by name.
 fn asking(definition: &'static str) -> Workflow {
     Workflow::builder("asking")
         .step("ask", move |ctx: Context, order: Order| async move {
@@ -81,7 +81,7 @@ fn engine(workflow: &Workflow) -> EngineBuilder {
     Engine::in_memory().virtual_time(true).workflow(workflow).workflow(&pricing()).function(
         "price",
         |ctx: Context, order: Pieces| async move {
-            // What is durable works here as in a step.
+            // Durable calls work here as in a step.
             ctx.sleep(std::time::Duration::from_secs(3600)).await?;
             match order.pieces {
                 0 => Err(StepError::new("NoPieces", "nothing was ordered")),

@@ -1,4 +1,4 @@
-//! The tables of `README.md` name tests that exist.
+//! The tests named in the tables of `README.md` exist.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What hostile programs have found once: large values everywhere, children of steps that are gone, bodies that change their
-//! course, runs that another engine ends.
+//! Regressions found by fuzzing: large values everywhere, children of steps that have ended, bodies that change the
+//! order of their durable calls, runs that another engine ends.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl Drop for Directory {
     }
 }
 
-/// More than travels inside an event.
+/// More than fits inline into an event.
 fn large() -> String {
     "x".repeat(70_000)
 }
@@ -160,7 +160,7 @@ async fn handles_see_an_end_in_another_engine() {
     let open = || Engine::open(&directory.0).adopt(false).evict_after(std::time::Duration::ZERO).workflow(&workflow);
     let (one, other) = (open().build().unwrap(), open().build().unwrap());
     let handle = one.start(&workflow, Begin {}).id("r").await.unwrap();
-    // Without taking it over.
+    // Without taking the run over.
     other.handle("r").unwrap().send(Answered { text: "hello".into() }).await.unwrap();
     assert_eq!(other.handle("r").unwrap().result::<Done>().await.unwrap().text, "hello");
     assert_eq!(handle.result::<Done>().await.unwrap().text, "hello");

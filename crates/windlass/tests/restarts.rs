@@ -1,4 +1,4 @@
-//! What a run keeps when its process goes: cut at every commit in memory, and in lives of a process on SQLite.
+//! Durability across restarts: runs cut at every commit in memory, and successive processes on SQLite.
 
 use crate::support;
 
@@ -41,7 +41,7 @@ async fn retries_keep_their_order_and_their_counts() {
     assert_eq!(expected.ending.result, "3");
     same_notes(&expected, &all);
     for notes in all {
-        // The order in which each was first tried: a restart repeats, and overtakes nobody.
+        // The order of first attempts: a restart repeats attempts, and none overtakes another.
         let mut first: Vec<&str> = Vec::new();
         for note in &notes {
             let tried = &note[..3];
@@ -53,7 +53,7 @@ async fn retries_keep_their_order_and_their_counts() {
     }
 }
 
-/// The replay of each journal, with which every series of lives ends, compares what was drawn.
+/// The replay of each journal at the end of every series compares the random draws.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delays_by_chance_are_drawn_once() {
     let (expected, all) = cut_everywhere(|world| {
@@ -73,7 +73,7 @@ async fn delays_by_chance_are_drawn_once() {
     .await;
     assert_eq!(expected.ending.result, "third");
     for notes in all {
-        // A repeated attempt began when it began first: nothing was drawn again.
+        // A repeated attempt has its original start time: nothing was drawn again.
         let mut notes: Vec<String> = notes.into_iter().map(|note| note.replace(" at ", ": ")).collect();
         one_value_each(&notes);
         notes.dedup();
@@ -272,12 +272,12 @@ fn looping() -> Workflow {
         .unwrap()
 }
 
-// Lives of a process on SQLite: a life that ends takes its engine along, wherever that stands.
+// Successive processes on SQLite: the end of a process drops its engine, whatever it is doing.
 
 fn life<T>(body: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async { in_time(body).await })
-    // The runtime is dropped here, and with it everything that runs.
+    // The runtime is dropped here, and with it all running tasks.
 }
 
 fn open(directory: &Directory, workflow: &Workflow) -> Engine {
@@ -380,7 +380,7 @@ fn a_stored_result_is_read_without_running() {
 
 #[test]
 fn a_retry_that_was_decided_is_not_decided_again() {
-    // The first program tries again after an hour; the second would not, and a third would do so at once, and twice.
+    // The first program retries after an hour; the second would not, and a third would retry immediately, and twice.
     for policy in [Retry::none(), Retry::fixed(Duration::ZERO).attempts(9), Retry::fixed(HOUR).on(["Other"])] {
         let (directory, world) = (Directory::new(), World::default());
         let make = |retry: Retry| {
@@ -514,7 +514,7 @@ fn events_of_an_older_program_are_read_by_the_newer_one() {
         let fresh = engine.start(&after, Begin { n: 1 }).id("s").await.unwrap();
         assert_eq!(text(&fresh).await, "One, New");
     });
-    // What the newer one has made says so to the older one, instead of being misread.
+    // An event of the newer program is rejected by the older one as too new, instead of being misread.
     let waiting = Workflow::builder("upgraded")
         .step("give", |_: Begin| async { Ok(Order { first: "New".into(), last: "One".into() }) })
         .step("take", |world: Res<World>, order: Order| async move {
@@ -566,7 +566,7 @@ fn two_engines_on_one_store_do_not_both_run_it() {
 
 #[test]
 fn elapsed_run_time_survives_a_restart() {
-    // Of two hours, one is gone when the process ends; then there is another hour, and not two.
+    // One of two hours is used up when the process ends; then there is one hour left, not two.
     for (nap, ends) in [(HOUR / 2, true), (HOUR * 3 / 2, false)] {
         let (directory, world) = (Directory::new(), World::default());
         let workflow = Workflow::builder("alive")
@@ -653,7 +653,7 @@ fn events_sent_before_a_crash_are_kept() {
     life(async {
         let handle = begin(&open(&directory, &workflow), &workflow).await;
         wait_for_events(&handle, "workflow.idle", 1).await;
-        // Accepted, and the process is gone before anything is done with it.
+        // Accepted, and the process ends before the events are processed.
         handle.send(answer(1)).await.unwrap();
         handle.send(answer(2)).await.unwrap();
     });

@@ -1,4 +1,4 @@
-//! Runs of steps in code made from others: restarted from a step, and mended where they failed.
+//! New runs made from earlier ones: restarted from a step, and retried where they failed.
 
 use crate::support;
 
@@ -45,7 +45,7 @@ async fn successful_steps_are_not_repeated() {
     let nothing = engine.retry_failed("new", None).await.err().unwrap();
     assert_eq!(nothing.code(), "NothingFailed");
 
-    // From the second body that it has begun itself; the one before stays as it is.
+    // From the second body that this run itself has started; the earlier one keeps its result.
     let before = world.notes().len();
     let restart = RestartRequest { from: "work".to_owned(), occurrence: Some(2), ..RestartRequest::default() };
     let third = in_time(engine.restart(new.id(), restart)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Steps that wait for somebody, and events that come together.
+//! Steps that wait for answers, and joins of events.
 
 use crate::support;
 
@@ -53,7 +53,7 @@ fn parallel() -> Workflow {
 #[tokio::test]
 async fn parallel_waits_of_one_step_get_each_their_own_answer() {
     let handle = started(&parallel()).await;
-    // One worker is enough: who waits needs none.
+    // One worker is enough: a suspended step needs none.
     let so_far = wait_for_events(&handle, "question", 3).await;
     assert_eq!(so_far.iter().filter_map(|event| event.event::<Question>()).count(), 3);
     for n in [3, 1, 2] {
@@ -209,7 +209,7 @@ async fn a_retry_keeps_the_answers_of_earlier_attempts() {
     assert_eq!(count(&events, "workflow.idle"), 1);
 }
 
-// Events that come together.
+// Joins of events.
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
 #[event(name = "A")]
@@ -235,7 +235,7 @@ fn either(text: &str) -> Either {
     if kind == "A" { Either::A(A { n }) } else { Either::B(B { n }) }
 }
 
-/// Gives these events; what comes together is noted, and the end comes with `B9`.
+/// Produces these events; each complete set adds a note, and the run ends with `B9`.
 fn joins(world: &World, given: &'static str, surplus: Surplus) -> Workflow {
     Workflow::builder("joins")
         .step("give", move |_: Begin| async move { Ok(given.split(' ').map(either).collect::<Vec<_>>()) })
@@ -257,7 +257,7 @@ fn joins(world: &World, given: &'static str, surplus: Surplus) -> Workflow {
 
 #[tokio::test]
 async fn events_come_together_in_the_order_of_the_needs_and_a_surplus_has_a_rule() {
-    // What is given, the rule; the sets; how many were dropped, and how it ends.
+    // The events, the rule; the complete sets; the number of dropped events, and the error code.
     let cases: [(&str, Surplus, &[&str], usize, &str); 5] = [
         ("B9 A1 A2", Surplus::Keep, &["1 2 9"], 0, ""),
         ("A1 B1 A2 A3 A4 B9", Surplus::Keep, &["1 2 1", "3 4 9"], 0, ""),

@@ -1,4 +1,4 @@
-//! What a step can do besides returning events.
+//! The context of a step: everything a step can do besides returning events.
 
 mod state;
 mod waits;
@@ -24,10 +24,10 @@ use crate::nearest::suggest;
 use crate::retry::to_engine_duration;
 use crate::{Res, StepError};
 
-/// A step's hold on its run: sends, waits, state, and values that are the same when the step runs again.
+/// A step's access to its run: sends, waits, state, and values that are the same when the body runs again.
 ///
-/// What it sends and what it changes counts when the step ends well, together with what it returns, in one tick; else
-/// nothing of it does.
+/// Sends and state changes take effect together with the returned events, in one tick, when the step ends
+/// successfully; otherwise they are discarded.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -60,15 +60,15 @@ use crate::{Res, StepError};
 ///
 /// # Waiting
 ///
-/// [`wait_for`](Self::wait_for), [`sleep`](Self::sleep), [`call`](Self::call) and [`once`](Self::once) are *durable calls*:
-/// while the answer is not there, the step ends, its worker and its slot are free, and the run may leave memory. When the
-/// answer has come, **the body runs again from its beginning**, and the n-th durable call gets the n-th answer. So what
-/// comes before a durable call must be fit to run again; what must not is put into [`once`](Self::once). Durable calls are
-/// to be made in the same order each time: do not choose between them by chance or by the clock, but by
-/// [`random`](Self::random), [`now`](Self::now) and what they themselves have given.
+/// [`wait_for`](Self::wait_for), [`sleep`](Self::sleep), [`call`](Self::call) and [`once`](Self::once) are *durable
+/// calls*. While the answer is missing, the step is suspended: its worker and its slot are free, and the run may be
+/// evicted from memory. When the answer arrives, **the body runs again from its beginning**, and the n-th durable
+/// call gets the n-th answer. Code before a durable call must therefore be safe to run again; put anything else into
+/// [`once`](Self::once). Make durable calls in the same order each time: do not choose between them by chance or by
+/// the clock, but by [`random`](Self::random), [`now`](Self::now) and the results of earlier durable calls.
 ///
-/// A retry keeps what durable calls have brought: what was done [`once`](Self::once) stays done. Only if the attempt failed
-/// right after a wait in vain (a deadline, a child that failed), that wait is made anew.
+/// A retry keeps the answers of durable calls, so work done [`once`](Self::once) is not repeated. The exception: if
+/// the attempt failed right after a wait that failed (a deadline, a failed child run), that wait is made again.
 pub struct Context<S = ()> {
     call: StepCall,
     state: PhantomData<fn() -> S>,
@@ -86,7 +86,7 @@ impl<S> fmt::Debug for Context<S> {
     }
 }
 
-/// Which attempt this is.
+/// Information about the current attempt and the failed ones before it.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -115,13 +115,13 @@ impl<S> fmt::Debug for Context<S> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RetryInfo {
-    /// Zero for the first attempt.
+    /// The number of retries so far; zero in the first attempt.
     pub retries: u32,
-    /// From the beginning of the first attempt to that of this one; restarts count.
+    /// The time from the beginning of the first attempt to the beginning of this one, including restarts of the process.
     pub elapsed: Duration,
-    /// What the attempt before has failed with.
+    /// The error of the previous attempt.
     pub last_error: Option<StepError>,
-    /// When it did.
+    /// The time of that failure.
     pub failed_at: Option<Timestamp>,
 }
 
@@ -130,14 +130,14 @@ impl<S> Context<S> {
         Context { call, state: PhantomData }
     }
 
-    /// Sends an event to every step that accepts it, before those that the step returns. The step must return it as well, or
-    /// declare it: `#[step(sends = [Shipped])]`, `.sends::<Shipped>()`.
+    /// Sends an event to every step that accepts it, before the events that the step returns. The step must also return
+    /// this event or declare it: `#[step(sends = [Shipped])]`, `.sends::<Shipped>()`.
     pub fn send<E: Event>(&self, event: E) -> Result<(), StepError> {
         self.check_declared(E::NAME)?;
         self.buffer_send(event, None)
     }
 
-    /// Sends an event to one step, which must accept it. It must be declared as any other.
+    /// Sends an event to one step, which must accept it. The event must be declared as for [`send`](Self::send).
     pub fn send_to<E: Event>(&self, step: &str, event: E) -> Result<(), StepError> {
         let steps = &self.call.info.steps;
         let Some(target) = steps.iter().find(|one| *one.name == *step) else {
@@ -171,8 +171,8 @@ impl<S> Context<S> {
         Ok(())
     }
 
-    /// Shows an event in the run's stream at once, without sending it to any step. A body that runs again after a durable
-    /// call does not show it again.
+    /// Publishes an event in the run's stream immediately, without sending it to any step. A body that runs again after a
+    /// durable call does not publish it again.
     pub fn publish<E: Event>(&self, event: E) -> Result<(), StepError> {
         let payload = encode(&event)?;
         self.call.publish(E::NAME, payload);
@@ -181,13 +181,13 @@ impl<S> Context<S> {
 
     /// Waits for an event, from outside or from another step: `ctx.wait_for::<Approved>().await?`. A durable call.
     ///
-    /// Each wait takes one event. Waits of one type in one body get theirs in order; of several bodies that wait, the one
-    /// whose requirements fit, the oldest first.
+    /// Each wait consumes one event. Waits for one type in one body get their events in order. If several bodies wait,
+    /// the event goes to the oldest wait whose requirements match.
     pub fn wait_for<E: Event>(&self) -> WaitFor<E> {
         WaitFor::new(self.call.clone())
     }
 
-    /// Waits for so long. It does not matter what becomes of the process meanwhile. A durable call.
+    /// Waits for a duration, which keeps elapsing while the process is down. A durable call.
     pub async fn sleep(&self, time: Duration) -> Result<(), StepError> {
         match self.call.next_durable_answer("time") {
             Some(answer) => answer.map(drop),
@@ -195,14 +195,14 @@ impl<S> Context<S> {
         }
     }
 
-    /// Runs another definition as a child, in whatever dialect it is written, and gives its output. A durable call.
+    /// Runs another definition, of any dialect, as a child run and returns its output. A durable call.
     ///
-    /// Of a workflow in Rust the input is its start event, the output its stop event.
+    /// The input of a workflow in Rust is its start event, the output its stop event.
     pub async fn call<T: DeserializeOwned>(&self, definition: &str, input: impl Serialize) -> Result<T, StepError> {
         self.call_raw(definition, || Ok(to_value(&input)?)).await
     }
 
-    /// The same for a workflow in Rust, with the versions of its events.
+    /// Runs a workflow in Rust as a child run, with versioned events. A durable call.
     pub async fn call_workflow<T: Event>(&self, workflow: &str, event: impl Event) -> Result<T, StepError> {
         let output: Value = self.call_raw(workflow, || encode(&event)).await?;
         crate::event::decode(&output)
@@ -226,10 +226,13 @@ impl<S> Context<S> {
         })
     }
 
-    /// Does something once, whatever happens: when the body runs again, it gets what was kept of it. The name is for
-    /// people, and for the check that the body has not changed its course. A durable call.
+    /// Executes `work` once and stores its result. When the body runs again, the stored result is returned. A durable
+    /// call.
     ///
-    /// A crash between the work and the keeping makes it run again: use [`key`](Self::key) with whoever it talks to.
+    /// `name` is for people, and for the check that the body makes its durable calls in the same order.
+    ///
+    /// A crash after the work and before its result is stored makes it run again: pass [`key`](Self::key) as an
+    /// idempotency key to the services that it calls.
     pub async fn once<T, E>(&self, name: &str, work: impl Future<Output = Result<T, E>>) -> Result<T, StepError>
     where
         T: Serialize + DeserializeOwned,
@@ -254,23 +257,23 @@ impl<S> Context<S> {
         }
     }
 
-    /// When this attempt began. The same whenever the body runs again.
+    /// Returns the start time of this attempt, the same each time the body runs.
     pub fn now(&self) -> Timestamp {
         self.call.started_at
     }
 
-    /// A random number, the same when the body runs again.
+    /// Returns a random number, the same when the body runs again.
     pub fn random(&self) -> u64 {
         let bytes = self.draw();
         u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
     }
 
-    /// A random number from 0 up to, not including, 1; the same when the body runs again.
+    /// Returns a random number from 0 up to, not including, 1; the same when the body runs again.
     pub fn random_f64(&self) -> f64 {
         (self.random() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A random id of the form `f81d4fae-7dec-4bd0-a765-00a0c91e6bf6`, the same when the body runs again.
+    /// Returns a random id of the form `f81d4fae-7dec-4bd0-a765-00a0c91e6bf6`, the same when the body runs again.
     pub fn uuid(&self) -> String {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.draw()[..16]);
@@ -280,7 +283,8 @@ impl<S> Context<S> {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// The key of the call and a counter make them: neither a crash nor a second run of the body changes them.
+    /// Derives random bytes from the key of the call and a counter, so that neither a crash nor a second execution of the
+    /// body changes them.
     fn draw(&self) -> [u8; 32] {
         let mut buffer = self.call.buffer();
         let number = buffer.drawn;
@@ -291,12 +295,12 @@ impl<S> Context<S> {
         *hasher.finalize().as_bytes()
     }
 
-    /// Which attempt this is, from 1.
+    /// Returns the number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.call.tool_call.attempt
     }
 
-    /// What is known of the attempts before.
+    /// Returns information about the previous attempts.
     pub fn retry_info(&self) -> RetryInfo {
         let tried = self.call.tool_call.tried.as_deref();
         RetryInfo {
@@ -307,29 +311,29 @@ impl<S> Context<S> {
         }
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> &str {
         &self.call.tool_call.run
     }
 
-    /// The step.
+    /// Returns the name of the step.
     pub fn step(&self) -> &str {
         &self.call.step().name
     }
 
-    /// The same on every repeat of this call after a crash or a lost reply, and no other call's: what to send along as an
-    /// idempotency key.
+    /// Returns the idempotency key of this call: the same on every repeat after a crash or a lost reply, and different
+    /// from that of any other call.
     pub fn key(&self) -> &str {
         &self.call.tool_call.key
     }
 
-    /// A resource that is not in the step's signature.
+    /// Returns a resource that is not in the step's signature.
     pub fn resource<T: Send + Sync + 'static>(&self) -> Result<Res<T>, StepError> {
         self.call.resource()
     }
 
-    /// Whether nobody wants the result any more. The step is dropped at its next `await` anyway; this is for long work
-    /// without one.
+    /// Reports whether the call is cancelled. A cancelled step is dropped at its next `await` anyway; check this in long
+    /// work without one.
     pub fn is_cancelled(&self) -> bool {
         self.call.tool_call.cancelled.is_cancelled()
     }

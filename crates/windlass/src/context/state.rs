@@ -1,4 +1,4 @@
-//! A run's state: read as it was when the step began, changed with the step's result.
+//! A run's state: read as of the start of the step, changed together with the step's result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use windlass_value::{Map, Value, from_value, to_value};
 use crate::nearest::suggest;
 use crate::{Context, StepError};
 
-/// A type that can be a run's state: a struct that serde can write and read, with a default to begin with.
+/// A type that can be a run's state: a struct that serde can serialize and deserialize, with a default as initial
+/// state.
 ///
 /// ```
 /// #[derive(Default, serde::Serialize, serde::Deserialize)]
@@ -33,19 +34,19 @@ pub trait State: Serialize + DeserializeOwned + Default + Send + 'static {}
 
 impl<S: Serialize + DeserializeOwned + Default + Send + 'static> State for S {}
 
-/// The state as one body has seen and changed it.
+/// The state as one body has read and changed it.
 pub(crate) struct StateBuffer {
     initial: Map,
-    /// Fields that the run has, as the body was given them.
+    /// Fields that the run has, as passed to the body.
     seen: Map,
     current: Map,
     changes: BTreeMap<Arc<str>, PendingChange>,
 }
 
 enum PendingChange {
-    /// Written over: nobody else may have changed it meanwhile.
+    /// Overwritten: conflicts with any concurrent change of the field.
     Set,
-    /// Added to: it does not matter what others do.
+    /// Added to: independent of concurrent changes.
     Ops(Vec<(WriteOp, Value)>),
 }
 
@@ -96,7 +97,7 @@ impl StateBuffer {
         })?;
         self.current.insert(field.clone(), after);
         match self.changes.entry(field).or_insert_with(|| PendingChange::Ops(Vec::new())) {
-            // It is written over anyway, with what it is in the end.
+            // The field is overwritten anyway, with its final value.
             PendingChange::Set => {}
             PendingChange::Ops(ops) => ops.push((op, value)),
         }
@@ -157,15 +158,16 @@ impl<S: crate::State> Context<S> {
         }
     }
 
-    /// The state as it was when the step began, with this step's own changes.
+    /// Returns the state as of the start of the step, with this step's own changes.
     pub fn state(&self) -> Result<S, StepError> {
         self.with_state(|state| state.read())
     }
 
-    /// Changes the state with the step's result. Only fields that have another value afterwards are written. If another
-    /// step has changed one of these meanwhile, this attempt fails with `StateConflict` (kind `conflict`), and is tried
-    /// again if the step has a retry that covers it. For counters and lists that many steps share, use
-    /// [`add`](Self::add) and [`append`](Self::append): those never conflict.
+    /// Changes the state together with the step's result. Only fields whose value changes are written.
+    ///
+    /// If another step has changed one of these fields meanwhile, this attempt fails with `StateConflict` (kind
+    /// `conflict`), and is tried again if the step's retry policy covers that. For counters and lists that many steps
+    /// share, use [`add`](Self::add) and [`append`](Self::append), which never conflict.
     pub fn update<T>(&self, change: impl FnOnce(&mut S) -> T) -> Result<T, StepError> {
         self.with_state(|state| {
             let mut typed: S = state.read()?;
@@ -181,13 +183,13 @@ impl<S: crate::State> Context<S> {
         })
     }
 
-    /// Adds a number to a field, with the step's result. Others may do so at the same time.
+    /// Adds a number to a field, together with the step's result. Concurrent additions do not conflict.
     pub fn add(&self, field: &str, number: impl Serialize) -> Result<(), StepError> {
         let number = to_value(&number)?;
         self.with_state(|state| state.add(field, WriteOp::Add, number))
     }
 
-    /// Appends an item to a field that is a list, with the step's result. Others may do so at the same time.
+    /// Appends an item to a list field, together with the step's result. Concurrent appends do not conflict.
     pub fn append(&self, field: &str, item: impl Serialize) -> Result<(), StepError> {
         let item = to_value(&item)?;
         self.with_state(|state| state.add(field, WriteOp::AppendItem, item))

@@ -14,7 +14,7 @@ use crate::call::StepCall;
 use crate::event::{Event, decode, encode};
 use crate::retry::to_engine_duration;
 
-/// A wait for an event, to be refined and awaited.
+/// A wait for an event, which can be refined before it is awaited.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl<E: Event> WaitFor<E> {
         WaitFor { call, requirements: Map::new(), question: None, deadline: None, error: None, event: PhantomData }
     }
 
-    /// Only an event whose field has this value.
+    /// Accepts only an event whose field has this value.
     pub fn matching(mut self, field: &str, value: impl Serialize) -> WaitFor<E> {
         match to_value(&value) {
             Ok(value) => _ = self.requirements.insert(field, value),
@@ -76,7 +76,7 @@ impl<E: Event> WaitFor<E> {
         self
     }
 
-    /// Shows an event in the stream when the wait begins, once.
+    /// Publishes an event in the stream when the wait begins, once.
     pub fn asking<Q: Event>(mut self, question: Q) -> WaitFor<E> {
         match encode(&question) {
             Ok(data) => self.question = Some(WaitAnnouncement { kind: Q::NAME.into(), data }),
@@ -85,7 +85,7 @@ impl<E: Event> WaitFor<E> {
         self
     }
 
-    /// The wait ends with an error of the kind `timeout` when so much time has passed, whether the run is in memory or not.
+    /// Ends the wait with an error of the kind `timeout` after this time, whether the run is in memory or not.
     pub fn deadline(mut self, time: Duration) -> WaitFor<E> {
         self.deadline = Some(time);
         self

@@ -1,4 +1,4 @@
-//! Runs that are cut at every commit and go on: they must end as if nobody had disturbed them.
+//! Cuts runs at every commit and resumes them: they must end as if they had not been interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::{Begin, Done, World, events, in_time};
 
 const RUN: &str = "the-run";
 
-/// A run as far as it must not depend on crashes.
+/// The part of a run's outcome that must not depend on crashes.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ending {
     pub result: String,
-    /// Kind and path, sorted: what runs side by side may come in any order.
+    /// Kind and path, sorted: concurrent steps may be in any order.
     pub events: Vec<String>,
 }
 
@@ -28,11 +28,11 @@ pub(crate) struct Undisturbed {
     pub syncs: u64,
 }
 
-/// One life of the process: starts the run, or goes on with it, up to its end or to the store's.
+/// One process: starts or resumes the run, up to its end or to the crash of the store.
 async fn live(store: &Arc<MemoryStore>, workflow: &Workflow) -> Option<Ending> {
     let engine = Engine::in_memory().store(store.clone()).virtual_time(true).workflow(workflow).build().ok()?;
     let ending = run_life(&engine, workflow).await;
-    // Nothing of this life goes on in the next.
+    // Nothing of this process continues in the next.
     in_time(engine.close()).await;
     ending
 }
@@ -56,8 +56,8 @@ pub(crate) async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturb
     Undisturbed { ending, notes: world.notes(), syncs: store.syncs() }
 }
 
-/// Cuts the run at every commit, before and after its sync, and once more in the next life. Gives what each series of lives
-/// has noted.
+/// Cuts the run at every commit, before and after its sync, and once more in the next process. Returns the notes of
+/// each series of processes.
 pub(crate) async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, Vec<Vec<String>>) {
     let expected = undisturbed(&make).await;
     let mut all = Vec::new();
@@ -87,13 +87,13 @@ pub(crate) async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undist
             }
             cuts += 1;
         }
-        // Results of one moment may share a commit, so the number is not exact; most commits must have been cut.
+        // Results of one moment may share a commit, so the number is not exact; nearly all commits must have been cut.
         assert!(cuts > 2 && cuts + 4 >= expected.syncs, "{cuts} cuts of {} commits", expected.syncs);
     }
     (expected, all)
 }
 
-/// The same things were done, however often.
+/// Checks that the same things were done, however often.
 pub(crate) fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
     let set = |notes: &[String]| notes.iter().cloned().collect::<BTreeSet<_>>();
     for notes in all {
@@ -101,7 +101,7 @@ pub(crate) fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
     }
 }
 
-/// Notes of the form `name: value` have one value for each name.
+/// Checks that notes of the form `name: value` have one value for each name.
 pub(crate) fn one_value_each(notes: &[String]) {
     let mut values: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, value) in notes.iter().filter_map(|note| note.split_once(": ")) {
@@ -110,8 +110,8 @@ pub(crate) fn one_value_each(notes: &[String]) {
     }
 }
 
-/// Replays the whole journal from nothing: every digest is compared, and the state is the one that was lived. Gives the
-/// number of ticks.
+/// Replays the whole journal from the beginning: compares every digest, and the final tick count. Returns the number
+/// of ticks.
 pub(crate) fn replays(store: &dyn StoreRead, run: &str) -> u64 {
     let row = store.run(run).expect("readable").expect("the run is there");
     let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");

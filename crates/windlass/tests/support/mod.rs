@@ -1,4 +1,4 @@
-//! What the scenarios share: a few events, a world that holds steps and keeps notes, engines on stores that can crash.
+//! Shared parts of the scenarios: a few events, a world with gates and notes, engines on stores that can crash.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod lives;
@@ -15,7 +15,7 @@ use windlass::{Engine, Error, Event, Handle, RunEvent, StepError, Value, Workflo
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// No test takes this long; a longer wait is a hang.
 const HANG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Event, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub(crate) fn refused() -> StepError {
     StepError::new("NotYet", "it is refused")
 }
 
-/// The outside: gates that steps stand at until somebody opens them, and notes of what steps have done.
+/// The outside world: gates at which steps wait until the test opens them, and notes of what steps have done.
 #[derive(Clone, Default)]
 pub(crate) struct World(Arc<Outside>);
 
@@ -86,14 +86,14 @@ impl World {
         self.0.notes.borrow().clone()
     }
 
-    /// Waits until there are so many notes.
+    /// Waits until there are this many notes.
     pub(crate) async fn wait_for_notes(&self, count: usize) -> Vec<String> {
         let mut notes = self.0.notes.subscribe();
         let notes = in_time(notes.wait_for(|notes| notes.len() >= count)).await;
         notes.expect("the world goes on").clone()
     }
 
-    /// Lets everybody through who stands at this gate, now and later.
+    /// Opens a gate for all current and later steps.
     pub(crate) fn open(&self, gate: impl Into<String>) {
         self.0.open.send_modify(|open| _ = open.insert(gate.into()));
     }
@@ -109,7 +109,7 @@ pub(crate) async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(HANG, future.into_future()).await.expect("it hangs")
 }
 
-/// In memory, and no test waits for time.
+/// In memory and in virtual time, so that no test waits.
 pub(crate) fn engine(workflow: &Workflow) -> Engine {
     Engine::in_memory().virtual_time(true).workflow(workflow).build().expect("an engine")
 }
@@ -118,7 +118,7 @@ pub(crate) async fn started(workflow: &Workflow) -> Handle {
     in_time(engine(workflow).start(workflow, Begin { n: 0 })).await.expect("started")
 }
 
-/// From the start to the end.
+/// Runs a workflow from the start to the end.
 pub(crate) async fn run_to_end(workflow: &Workflow) -> (Result<Done, Error>, Vec<RunEvent>) {
     let handle = started(workflow).await;
     ended(&handle).await
@@ -133,7 +133,7 @@ pub(crate) async fn text(handle: &Handle) -> String {
     in_time(handle.result::<Done>()).await.expect("it succeeds").text
 }
 
-/// All that follows this number, up to the run's end.
+/// Returns all events after this sequence number, up to the run's end.
 pub(crate) async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
     let mut stream = handle.events(after).expect("readable");
     let mut events = Vec::new();
@@ -143,7 +143,7 @@ pub(crate) async fn events(handle: &Handle, after: u64) -> Vec<RunEvent> {
     events
 }
 
-/// Waits until so many events of a kind have been told.
+/// Waits until this many events of a kind have been published.
 pub(crate) async fn wait_for_events(handle: &Handle, kind: &str, times: usize) -> Vec<RunEvent> {
     let mut stream = handle.events(0).expect("readable");
     let mut events: Vec<RunEvent> = Vec::new();
@@ -154,7 +154,7 @@ pub(crate) async fn wait_for_events(handle: &Handle, kind: &str, times: usize) -
     events
 }
 
-/// Kind and path of each.
+/// Returns kind and path of each event.
 pub(crate) fn event_lines(events: &[RunEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{} {}", event.type_name(), event.path).trim_end().to_owned()).collect()
 }
@@ -172,7 +172,7 @@ pub(crate) fn field(event: &RunEvent, name: &str) -> Value {
     event.fields().get(name).cloned().unwrap_or_default()
 }
 
-/// A directory that goes with its test.
+/// A temporary directory, removed with its test.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
