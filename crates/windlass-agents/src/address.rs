@@ -1,23 +1,23 @@
-//! Addresses that models name: one spelling for each, so that rules mean what they say.
+//! URLs that models name, normalized to one spelling each, so that permission rules match what they name.
 
 use std::fmt::Write;
 
 use crate::text::{escape_invisible, truncate_chars};
 
-/// An address in its usual spelling: scheme and host in lower case, no port where it is the usual one, no `.` and `..`.
+/// A normalized URL: lower-case scheme and host, no default port, no `.` and `..` segments.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Address {
     pub(crate) scheme: String,
-    /// The host, and the port if it is not the usual one.
+    /// The host, and the port if it is not the scheme's default.
     pub(crate) authority: String,
-    /// With the query.
+    /// The path with the query.
     pub(crate) path: String,
-    /// The path was given without `.` and `..`: it is the same for every server.
+    /// The path was written without `.` and `..`, so every server reads it the same way.
     pub(crate) has_no_dot_segments: bool,
 }
 
 impl Address {
-    /// Else a sentence for the model.
+    /// Parses and normalizes a URL. The error is a sentence for the model.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let problem = |why: &str| {
             Err(format!("`{}` is no address for this tool: {why}", truncate_chars(&escape_invisible(text), 200)))
@@ -57,7 +57,7 @@ impl Address {
     }
 }
 
-/// Also for patterns, where a `*` may stand anywhere.
+/// Normalizes host and port. Also used for patterns, in which `*` may stand anywhere.
 pub(crate) fn normalize_authority(scheme: &str, authority: &str) -> String {
     let authority = authority.to_ascii_lowercase();
     let usual = if scheme == "https" { ":443" } else { ":80" };
@@ -68,7 +68,7 @@ pub(crate) fn normalize_authority(scheme: &str, authority: &str) -> String {
     }
 }
 
-/// Characters that need no escape stand as they are; other escapes are in upper case.
+/// Decodes escaped characters that need no escape and puts all other escapes in upper case.
 fn decode_unreserved(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     let mut rest = path;
@@ -78,7 +78,7 @@ fn decode_unreserved(path: &str) -> String {
         match byte {
             Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(char::from(byte)),
             Some(byte) => {
-                // Writing to a text cannot fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(text, "%{byte:02X}");
             }
             None => text.push('%'),

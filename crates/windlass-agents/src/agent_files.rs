@@ -1,4 +1,4 @@
-//! The tool `agent_files`: files for the first message of an agent, text as text, pictures and documents as bytes.
+//! The tool `agent_files`: files for an agent's first message, text as text, pictures and documents as bytes.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ use windlass_value::{Map, Value};
 use crate::files::{AccessMode, FileToolProblem, ProtectedPaths, WorkFolder};
 use crate::text::{escape_invisible, truncate_chars};
 
-/// What models take as it is, by the end of the name.
+/// Media types that models accept as they are, by file extension.
 const MEDIA_TYPES: [(&str, &str); 6] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -39,7 +39,7 @@ pub const AGENT_FILES: ToolInfo = ToolInfo {
     errors: &[("files", "`ContextFiles`: names all files that cannot be read"), ("input", "the task itself is wrong")],
 };
 
-/// Reads files.
+/// The tool `agent_files`: reads the context files of an agent.
 #[derive(Clone, Copy)]
 pub struct AgentFiles {
     max_file_bytes: u64,
@@ -52,7 +52,7 @@ impl Default for AgentFiles {
 }
 
 impl AgentFiles {
-    /// With these limits.
+    /// Creates the tool with the given limits.
     pub fn with_limits(limits: &Limits) -> AgentFiles {
         AgentFiles { max_file_bytes: limits.max_context_file_bytes }
     }
@@ -110,7 +110,7 @@ enum FileContent {
     Media(&'static str, Vec<u8>),
 }
 
-/// Problems name the file.
+/// Reads one file. Error messages name the file.
 fn read_content(folder: &WorkFolder, path: &str, max_bytes: u64) -> Result<FileContent, FileToolProblem> {
     let shown = truncate_chars(&escape_invisible(path), 200);
     let resolved = folder.find(path, AccessMode::Read)?;
@@ -121,7 +121,7 @@ fn read_content(folder: &WorkFolder, path: &str, max_bytes: u64) -> Result<FileC
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    // It may grow while it is read.
+    // The file may grow while it is read.
     let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| format!("`{shown}` cannot be read: {error}"))?;
     if bytes.len() as u64 > max_bytes {

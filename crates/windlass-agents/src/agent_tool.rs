@@ -1,7 +1,7 @@
-//! The tool `agent_tool`: one call that a model has asked for.
+//! The tool `agent_tool`: executes one tool call that a model has requested.
 //!
-//! Whatever comes of it is a text for the model, also a refusal or a failure: the step goes on. Only a call that nobody
-//! wants any more ends as an error.
+//! Every result becomes a text for the model, including refusals and failures, so that the step continues. Only a
+//! cancelled call ends as an error.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::secrets;
 use crate::text::{escape_invisible, head_and_tail, truncate_chars};
 use crate::tool::{AgentCall, ToolAnswer};
 
-/// Longer arguments are told of by their length.
+/// Longer arguments are published as a shortened JSON text.
 const MAX_EVENT_BYTES: usize = 4 << 10;
 const MAX_REASON_CHARS: usize = 300;
 
@@ -45,7 +45,7 @@ pub const AGENT_TOOL: ToolInfo = ToolInfo {
     errors: &[("input", "the task itself is wrong"), ("cancelled", "nobody wants the answer any more")],
 };
 
-/// Calls the tools of a registry, if a permission lets it.
+/// Calls the tools of a registry, subject to a [`Permission`].
 #[derive(Clone)]
 pub struct AgentToolCaller(Arc<ToolCallerInner>);
 
@@ -74,7 +74,7 @@ impl Tool for AgentToolCaller {
     }
 }
 
-/// What the task says.
+/// The parsed input of one `agent_tool` task.
 struct ToolRequest {
     tool: String,
     arguments: Value,
@@ -101,7 +101,7 @@ impl ToolCallerInner {
         }
     }
 
-    /// An outcome if the tool is not finished, and the engine is to come back.
+    /// Executes the call. Returns an outcome as the error if the tool is not finished and the engine must call again.
     async fn execute(&self, tool_request: ToolRequest, mut call: ToolCall) -> Result<ToolAnswer, Box<TaskOutcome>> {
         if !tool_request.may_call(&tool_request.tool) {
             return Ok(ToolAnswer::error(self.not_allowed_message(&tool_request)));
@@ -145,7 +145,7 @@ impl ToolCallerInner {
         }
     }
 
-    /// Asked again after a crash; not when a tool only goes on with what it has waited for.
+    /// Asks for permission. Asks again after a crash, but not when a tool only continues after a suspension.
     async fn ask_permission(&self, tool_request: &ToolRequest, call: &ToolCall) -> Result<(), ToolAnswer> {
         let tool = tool_request.tool.as_str();
         if call.is_continuation || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
@@ -173,7 +173,7 @@ impl ToolCallerInner {
         }
     }
 
-    /// What is about to be done, without secrets.
+    /// Publishes the call that is about to be made, without secrets.
     fn publish_call(&self, tool: &str, call: &ToolCall) {
         if call.resumed.is_some() || call.is_continuation {
             return;
@@ -185,7 +185,7 @@ impl ToolCallerInner {
         call.publish.event(&EventKind::AgentTool { tool: tool.into(), arguments });
     }
 
-    /// Where the path of a file tool leads: spelled another way it is still the same file.
+    /// Resolves the path argument of a file tool, so that rules match the file however its path is spelled.
     async fn resolve_paths(&self, tool_request: &ToolRequest, call: &ToolCall) -> Vec<String> {
         let path = call
             .input
@@ -271,7 +271,7 @@ fn schema_violation(tool: &str, problem: &str) -> String {
 }
 
 impl ToolCallerInner {
-    /// The answer of a tool of the engine, unless it is not finished.
+    /// Converts the outcome of an engine tool to an answer, unless the tool is not finished.
     fn engine_tool_answer(&self, outcome: TaskOutcome) -> Result<ToolAnswer, Box<TaskOutcome>> {
         match outcome {
             TaskOutcome { error: Some(error), .. } => {
@@ -281,7 +281,7 @@ impl ToolCallerInner {
             unfinished if unfinished.next_call.is_some() || unfinished.suspension.is_some() => {
                 Err(Box::new(unfinished))
             }
-            // What it does besides is part of its end.
+            // The side outputs belong to the end of the tool.
             done @ TaskOutcome { side_outputs: Some(_), .. } => {
                 let answer = ToolAnswer::success(answer_text(&done.output));
                 Err(Box::new(TaskOutcome { side_outputs: done.side_outputs, ..self.to_outcome(answer) }))
@@ -290,14 +290,15 @@ impl ToolCallerInner {
         }
     }
 
-    /// Twice what a built-in tool gives: one that it has cut, with its marker, is not cut again.
+    /// Truncates at twice the limit of a built-in tool, so that an answer such a tool cut, with its marker, is not cut
+    /// again.
     fn to_outcome(&self, answer: ToolAnswer) -> TaskOutcome {
         let content = head_and_tail(&answer.content, self.registry.limits().max_agent_answer_bytes.saturating_mul(2));
         TaskOutcome::success(Value::object([("content", Value::from(content)), ("error", Value::from(answer.error))]))
     }
 }
 
-/// A value as a text for a model.
+/// Formats a value as a text for a model.
 pub(crate) fn answer_text(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),

@@ -1,4 +1,4 @@
-//! The tools that every agent may have: `read`, `write`, `glob`, `grep`, `bash`, `http`.
+//! The built-in tools: `read`, `write`, `glob`, `grep`, `bash`, `http`.
 
 mod bash;
 mod glob;
@@ -23,12 +23,12 @@ pub(crate) use read::ReadTool;
 pub(crate) use write::WriteTool;
 
 fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
-    // A schema that is no JSON would be a slip in this crate, which its tests find.
+    // A schema that is not valid JSON would be a mistake in this crate, which its tests find.
     let parameters = parse_json(parameters).unwrap_or(Value::Null);
     ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
 }
 
-/// Work on files, away from the threads that everybody shares.
+/// Runs work on files on a blocking thread instead of a shared runtime thread.
 fn with_work_folder(
     call: AgentCall,
     work: impl FnOnce(&AgentCall, &WorkFolder) -> Result<String, FileToolProblem> + Send + 'static,
@@ -45,7 +45,7 @@ fn with_work_folder(
     })
 }
 
-/// How many bytes, for people.
+/// Formats a number of bytes for people.
 fn format_bytes(bytes: usize) -> String {
     match bytes {
         0 => "0 bytes".to_owned(),
@@ -55,7 +55,7 @@ fn format_bytes(bytes: usize) -> String {
     }
 }
 
-/// The time that a model may give a call: the parameter `timeout` in seconds.
+/// The limits of the parameter `timeout`, in seconds, which a model may pass to a call.
 #[derive(Clone, Copy, Debug)]
 struct ToolTimeouts {
     default: f64,
@@ -68,7 +68,7 @@ impl ToolTimeouts {
         ToolTimeouts { default: limits.default_agent_tool_time.to_std().as_secs_f64().min(max), max }
     }
 
-    /// The schema of the parameter.
+    /// Returns the schema of the parameter.
     fn schema(self) -> String {
         let ToolTimeouts { default, max } = self;
         format!(
@@ -77,7 +77,7 @@ impl ToolTimeouts {
     }
 }
 
-/// What is said of a search that has not seen everything.
+/// Returns the note for a search that has not visited everything.
 fn incomplete_note(found: WalkEnd, limit: usize) -> Option<String> {
     match found {
         WalkEnd::Complete => None,
@@ -91,7 +91,7 @@ fn incomplete_note(found: WalkEnd, limit: usize) -> Option<String> {
     }
 }
 
-/// How much of a file is looked at to see what it is.
+/// The bytes of a file that are inspected to detect binary content.
 const SNIFF_BYTES: usize = 8 << 10;
 
 fn is_binary(start: &[u8]) -> bool {

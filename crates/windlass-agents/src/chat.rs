@@ -1,9 +1,9 @@
-//! The tool `agent_model`: one turn of a conversation with a model, that may call tools.
+//! The tool `agent_model`: one turn of a conversation with a model that may call tools.
 //!
-//! Two protocols are spoken, OpenAI-compatible chat completions and Anthropic messages, over the client of [`HttpTool`].
-//! Which service answers is said by the prefix of the model's name ([`PROVIDERS`], and those of the settings); nothing is
-//! read from the environment here, the caller hands in where variables are looked up. Keys are in no error, output or
-//! event, even if a service repeats them.
+//! Two protocols are supported, OpenAI-compatible chat completions and Anthropic messages, both over the client of
+//! [`HttpTool`]. The prefix of the model's name selects the service ([`PROVIDERS`], and those of the settings). This
+//! module reads nothing from the environment; the caller passes the lookup of variables. Keys never appear in an
+//! error, output or event, even if a service repeats them.
 
 mod anthropic;
 mod deltas;
@@ -39,7 +39,7 @@ use exchange::Exchange;
 use request::ChatRequest;
 use service::ModelEndpoint;
 
-/// What the tool takes and gives.
+/// The description of the tool's inputs, outputs and errors.
 pub const AGENT_MODEL: ToolInfo = ToolInfo {
     name: "agent_model",
     description: "Asks a model for the next turn of a conversation; it may call tools.",
@@ -71,7 +71,7 @@ pub const AGENT_MODEL: ToolInfo = ToolInfo {
     ],
 };
 
-/// A tool as a model is told of it.
+/// A tool as it is described to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     pub name: String,
@@ -84,7 +84,7 @@ pub struct ToolSpec {
 pub trait ToolCatalogue: Send + Sync {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>>;
 
-    /// What people should know of what the catalogue lacks, as sentences; of the last time it was asked.
+    /// Returns sentences about tools that are missing, as of the last call of [`specs`](Self::specs).
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -103,24 +103,24 @@ impl ToolCatalogue for NoTools {
 /// Finds the value of an environment variable.
 pub type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Where models are and what they cost. The caller reads the settings.
+/// The available model services and their prices. The caller reads the settings.
 #[derive(Clone)]
 pub struct ChatOptions {
-    /// For questions that name no model.
+    /// For requests that name no model.
     pub default_model: Option<String>,
-    /// Who answers for names without a prefix that nobody can guess; else the first whose key is there.
+    /// The provider of names without a prefix that cannot be guessed; by default the first one with a key.
     pub default_provider: Option<String>,
-    /// Services of the settings; one with the name of a known provider changes that.
+    /// Services of the settings; one with the name of a known provider changes that provider.
     pub services: Vec<ModelService>,
-    /// For questions that name no price.
+    /// For requests that name no price.
     pub prices: Prices,
-    /// The scripts that may be asked; none: any file. A server reads no file that a definition names.
+    /// The scripts that may be used; `None`: any file. A server reads no file that a definition names.
     pub scripts: Option<Vec<String>>,
-    /// Publish what a model says while it says it, as events `agent.output {delta}`.
+    /// Publishes the model's output while it arrives, as events `agent.output {delta}`.
     pub deltas: bool,
-    /// How long one answer may take.
+    /// The maximum duration of one answer.
     pub timeout: Duration,
-    /// The longest wait that a service may ask for. One that wants a longer one does not want to be asked again.
+    /// The maximum delay of a Retry-After header. A service that requests a longer delay is not called again.
     pub max_retry_after: Duration,
     pub variables: Variables,
 }
@@ -132,7 +132,7 @@ impl Default for ChatOptions {
 }
 
 impl ChatOptions {
-    /// No service, with these limits.
+    /// Returns options with these limits and no service.
     pub fn with_limits(limits: &ProcessLimits) -> ChatOptions {
         ChatOptions {
             default_model: None,
@@ -162,7 +162,7 @@ impl fmt::Debug for ChatOptions {
 }
 
 impl ChatOptions {
-    /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
+    /// Checks that a model can be called: reports an invalid name or script, or what its service lacks.
     pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
         service::model_name(self, model).and_then(|name| match name.strip_prefix(SCRIPTED_PREFIX) {
             Some(file) => self.check_script_allowed(file).and_then(|()| check_script(file)),
@@ -170,7 +170,7 @@ impl ChatOptions {
         })
     }
 
-    /// The addresses that the settings or the environment give to services.
+    /// Returns the URLs that the settings or the environment give to services.
     pub fn configured_urls(&self) -> Vec<String> {
         let own = self.services.iter().filter_map(|service| service.base_url.clone());
         let variables = PROVIDERS.iter().filter_map(|provider| (self.variables)(provider.url_variable));
@@ -198,10 +198,10 @@ fn check_script(_: &str) -> Result<(), ErrorInfo> {
     Err(ErrorInfo::new("NoSuchModel", "input", message).hint("build it with the feature `scripted`"))
 }
 
-/// What begins the name of a model that is a file of rules.
+/// The prefix of model names that refer to a file of rules.
 const SCRIPTED_PREFIX: &str = "scripted:";
 
-/// Asks models. Its requests go over the connections of an [`HttpTool`], and by its rules on addresses.
+/// Calls models. Its requests use the connections and the address rules of an [`HttpTool`].
 #[derive(Clone)]
 pub struct AgentModelTool(Arc<ModelToolInner>);
 
@@ -274,7 +274,7 @@ impl ModelToolInner {
         Ok((service::choose(&self.options, name)?, &self.http))
     }
 
-    /// Once in a conversation, as events `agent.warning {message}`.
+    /// Publishes warnings as events `agent.warning {message}`, once per conversation.
     fn warn(&self, request: &ChatRequest<'_>, call: &ToolCall) {
         if request.turn.is_none_or(|turn| turn == 1) && request.require.is_none() {
             for message in self.catalogue.warnings() {
@@ -283,12 +283,12 @@ impl ModelToolInner {
         }
     }
 
-    /// What the model is offered: of all tools those that it may have, and those that the plan brings.
+    /// Returns the tools to offer: the permitted ones of the catalogue, and those that the plan brings.
     async fn tools(&self, request: &ChatRequest<'_>) -> Result<Vec<ToolSpec>, ErrorInfo> {
         let own = &request.tools.own;
         let is_own = |name: &str| own.iter().any(|own| own.name == name);
         let mut tools = match request.require.is_some_and(is_own) {
-            // Nothing else is offered: nobody need be asked.
+            // Nothing else is offered, so the catalogue is not needed.
             true => Vec::new(),
             false => self.catalogue.specs().await?,
         };
@@ -309,8 +309,8 @@ impl ModelToolInner {
     }
 }
 
-/// A tool of a server that has said what it offers, and offers no such tool, is a slip. A server that is away by leave
-/// has none of its tools here, and is nobody's.
+/// Rejects a tool name that its server does not offer. An optional server that is unavailable has none of its tools
+/// in the list, which is no error.
 fn missing_tools(request: &ChatRequest<'_>, tools: &[ToolSpec]) -> Result<(), ErrorInfo> {
     for requested in request.tools.allow.iter().flatten() {
         let Some((server, _)) = requested.split_once("__") else { continue };

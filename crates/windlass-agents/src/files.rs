@@ -1,7 +1,7 @@
-//! The folder that an agent works in, and how a path is followed without leaving it.
+//! The work folder of an agent, and path resolution that cannot leave it.
 //!
-//! Folders are opened one by one and held, symbolic links are read and followed by hand: there is no moment between the
-//! check and the use in which a path could come to mean something else.
+//! Folders are opened one by one and kept open, and symbolic links are read and followed by hand. A path therefore
+//! cannot change its meaning between check and use.
 
 mod guard;
 mod resolved_path;
@@ -22,20 +22,20 @@ pub(crate) use guard::{AccessMode, PathGuard};
 pub(crate) use resolved_path::ResolvedPath;
 pub(crate) use tree::{FileTree, TreeEntry, WalkEnd};
 
-/// As many as systems usually follow.
+/// As many as operating systems usually follow.
 const MAX_LINKS: usize = 40;
 const MAX_PATH_BYTES: usize = 4096;
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
-/// A sentence for whoever named the path.
+/// A sentence for the model or author that named the path.
 pub(crate) type FileToolProblem = String;
 
-/// A folder that nothing leads out of.
+/// A folder that no path leads out of.
 pub(crate) struct WorkFolder {
     root: OwnedFd,
-    /// Without symbolic links.
+    /// The path without symbolic links.
     path: PathBuf,
-    /// As it was named.
+    /// The path as the caller named it.
     given: PathBuf,
     guard: PathGuard,
 }
@@ -57,15 +57,15 @@ impl WorkFolder {
             .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
         let guard = PathGuard::new(protected);
         let stat = rustix::fs::fstat(&root).map_err(reason)?;
-        // Its own name is the choice of whoever started the program, but for a store in use.
+        // The operator chooses the folder's name; it only must not be a store in use.
         guard
             .check(&path, OsStr::new(""), Some(&stat), AccessMode::Read)
             .map_err(|_| format!("the work folder {} is where runs are kept", shown()))?;
         Ok(WorkFolder { root, path, given: given.to_owned(), guard })
     }
 
-    /// Follows a path to its end, which need not be there. An absolute one is fine if it leads into the folder. Folders
-    /// that are missing on the way are made for what is to be written.
+    /// Follows a path to its target, which need not exist. An absolute path is accepted if it leads into the folder. With
+    /// write access, missing folders on the way are created.
     pub(crate) fn find(&self, path: &str, access: AccessMode) -> Result<ResolvedPath, FileToolProblem> {
         let walk = PathWalk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
         let parts = self.parts(path)?;
@@ -76,7 +76,7 @@ impl WorkFolder {
         &self.guard
     }
 
-    /// Where a path leads, from this folder on, as far as it is there; the rest by its text. Nothing is made.
+    /// Resolves a path relative to this folder as far as it exists, and the rest by its text. Creates nothing.
     pub(crate) fn resolve(&self, path: &str) -> Option<PathBuf> {
         let mut walk = PathWalk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
         let mut parts = self.parts(path).ok()?;
@@ -103,13 +103,13 @@ impl WorkFolder {
         Some(walk.names.iter().collect())
     }
 
-    /// Without symbolic links.
+    /// The path without symbolic links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
-    /// anything is made.
+    /// Splits a path into its parts, keeping `..`. Rejects a path that leaves the folder by its text alone, before
+    /// anything is created.
     fn parts(&self, path: &str) -> Result<VecDeque<OsString>, FileToolProblem> {
         if path.is_empty() || path.len() > MAX_PATH_BYTES || path.contains('\0') {
             return Err(format!("{} is no path that can be used", quote(OsStr::new(path))));
@@ -125,7 +125,7 @@ impl WorkFolder {
         Ok(parts)
     }
 
-    /// An absolute path as one from this folder on.
+    /// Converts an absolute path to one relative to this folder.
     fn relative_path(&self, absolute: &Path) -> Option<PathBuf> {
         let rest = absolute.strip_prefix(&self.given).or_else(|_| absolute.strip_prefix(&self.path));
         rest.ok().map(Path::to_owned)
@@ -135,7 +135,7 @@ impl WorkFolder {
 struct PathWalk<'a> {
     folder: &'a WorkFolder,
     named: &'a str,
-    /// The folders from the root on, the root left out, all open.
+    /// The open folders below the root, outermost first.
     dirs: Vec<OwnedFd>,
     names: Vec<OsString>,
     links: usize,
@@ -165,7 +165,7 @@ impl PathWalk<'_> {
                 Some(_) => return Err(format!("{} is no folder, so nothing is in it", quote(&part))),
                 None if access == AccessMode::Write => {
                     match mkdirat(here, &part, FOLDER_MODE) {
-                        // Somebody else may just have made it.
+                        // Another process may just have created it.
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(self.unusable(error)),
                     }
@@ -185,7 +185,7 @@ impl PathWalk<'_> {
         Ok(())
     }
 
-    /// What the link says stands in its place.
+    /// Replaces the link by the parts of its target.
     fn follow_link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), FileToolProblem> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -237,12 +237,12 @@ fn outside_problem(path: &str) -> FileToolProblem {
     format!("{} is outside the work folder; only what is in it can be used", quote(OsStr::new(path)))
 }
 
-/// A path in a sentence.
+/// Quotes a path for a message.
 pub(crate) fn quote(path: &OsStr) -> String {
     format!("`{}`", truncate_chars(&escape_invisible(&path.to_string_lossy()), 200))
 }
 
-/// Why the system refuses, in its words but without its number.
+/// Returns the system's error text without its number.
 pub(crate) fn reason(error: Errno) -> String {
     let text = std::io::Error::from(error).to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

@@ -1,11 +1,11 @@
-//! Agents: all that makes up a conversation with a model, from its prompt to the effects of its calls.
+//! Agents: conversations with models, from the first prompt to the effects of their tool calls.
 //!
-//! - [`language`] puts prompts, requests and transcripts together: pure functions over a run's scope, registered with an
-//!   engine as the expression language `agent`. Compilers of definitions write its sources and know nothing else of this
-//!   crate.
-//! - [`chat`] asks models: the tool `agent_model`, with the protocols, providers and prices behind it.
-//! - The tools that models may call, built in, in Rust or on MCP servers ([`Registry`]), and who may call them
-//!   ([`Permission`]): the tools `agent_tool` and `agent_files`.
+//! - [`language`] builds prompts, requests and transcripts. These are pure functions over a run's scope, registered
+//!   with an engine as the expression language `agent`. The compilers of definitions generate its sources and depend
+//!   on nothing else in this crate.
+//! - [`chat`] calls models: the tool `agent_model`, with the protocols, providers and prices behind it.
+//! - [`ToolRegistry`] holds the tools that models may call: built-in tools, Rust functions and tools of MCP servers.
+//!   [`Permission`] decides about each call. Both are used by the tools `agent_tool` and `agent_files`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

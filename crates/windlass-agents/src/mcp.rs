@@ -1,7 +1,7 @@
-//! Servers that offer tools by the Model Context Protocol: programs that are started, or addresses.
+//! Servers that offer tools by the Model Context Protocol: programs that are started, or URLs.
 //!
-//! A server is reached when its tools are first asked for, and reached anew when it has gone. What it offers is asked for
-//! once, and again when it says that this has changed or when it was reached anew.
+//! A server is connected when its tools are first requested, and connected anew when the connection is lost. The tool
+//! list is fetched once, and again after a change notification from the server or after a new connection.
 
 mod client;
 mod names;
@@ -24,33 +24,33 @@ use crate::text::{escape_invisible, head_and_tail, truncate_chars};
 use crate::tool::ToolAnswer;
 use client::{McpCallError, McpConnection, McpTool};
 
-/// A model that knows may look before it tries again.
+/// Part of error messages: a model that knows the outcome is unknown can check before it tries again.
 const OUTCOME_UNKNOWN: &str = "and whether the call was done is not known";
 
-/// A server in the settings. The caller has put in what they take from the environment.
+/// A server in the settings. The caller has already resolved values that come from the environment.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    /// Its tools are called `name__tool`.
+    /// The prefix of its tools, which are called `name__tool`.
     pub name: String,
     pub transport: McpTransport,
-    /// How long one call may take.
+    /// The maximum duration of one call.
     pub timeout: Duration,
-    /// How long it may take until the server is there and has said what it offers; never longer than a call.
+    /// The maximum duration of connecting and listing the tools; never longer than a call.
     pub connect_timeout: Duration,
-    /// Agents go on without it if it cannot be reached.
+    /// Agents run without this server if it cannot be reached.
     pub optional: bool,
 }
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Clone, Debug)]
 pub enum McpTransport {
-    /// A program that is started, and spoken to over its input and output.
+    /// A program that is started and exchanges messages over its standard input and output.
     Program {
         command: String,
         args: Vec<String>,
-        /// The whole environment. Those that are not plain are struck out of what the server says.
+        /// The complete environment. Values that are not plain are redacted from the server's output.
         env: Vec<(String, Secret)>,
-        /// The folder to run in; that of this process if not given.
+        /// The working directory; that of this process if not given.
         folder: Option<PathBuf>,
     },
     /// Streamable HTTP.
@@ -58,7 +58,7 @@ pub enum McpTransport {
 }
 
 impl McpServer {
-    /// With a minute for a call, half of one to get there.
+    /// Creates settings with one minute for a call and half a minute to connect.
     pub fn new(name: impl Into<String>, reach: McpTransport) -> McpServer {
         let (timeout, connect_timeout) = (Duration::from_secs(60), ProcessLimits::default().max_mcp_connect_time);
         McpServer { name: name.into(), transport: reach, timeout, connect_timeout, optional: false }
@@ -89,26 +89,26 @@ struct McpServerState {
     limits: Arc<ProcessLimits>,
     http: HttpTool,
     redaction: Redactor,
-    /// Held while it is reached or asked what it offers: once is enough.
+    /// Locked while connecting or listing tools, so that concurrent callers do so once.
     connection: Mutex<Option<Arc<McpConnection>>>,
     tools: RwLock<Option<Arc<Vec<ListedTool>>>>,
-    /// Which of its tools cannot be offered, and why.
+    /// Why tools of this server cannot be offered, one sentence each.
     rejected_tools: RwLock<Vec<String>>,
-    /// What it offers may be something else by now.
+    /// The cached tool list may be outdated.
     stale: Arc<AtomicBool>,
-    /// The log says that it is not there.
+    /// The log already says that the server is unavailable.
     warned: AtomicBool,
 }
 
-/// A tool that a server offers.
+/// A tool in a server's list.
 struct ListedTool {
     spec: ToolSpec,
-    /// Its name there.
+    /// Its name on the server.
     name: String,
     schema: ArgumentSchema,
 }
 
-/// A tool that is there to be called.
+/// A listed tool together with the server that executes it.
 pub(crate) struct OfferedTool {
     server: Arc<McpServerState>,
     tools: Arc<Vec<ListedTool>>,
@@ -137,7 +137,7 @@ impl McpServers {
         McpServers { all: servers.into_iter().map(server).collect() }
     }
 
-    /// What all of them offer. All are asked at once: a slow one keeps nobody from starting.
+    /// Returns the tools of all servers. They are listed concurrently, so that a slow server does not delay the others.
     pub(crate) async fn specs(&self) -> Result<Vec<ToolSpec>, ErrorInfo> {
         let mut listings = tokio::task::JoinSet::new();
         for (at, server) in self.all.iter().cloned().enumerate() {
@@ -206,7 +206,7 @@ impl McpServerState {
             return Ok(list);
         }
         let mut held = self.connection.lock().await;
-        // Somebody else may have asked meanwhile.
+        // Another task may have fetched the list meanwhile.
         if let Some(list) = fresh() {
             return Ok(list);
         }
@@ -232,7 +232,7 @@ impl McpServerState {
         Err(self.sanitize(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
     }
 
-    /// One tool that cannot be offered takes no other with it.
+    /// Converts a server's list. A tool that cannot be offered is left out and does not affect the others.
     fn to_listed(&self, tools: Vec<McpTool>) -> Vec<ListedTool> {
         let offered = names::unique_names(&self.settings.name, tools.iter().map(|tool| tool.name.as_str()));
         let (mut listed, mut left_out) = (Vec::new(), Vec::new());
@@ -260,7 +260,7 @@ impl McpServerState {
         listed
     }
 
-    /// The connection there is, or a new one.
+    /// Returns the open connection, or opens a new one.
     async fn connect(&self, held: &mut Option<Arc<McpConnection>>) -> Result<Arc<McpConnection>, String> {
         if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
@@ -303,7 +303,7 @@ impl McpServerState {
         }
     }
 
-    /// Whoever allows a call little time does not want to wait longer for less.
+    /// The time to connect. A caller that allows little time for a call does not wait longer for a connection.
     fn connect_limit(&self) -> StdDuration {
         self.settings.connect_timeout.min(self.settings.timeout).to_std()
     }
@@ -347,7 +347,8 @@ impl OfferedTool {
     }
 }
 
-/// Of a kind of its own: the tries that a model's service gets are not for the server of a tool.
+/// The error of an unreachable server. Its kind differs from that of models, whose retries do not apply to tool
+/// servers.
 fn unreachable_error(problem: String) -> ErrorInfo {
     ErrorInfo::new("McpUnreachable", "mcp", problem)
         .hint("see [mcp] in windlass.toml; `optional = true` lets agents go on without this server")

@@ -1,4 +1,4 @@
-//! Who may call what. Every call of a tool is asked about first, unless the tool is one that needs no leave.
+//! Permissions of tool calls. Every call needs a decision first, unless its tool is trusted.
 
 mod pattern;
 mod prompt;
@@ -15,13 +15,13 @@ use crate::text::{elide_middle, escape_invisible};
 pub use pattern::CallPattern;
 pub use prompt::{PermissionPrompt, TerminalPrompt};
 
-/// A command is shown whole up to here.
+/// Commands up to this length are shown whole.
 const MAX_COMMAND_CHARS: usize = 4000;
 const MAX_TEXT_CHARS: usize = 600;
-/// With all names and marks.
+/// Including all names and markers.
 const MAX_ARGUMENTS_CHARS: usize = 6000;
 
-/// Decides about calls. It is asked once for each, also after a crash in the middle of one.
+/// Decides about calls. It is asked once per call, and again after a crash in the middle of one.
 pub trait Permission: Send + Sync {
     fn decide<'a>(
         &'a self,
@@ -35,15 +35,15 @@ pub struct PermissionRequest<'a> {
     pub tool: &'a str,
     /// The path of the step in its run.
     pub step: &'a str,
-    /// As the model gave them: secrets are in them.
+    /// As the model wrote them; they may contain secrets.
     pub arguments: &'a Value,
-    /// Where the path among them leads, for tools that work on files: from the work folder on, and as a whole.
+    /// The resolved path argument of file tools: relative to the work folder, and absolute.
     pub resolved_paths: &'a [String],
 }
 
 impl PermissionRequest<'_> {
-    /// The arguments in one line, without what looks like a secret and without tricks. Of long ones the beginning and the
-    /// end are shown, and how much is left out.
+    /// Returns the arguments on one line, without likely secrets and deceptive characters. Long arguments show their
+    /// beginning and end, and how much is left out.
     pub fn display_arguments(&self) -> String {
         let max_chars = |name: &str| if name == "command" { MAX_COMMAND_CHARS } else { MAX_TEXT_CHARS };
         let shown = redact::redact_for_prompt(self.arguments, max_chars);
@@ -57,22 +57,22 @@ impl PermissionRequest<'_> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum PermissionVerdict {
-    /// By a rule.
+    /// Allowed by a rule.
     Allowed,
-    /// By somebody who was asked.
+    /// Granted by the user at a prompt.
     Granted { always: bool },
-    /// With a sentence for the model.
+    /// Denied, with a sentence for the model.
     Denied(String),
 }
 
-/// What holds for tools that no list names.
+/// The rule for tools that no list names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DefaultRule {
     /// `--yolo`
     Allow,
-    /// `--sandbox`: `read`, `write`, `glob` and `grep` without asking, nothing else.
+    /// `--sandbox`: permits `read`, `write`, `glob` and `grep` without asking, nothing else.
     Sandbox,
-    /// Somebody at a terminal is asked.
+    /// Asks the user at a terminal.
     Ask,
     #[default]
     Deny,
@@ -81,20 +81,20 @@ pub enum DefaultRule {
 /// Tools that touch nothing but the work folder.
 pub(crate) const SANDBOX_TOOLS: [&str; 4] = ["read", "write", "glob", "grep"];
 
-/// Lists, then a rule for what they do not name. What is denied stays denied, whatever else says.
+/// Allow and deny lists, and a default rule for tools they do not name. A denial overrides everything else.
 pub struct PermissionPolicy {
     allow: Vec<CallPattern>,
     deny: Vec<CallPattern>,
     default_rule: DefaultRule,
     prompt: Arc<dyn PermissionPrompt>,
-    /// Tools that were allowed for good when somebody was asked.
+    /// Tools that a user has allowed permanently at a prompt.
     always_allowed: Mutex<BTreeSet<String>>,
-    /// A question at a time.
+    /// Serializes prompts.
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl PermissionPolicy {
-    /// Asks at the terminal of this process, if that is the rule.
+    /// Creates a policy that asks at the terminal of this process if the rule is [`DefaultRule::Ask`].
     pub fn new(default_rule: DefaultRule) -> PermissionPolicy {
         PermissionPolicy {
             allow: Vec::new(),
@@ -118,14 +118,14 @@ impl PermissionPolicy {
         self
     }
 
-    /// Asks here, not at the terminal.
+    /// Replaces the terminal by another prompt.
     #[must_use]
     pub fn prompt(mut self, prompt: Arc<dyn PermissionPrompt>) -> PermissionPolicy {
         self.prompt = prompt;
         self
     }
 
-    /// What the lists and rules say, without asking anybody.
+    /// Decides by lists and rules, without a prompt.
     fn decide_by_rule(&self, request: &PermissionRequest<'_>) -> Option<PermissionVerdict> {
         let tool = request.tool;
         if self.deny.iter().any(|pattern| pattern.denies(request)) {
@@ -156,7 +156,7 @@ impl PermissionPolicy {
 
     async fn ask_user(&self, request: &PermissionRequest<'_>) -> PermissionVerdict {
         let lock = self.prompt_lock.clone().lock_owned().await;
-        // Whoever was asked before may have answered for this one too.
+        // The answer to an earlier prompt may cover this call too.
         if self.is_always_allowed(request.tool) {
             return PermissionVerdict::Allowed;
         }

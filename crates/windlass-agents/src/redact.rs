@@ -1,6 +1,6 @@
-//! Secrets in what models write: struck out before it is shown or published.
+//! Redacts secrets from text that models write, before it is shown or published.
 //!
-//! Known secrets are found by their text elsewhere. These are unknown ones: they are told by how they look.
+//! Known secrets are found by their text elsewhere (`secrets.rs`). This module finds unknown ones by their form.
 
 use std::sync::LazyLock;
 
@@ -11,11 +11,11 @@ use crate::text::elide_middle;
 
 const REDACTED: &str = "***";
 
-/// Each with the group that is kept before what is struck.
+/// Each pattern has a group that is kept in front of the redacted part.
 const SECRET_PATTERNS: [&str; 7] = [
-    // Keys in the spelling of those who give them out.
+    // API keys in the formats of their issuers.
     r"()\b(?:sk-[A-Za-z0-9_-]{12,}|sk_(?:live|test)_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}|xox[a-z]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{16,}|ya29\.[A-Za-z0-9_-]{8,})",
-    // Tokens that sign themselves.
+    // JSON Web Tokens.
     r"()\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
     r"()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
     r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
@@ -23,7 +23,7 @@ const SECRET_PATTERNS: [&str; 7] = [
     r#"(?i)((?:api[_-]?key|access[_-]?key|private[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credentials?)[A-Za-z0-9_-]*(?:\\?["'])?\s*[=:]\s*(?:\\?["'])?(?:(?:bearer|basic)\s+)?)(?:[^\s"'\\&,;{}\[\]]+)"#,
     // `--password …`, `-u name:…`
     r#"(?i)(--?(?:api-?key|token|secret|passw(?:or)?d|passphrase|auth)\s+["']?)[^\s"']+"#,
-    // A login in an address.
+    // A login in a URL.
     r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?:@)",
 ];
 
@@ -39,7 +39,7 @@ pub(crate) fn redact_text(text: &str) -> String {
     })
 }
 
-/// Of a long text only the beginning is shown; a secret that begins there is looked for some way beyond it.
+/// A long text is cut to this size. Secrets that begin before the cut are searched for up to `MAX_SEARCHED_BYTES`.
 const MAX_SHOWN_BYTES: usize = 2 << 10;
 const MAX_SEARCHED_BYTES: usize = 16 << 10;
 
@@ -47,7 +47,7 @@ fn prefix(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]
 }
 
-/// A text as it is shown.
+/// Redacts a text and truncates it for display.
 fn redact_and_truncate(given: &str) -> String {
     let redacted = redact_text(prefix(given, MAX_SEARCHED_BYTES));
     match given.len() > MAX_SHOWN_BYTES {
@@ -56,15 +56,15 @@ fn redact_and_truncate(given: &str) -> String {
     }
 }
 
-/// In every text of a value, long ones cut, and whatever stands under a name that says it is secret.
+/// Redacts every text of a value, cuts long ones, and redacts everything under a key that names a secret.
 pub(crate) fn redact_for_event(given: &Value) -> Value {
     redact_value_with(given, "", &|_, text| redact_and_truncate(text))
 }
 
-/// The same for somebody who is to decide: of long texts the beginning and the end.
+/// Redacts a value for a permission prompt: keeps the beginning and the end of long texts.
 pub(crate) fn redact_for_prompt(given: &Value, max_chars: impl Fn(&str) -> usize) -> Value {
     redact_value_with(given, "", &|name, given| {
-        // More than is shown, so that a secret is not cut before it is found.
+        // Searches more than is shown, so that no secret is cut before it is found.
         let searched = elide_middle(given, MAX_SEARCHED_BYTES);
         elide_middle(&redact_text(&searched), max_chars(name))
     })

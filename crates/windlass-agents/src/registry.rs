@@ -17,7 +17,7 @@ use crate::schema::ArgumentSchema;
 use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 use crate::{ToolCatalogue, ToolSpec};
 
-/// Built-in tools, tools of MCP servers, functions in Rust.
+/// The tools of agents: built-in tools, tools of MCP servers, Rust functions.
 pub struct ToolRegistry {
     tools: BTreeMap<String, RegisteredTool>,
     servers: McpServers,
@@ -26,19 +26,19 @@ pub struct ToolRegistry {
     limits: Arc<ProcessLimits>,
 }
 
-/// A tool of this process.
+/// A tool that runs in this process.
 pub(crate) struct RegisteredTool {
     pub(crate) spec: ToolSpec,
     pub(crate) schema: ArgumentSchema,
     pub(crate) implementation: ToolImplementation,
-    /// Nobody is asked before it is called.
+    /// The tool is called without asking for permission.
     pub(crate) trusted: bool,
 }
 
 #[derive(Clone)]
 pub(crate) enum ToolImplementation {
     Agent(Arc<dyn AgentTool>),
-    /// A tool of the engine: it may wait for something and go on later.
+    /// An engine tool, which may suspend and continue later.
     Engine(Arc<dyn Tool>),
 }
 
@@ -47,7 +47,7 @@ impl ToolRegistry {
         ToolRegistryBuilder::default()
     }
 
-    /// A builder whose tools are held to these limits.
+    /// Returns a builder whose tools use the given limits.
     pub fn builder_with_limits(limits: &ProcessLimits) -> ToolRegistryBuilder {
         ToolRegistryBuilder { limits: Arc::new(limits.clone()), ..ToolRegistryBuilder::default() }
     }
@@ -64,7 +64,7 @@ impl ToolRegistry {
         &self.protected
     }
 
-    /// What no tool's answer may hold.
+    /// The secrets that are redacted from every tool's answer.
     pub(crate) fn secrets(&self) -> &Redactor {
         &self.secrets
     }
@@ -73,22 +73,22 @@ impl ToolRegistry {
         &self.servers
     }
 
-    /// Every name that is known without asking a server that was not asked yet.
+    /// Returns every name that is known without contacting a server that was not listed yet.
     pub(crate) fn known_names(&self) -> Vec<String> {
         self.tools.keys().cloned().chain(self.servers.known_names()).collect()
     }
 
-    /// What models are told of the tools of this process, without asking any server.
+    /// Returns the specifications of the tools of this process, without contacting any server.
     pub fn local_specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
-    /// The names of the MCP servers: their tools are called `server__tool`.
+    /// Returns the names of the MCP servers. Their tools are called `server__tool`.
     pub fn server_names(&self) -> Vec<String> {
         self.servers.names()
     }
 
-    /// Ends the programs of MCP servers and says goodbye to the others.
+    /// Ends the programs of MCP servers and closes the sessions of the others.
     pub async fn close(&self) {
         self.servers.close().await;
     }
@@ -108,7 +108,7 @@ impl ToolCatalogue for ToolRegistry {
     }
 }
 
-/// Puts a registry together. What is wrong with it is said by [`RegistryBuilder::build`], all of it.
+/// Builds a registry. [`ToolRegistryBuilder::build`] reports all problems together.
 #[derive(Default)]
 pub struct ToolRegistryBuilder {
     tools: Vec<(ToolSpec, ToolImplementation, bool)>,
@@ -120,7 +120,7 @@ pub struct ToolRegistryBuilder {
 }
 
 impl ToolRegistryBuilder {
-    /// `read`, `write`, `glob` and `grep`, all confined to the work folder.
+    /// Adds `read`, `write`, `glob` and `grep`, all confined to the work folder.
     #[must_use]
     pub fn file_tools(self) -> ToolRegistryBuilder {
         let limits = self.limits.clone();
@@ -130,7 +130,7 @@ impl ToolRegistryBuilder {
             .tool(GrepTool::new(&limits))
     }
 
-    /// File tools leave these paths alone: the store in use, files that say what is run.
+    /// Protects paths from file tools: the store in use, files that decide what is run.
     #[must_use]
     pub fn protect(mut self, protected: ProtectedPaths) -> ToolRegistryBuilder {
         self.protected.no_access.extend(protected.no_access);
@@ -138,7 +138,7 @@ impl ToolRegistryBuilder {
         self
     }
 
-    /// Struck out of all that tools answer, if they have 8 characters or more.
+    /// Redacts these secrets from all tool answers if they have 8 characters or more.
     #[must_use]
     pub fn secrets(mut self, secrets: impl IntoIterator<Item = Secret>) -> ToolRegistryBuilder {
         self.secrets.extend(secrets);
@@ -152,28 +152,29 @@ impl ToolRegistryBuilder {
         self.tool(bash).secrets(secrets)
     }
 
-    /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
+    /// Adds `http`, under the client's rules on addresses. Models choose the URLs, so private addresses should be closed.
     #[must_use]
     pub fn http(self, http: HttpTool) -> ToolRegistryBuilder {
         let http = AgentHttpTool::new(http, &self.limits);
         self.tool(http)
     }
 
-    /// Any tool of one's own.
+    /// Adds a custom tool.
     #[must_use]
     pub fn tool(mut self, tool: impl AgentTool + 'static) -> ToolRegistryBuilder {
         self.tools.push((tool.spec(), ToolImplementation::Agent(Arc::new(tool)), false));
         self
     }
 
-    /// A function in Rust. A text is given to the model as it is, any other value as JSON; an error is a sentence for it.
+    /// Adds a Rust function. The model gets a text as it is and any other value as JSON. An error is a sentence for the
+    /// model.
     ///
     /// ```
-    /// use windlass_agents::Registry;
+    /// use windlass_agents::ToolRegistry;
     /// use windlass_value::{Value, parse_json};
     ///
     /// let parameters = parse_json(r#"{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}"#)?;
-    /// let registry = Registry::builder()
+    /// let registry = ToolRegistry::builder()
     ///     .function("weather", "The weather in a city.", parameters, |call| async move {
     ///         let city = call.arguments().get("city").and_then(Value::as_str).unwrap_or_default().to_owned();
     ///         Ok(Value::from(format!("sunny in {city}")))
@@ -192,15 +193,15 @@ impl ToolRegistryBuilder {
         self.tool(FunctionTool { spec, function })
     }
 
-    /// A tool of the engine, such as a function in Rust that definitions call: its input are the arguments, its output is
-    /// the answer. What it waits for is waited for durably.
+    /// Adds an engine tool, such as a Rust function that definitions call. Its input is the arguments, its output the
+    /// answer. Its suspensions are durable.
     #[must_use]
     pub fn engine_tool(mut self, spec: ToolSpec, tool: Arc<dyn Tool>) -> ToolRegistryBuilder {
         self.tools.push((spec, ToolImplementation::Engine(tool), false));
         self
     }
 
-    /// The tool that was added last is called without asking anybody.
+    /// Marks the tool that was added last as trusted: it is called without asking for permission.
     #[must_use]
     pub fn trusted(mut self) -> ToolRegistryBuilder {
         if let Some((_, _, trusted)) = self.tools.last_mut() {
@@ -209,14 +210,14 @@ impl ToolRegistryBuilder {
         self
     }
 
-    /// A server whose tools are offered as `NAME__tool`. It is reached when somebody first asks for tools.
+    /// Adds a server whose tools are offered as `NAME__tool`. It is connected when tools are first requested.
     #[must_use]
     pub fn mcp(mut self, server: McpServer) -> ToolRegistryBuilder {
         self.servers.push(server);
         self
     }
 
-    /// The client for MCP servers over HTTP. Their addresses come from the settings.
+    /// Sets the client for MCP servers over HTTP. Their URLs come from the settings.
     #[must_use]
     pub fn mcp_http(mut self, http: HttpTool) -> ToolRegistryBuilder {
         self.mcp_http = Some(http);
@@ -258,13 +259,13 @@ impl ToolRegistryBuilder {
     }
 }
 
-/// What models' makers accept as the name of a tool.
+/// Returns whether model services accept this tool name.
 fn is_tool_name(name: &str) -> bool {
     let usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=64).contains(&name.len()) && name.bytes().all(usable)
 }
 
-/// Whether an MCP server can have this name: its tools are called `name__tool`.
+/// Returns whether an MCP server can have this name. Its tools are called `name__tool`.
 pub fn is_server_name(name: &str) -> bool {
     is_tool_name(name) && name.len() <= 32 && !name.contains("__") && !name.ends_with('_')
 }

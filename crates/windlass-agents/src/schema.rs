@@ -1,14 +1,14 @@
-//! Arguments against the schema of their tool.
+//! Checks arguments against the schema of their tool.
 
 use windlass_tools::schema::CompiledSchema as Compiled;
 use windlass_value::Value;
 
 use crate::text::escape_invisible;
 
-/// As many problems as help a model to do better.
+/// Enough problems for a model to correct its call.
 const MAX_SHOWN_PROBLEMS: usize = 5;
 
-/// A schema that was understood.
+/// A compiled schema.
 pub(crate) struct ArgumentSchema(Compiled);
 
 impl ArgumentSchema {
@@ -16,7 +16,7 @@ impl ArgumentSchema {
         Compiled::compile(schema, None).map(ArgumentSchema)
     }
 
-    /// What does not fit, as sentences.
+    /// Checks arguments. The error lists the problems as sentences.
     pub(crate) async fn check(&self, arguments: &Value) -> Result<(), String> {
         match self.0.problems(arguments, MAX_SHOWN_PROBLEMS).await {
             None => Ok(()),

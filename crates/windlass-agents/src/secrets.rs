@@ -1,4 +1,4 @@
-//! Secrets that are known: variables that programs of agents are not given, and that are struck out of what tools answer.
+//! Known secrets: variables that are withheld from agents' programs and redacted from tool answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_tools::{Redactor, Secret};
 use windlass_value::{Map, Value, parse_json};
 
-/// Names that begin so are not handed on. What they hold is mostly no secret.
+/// Variables with these prefixes are withheld. Their values are mostly no secrets.
 const SECRET_PREFIXES: [&str; 14] = [
     "AWS_",
     "AZURE_",
@@ -41,10 +41,10 @@ const SECRET_PARTS: [&str; 15] = [
     "WINDLASS_AUTH_",
 ];
 const SECRET_SUFFIXES: [&str; 6] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_PAT", "_CONNECTION_STRING"];
-/// In ordinary names, too: such as `DESKTOP_SESSION`.
+/// These also occur in ordinary names, such as `DESKTOP_SESSION`.
 const AMBIGUOUS_PARTS: [&str; 3] = ["SESSION", "PASS", "DSN"];
 
-/// Whether a variable may hold a secret and is not handed on. Better one too many.
+/// Returns whether a variable may hold a secret and is withheld. Errs on the side of withholding.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_PREFIXES.iter().any(|part| name.starts_with(part))
@@ -57,14 +57,14 @@ fn has_secret_name(name: &str) -> bool {
     SECRET_PARTS.iter().any(|part| name.contains(part)) || SECRET_SUFFIXES.iter().any(|part| name.ends_with(part))
 }
 
-/// What of a variable is struck out of texts. Fewer than are not handed on: names of regions, folders and the like are part
-/// of ordinary text, which would be blotted out with them.
+/// Returns the parts of a variable that are redacted from texts. These are fewer than are withheld: names of regions,
+/// folders and the like occur in ordinary text, which would be redacted with them.
 pub(crate) fn secrets_of_variable(name: &str, value: &str) -> Vec<Secret> {
     let name = name.to_ascii_uppercase();
     let login = login(value);
     let is_word = !value.chars().any(|one| one.is_ascii_digit() || one.is_ascii_uppercase());
     let named = has_secret_name(&name) || (!is_word && AMBIGUOUS_PARTS.iter().any(|part| name.contains(part)));
-    // A file that holds a secret is no secret.
+    // The path of a file that holds a secret is no secret.
     let is_path = value.starts_with('/') && Path::new(value).exists();
     let mut found = Vec::new();
     if (named && !is_path) || login.is_some() {
@@ -82,7 +82,7 @@ pub(crate) fn secrets_of_variable(name: &str, value: &str) -> Vec<Secret> {
     found.into_iter().map(Secret::new).collect()
 }
 
-/// Of what is known about a service only what its name says is secret.
+/// Collects the values that are secret by their keys from the JSON settings of a service.
 fn collect_secret_texts(facts: &Value, found: &mut Vec<String>) {
     for (name, fact) in facts.as_map().into_iter().flat_map(Map::iter) {
         match fact {
@@ -92,14 +92,14 @@ fn collect_secret_texts(facts: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// User and password of an address.
+/// Returns user and password of a URL.
 fn login(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("://")?;
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     authority.rsplit_once('@').map(|(login, _)| login).filter(|login| !login.is_empty())
 }
 
-/// Struck out of every text of a value, and out of its keys.
+/// Redacts the secrets from every text of a value and from its keys.
 pub(crate) fn redact_known(secrets: &Redactor, value: &Value) -> Value {
     match value {
         Value::Str(text) => Value::from(secrets.redact_text(text)),
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn secret_variables_are_withheld_and_redacted() {
-        // The variable; whether it is kept back; what is struck out of texts.
+        // The variable; whether it is withheld; the parts that are redacted from texts.
         let none: &[&str] = &[];
         for (name, value, withheld, redacted) in [
             ("PATH", "/usr/bin:/bin", false, none),

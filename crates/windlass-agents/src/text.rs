@@ -1,8 +1,8 @@
-//! Texts of others, made fit to be shown: one line, no tricks, not too long.
+//! Prepares foreign text for display: on one line, without deceptive characters, and short.
 
 use std::fmt::Write;
 
-/// Every character that moves the cursor, hides itself or turns the reading direction becomes visible.
+/// Escapes every character that moves the cursor, is invisible or changes the reading direction.
 pub(crate) fn escape_invisible(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for one in text.chars() {
@@ -11,7 +11,7 @@ pub(crate) fn escape_invisible(text: &str) -> String {
             '\t' => escaped.push_str("\\t"),
             '\r' => escaped.push_str("\\r"),
             one if is_invisible_or_control(one) => {
-                // Writing to a text cannot fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(escaped, "\\u{{{:x}}}", u32::from(one));
             }
             one => escaped.push(one),
@@ -25,7 +25,7 @@ fn is_invisible_or_control(one: char) -> bool {
         || matches!(one, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// At most so many characters.
+/// Truncates a text to at most `max_chars` characters.
 pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -33,7 +33,7 @@ pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// At most so many bytes, of which the first and the last are kept. What is left out is said.
+/// Shortens a text to at most `max_bytes` bytes from its beginning and end, with a note on what was left out between.
 pub(crate) fn head_and_tail(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -48,11 +48,11 @@ pub(crate) fn head_and_tail(text: &str, max_bytes: usize) -> String {
     format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-/// More of them in a row push what follows out of sight.
+/// Longer runs of blanks would push the text after them out of sight.
 const MAX_BLANKS: usize = 3;
 
-/// For somebody who is to decide: the beginning and the end of a text, and how much is left out between. Runs of blanks and
-/// of line breaks are counted, not shown.
+/// Shortens a text for a permission prompt: keeps the beginning and the end and says how much is left out between.
+/// Long runs of blanks and line breaks are replaced by their count.
 pub(crate) fn elide_middle(text: &str, max_chars: usize) -> String {
     let mut short = String::with_capacity(text.len().min(4 * max_chars));
     let mut rest = text;
@@ -119,7 +119,7 @@ mod tests {
     fn head_and_tail_keeps_the_beginning_and_the_end() {
         assert_eq!(head_and_tail("abc", 3), "abc");
         assert_eq!(head_and_tail("aaaabbbbcccc", 8), "aaaa\n… 4 bytes left out …\ncccc");
-        // Never through a character.
+        // Never cuts inside a character.
         assert_eq!(head_and_tail("ääääää", 6), "ä\n… 8 bytes left out …\nä");
     }
 }

@@ -11,10 +11,10 @@ use windlass_value::{Value, from_value};
 use crate::ToolSpec;
 use crate::files::ProtectedPaths;
 
-/// Something that a model can call. Whatever happens becomes a text for the model.
+/// A tool that a model can call. Every outcome becomes a text for the model.
 pub trait AgentTool: Send + Sync {
     fn spec(&self) -> ToolSpec;
-    /// The arguments fit the schema. When the future is dropped, nobody wants the answer any more.
+    /// Executes a call, whose arguments already fit the schema. Dropping the future cancels the call.
     fn call(&self, call: AgentCall) -> ToolAnswerFuture;
 }
 
@@ -24,19 +24,19 @@ pub type ToolAnswerFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 pub struct AgentCall {
     /// The folder that the agent works in, an absolute path.
     pub folder: PathBuf,
-    /// What file tools leave alone in it.
+    /// The paths that file tools do not touch.
     pub(crate) protected: Arc<ProtectedPaths>,
-    /// Which effect of which run it is. Its input is what the model gave as arguments.
+    /// The effect and run that the call belongs to. Its input is the model's arguments.
     pub call: ToolCall,
 }
 
 impl AgentCall {
-    /// What the model gave: an object.
+    /// The arguments of the model: an object.
     pub fn arguments(&self) -> &Value {
         &self.call.input
     }
 
-    /// The same as a type of one's own; else a sentence for the model.
+    /// Deserializes the arguments into a custom type. The error is a sentence for the model.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
         from_value(self.arguments()).map_err(|error| format!("the arguments are not as expected: {error}"))
     }
@@ -50,7 +50,7 @@ impl AgentCall {
         // Some models write every number with a point.
         number.as_int().and_then(|number| u64::try_from(number).ok()).or_else(|| {
             match number {
-                // Beyond what such a number can be: as many as there can be.
+                // Larger than any count: the maximum.
                 Value::Big(_) => Some(u64::MAX),
                 number => number.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64),
             }
@@ -62,11 +62,11 @@ impl AgentCall {
     }
 }
 
-/// What the model gets to read.
+/// The answer that the model reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAnswer {
     pub content: String,
-    /// It was refused or has failed.
+    /// The call was denied or has failed.
     pub error: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Calls of agents: which are made, which are refused, what is told of them, and what is left behind.
+//! Tool calls of agents: executed and denied calls, their events, and their leftovers.
 
 use crate::common;
 
@@ -44,15 +44,15 @@ async fn commands_give_their_output() {
     assert!(long.content.contains("bytes left out") && long.content.len() < (1 << 20) + 100);
 }
 
-/// How many processes have the word in their command line.
+/// Counts the processes with the word in their command line.
 fn count_processes(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
-    // The tests themselves hold it, too, but not in their command line.
+    // The test process holds the word too, but not in its command line.
     lines.filter(|line| line.contains(word)).count()
 }
 
-/// Waits for something that happens soon, or fails.
+/// Waits for a condition that soon becomes true, or fails.
 async fn wait_until(what: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !what() {
@@ -64,8 +64,8 @@ async fn wait_until(what: impl Fn() -> bool) {
 #[tokio::test]
 async fn commands_leave_no_processes_behind() {
     let scene = Scene::new();
-    // Its time is over: the shell, its child, and what it has put in the background.
-    // A number that no other command line has by chance.
+    // Timeout: the shell, its child, and its background process are killed.
+    // A number that no other command line contains by chance.
     let word = format!("86{}.860", std::process::id());
     let command = format!("sleep {word}1 & (sleep {word}2 &); sleep {word}3");
     let mut arguments = Map::new();
@@ -74,11 +74,11 @@ async fn commands_leave_no_processes_behind() {
     let found = scene.call("bash", Value::map(arguments)).await;
     assert!(found.content.contains("killed"), "{found:?}");
     wait_until(|| count_processes(&word) == 0).await;
-    // Something in the background holds the output: it ends with the shell.
+    // A background process holds the output open: it ends with the shell.
     let found = scene.call("bash", object([("command", &format!("sleep {word}4 & echo done"))])).await;
     assert_eq!(found.content, "done\n");
     wait_until(|| count_processes(&word) == 0).await;
-    // Nobody wants the answer any more.
+    // The call is cancelled.
     let input = Value::map(scene.input("bash", object([("command", &command)])));
     let calling = tokio::spawn(scene.tool().call(ToolCall::for_test(input)));
     wait_until(|| count_processes(&word) >= 3).await;
@@ -168,7 +168,7 @@ async fn wrong_calls_are_texts_for_the_model() {
     assert_eq!(&*scene.run(input).await.error.unwrap().kind, "input", "the task itself is wrong");
 }
 
-/// Answers as it is told, and keeps what it was asked.
+/// Answers as scripted, and records the questions.
 #[derive(Default)]
 struct ScriptedPrompt {
     answers: Mutex<Vec<&'static str>>,
@@ -193,7 +193,7 @@ fn patterns(texts: &[&str]) -> Vec<CallPattern> {
 
 #[tokio::test]
 async fn policies_allow_and_deny() {
-    // The rule, what is allowed, what is denied; the tool and its arguments; what a refusal says.
+    // The default rule, the allow list, the deny list; the tool and its arguments; the reason of a denial.
     for (otherwise, allow, deny, tool, arguments, expected) in [
         (DefaultRule::Allow, vec![], vec![], "bash", "{}", Ok(())),
         (DefaultRule::Allow, vec![], vec!["bash"], "bash", "{}", Err("--deny")),
@@ -231,7 +231,7 @@ async fn policies_allow_and_deny() {
 #[tokio::test]
 async fn the_user_is_asked() {
     let scripted = Arc::new(ScriptedPrompt::default());
-    // The last one comes first.
+    // Answers are taken from the end.
     *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
     let policy = PermissionPolicy::new(DefaultRule::Ask).prompt(scripted.clone());
     let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
@@ -286,14 +286,14 @@ async fn a_denied_call_does_not_fail_the_step() {
 async fn an_interrupted_call_needs_permission_again() {
     let scene = Scene::with(builtin_tools(), PermissionPolicy::new(DefaultRule::Deny));
     let input = scene.input("bash", object([("command", "touch made")]));
-    // It had told of itself before the crash, and has waited for nothing.
+    // The call had published an event before the crash, and has not suspended.
     let resumed = Some(Arc::new(ResumeData { answers: Vec::new(), published_events: 1 }));
     let call = ToolCall { resumed, ..ToolCall::for_test(Value::map(input)) };
     assert!(answer(&scene.tool().call(call).await).error);
     assert!(!scene.work("made").exists());
 }
 
-/// A tool of the engine that waits first.
+/// An engine tool that suspends first.
 struct WaitingTool;
 
 impl Tool for WaitingTool {
@@ -409,7 +409,7 @@ async fn path_rules_apply_to_resolved_paths() {
         std::os::unix::fs::symlink("src", scene.work("other")).unwrap();
         std::os::unix::fs::symlink("keep", scene.work("gone")).unwrap();
     }
-    // The path; whether a list that denies lets it be read and written; whether a list that allows does.
+    // The path; whether the deny list permits reading and writing it; whether the allow list does.
     for (path, by_denied, by_allowed) in [
         ("secret.txt", (false, true), (false, false)),
         ("./secret.txt", (false, true), (false, false)),

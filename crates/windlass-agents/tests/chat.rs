@@ -21,7 +21,7 @@ fn service(script: &str) -> MockService {
     TestService::from_script(script).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// In all four ways; all must be the same, but for the ids that the service makes up.
+/// Calls in all four ways; all outcomes must be equal, except for ids that the service generates.
 async fn ask_in_all_ways(service: &MockService, input: &str) -> TaskOutcome {
     let mut outcomes = Vec::new();
     for protocol in BOTH {
@@ -284,7 +284,7 @@ async fn keys_are_redacted_everywhere() {
 /// Variables and their values.
 type Set<'a> = &'a [(&'a str, &'a str)];
 
-/// Each line: a name, what is set, and what is said; nothing, if it can be asked.
+/// Each line: a model name, the variables, and the expected error; empty if the model can be called.
 #[tokio::test]
 async fn the_model_name_selects_the_provider() {
     let own = ModelService {
@@ -374,7 +374,7 @@ async fn a_script_file_can_be_a_model() {
         variables: variables(&[("WINDLASS_SCRIPT_LOG", log.to_str().unwrap())]),
         ..ChatOptions::default()
     };
-    // A closed engine, which calls nothing on its own machine: but for this.
+    // A closed engine, which calls nothing on its own machine except scripts.
     let http = windlass_tools::HttpTool::new(windlass_tools::HttpOptions::default());
     let tool = AgentModelTool::new(settings, http, Arc::new(NoTools));
     let ask = async |turn: u64, attempt: u32| {

@@ -1,4 +1,4 @@
-//! Models whose services do what they should not.
+//! Model services that misbehave.
 
 use crate::support;
 
@@ -28,17 +28,17 @@ const DELTA: &str = "event: content_block_delta\ndata: {\"type\": \"content_bloc
 const ENDED: &str = "event: message_delta\ndata: {\"type\": \"message_delta\", \"delta\": {\"stop_reason\": \"end_turn\"}, \"usage\": {\"output_tokens\": 5}}";
 const OVER: &str = "event: message_stop\ndata: {\"type\": \"message_stop\"}";
 
-/// Each line: a protocol, its events, what follows, and what comes of it.
+/// Each line: a protocol, its events, the behaviour afterwards, and the expected outcome.
 #[tokio::test]
 async fn streams_end_as_expected() {
     let table: &[(&str, &[&str], AfterReply, &str)] = &[
         ("openai", &[HELLO, STOP, DONE], AfterReply::Close, "hello"),
-        // A stream that says it is over is not waited for.
+        // A stream that announces its end is not waited for.
         ("openai", &[HELLO, STOP, DONE], AfterReply::Silence, "hello"),
         ("openai", &[HELLO, STOP], AfterReply::Close, "hello"),
         ("openai", &[HELLO, DONE], AfterReply::Close, "hello"),
         ("openai", &[": sign of life", HELLO, "data:", ": x", STOP, DONE], AfterReply::Close, "hello"),
-        // Over, and nothing was said; or nothing came, and nobody said that it is over.
+        // Ended without content; or no content and no end.
         ("openai", &[DONE], AfterReply::Close, "BadModelReply model"),
         ("openai", &["data: {}", DONE], AfterReply::Silence, "BadModelReply model"),
         ("openai", &["data: {}"], AfterReply::Close, "connection connection"),
@@ -104,7 +104,8 @@ async fn the_usage_of_a_broken_answer_is_counted() {
     assert!(to_json(&outcome.meta).contains(r#""tokens":8"#), "{}", to_json(&outcome.meta));
 }
 
-/// Each line: what a service says of an answer of 40 characters, and what is counted: input, output, total, whether guessed.
+/// Each line: the reported usage of an answer of 40 characters, and the counted input, output, total, and estimate
+/// flag.
 #[tokio::test]
 async fn missing_usage_is_estimated() {
     let long = "hello ".repeat(1_000);
@@ -170,7 +171,7 @@ async fn foreign_redirects_are_not_followed() {
 
 #[tokio::test]
 async fn replies_are_limited_in_size_and_time() {
-    // The tool of these tests reads one MiB.
+    // The tool of these tests reads at most one MiB.
     let line = format!("data: {}\n", "x".repeat(8_000)).into_bytes();
     let whole_events = format!("{HELLO}\n\n").into_bytes();
     for protocol in BOTH {
@@ -186,17 +187,17 @@ async fn replies_are_limited_in_size_and_time() {
         let headers = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
         let service = CannedService::reply(200, headers, &packed.finish().unwrap()).await;
         assert_eq!(class(&ask(&service, protocol).await), ("ReplyTooLarge", "limit", true));
-        // And to how long it is waited for.
+        // The time is limited as well.
         let service = CannedService::events(&[HELLO], AfterReply::Silence).await;
         let hasty = ChatOptions { timeout: Duration::from_ms(50), ..options(&service.url, protocol, true) };
         assert_eq!(class(&turn(hasty, ASK).await), ("timeout", "timeout", false));
     }
-    // Refusals, too, and with their status.
+    // Refusals are limited too, and keep their status.
     let service = CannedService::stream("text/plain", [vec![b'x'; 4096]], AfterReply::Close).await;
     assert_eq!(class(&ask(&service, ModelProtocol::OpenAi).await).0, "BadModelReply");
 }
 
-/// Each line: a content type, a body, and what comes of it.
+/// Each line: a content type, a body, and the expected outcome.
 #[tokio::test]
 async fn bodies_are_read_whatever_their_content_type() {
     let stream = format!("{HELLO}\n\n{STOP}\n\n{DONE}\n\n");
@@ -241,7 +242,7 @@ async fn bodies_are_read_whatever_their_content_type() {
     assert_eq!(part(&ask(&service, ModelProtocol::OpenAi).await, "content"), r#""hello""#);
 }
 
-/// Each line: how a service sends its calls, and what they are.
+/// Each line: the calls as a service sends them, and as they are read.
 #[tokio::test]
 async fn tool_calls_of_all_shapes_are_read() {
     let chunk = |calls: &str| format!(r#"data: {{"choices": [{{"delta": {{"tool_calls": {calls}}}}}]}}"#);
@@ -254,7 +255,7 @@ async fn tool_calls_of_all_shapes_are_read() {
             ],
             r#"a f {"x":1}, b g {}"#,
         ),
-        // No numbers.
+        // No index.
         (
             &[
                 r#"[{"id": "a", "function": {"name": "f", "arguments": "{\"x\":"}}]"#,
@@ -263,7 +264,7 @@ async fn tool_calls_of_all_shapes_are_read() {
             ],
             r#"a f {"x":1}, b f {}"#,
         ),
-        // All have the same number.
+        // All with the same index.
         (
             &[
                 r#"[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]"#,
@@ -271,7 +272,7 @@ async fn tool_calls_of_all_shapes_are_read() {
             ],
             "a f {}, b f {}",
         ),
-        // No ids, or the same twice.
+        // No ids, or the same id twice.
         (
             &[
                 r#"[{"index": 0, "function": {"name": "f", "arguments": "{}"}}, {"index": 1, "id": "", "function": {"name": "g"}}]"#,
@@ -304,7 +305,7 @@ async fn tool_calls_of_all_shapes_are_read() {
     }
 }
 
-/// Each line: a status and a body, and what is said of it.
+/// Each line: a status, a body, and the expected error.
 #[tokio::test]
 async fn refusals_are_classified() {
     for (status, body, code, kind, expected) in [

@@ -1,5 +1,5 @@
-//! What is sent to models. Each file of `chat_requests` has an input, the settings of its service, and the request in the
-//! words of both protocols; `UPDATE=1` writes what is sent.
+//! The requests to models. Each file of `chat_requests` has an input, the settings of its service, and the request in
+//! both protocols; `UPDATE=1` writes the actual requests.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use support::canned::CannedService;
 use support::models::{BOTH, options, turn_call, turn_with};
 use support::{class, error};
 
-/// Two tools.
+/// A catalogue of two tools.
 struct TwoTools;
 
 impl ToolCatalogue for TwoTools {
@@ -126,7 +126,7 @@ async fn invalid_inputs_are_rejected() {
     }
 }
 
-/// Tools of one server that is there.
+/// The tools of one available server.
 struct OneServer;
 
 impl ToolCatalogue for OneServer {
@@ -143,7 +143,7 @@ async fn a_tool_that_its_server_does_not_have_is_an_error() {
     let table = [
         (r#"["calc__ad"]"#, "NoSuchTool", "did you mean `calc__add`?"),
         (r#"["read", "calc__zzzzzz"]"#, "NoSuchTool", "it has `calc__add`, `calc__sum`"),
-        // A server that is away by leave, and tools that are given by what agents do.
+        // An optional server that is unavailable, and tools that agents get implicitly.
         (r#"["calc__add", "other__add", "send_message"]"#, "500", ""),
     ];
     for (allow, code, hint) in table {

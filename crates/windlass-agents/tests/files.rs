@@ -1,4 +1,4 @@
-//! File tools: what they do, and that nothing leads out of the work folder.
+//! File tools: their results, and that no path leads out of the work folder.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use common::{Scene, object};
 
-/// A work folder with things in it, and things beside it that nobody may reach.
+/// Creates a work folder with files, and files outside it that must stay unreachable.
 fn scene() -> Scene {
     let scene = Scene::new();
     fs::write(scene.outside("secret.txt"), "treasure").unwrap();
@@ -44,7 +44,7 @@ async fn reads_never_leave_the_work_folder() {
     let absolute = scene.work("a/one.txt").display().to_string();
     let elsewhere = scene.outside("secret.txt").display().to_string();
     let sibling = format!("{}-not/x", scene.folder());
-    // The path; what is said of it when it is read; Ok: the text.
+    // The path; the expected error when it is read; `Ok`: the text.
     let table: Vec<(&str, Result<&str, &str>)> = vec![
         ("a/one.txt", Ok("one\ntwo\nthree\n")),
         ("./a//one.txt", Ok("one\ntwo\nthree\n")),
@@ -294,7 +294,7 @@ async fn protected_paths_are_not_touched() {
     let found = scene.call("write", object([("path", "windlass.toml"), ("content", "")])).await.content;
     assert_eq!(found, "`windlass.toml` is a file of settings, which cannot be written; file tools leave it alone");
     assert!(!scene.work(".windlass/new").exists(), "nothing is made on the way");
-    // Searches go past it.
+    // Searches skip protected paths.
     let found = scene.call("grep", object([("pattern", "treasure"), ("glob", "{.*,*,**/.*/*}")])).await.content;
     assert!(found.contains("flow.yaml") && !found.contains("runs/") && !found.contains("indlass/"), "{found}");
     let found = scene.call("glob", object([("pattern", "{.windlass/*,runs/*,sub/.Windlass/*}")])).await.content;

@@ -1,12 +1,14 @@
 //! Runs the cases of `tests/cases-language/*.txt`.
 //!
-//! One case per line: `source => expected JSON`, `source => has: parts of the first message`, in their order with ` ~ `
-//! between, `source => lacks: parts`, `source => error: parts of the message` or `source => refused: parts`, for a source that
-//! does not compile. `⏎` is a line break. A line `given: {…}` says what the lines after it see:
-//! - `own`, `around`, `global` variables; `local` names; `turn` `{name, index, item, count}`; `input`, `parameters` of the run
-//! - `steps` `{id: {status, output, usage}}`; `beyond` `{"2": {id: …}}` those that are seen from outside of so many scopes
+//! One case per line: `source => expected JSON`, `source => has: parts of the first message`, in their order and with
+//! ` ~ ` between, `source => lacks: parts`, `source => error: parts of the message` or `source => refused: parts` for a
+//! source that does not compile. `⏎` is a line break. A line `given: {…}` sets the scope of the lines after it:
+//! - `own`, `around`, `global`: variables; `local`: names; `turn`: the loop iteration `{name, index, item, count}`;
+//!   `input`, `parameters`: those of the run
+//! - `steps`: `{id: {status, output, usage}}`; `beyond`: `{"2": {id: …}}`, steps seen from that many scopes further
+//!   out
 //!
-//! A text `@name` in it is a stored value, whose content is that of `blobs`. Lines that begin with `#` are comments.
+//! A text `@name` in it is a stored value with the content from `blobs`. Lines that begin with `#` are comments.
 
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ struct TestScope {
     run: RunView,
 }
 
-/// A stored value is found by the letters of its name.
+/// Returns the hash of a stored value, made of the letters of its name.
 fn hash_of_name(name: &str) -> BlobHash {
     let mut hash = [0; 32];
     name.bytes().take(32).enumerate().for_each(|(at, byte)| hash[at] = byte);
@@ -164,7 +166,7 @@ fn evaluate(source: &Value, given: &Value, meter: &mut Meter) -> String {
     }
 }
 
-/// The text of the first message.
+/// Returns the text of the first message.
 fn message(found: &str) -> String {
     let Ok(value) = parse_json(found) else { return found.to_owned() };
     let first = value.as_list().and_then(|messages| messages.first()).and_then(|first| first.get("content")).cloned();

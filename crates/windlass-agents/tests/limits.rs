@@ -1,4 +1,4 @@
-//! Every limit of agents' tools: a changed value acts. A case is a line.
+//! Checks that every limit of agents' tools has an effect. Each case is a line.
 
 use windlass_agents::chat::{ChatOptions, ModelProtocol};
 use windlass_agents::{AgentFiles, BashOptions, DefaultRule, PermissionPolicy, ToolRegistry};
@@ -70,7 +70,7 @@ async fn tool_limits_have_an_effect() {
         change(&mut limits);
         let answer = scene_with_limits(&limits).call_json(tool, arguments).await.content;
         assert!(answer.contains(expected), "{tool} {arguments}: {answer}");
-        // What the usual limits let wait for long is not tried.
+        // Cases that would wait long with the default limits are not tried.
         if !expected.contains("within") {
             let answer = scene_with_limits(&ProcessLimits::default()).call_json(tool, arguments).await.content;
             assert!(!answer.contains(expected), "{tool} {arguments}: {answer}");
@@ -78,7 +78,7 @@ async fn tool_limits_have_an_effect() {
     }
 }
 
-/// What models are told of the limits.
+/// The tool descriptions for models name the limits.
 #[test]
 fn descriptions_name_the_limits() {
     let limits = ProcessLimits {

@@ -1,4 +1,4 @@
-//! MCP servers: a program and two services, all real.
+//! MCP servers: one program and two HTTP servers, all real.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use windlass_testing::log::TestLog;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value};
 
-/// This very program, as a server: see `a_server_if_started_as_one`.
+/// Starts this test program as a server: see `serves_mcp_when_started_as_server`.
 fn program(env: &[(&str, &str)]) -> McpServer {
     let mut all = vec![("MCP_SERVER".to_owned(), Secret::plain("1"))];
     all.push(("SMALL_TOKEN".to_owned(), Secret::new("hush-hush-hush")));
@@ -46,7 +46,7 @@ fn scene(server: McpServer) -> Scene {
     )
 }
 
-/// Each limit of MCP servers: a changed value acts. A case is a line.
+/// Checks that each limit of MCP servers has an effect. Each case is a line.
 #[tokio::test]
 async fn mcp_limits_have_an_effect() {
     type Change = fn(&mut ProcessLimits);
@@ -78,7 +78,7 @@ async fn names(scene: &Scene) -> Vec<String> {
     specs.into_iter().map(|spec| spec.name).filter(|name| name.contains("__")).collect()
 }
 
-/// Waits for something that happens soon, or fails.
+/// Waits for a condition that soon becomes true, or fails.
 async fn wait_until(mut what: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !what().await {
@@ -87,14 +87,14 @@ async fn wait_until(mut what: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Whether a process of that number runs. A zombie does not.
+/// Returns whether a process with this id runs. A zombie does not.
 fn is_running(number: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
     let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
     state != "X" && state != "Z"
 }
 
-/// What is the same over every transport.
+/// Checks the behaviour that all transports share.
 async fn check_usual_calls(scene: &Scene) {
     let offered = names(scene).await;
     let expected = ["echo", "mixed", "fail", "refuse", "die", "hang", "grow", "environment", "spawn", "get_key"];
@@ -141,7 +141,7 @@ async fn a_program_serves_tools() {
     assert!(!names(&scene).await.contains(&"small__grown".to_owned()));
     scene.call("small__grow", object([])).await;
     wait_until(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
-    // Nothing of this process's environment but what the settings say, and no secret comes back.
+    // The program gets only the configured environment, and no secret is returned.
     let environment = scene.call("small__environment", object([])).await.content;
     let (marks, given): (Vec<&str>, Vec<&str>) =
         environment.lines().partition(|line| line.starts_with("WINDLASS_WARDEN="));
@@ -230,7 +230,7 @@ async fn http_servers_serve_tools() {
         let scene = scene(service(&server));
         check_usual_calls(&scene).await;
         assert_eq!((server.handshakes(), server.wrong()), (1, Vec::new()), "{format:?}");
-        // The session is over: a new one, and the call is made.
+        // The session has expired: a new one is opened, and the call is made.
         server.forget_sessions();
         let again = scene.call("small__echo", object([("text", "again")])).await;
         assert_eq!((again.content.as_str(), again.error), ("again", false), "{format:?}");
@@ -254,12 +254,12 @@ async fn failing_http_servers_are_reported() {
     let server = HttpServer::start(ReplyFormat::Stream).await;
     let quick = McpServer { timeout: Duration::from_ms(700), ..service(&server) };
     let scene = scene(quick.clone());
-    // A busy machine may need more than one try until it is connected, or has an answer.
+    // A busy machine may need several tries to connect or to get an answer.
     let answers = async |text| scene.call("small__echo", object([("text", text)])).await.content == text;
     wait_until(async || answers("there").await).await;
     let hung = scene.call("small__hang", object([])).await;
     assert!(hung.error && hung.content.contains("has not answered within 700ms"), "{hung:?}");
-    // The reply breaks off in the middle: that is known at once, not when the time is over.
+    // A reply that breaks off is detected immediately, not at the timeout.
     let patient = self::scene(service(&server));
     let dead = patient.call("small__die", object([])).await;
     assert!(dead.error && dead.content.contains("whether the call was done is not known"), "{dead:?}");
@@ -282,7 +282,7 @@ async fn failing_http_servers_are_reported() {
         assert!(error.message.contains(why), "{why}: {}", error.message);
         assert!(!error.message.contains("wrong-wrong"), "{}", error.message);
     }
-    // Closed addresses stay closed for servers, too.
+    // Closed addresses are closed for servers, too.
     let http = HttpTool::new(HttpOptions::default());
     let closed = Scene::with(
         ToolRegistry::builder().mcp(service(&server)).mcp_http(http),

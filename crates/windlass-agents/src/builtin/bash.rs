@@ -1,4 +1,4 @@
-//! `bash`: a text for the shell, with a limit on its time and on what is kept of its output.
+//! `bash`: runs a shell command with limits on its time and on the kept output.
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
@@ -18,15 +18,15 @@ use crate::files::WorkFolder;
 use crate::secrets;
 use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 
-/// How long output may stay open after the shell has ended: then what it left behind is killed.
+/// The time the output may stay open after the shell has ended; then the remaining processes are killed.
 const OUTPUT_GRACE: Duration = Duration::from_millis(100);
 
-/// What agents' programs are given.
+/// The environment of agents' programs.
 #[derive(Clone, Debug)]
 pub struct BashOptions {
-    /// The whole environment.
+    /// The complete environment.
     pub env: Vec<(String, String)>,
-    /// Struck out of what the tools of the registry answer, if they have 8 characters or more.
+    /// Redacted from the answers of the registry's tools if they have 8 characters or more.
     pub secrets: Vec<Secret>,
 }
 
@@ -37,7 +37,7 @@ impl Default for BashOptions {
 }
 
 impl BashOptions {
-    /// With these variables, but for those that may hold secrets by their names, or an address with a login.
+    /// Uses these variables except those whose name suggests a secret or whose value is a URL with a login.
     pub fn with_environment(variables: impl IntoIterator<Item = (String, String)>) -> BashOptions {
         let (hidden, mut env): (Vec<_>, Vec<_>) =
             variables.into_iter().partition(|(name, value)| secrets::is_secret(name, value));
@@ -49,7 +49,7 @@ impl BashOptions {
     }
 }
 
-/// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
+/// Runs shell commands in the work folder. Nothing confines them, so permit this tool with care.
 pub(crate) struct BashTool {
     options: Arc<BashOptions>,
     timeouts: ToolTimeouts,
@@ -103,7 +103,7 @@ async fn run(
     command.arg("-c").arg(call.text("command").unwrap_or_default());
     command.env_clear().envs(options.env.iter().cloned()).current_dir(&call.folder);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    // With it goes this process's own end of the pipe.
+    // Starting the process drops this process's own end of the pipe.
     let mut group = ProcessGroup::spawn(command)?;
     let watching = watch(&mut group, Receiver::from_owned_fd(reader.into())?, &mut output);
     let ended = tokio::time::timeout(limit, watching).await;
@@ -125,14 +125,14 @@ fn call_timeout(call: &AgentCall, timeouts: ToolTimeouts) -> Duration {
     call.call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
 }
 
-/// `bash` where there is one.
+/// Returns `bash` if it exists, else `sh`.
 fn shell(env: &[(String, String)]) -> &'static str {
     let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.as_str());
     let has_bash = std::env::split_paths(path).any(|folder| folder.join("bash").is_file());
     if has_bash { "bash" } else { "sh" }
 }
 
-/// Reads what it writes and waits for its end. What it leaves running in its group is killed.
+/// Reads the output and waits for the end. Processes left running in the group are killed.
 async fn watch(
     group: &mut ProcessGroup,
     reader: impl AsyncRead + Unpin,
@@ -153,7 +153,7 @@ async fn watch(
         return Ok(status);
     }
     group.kill();
-    // Only what has left the group on purpose can still hold the output.
+    // Only processes that left the group on purpose can still hold the output open.
     let _ = tokio::time::timeout(OUTPUT_GRACE, &mut reading).await;
     Ok(status)
 }
@@ -177,7 +177,7 @@ fn with_note(mut text: String, note: &str) -> String {
     format!("{text}[{note}]")
 }
 
-/// The beginning and the end of what was written; what came between is counted.
+/// The beginning and the end of the output. The bytes between are counted.
 struct CapturedOutput {
     max_bytes: usize,
     head: Vec<u8>,

@@ -14,7 +14,7 @@ use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
 const MAX_PATTERN_BYTES: usize = 1000;
 
-/// Finds files of the work folder by their names.
+/// Finds files of the work folder by name.
 pub(crate) struct GlobTool {
     max_paths: usize,
     max_entries: usize,
@@ -86,7 +86,7 @@ pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, FileToolProblem> {
     Ok(built.map_err(|error| problem(&error.kind().to_string()))?.compile_matcher())
 }
 
-/// Whether a pattern asks for names that begin with a dot.
+/// Returns whether a pattern names files that begin with a dot.
 pub(super) fn matches_hidden_names(pattern: &str) -> bool {
     pattern.split(['/', '{', ',']).any(|part| part.starts_with('.') && part != "." && part != "..")
 }

@@ -14,7 +14,7 @@ use crate::files::{AccessMode, FileToolProblem, FileTree, TreeEntry, WorkFolder}
 use crate::text::{escape_invisible, truncate_chars};
 use crate::tool::{AgentCall, AgentTool, ToolAnswerFuture};
 
-/// For calls that do not say how many lines they want.
+/// The default of the parameter `limit`.
 const DEFAULT_LINES: usize = 200;
 const MAX_LINE_CHARS: usize = 500;
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -24,7 +24,7 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct GrepTool {
     max_lines: usize,
-    /// What is larger is no text that somebody wrote.
+    /// Larger files are hardly hand-written text and are skipped.
     max_file_bytes: u64,
     max_entries: usize,
 }
@@ -101,7 +101,7 @@ fn regex(call: &AgentCall) -> Result<Regex, FileToolProblem> {
     builder.build().map_err(|error| format!("the pattern is no regular expression: {error}"))
 }
 
-/// Which files are searched: by the name alone, or by the path if the pattern has one.
+/// Selects the files to search: by name alone, or by path if the pattern has a `/`.
 struct NameFilter {
     matcher: GlobMatcher,
     by_path: bool,
@@ -117,7 +117,7 @@ impl NameFilter {
     }
 }
 
-/// A line that cannot be read ends the file, not the search.
+/// Searches one file. A line that cannot be read ends the file, not the search.
 fn search_file(
     entry: &TreeEntry<'_>,
     regex: &Regex,
@@ -129,7 +129,7 @@ fn search_file(
     if size > max_file_bytes {
         return ControlFlow::Continue(());
     }
-    // It may grow while it is read.
+    // The file may grow while it is read.
     let mut reader = BufReader::new(std::io::Read::take(file, max_file_bytes));
     if reader.fill_buf().map_or(true, is_binary) {
         return ControlFlow::Continue(());

@@ -1,4 +1,4 @@
-//! `http`: one request, under the rules on addresses of the client it is given.
+//! `http`: sends one request, under the address rules of the given client.
 
 use windlass_core::ProcessLimits;
 use windlass_runtime::{Tool, ToolCall};
@@ -11,10 +11,10 @@ use crate::builtin::{ToolTimeouts, spec};
 use crate::text::{escape_invisible, head_and_tail};
 use crate::tool::{AgentCall, AgentTool, ToolAnswer, ToolAnswerFuture};
 
-/// What a model may want to know of a reply.
+/// The response headers that are shown to a model.
 const SHOWN_HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
 
-/// Sends requests. Whether private addresses can be reached is the client's rule.
+/// Sends requests. The client decides whether private addresses can be reached.
 pub(crate) struct AgentHttpTool {
     http: HttpTool,
     timeouts: ToolTimeouts,
@@ -51,7 +51,7 @@ impl AgentTool for AgentHttpTool {
     fn call(&self, call: AgentCall) -> ToolAnswerFuture {
         let (http, timeouts, max_bytes) = (self.http.clone(), self.timeouts, self.max_text_bytes);
         Box::pin(async move {
-            // What was asked for must be what is sent.
+            // The URL that was permitted must be the URL that is requested.
             if let Err(problem) = Address::parse(call.text("url").unwrap_or_default()) {
                 return ToolAnswer::error(problem);
             }
@@ -61,9 +61,9 @@ impl AgentTool for AgentHttpTool {
             if !input.contains_key("timeout") {
                 input.insert("timeout", timeouts.default.to_string());
             }
-            // Where it leads is for whoever gives leave, as any address.
+            // A redirect target needs permission like any other URL.
             input.insert("redirect", "manual");
-            // Nobody would come back for the result of what was only accepted.
+            // Nothing would poll for the result of a request that was only accepted.
             input.insert("async", false);
             let outcome = http.call(ToolCall { input: Value::map(input), ..call.call }).await;
             answer(&outcome.output, outcome.error.map(|error| error.message.to_string()), max_bytes)

@@ -64,7 +64,7 @@ fn read(call: &AgentCall, folder: &WorkFolder, max_bytes: usize) -> Result<Strin
             continue;
         }
         if read.is_cut {
-            // A whole line more does not fit, unless it is the only one.
+            // A further line does not fit, unless it is the only one.
             if text.is_empty() {
                 text = read.bytes;
                 last = Some(format!("… line {line} is longer than {}: its rest is left out", format_bytes(max_bytes)));
@@ -91,7 +91,7 @@ struct TruncatedLine {
     is_cut: bool,
 }
 
-/// One line, of which only so much is kept.
+/// Reads one line and keeps at most `room` bytes of it.
 fn next_line(reader: &mut impl BufRead, room: usize) -> std::io::Result<Option<TruncatedLine>> {
     let mut line = TruncatedLine { bytes: Vec::new(), is_cut: false };
     let mut any = false;

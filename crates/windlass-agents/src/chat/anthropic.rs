@@ -1,4 +1,4 @@
-//! Messages: what is asked, and what is answered in one piece or in many.
+//! The Anthropic messages protocol: requests, and replies whole or streamed.
 
 use windlass_value::{Map, Value, to_json};
 
@@ -8,9 +8,9 @@ use super::reply::{ModelReply, ModelUsage, StopReason, ToolUse, past_arguments};
 use super::request::{ChatMessage, ChatRequest, MessagePart};
 use super::service::ModelEndpoint;
 
-/// The service must be told how long an answer may be; all its newer models can do this.
+/// The protocol requires a maximum length; all newer models support this one.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
-/// Older ones refuse more than they can.
+/// Older models reject more than their maximum.
 const OLDER_MAX_TOKENS: [(&str, u64); 4] =
     [("claude-3-5", 8_192), ("claude-3-7", DEFAULT_MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
 
@@ -44,7 +44,7 @@ pub(super) fn request_body(chosen: &ModelEndpoint, request: &ChatRequest<'_>, to
     Value::map(body)
 }
 
-/// Results of tools are the user's here, and nobody speaks twice in a row.
+/// Converts the messages. Tool results have the role `user` here, and roles must alternate.
 fn messages(request: &ChatRequest<'_>) -> Value {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(request.messages.len());
     for one in &request.messages {
@@ -53,7 +53,7 @@ fn messages(request: &ChatRequest<'_>) -> Value {
             ChatMessage::Assistant { content, calls } => ("assistant", assistant(content, calls)),
             ChatMessage::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
         };
-        // Who said nothing has not spoken.
+        // An empty assistant message is left out.
         if role == "assistant" && blocks.is_empty() {
             continue;
         }
@@ -62,7 +62,7 @@ fn messages(request: &ChatRequest<'_>) -> Value {
             _ => messages.push((role, blocks)),
         }
     }
-    // An empty text is refused, and so is a message without content.
+    // The service rejects empty texts and messages without content.
     let filled = messages.into_iter().map(|(role, mut blocks)| {
         if blocks.is_empty() {
             blocks.push(text("(empty)"));
@@ -92,7 +92,7 @@ fn part(part: &MessagePart<'_>) -> Option<Value> {
 }
 
 fn assistant(content: &str, calls: &[super::request::PastCall<'_>]) -> Vec<Value> {
-    // Blanks at the end of what was said are refused, too.
+    // The service also rejects trailing blanks.
     let spoken_text = Some(content.trim_end()).filter(|text| !text.is_empty()).map(text);
     let calls = calls.iter().map(|call| {
         Value::object([
@@ -126,7 +126,7 @@ fn tool(spec: &ToolSpec) -> Value {
     ])
 }
 
-/// An answer in one piece, or what is missing in it.
+/// Parses a whole reply. The error says what is missing.
 pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     let blocks = body.get("content").and_then(Value::as_list).ok_or("sent a reply without `content`")?;
     let mut assembly = AnthropicAssembly::default();
@@ -139,7 +139,7 @@ pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     assembly.finish().ok_or_else(|| "sent a reply that is not complete".to_owned())
 }
 
-/// An answer that is put together from the events of a stream.
+/// A reply that is assembled from the events of a stream.
 #[derive(Default)]
 pub(super) struct AnthropicAssembly {
     content: String,
@@ -150,7 +150,7 @@ pub(super) struct AnthropicAssembly {
     is_done: bool,
 }
 
-/// As the service counts: the cache beside the input.
+/// The usage as the service counts it: cache tokens separate from the input.
 #[derive(Default)]
 struct UsageCounts {
     input: u64,
@@ -191,7 +191,7 @@ impl AnthropicAssembly {
                 self.is_done = true;
                 ReplyDelta::default()
             }
-            // Signs of life, and what later versions may add.
+            // Pings, and events of later versions.
             _ => ReplyDelta::default(),
         }
     }
@@ -201,7 +201,7 @@ impl AnthropicAssembly {
         self.count(message.get("usage"));
     }
 
-    /// Each number is the latest, not one more.
+    /// Takes over the usage. Each number replaces the previous one.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let set = |target: &mut u64, name: &str| {
@@ -223,7 +223,7 @@ impl AnthropicAssembly {
                 ReplyDelta { text: field("text").to_owned(), ..ReplyDelta::default() }
             }
             "tool_use" => {
-                // In a stream they follow piece by piece.
+                // In a stream the arguments follow in pieces.
                 let input = block.get("input").filter(|input| !input.as_map().is_some_and(Map::is_empty));
                 let arguments = input.map(to_json).unwrap_or_default();
                 let call = ToolUse { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
@@ -263,7 +263,7 @@ impl AnthropicAssembly {
         }
     }
 
-    /// None if the answer has not come to its end.
+    /// Returns `None` if the reply is not complete.
     pub(super) fn finish(self) -> Option<ModelReply> {
         if self.stop.is_none() && !self.is_done {
             return None;

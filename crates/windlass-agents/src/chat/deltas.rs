@@ -1,4 +1,4 @@
-//! What a model says, told while it says it: a few times a second, not by the token, since events are kept.
+//! Publishes a model's output while it arrives: a few times a second, not per token, since events are stored.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use windlass_value::Value;
 
 use windlass_tools::Redactor;
 
-/// At most one event in this time.
+/// The minimum time between two events.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) type DeltaPublisher<'a> = &'a (dyn Fn(Value) + Sync);
 
 pub(super) struct DeltaBuffer<'a> {
-    /// None: nobody wants to hear it.
+    /// `None`: nothing is published.
     publish: Option<DeltaPublisher<'a>>,
     redaction: &'a Redactor,
     pending: String,
@@ -42,12 +42,12 @@ impl<'a> DeltaBuffer<'a> {
         }
     }
 
-    /// When the next event should be told, if there is something to tell.
+    /// Returns the time of the next event, if text is pending.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Without what may be the beginning of a secret, unless it is the end.
+    /// Publishes the pending text. Holds back a possible beginning of a secret, unless it is the end.
     pub(super) fn flush(&mut self, is_end: bool, now: Instant) {
         self.due = None;
         let Some(publish) = self.publish.filter(|_| !self.pending.is_empty()) else { return };

@@ -1,4 +1,4 @@
-//! One question, one answer: sent, read in one piece or as a stream, given up when the time is over or nobody wants it.
+//! One request and its reply, read whole or as a stream, until a timeout or a cancellation.
 
 use std::future::Future;
 use std::time::Duration as StdDuration;
@@ -28,7 +28,7 @@ pub(super) struct Exchange<'a> {
     pub(super) max_retry_after: Duration,
 }
 
-/// No answer, and what it has cost all the same.
+/// A failed exchange, and what it has cost all the same.
 #[derive(Debug)]
 pub(super) struct ModelFailure {
     error: Box<ErrorInfo>,
@@ -56,14 +56,14 @@ impl ModelFailure {
     }
 }
 
-/// How long a stream may stay open after it has said that it is over.
+/// The time a stream may stay open after its final event.
 const END_GRACE: StdDuration = StdDuration::from_millis(50);
 
-/// The task of a plan that asks the model: no part of the step's name.
+/// The suffix of the plan's task that calls the model; it is not part of the step's name.
 const TASK_SUFFIX: &str = ".ask";
 
 impl Exchange<'_> {
-    /// Asks, unless `stop` comes first; gives up when the time is over.
+    /// Runs the exchange until the timeout, or until `stop` completes.
     pub(super) async fn run(
         &self,
         timeout: Duration,
@@ -114,7 +114,7 @@ impl Exchange<'_> {
         let status = opened.status();
         if !status.is_success() {
             let retry_after_ms = opened.retry_after_ms();
-            // Whatever is wrong with the body, the status says more.
+            // The status says more than an unreadable body.
             let body = opened.read_to_end().await.unwrap_or_default();
             let refused = failure::refused(chosen, status, &body);
             let wait = retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
@@ -130,7 +130,7 @@ impl Exchange<'_> {
         Ok(answer.with_usage(self.prompt_chars()))
     }
 
-    /// The same whatever the protocol puts around it.
+    /// Counts the characters of the prompt, independent of the protocol's envelope.
     fn prompt_chars(&self) -> u64 {
         let texts = ["system", "messages"].into_iter().filter_map(|name| self.call.input.get(name)).map(text_chars);
         let tools = self.tools.iter().map(|tool| {
@@ -153,7 +153,7 @@ impl Exchange<'_> {
         self.endpoint.headers.iter().cloned().chain(own).collect()
     }
 
-    /// An answer in one piece; or a stream that is packed, or that its service calls something else.
+    /// Reads a whole reply, or a stream that is compressed or has another content type.
     async fn read_whole(&self, opened: StreamedReply, mut deltas: DeltaBuffer<'_>) -> Result<ModelReply, ModelFailure> {
         let bytes = opened.read_to_end().await?;
         if looks_like_sse(&bytes) {
@@ -202,11 +202,11 @@ impl Exchange<'_> {
             match piece {
                 Ok(Some(piece)) => reading.push(&piece, &mut deltas)?,
                 Ok(None) => return reading.finish(&mut deltas),
-                // An answer that is whole is not lost because its connection ended badly.
+                // A complete answer is kept even if its connection ended badly.
                 Err(error) => return reading.finish_broken(error, &mut deltas),
             }
             if reading.is_over() {
-                // With its end read the connection can be used again; a service that never ends is not waited for.
+                // Reading the end makes the connection reusable; a service that never ends the stream is not waited for.
                 let _ = tokio::time::timeout(END_GRACE, opened.next_chunk()).await;
                 return reading.finish(&mut deltas);
             }
@@ -214,12 +214,12 @@ impl Exchange<'_> {
     }
 }
 
-/// Step names are plain in most dialects; what is not is escaped, as in all headers of this crate.
+/// Escapes a step name for a header, as all headers of this crate. In most dialects step names need no escape.
 fn escape_header(text: &str) -> String {
     String::from_utf8_lossy(windlass_tools::escaped_header(text).as_bytes()).into_owned()
 }
 
-/// A stream, as far as it has come.
+/// The state of a stream while it is read.
 struct StreamReader<'a> {
     endpoint: &'a ModelEndpoint,
     events: SseParser,
@@ -241,7 +241,7 @@ impl<'a> StreamReader<'a> {
         StreamReader { endpoint: chosen, events: SseParser::default(), assembly, is_over: false }
     }
 
-    /// The service has said that nothing follows, whether it closes the stream or not.
+    /// Returns whether the service has announced the end, even if it keeps the stream open.
     fn is_over(&self) -> bool {
         self.is_over
     }

@@ -1,4 +1,4 @@
-//! What services say when they refuse, in words and codes that retries can match.
+//! Converts errors of model services to error codes and messages that retries can match.
 
 use hyper::StatusCode;
 use windlass_core::ErrorInfo;
@@ -7,18 +7,18 @@ use windlass_value::{Duration, Value, parse_json, to_json};
 use super::service::ModelEndpoint;
 
 const KIND: &str = "model";
-/// A service's own words may be long; beyond this nobody reads them.
+/// The maximum length of a service's own message.
 const MAX_MESSAGE_CHARS: usize = 1_000;
 const MAX_EXCERPT_CHARS: usize = 120;
-/// How much of it is looked at for that.
+/// How much of a body is read for the excerpt.
 const MAX_READ_CHARS: usize = 16 << 10;
-/// The code of a scripted service that no rule fits: it stands in its replies.
+/// The code in the replies of a scripted service that has no matching rule.
 const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
 
-/// The service's address without its query.
+/// Describes the service by its name and its URL without the query.
 fn describe_service(chosen: &ModelEndpoint) -> String {
     let address = chosen.url.split('?').next().unwrap_or_default();
-    // A login is no part of what is shown.
+    // A login is not shown.
     let shown = match address.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host)),
         None => address.to_owned(),
@@ -26,7 +26,7 @@ fn describe_service(chosen: &ModelEndpoint) -> String {
     format!("the model service `{}` ({shown})", chosen.provider)
 }
 
-/// What an error of a service says: both protocols have `error: {message, type, code}`, and others less.
+/// An error body of a service: both protocols have `error: {message, type, code}`, others less.
 struct ServiceError {
     message: String,
     code: String,
@@ -57,11 +57,11 @@ impl ServiceError {
     }
 }
 
-/// The service has answered with another status than success.
+/// The error for a reply with a status other than success.
 pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -> ErrorInfo {
     let text = String::from_utf8_lossy(body);
     let body = parse_json(text.trim()).unwrap_or_default();
-    // Google gives its errors in a list.
+    // Google sends its errors in a list.
     let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
     let service_error = ServiceError::parse(chosen, &body);
     let detail = service_error
@@ -75,7 +75,7 @@ pub(super) fn refused(chosen: &ModelEndpoint, status: StatusCode, body: &[u8]) -
     classify(chosen, status.as_u16(), "http", message, &service_error)
 }
 
-/// The service has said with a success, or in the middle of a stream, that it has failed.
+/// The error for a failure reported in a successful reply or in the middle of a stream.
 pub(super) fn reported(chosen: &ModelEndpoint, body: &Value) -> Option<ErrorInfo> {
     body.get("error").filter(|error| !error.is_null())?;
     let service_error = ServiceError::parse(chosen, body)?;
@@ -91,7 +91,7 @@ pub(super) fn reported(chosen: &ModelEndpoint, body: &Value) -> Option<ErrorInfo
             "rate_limit_error" | "rate_limit_exceeded" => 429,
             "timeout_error" => 504,
             "overloaded_error" => 529,
-            // Whoever fails in the middle can mostly be asked again.
+            // A service that fails in the middle can usually be called again.
             _ => 500,
         },
     );
@@ -172,12 +172,12 @@ fn hint(chosen: &ModelEndpoint, status: u16, service_error: &ServiceError) -> Op
     }
 }
 
-/// A reply that is no answer.
+/// The error for a reply that is no answer.
 pub(super) fn bad_reply(chosen: &ModelEndpoint, problem: &str) -> ErrorInfo {
     ErrorInfo::new("BadModelReply", KIND, format!("{} {problem}", describe_service(chosen))).replied()
 }
 
-/// A reply that is not even what the protocol says.
+/// The error for a reply that does not even follow the protocol.
 pub(super) fn not_json(chosen: &ModelEndpoint, body: &[u8]) -> ErrorInfo {
     let start = String::from_utf8_lossy(&body[..body.len().min(MAX_READ_CHARS)]);
     let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, MAX_EXCERPT_CHARS));
@@ -185,12 +185,12 @@ pub(super) fn not_json(chosen: &ModelEndpoint, body: &[u8]) -> ErrorInfo {
     bad_reply(chosen, &problem).hint(hint)
 }
 
-/// A reply that is over and was nothing.
+/// The error for a complete reply without content.
 pub(super) fn empty_reply(chosen: &ModelEndpoint) -> ErrorInfo {
     bad_reply(chosen, "sent a reply without an answer: no text, no call, no reason to stop")
 }
 
-/// The service wants to be left alone for longer than a step should wait.
+/// The error for a requested retry delay that is longer than a step should wait.
 pub(super) fn retry_after_too_long(refused: ErrorInfo, wait: Duration, max: Duration) -> ErrorInfo {
     let (wait, max) = (wait.to_std(), max.to_std());
     let message = format!("{}; it wants to be asked again in {wait:?}, and {max:?} is the most", refused.message);
@@ -199,13 +199,13 @@ pub(super) fn retry_after_too_long(refused: ErrorInfo, wait: Duration, max: Dura
         .hint("run it again then, or with another model; or raise `limits.max_retry_after` in windlass.toml")
 }
 
-/// The stream ended before the answer did.
+/// The error for a stream that ended before the answer did.
 pub(super) fn truncated(chosen: &ModelEndpoint) -> ErrorInfo {
     let message = format!("{} broke off in the middle of its answer", describe_service(chosen));
     ErrorInfo::new("connection", "connection", message)
 }
 
-/// Cut only after secrets are taken out: half of one is still one.
+/// Puts a text on one line. Cuts only after redaction: half of a secret is still a secret.
 fn one_line(chosen: &ModelEndpoint, text: &str, max_chars: usize) -> String {
     let read: String = text.trim().chars().take(MAX_READ_CHARS).collect();
     let clean = chosen.redaction.redact_text(&read);

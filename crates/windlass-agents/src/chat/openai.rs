@@ -1,4 +1,4 @@
-//! Chat completions: what is asked, and what is answered in one piece or in many.
+//! The OpenAI chat completions protocol: requests, and replies whole or streamed.
 
 use windlass_value::{Map, Value, to_json};
 
@@ -54,7 +54,7 @@ fn add_message(messages: &mut Vec<Value>, one: &ChatMessage<'_>) {
         ChatMessage::Assistant { content, calls } => {
             let mut map = Map::new();
             map.insert("role", "assistant");
-            // Beside calls, no text is none, not an empty one.
+            // With calls, missing text is null, not empty.
             let none = content.is_empty() && !calls.is_empty();
             map.insert("content", if none { Value::Null } else { Value::from(*content) });
             if !calls.is_empty() {
@@ -102,7 +102,7 @@ fn tool(spec: &ToolSpec) -> Value {
     Value::object([("type", Value::from("function")), ("function", function)])
 }
 
-/// An answer in one piece, or what is missing in it.
+/// Parses a whole reply. The error says what is missing.
 pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
     let choice = choice.ok_or("sent a reply without `choices`")?;
@@ -115,7 +115,7 @@ pub(super) fn parse_reply(body: &Value) -> Result<ModelReply, String> {
     assembly.finish().ok_or_else(|| "sent a reply that is not complete".to_owned())
 }
 
-/// An answer that is put together from the pieces of a stream.
+/// A reply that is assembled from the chunks of a stream.
 #[derive(Default)]
 pub(super) struct OpenAiAssembly {
     content: String,
@@ -127,7 +127,7 @@ pub(super) struct OpenAiAssembly {
     is_done: bool,
 }
 
-/// What a piece adds to what can be told.
+/// The text that a chunk adds to the published output.
 #[derive(Default)]
 pub(super) struct ReplyDelta {
     pub(super) text: String,
@@ -181,7 +181,7 @@ impl OpenAiAssembly {
         ReplyDelta { text, reasoning }
     }
 
-    /// A call, or a piece of one. Services number them, or give the name and id only with the first piece.
+    /// Adds a call or a piece of one. Services number calls, or send name and id only with the first piece.
     fn call(&mut self, piece: &Value) {
         let index = piece.get("index").and_then(Value::as_int);
         let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -205,13 +205,13 @@ impl OpenAiAssembly {
         }
         match function.get("arguments") {
             Some(Value::Str(text)) => call.arguments.push_str(text),
-            // Not every service knows that they are a text.
+            // Some services send an object instead of a text.
             Some(whole @ Value::Map(_)) => call.arguments = to_json(whole),
             _ => {}
         }
     }
 
-    /// None if the answer has not come to its end.
+    /// Returns `None` if the reply is not complete.
     pub(super) fn finish(self) -> Option<ModelReply> {
         if self.stop.is_none() && !self.is_done {
             return None;
@@ -224,7 +224,7 @@ impl OpenAiAssembly {
     }
 }
 
-/// One piece, or several.
+/// Returns the text of a content that is one text or a list of parts.
 fn text_of(content: Option<&Value>) -> String {
     match content {
         Some(Value::Str(text)) => text.to_string(),
@@ -240,7 +240,7 @@ fn read_usage(usage: &Value) -> ModelUsage {
     let total = count(&["total_tokens"]).unwrap_or(0);
     let reasoning = count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or(0);
     let cached = count(&["prompt_tokens_details", "cached_tokens"]).or_else(|| count(&["prompt_cache_hit_tokens"]));
-    // Some count reasoning only in the total: it is paid for as output.
+    // Some services count reasoning only in the total; it is charged as output.
     let output = output.max(total.saturating_sub(input));
     ModelUsage {
         input,

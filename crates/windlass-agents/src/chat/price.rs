@@ -1,10 +1,10 @@
-//! What tokens cost.
+//! Prices of tokens.
 
 use std::collections::BTreeMap;
 
 use super::reply::ModelUsage;
 
-/// Millionths of money per million tokens. What is not given of the cache costs as much as any input.
+/// Prices in millionths of money per million tokens. Cache prices default to the input price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenPrice {
     pub input: u64,
@@ -14,7 +14,7 @@ pub struct TokenPrice {
 }
 
 impl TokenPrice {
-    /// Millionths of money; a part of one counts as a whole, so that budgets are kept.
+    /// Returns the cost in millionths of money, rounded up so that budgets hold.
     pub(super) fn cost(&self, usage: &ModelUsage) -> u64 {
         let (read, write) = (usage.cache_read, usage.cache_write);
         let plain = usage.input.saturating_sub(read).saturating_sub(write);
@@ -29,7 +29,7 @@ impl TokenPrice {
     }
 }
 
-/// Prices by the model's name, with or without its provider, or by what stands before a colon: `scripted`.
+/// Prices by the model's name, with or without its provider, or by the prefix before a colon, such as `scripted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices(BTreeMap<String, TokenPrice>);
 

@@ -1,6 +1,6 @@
 //! The services that are known by a prefix of a model's name.
 
-/// How a service is spoken to.
+/// The protocol of a model service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelProtocol {
     /// `POST …/chat/completions`.
@@ -10,7 +10,7 @@ pub enum ModelProtocol {
 }
 
 impl ModelProtocol {
-    /// As the settings write it.
+    /// Parses the name used in the settings.
     pub fn parse(name: &str) -> Option<ModelProtocol> {
         match name {
             "openai" => Some(ModelProtocol::OpenAi),
@@ -27,30 +27,30 @@ impl ModelProtocol {
     }
 }
 
-/// A service that needs no settings but its key.
+/// A service that needs no settings except its key.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelProvider {
     pub prefix: &'static str,
     pub protocol: ModelProtocol,
-    /// None: every customer has an address of their own.
+    /// `None`: every customer has a separate URL.
     pub base_url: Option<&'static str>,
-    /// The variable that names another address.
+    /// The variable that overrides the URL.
     pub url_variable: &'static str,
     /// The variables that may hold the key, the usual one first.
     pub key_variables: &'static [&'static str],
-    /// On one's own machine mostly none is asked for.
+    /// False for servers on the user's machine, which mostly require no key.
     pub needs_key: bool,
-    /// What the newest models of one service want, and others refuse.
+    /// Deviations that the newest models of one service require and others reject.
     pub(super) quirks: ProviderQuirks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProviderQuirks {
-    /// `max_completion_tokens` in place of `max_tokens`.
+    /// Sends `max_completion_tokens` in place of `max_tokens`.
     pub(super) uses_max_completion_tokens: bool,
-    /// The service refuses to be asked for usage at the end of a stream; it gives it unasked.
+    /// The service rejects the request for usage at the end of a stream and sends it unasked.
     pub(super) sends_usage_unasked: bool,
-    /// The key goes as `api-key`, not as a bearer.
+    /// Sends the key as `api-key`, not as a bearer token.
     pub(super) uses_api_key_header: bool,
 }
 
@@ -84,7 +84,7 @@ const fn self_hosted(
     ModelProvider { needs_key: false, ..hosted(prefix, base_url, url_variable, key_variables) }
 }
 
-/// The address is each customer's own.
+/// A provider whose URL differs for each customer.
 const fn customer_hosted(
     prefix: &'static str,
     url_variable: &'static str,
@@ -110,7 +110,7 @@ const AZURE: ModelProvider = ModelProvider {
     ..customer_hosted("azure", "AZURE_OPENAI_BASE_URL", &["AZURE_OPENAI_API_KEY"])
 };
 
-/// In the order in which the first with a key is the default.
+/// Ordered: the first provider with a key is the default.
 pub const PROVIDERS: &[ModelProvider] = &[
     OPENAI,
     ANTHROPIC,
@@ -149,11 +149,11 @@ pub const PROVIDERS: &[ModelProvider] = &[
     self_hosted("vllm", "http://localhost:8000/v1", "VLLM_BASE_URL", &["VLLM_API_KEY"]),
 ];
 
-/// Whose model a bare name probably is.
+/// Guesses the provider of a name without a prefix.
 pub(super) fn guess_provider(model: &str) -> Option<&'static str> {
     let is_o = |name: &str| name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     match model {
-        // Weights that anybody can serve.
+        // Open weights, which many providers serve.
         name if name.starts_with("gpt-oss") => None,
         name if name.starts_with("gpt-") || name.starts_with("chatgpt-") || is_o(name) => Some("openai"),
         name if name.starts_with("claude-") => Some("anthropic"),

@@ -1,4 +1,4 @@
-//! What a model has answered, whichever protocol it came by.
+//! The reply of a model, independent of the protocol.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::price::TokenPrice;
 use super::schema::ResultSchema;
 use windlass_tools::Redactor;
 
-/// Malformed arguments are kept up to here, so that the model can be told what it has sent.
+/// Malformed arguments are kept up to this length to show the model what it has sent.
 const MAX_RAW_CHARS: usize = 2_000;
-/// As makers of models say of English.
+/// The rule of thumb of model vendors for English.
 const CHARS_PER_TOKEN: u64 = 4;
-/// What bytes count as, of whatever length: nobody pays for base64 as for text.
+/// The maximum that base64 data counts: services do not charge it like text.
 const MAX_DATA_CHARS: u64 = 4_000;
 
 #[derive(Debug, Default)]
@@ -25,12 +25,12 @@ pub(super) struct ModelReply {
     pub(super) usage: ModelUsage,
 }
 
-/// A tool that the model calls.
+/// A tool call of the model.
 #[derive(Debug, Default)]
 pub(super) struct ToolUse {
     pub(super) id: String,
     pub(super) name: String,
-    /// As the model wrote them: JSON, or meant to be.
+    /// The raw text of the model: JSON, or meant to be.
     pub(super) arguments: String,
 }
 
@@ -53,7 +53,7 @@ impl StopReason {
     }
 }
 
-/// In tokens. The input counts what came from a cache and went into one; the output counts reasoning.
+/// Counts in tokens. The input includes cache reads and writes; the output includes reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelUsage {
     pub(super) input: u64,
@@ -62,18 +62,19 @@ pub(super) struct ModelUsage {
     pub(super) reasoning: u64,
     pub(super) cache_read: u64,
     pub(super) cache_write: u64,
-    /// The service has not said it.
+    /// The service reported none.
     pub(super) estimated: bool,
 }
 
 impl ModelUsage {
-    /// A number in a service's words.
+    /// Reads a number of a service's usage object.
     pub(super) fn count(usage: &Value, path: &[&str]) -> Option<u64> {
         let found = path.iter().try_fold(usage, |value, name| value.get(name))?;
         found.as_int().and_then(|count| u64::try_from(count).ok())
     }
 
-    /// A budget holds with services, too, that count nothing or nonsense. `prompt` are the characters of the question.
+    /// Estimates missing counts, so that budgets also hold with services that count nothing or nonsense. `prompt` is the
+    /// number of characters of the request.
     fn with_estimates(self, prompt: u64, answer: u64) -> ModelUsage {
         let tokens = |chars: u64| (chars / CHARS_PER_TOKEN).max(1);
         let input = if self.input == 0 { tokens(prompt) } else { self.input };
@@ -97,7 +98,7 @@ impl ModelUsage {
         map
     }
 
-    /// The same for budgets.
+    /// Returns the entries with the totals that budgets use.
     pub(super) fn meta(&self, price: Option<TokenPrice>) -> Value {
         let mut map = self.entries();
         map.insert("tokens", saturating_i64(self.total));
@@ -112,7 +113,7 @@ fn saturating_i64(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// How many characters of text there are in what is asked.
+/// Counts the characters of text in a request.
 pub(super) fn text_chars(value: &Value) -> u64 {
     match value {
         Value::Str(text) => chars(text),
@@ -133,19 +134,19 @@ fn chars(text: &str) -> u64 {
 }
 
 impl ModelReply {
-    /// Nothing was said, and nobody said that this was all.
+    /// Returns whether the reply has no content and no stop reason.
     pub(super) fn is_empty(&self) -> bool {
         self.stop.is_none() && self.content.is_empty() && self.calls.is_empty()
     }
 
-    /// With a usage, whether the service gave one or not.
+    /// Fills in the usage if the service sent none.
     pub(super) fn with_usage(self, prompt: u64) -> ModelReply {
         let calls = self.calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum::<u64>();
         let usage = self.usage.with_estimates(prompt, chars(&self.content) + calls);
         ModelReply { usage, ..self }
     }
 
-    /// `checked` is the tool whose arguments must fit a schema.
+    /// Converts the reply to an outcome. `checked` is the tool whose arguments must fit a schema.
     pub(super) async fn outcome(
         self,
         price: Option<TokenPrice>,
@@ -153,14 +154,14 @@ impl ModelReply {
         redaction: &Redactor,
     ) -> TaskOutcome {
         let stop = self.stop.unwrap_or(StopReason::End);
-        // Not every service says that it calls tools.
+        // Not every service reports tool calls as the stop reason.
         let stop = if stop == StopReason::End && !self.calls.is_empty() { StopReason::Tools } else { stop };
         let usage = self.usage;
         let mut used_ids = BTreeSet::new();
         let mut calls = Vec::with_capacity(self.calls.len());
         for (index, call) in self.calls.into_iter().enumerate() {
             let id = unique_id(call.id, index, &mut used_ids);
-            // Problems show a part of them: half of a secret is still one.
+            // Redacted first because problems quote a part of the arguments: half of a secret is still a secret.
             let (arguments, mut problem) = parse_arguments(&redaction.redact_text(&call.arguments), stop);
             if let Some((_, schema)) = checked.as_ref().filter(|(tool, _)| problem.is_none() && *tool == call.name) {
                 problem = schema.check(&arguments).await;
@@ -187,7 +188,7 @@ impl ModelReply {
     }
 }
 
-/// Some services give none, or the same to several: results could not be told apart.
+/// Makes an id unique. Some services send none or the same id twice, so results could not be assigned.
 fn unique_id(id: String, index: usize, used_ids: &mut BTreeSet<String>) -> String {
     let id = if id.is_empty() || used_ids.contains(&id) { format!("call_{index}") } else { id };
     let mut free = id.clone();
@@ -200,7 +201,7 @@ fn unique_id(id: String, index: usize, used_ids: &mut BTreeSet<String>) -> Strin
     free
 }
 
-/// The arguments and what is wrong with them. Those that are none stay as text.
+/// Parses the arguments. Invalid ones stay a text, with a description of the problem.
 fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
     if raw.trim().is_empty() {
         return (Value::map(Map::new()), None);
@@ -214,7 +215,7 @@ fn parse_arguments(raw: &str, stop: StopReason) -> (Value, Option<String>) {
     }
 }
 
-/// Arguments of an earlier call, as services take them back: an object, also if they were malformed.
+/// Converts the arguments of an earlier call to an object, which services require, even if they were malformed.
 pub(super) fn past_arguments(arguments: &Value) -> Value {
     match arguments {
         Value::Map(_) => arguments.clone(),

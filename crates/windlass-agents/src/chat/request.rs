@@ -1,5 +1,5 @@
-//! From a call's input to what a model is asked. The plan's machinery writes it, so whatever is wrong is said with its
-//! place.
+//! Parses the input of an `agent_model` call. The plan's compiler generates it, so every error names the path of the
+//! wrong value.
 
 use windlass_core::ErrorInfo;
 use windlass_syntax::{did_you_mean, format_names};
@@ -46,7 +46,7 @@ pub(super) enum ChatMessage<'a> {
 
 pub(super) enum MessagePart<'a> {
     Text(&'a str),
-    /// Data are base64.
+    /// The data is base64.
     Image {
         media: &'a str,
         data: &'a str,
@@ -70,10 +70,10 @@ pub(super) struct PastResult<'a> {
     pub(super) error: bool,
 }
 
-/// Which tools the model gets.
+/// The tools that the model is offered.
 #[derive(Default)]
 pub(super) struct ToolOffer<'a> {
-    /// None: all.
+    /// `None`: all.
     pub(super) allow: Option<Vec<&'a str>>,
     pub(super) deny: Vec<&'a str>,
     pub(super) own: Vec<ToolSpec>,

@@ -1,11 +1,11 @@
-//! Whether arguments fit the schema of a result, of draft 2020-12.
+//! Checks arguments against the schema of a result, draft 2020-12.
 
 use windlass_core::ErrorInfo;
 use windlass_value::Value;
 
 use windlass_tools::schema::{CompiledSchema as Compiled, Draft};
 
-/// How many problems a model is told.
+/// The maximum number of problems reported to a model.
 const MAX_SHOWN_PROBLEMS: usize = 20;
 
 pub(super) struct ResultSchema(Compiled);
@@ -18,7 +18,7 @@ impl ResultSchema {
         })
     }
 
-    /// All that is wrong, in one text.
+    /// Returns all problems as one text.
     pub(super) async fn check(&self, arguments: &Value) -> Option<String> {
         let problems = self.0.problems(arguments, MAX_SHOWN_PROBLEMS).await?;
         Some(format!("the arguments do not fit the schema: {problems}"))

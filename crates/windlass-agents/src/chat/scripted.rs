@@ -1,4 +1,5 @@
-//! Models that are a file of rules: `scripted:FILE`. The file is served on loopback, and asked over a real connection.
+//! Models that are a file of rules: `scripted:FILE`. The file is served on loopback and called over a real
+//! connection.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +14,13 @@ use super::providers::{ModelProtocol, NO_QUIRKS};
 use super::service::{ModelEndpoint, endpoint_url};
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Redactor};
 
-/// The variable that names a file for what scripted models are asked, one line of JSON each.
+/// The variable that names a log file for the requests to scripted models, one line of JSON each.
 const LOG_VARIABLE: &str = "WINDLASS_SCRIPT_LOG";
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The scripts that were asked so far, each served once.
+/// The scripts in use, each served once.
 pub(super) struct ScriptedModels {
-    /// A script is on this machine, whatever other models may be called.
+    /// A separate client: scripts are served on this machine even if other models may not be.
     http: HttpTool,
     services: Mutex<BTreeMap<PathBuf, MockService>>,
 }
@@ -66,7 +67,7 @@ impl ScriptedModels {
     }
 }
 
-/// Whether the file can be read, and is a script.
+/// Checks that the file can be read and is a script.
 pub(super) fn check(file: &str) -> Result<(), ErrorInfo> {
     read(Path::new(file.trim())).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Which service answers for a model's name, and how it is reached.
+//! Selects the service for a model's name and builds its endpoint.
 
 use windlass_core::ErrorInfo;
 use windlass_syntax::{did_you_mean, format_names};
@@ -7,22 +7,22 @@ use super::ChatOptions;
 use super::providers::{ModelProtocol, ModelProvider, NO_QUIRKS, PROVIDERS, ProviderQuirks, guess_provider};
 use windlass_tools::{Redactor, Secret};
 
-/// A service of the settings, or what they change about a known one. What is not given stays as it is.
+/// A service of the settings, or changes to a known one. Missing values stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelService {
     /// The prefix of its models' names.
     pub name: String,
-    /// Up to where `/chat/completions` or `/messages` follows.
+    /// The URL up to `/chat/completions` or `/messages`.
     pub base_url: Option<String>,
     pub protocol: Option<ModelProtocol>,
     /// The variable that holds the key.
     pub key_env: Option<String>,
     pub headers: Vec<(String, HeaderSource)>,
-    /// False: answers are asked for in one piece.
+    /// False: replies are requested whole.
     pub stream: Option<bool>,
     /// False: the service does not understand `stream_options`.
     pub stream_usage: Option<bool>,
-    /// The most tokens of an answer, for questions that do not say.
+    /// The maximum tokens of an answer, for requests that set none.
     pub max_tokens: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ pub enum HeaderSource {
     Variable(String),
 }
 
-/// Whatever it is, it is shown to nobody.
+/// Never shows the text.
 impl std::fmt::Debug for HeaderSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -43,11 +43,11 @@ impl std::fmt::Debug for HeaderSource {
     }
 }
 
-/// Where a question goes, and how.
+/// The endpoint of a request.
 pub(super) struct ModelEndpoint {
     pub(super) provider: String,
     pub(super) protocol: ModelProtocol,
-    /// As the service calls it.
+    /// The name that the service uses.
     pub(super) model: String,
     pub(super) url: String,
     pub(super) headers: Vec<(String, Secret)>,
@@ -55,13 +55,13 @@ pub(super) struct ModelEndpoint {
     pub(super) stream: bool,
     pub(super) max_tokens: Option<u64>,
     pub(super) quirks: ProviderQuirks,
-    /// What to look at if the key is refused.
+    /// The variable to check if the key is rejected.
     pub(super) key_variable: String,
 }
 
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// The name that the question gives, or the default.
+/// Returns the name in the request, or the default.
 pub(super) fn model_name<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Result<&'a str, ErrorInfo> {
     let given = |name: &&str| !name.trim().is_empty();
     model.filter(given).or(options.default_model.as_deref().filter(given)).map(str::trim).ok_or_else(|| {
@@ -71,7 +71,7 @@ pub(super) fn model_name<'a>(options: &'a ChatOptions, model: Option<&'a str>) -
     })
 }
 
-/// Finds the service by the prefix, or by what a bare name suggests.
+/// Finds the service by the prefix, or by guessing from a bare name.
 pub(super) fn choose(options: &ChatOptions, name: &str) -> Result<ModelEndpoint, ErrorInfo> {
     let (prefix, model) = match name.split_once('/') {
         Some((prefix, model)) => (prefix, model),
@@ -142,7 +142,7 @@ fn build_endpoint(
     let key = key_variables.iter().find_map(|name| lookup_variable(options, name));
     let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
     let is_named = own.is_some_and(|own| own.key_env.is_some());
-    // Whoever gives an address of their own knows whether it wants a key.
+    // With a custom URL the operator decides whether it needs a key.
     if key.is_none() && (is_named || (is_usual && known.is_some_and(|known| known.needs_key))) {
         return Err(no_key(prefix, &key_variables));
     }
@@ -168,7 +168,7 @@ fn build_endpoint(
     })
 }
 
-/// The address, and whether it is the provider's usual one.
+/// Returns the base URL, and whether it is the provider's usual one.
 fn base_url(
     options: &ChatOptions,
     prefix: &str,
@@ -236,7 +236,7 @@ fn headers(
     Ok(headers)
 }
 
-/// A version or the like may stand behind the path, where the rest must not.
+/// Appends the protocol's path in front of the query: a base URL may end in a query, such as a version.
 pub(super) fn endpoint_url(base: &str, protocol: ModelProtocol) -> String {
     let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
     let path = path.trim_end_matches('/');

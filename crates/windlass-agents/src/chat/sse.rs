@@ -1,17 +1,17 @@
-//! Server-sent events, from bytes in any pieces.
+//! Parses server-sent events from bytes in pieces of any size.
 
-/// One event. Its name is empty if the service gives none.
+/// One event. Its name is empty if the service sends none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SseEvent {
     pub(super) name: String,
     pub(super) data: String,
 }
 
-/// Bytes that are no text.
+/// The bytes are not UTF-8.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotUtf8;
 
-/// Puts events together. What it holds is never more than it was given, so the limit of the reply holds for it too.
+/// Assembles events. It buffers at most the bytes it was given, so the limit of the reply applies to it too.
 #[derive(Default)]
 pub(super) struct SseParser {
     line: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct SseParser {
 }
 
 impl SseParser {
-    /// The events that are whole after this piece.
+    /// Returns the events that are complete after this piece.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<SseEvent>, NotUtf8> {
         let mut events = Vec::new();
         let mut rest = piece;
@@ -33,7 +33,7 @@ impl SseParser {
         Ok(events)
     }
 
-    /// What is left at the end: not every service ends its last event.
+    /// Returns the event left at the end: not every service terminates its last event.
     pub(super) fn finish(mut self) -> Result<Option<SseEvent>, NotUtf8> {
         let last = if self.line.is_empty() { None } else { self.end_line()? };
         Ok(last.or_else(|| self.end_event()))
@@ -57,7 +57,7 @@ impl SseParser {
                 }
                 None => self.data = Some(value.to_owned()),
             },
-            // Comments, ids and how long to wait before asking again.
+            // Comments, ids and the reconnection time.
             _ => {}
         }
         Ok(None)
@@ -69,7 +69,7 @@ impl SseParser {
     }
 }
 
-/// Whether a body is a stream, whatever its content type says.
+/// Returns whether a body is an event stream, whatever its content type.
 pub(super) fn looks_like_sse(body: &[u8]) -> bool {
     let start = body.trim_ascii_start();
     [&b"data:"[..], b"event:", b": ", b"id:", b"retry:"].iter().any(|field| start.starts_with(field))

@@ -1,4 +1,4 @@
-//! Calls that are called off, and what is told while an answer comes.
+//! Cancelled calls, and deltas published while an answer arrives.
 
 use std::sync::Mutex;
 

@@ -1,5 +1,5 @@
-//! What file tools leave alone, even in the work folder: whoever could write it could run programs, or tell the engine
-//! another past.
+//! Paths that file tools do not touch, even in the work folder: write access to them would allow an agent to run
+//! programs or to change the recorded history of the engine.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use rustix::fs::{AtFlags, CWD, Stat, statat};
 
 use super::{FileToolProblem, quote};
 
-/// Paths that file tools do not touch, beside those that go by their names: nothing in a folder `.windlass` is read or
-/// written, no `windlass.toml` and nothing in a `.git` is written.
+/// Paths that file tools do not touch, in addition to those protected by name: nothing in a folder `.windlass` is
+/// read or written, no `windlass.toml` and nothing in a `.git` is written.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedPaths {
-    /// Neither read nor written, with all that is in them.
+    /// Neither read nor written, including everything inside.
     pub no_access: Vec<PathBuf>,
-    /// Read, but not written, with all that is in them.
+    /// Readable but not writable, including everything inside.
     pub read_only: Vec<PathBuf>,
 }
 
-/// What a path is wanted for.
+/// The requested access to a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum AccessMode {
     Read,
@@ -29,7 +29,7 @@ const STORE: &str = ".windlass";
 const SETTINGS: &str = "windlass.toml";
 const GIT: &str = ".git";
 
-/// The paths as they are now, without links.
+/// The protected paths as they are now, with symbolic links resolved.
 #[derive(Default)]
 pub(crate) struct PathGuard {
     no_access: Vec<ProtectedPath>,
@@ -37,9 +37,9 @@ pub(crate) struct PathGuard {
 }
 
 struct ProtectedPath {
-    /// In lower case: there are file systems that do not tell the cases apart.
+    /// In lower case, because some file systems ignore case.
     path: PathBuf,
-    /// Whatever it is called.
+    /// Device and inode, which identify the file under any name.
     file: Option<(u64, u64)>,
 }
 
@@ -49,7 +49,7 @@ impl PathGuard {
         PathGuard { no_access: known(&protected.no_access), read_only: known(&protected.read_only) }
     }
 
-    /// One more name on a path: `path` is the whole of it, without links, `name` its end.
+    /// Checks one component of a path: `path` is the whole path so far, without links, `name` its last component.
     pub(crate) fn check(
         &self,
         path: &Path,
@@ -94,7 +94,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// Without links as far as it is there.
+/// Resolves symbolic links in the part of the path that exists.
 fn canonicalize_existing(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(path), _, _) => path,

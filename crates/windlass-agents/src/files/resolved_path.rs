@@ -1,4 +1,4 @@
-//! The end of a path: a file that is read or replaced.
+//! The target of a path: a file that is read or replaced.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,23 +15,23 @@ use super::{FileToolProblem, reason};
 
 const NEW_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// What a path leads to: a name in an open folder.
+/// The target of a resolved path: a name in an open folder.
 pub(crate) struct ResolvedPath {
     pub(super) parent: OwnedFd,
-    /// None: the folder itself.
+    /// `None` for the folder itself.
     pub(super) name: Option<OsString>,
-    /// None: nothing is there yet.
+    /// `None` if nothing exists there yet.
     pub(crate) kind: Option<FileType>,
-    /// From the work folder on, fit to be shown; empty for the folder itself.
+    /// The path relative to the work folder, escaped for display; empty for the folder itself.
     pub(crate) display: String,
 }
 
 impl ResolvedPath {
-    /// The file, and how many bytes it has. What is no ordinary file is not even opened: that alone can do something.
+    /// Opens the file and returns its size. Only regular files are opened: opening others can already have an effect.
     pub(crate) fn open(&self) -> Result<(File, u64), FileToolProblem> {
         let name = self.file_name()?;
         let problem = |error: Errno| format!("`{}` cannot be read: {}", self.display, reason(error));
-        // Should it have become a pipe in the meantime, nobody waits for its other end.
+        // With `NONBLOCK`, opening does not wait for a writer if the file has become a pipe in the meantime.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.parent, name, flags, Mode::empty()).map_err(problem)?;
         let stat = fstat(&opened).map_err(problem)?;
@@ -41,7 +41,7 @@ impl ResolvedPath {
         }
     }
 
-    /// Whoever reads it meanwhile sees all of the old content or all of the new one, also after a crash.
+    /// Replaces the content atomically: readers see all of the old or all of the new content, also after a crash.
     pub(crate) fn replace(&self, content: &[u8]) -> Result<(), FileToolProblem> {
         let problem = |error: Errno| format!("`{}` cannot be written: {}", self.display, reason(error));
         let name = match self.kind {
@@ -66,12 +66,12 @@ impl ResolvedPath {
             let _ = unlinkat(&self.parent, &temp_name, AtFlags::empty());
             return Err(format!("`{}` cannot be written: {error}", self.display));
         }
-        // The new name is there already; only a crash of the machine could undo it.
+        // The new name is already in place; only a crash of the machine could undo it.
         let _ = fsync(&self.parent);
         Ok(())
     }
 
-    /// A new file in the same folder.
+    /// Creates a temporary file in the same folder.
     fn create_temp_file(&self) -> Result<(String, File), Errno> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -79,7 +79,7 @@ impl ResolvedPath {
             let name = format!(".windlass-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
             match openat(&self.parent, &name, flags, NEW_FILE_MODE) {
                 Ok(opened) => return Ok((name, File::from(opened))),
-                // One that a crash has left.
+                // Left behind by a crash.
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }

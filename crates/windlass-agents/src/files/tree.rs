@@ -1,4 +1,4 @@
-//! All files below a place. Symbolic links are told of, never followed.
+//! Walks all files below a path. Symbolic links are reported, never followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,22 +14,22 @@ use super::{AccessMode, FileToolProblem, PathGuard, ResolvedPath, folder_flags, 
 /// Each level is a call on the stack.
 const MAX_DEPTH: usize = 64;
 
-/// What there is to see of a tree.
+/// The settings of a walk.
 pub(crate) struct FileTree<'a> {
     pub(crate) guard: &'a PathGuard,
-    /// Also what begins with a dot.
+    /// Includes names that begin with a dot.
     pub(crate) includes_hidden: bool,
-    /// More is a mistake in the pattern, or a folder that should not be searched as a whole.
+    /// The limit of visited entries. More means a mistake in the pattern, or a folder that should not be searched whole.
     pub(crate) max_entries: usize,
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
 /// One file or link.
 pub(crate) struct TreeEntry<'a> {
-    /// From the work folder on.
+    /// The path relative to the work folder.
     pub(crate) path: &'a str,
     pub(crate) name: &'a str,
-    /// From the place on where the search began.
+    /// The path relative to the start of the walk.
     pub(crate) relative: &'a str,
     parent: BorrowedFd<'a>,
     raw: &'a OsStr,
@@ -37,7 +37,7 @@ pub(crate) struct TreeEntry<'a> {
 }
 
 impl TreeEntry<'_> {
-    /// None if it is no ordinary file, or cannot be read.
+    /// Opens the file. Returns `None` if it is not a regular file or cannot be read.
     pub(crate) fn open(&self) -> Option<(File, u64)> {
         let file = ResolvedPath {
             parent: self.parent.try_clone_to_owned().ok()?,
@@ -49,19 +49,19 @@ impl TreeEntry<'_> {
     }
 }
 
-/// How a search ended.
+/// The way a walk ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum WalkEnd {
     Complete,
-    /// Whoever asked has enough.
+    /// The visitor has enough.
     LimitReached,
-    /// There is too much to look at.
+    /// There are too many entries or levels.
     TooManyEntries,
     Stopped,
 }
 
 impl FileTree<'_> {
-    /// In the order of names, a folder at a time.
+    /// Visits the files in the order of their names, one folder after the other.
     pub(crate) fn walk(
         &self,
         start: &ResolvedPath,
@@ -116,7 +116,7 @@ impl FileTree<'_> {
             };
             let raw = OsStr::from_bytes(raw);
             let Ok(stat) = statat(folder, raw, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            // By its name and by what it is: where it is was looked at when the search began.
+            // Checks name and identity only: the location was checked when the walk began.
             if self.guard.check(Path::new(""), raw, Some(&stat), AccessMode::Read).is_err() {
                 continue;
             }

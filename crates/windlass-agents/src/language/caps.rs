@@ -1,17 +1,17 @@
-//! How long texts may be. What is too long is cut, with a marker that says so.
+//! Maximum lengths of texts. Longer texts are cut, with a marker.
 
 use windlass_core::Limits;
 
 use super::config::Config;
 
-/// Bytes.
+/// Maximum lengths in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PromptCaps {
-    /// What one dependency may bring.
+    /// The result of one dependency.
     pub dependency: usize,
     /// A whole prompt.
     pub prompt: usize,
-    /// A prompt with a dependency that is to be seen as a whole.
+    /// A prompt with a dependency that is shown whole.
     pub whole: usize,
 }
 
@@ -33,7 +33,7 @@ impl PromptCaps {
     }
 }
 
-/// The beginning of a text, and how much is missing; with the marker no longer than allowed.
+/// Cuts the end of a text and adds the number of missing bytes. The marker is included in the maximum.
 pub(super) fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -48,7 +48,7 @@ pub(super) fn cut(text: &str, max_bytes: usize) -> String {
 
 const MARKER: &str = "[cut here: this is not the beginning]\n\n";
 
-/// The end of a text, and that something is missing before it.
+/// Cuts the beginning of a text and marks that something is missing.
 pub(super) fn cut_front(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

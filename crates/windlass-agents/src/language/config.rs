@@ -1,4 +1,4 @@
-//! What a source says. Every key is asked for, or the source is refused: a misspelt one would be silent otherwise.
+//! The settings of a source. A source with a key that no function reads is rejected, so that misspelt keys are found.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ impl<'a> Config<'a> {
         self.map.get(key)
     }
 
-    /// A value that is not null.
+    /// Returns a value that is not null.
     pub(crate) fn non_null(&self, key: &'static str) -> Option<&'a Value> {
         self.value(key).filter(|value| !value.is_null())
     }

@@ -1,4 +1,4 @@
-//! What a turn of a loop leaves behind, for the turns after it, for the judge and for whoever waits for the loop.
+//! The results of a loop iteration, for later iterations, for the judge and for the steps after the loop.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::config::Config;
 use super::prompt::Sections;
 use super::reader::{EndedStep, ScopeReader};
 
-/// Between iterations of a text that has all of them.
+/// The separator between iterations in a text of all of them.
 pub(super) const ITERATION_SEPARATOR: &str = "\n\n---\n\n";
 
-/// What a turn gives: `{content, result, status}`, of a body with steps also `steps`.
+/// The output of an iteration: `{content, result, status}`, and `steps` if the body has steps.
 pub(super) fn iteration_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| match steps.is_empty() {
@@ -31,7 +31,7 @@ fn single_step_output(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> 
     ]))
 }
 
-/// Content and result are those of the last step, as they are written down, that has completed.
+/// Content and result are those of the last completed step in document order.
 fn steps_output(reader: &mut ScopeReader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
     let status = if reader.has_failed() { "failed" } else { "completed" };
     let mut steps = Map::with_capacity(ids.len());
@@ -59,7 +59,7 @@ fn step_value(ended: &EndedStep) -> Value {
     ])
 }
 
-/// What is remembered of a turn for the judge, and for a text of all turns.
+/// The history entry of an iteration, for the judge and for a text of all iterations.
 pub(super) fn history_entry(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let steps = config.texts("steps")?;
     Ok(Box::new(move |reader| {
@@ -83,10 +83,10 @@ pub(super) fn history_entry(config: &Config<'_>) -> Result<CompiledFunction, Str
     }))
 }
 
-/// What the loop asks its judge for: the result; nothing if there is none, but why.
+/// The verdict of a judge: its result; an empty object if there is none; the error if it failed.
 pub(super) fn judge_verdict(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
-        // A judge that has failed has no say, whatever it submitted before.
+        // A failed judge has no vote, whatever it submitted before.
         if reader.has_failed() {
             return Ok(Value::object([("error", reader.task_error()?)]));
         }
@@ -96,7 +96,7 @@ pub(super) fn judge_verdict(_: &Config<'_>) -> Result<CompiledFunction, String> 
     }))
 }
 
-/// Whether a model cannot be asked at all, now or ever: then trying on is of no use.
+/// Returns whether the model can never be called; then retrying is useless.
 pub(super) fn model_unavailable(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let error = reader.task_error()?;
@@ -105,7 +105,7 @@ pub(super) fn model_unavailable(_: &Config<'_>) -> Result<CompiledFunction, Stri
     }))
 }
 
-/// What the judge has said, for the next turn.
+/// The feedback of the judge, for the next iteration.
 pub(super) fn feedback(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (iteration, text) = judge_feedback(reader)?;
@@ -113,7 +113,7 @@ pub(super) fn feedback(_: &Config<'_>) -> Result<CompiledFunction, String> {
     }))
 }
 
-/// The same, to be remembered among the turns.
+/// The feedback of the judge, as a history entry.
 pub(super) fn feedback_entry(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (iteration, text) = judge_feedback(reader)?;
@@ -121,7 +121,7 @@ pub(super) fn feedback_entry(_: &Config<'_>) -> Result<CompiledFunction, String>
     }))
 }
 
-/// The judge's text and its reason, or its whole result if it gives none.
+/// Returns the judge's text and reason, or its whole result if it gives no reason.
 fn judge_feedback(reader: &mut ScopeReader<'_>) -> Result<(Value, String), EvalError> {
     let index = reader.iteration(None).map_or(0, |iteration| iteration.iteration_index);
     let given = reader.task_result()?;
@@ -143,12 +143,13 @@ fn judge_feedback(reader: &mut ScopeReader<'_>) -> Result<(Value, String), EvalE
     Ok((Value::from(index + 1), text.0))
 }
 
-/// All that is remembered of a loop's turns, as a text.
+/// Formats the whole history of a loop.
 pub(super) fn history_text(reader: &mut ScopeReader<'_>, entries: &Value) -> Result<String, EvalError> {
     newest_history(reader, entries, usize::MAX)
 }
 
-/// The newest of what is remembered, as far as there is room. Costs no more than what is told, however many turns there were.
+/// Formats the newest history entries that fit into `room`. The cost depends on the returned text, not on the number
+/// of iterations.
 pub(super) fn newest_history(reader: &mut ScopeReader<'_>, entries: &Value, room: usize) -> Result<String, EvalError> {
     let entries = reader.load(entries)?;
     let entries = entries.as_list().unwrap_or_default();
@@ -196,7 +197,7 @@ fn iteration_text(reader: &mut ScopeReader<'_>, entry: &Value) -> Result<String,
     Ok(format!("## Iteration {iteration}\n\n{}", inside.0))
 }
 
-/// What a loop over items keeps of a turn.
+/// The entry that a loop over items keeps of an iteration.
 pub(super) fn iteration_entry(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {

@@ -1,4 +1,4 @@
-//! The prompt of a judge: what the turns of its loop have given so far.
+//! The prompt of a judge: the results of its loop's iterations so far.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Judge {
             end.section("Last Result", &cut(&reader.json(&last)?, self.caps.dependency));
         }
         let entries = reader.enclosing_variable("history")?;
-        // The newest turns count most.
+        // The newest iterations count most.
         let room = self.caps.prompt.saturating_sub(text.0.len() + end.0.len());
         let history = newest_history(reader, &entries, room)?;
         text.plain(&cut_front(&history, room));

@@ -1,4 +1,4 @@
-//! Letters between agents and their coordinator.
+//! Messages between agents and their coordinator.
 
 use windlass_value::{EvalError, Value};
 
@@ -9,10 +9,10 @@ use super::reader::{ScopeReader, status_name};
 use super::reply::reply_calls;
 use super::tool_calls::tool_answer;
 
-/// Kinds of letters; any other is one of the first.
+/// Kinds of messages; any other kind is treated as the first.
 const MESSAGE_KINDS: [&str; 3] = ["info", "context_update", "cancel"];
 
-/// The letter that the call at hand asks to send.
+/// Builds the message that the current call sends.
 pub(super) fn outgoing_message(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (call, _) = reader.item()?;
@@ -24,7 +24,7 @@ pub(super) fn outgoing_message(_: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// Whether a letter was for a step that only wraps others.
+/// Returns whether a message was addressed to a step that only wraps others.
 pub(super) fn addresses_a_wrapper(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let wraps = reader.task_result()?.get("wraps").and_then(Value::as_bool);
@@ -32,7 +32,8 @@ pub(super) fn addresses_a_wrapper(_: &Config<'_>) -> Result<CompiledFunction, St
     }))
 }
 
-/// What the model is told of a letter that it has sent: what came of it is what came before, or was kept under a name.
+/// Builds the answer to a sent message from its delivery result, which is the previous task's result or a kept
+/// variable.
 pub(super) fn delivery_answer(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let kept = config.optional_text("kept")?;
     Ok(Box::new(move |reader| {
@@ -57,7 +58,7 @@ pub(super) fn delivery_answer(config: &Config<'_>) -> Result<CompiledFunction, S
     }))
 }
 
-/// Letters that have come, as messages of the conversation.
+/// Converts received messages to messages of the conversation.
 pub(super) fn incoming_messages(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let mail = reader.task_result()?;
@@ -82,12 +83,12 @@ fn message_text(reader: &mut ScopeReader<'_>, letter: &Value) -> Result<String, 
     Ok(format!("[{from}]: {text}"))
 }
 
-/// What a node says of itself has no text.
+/// Returns whether a message is a node's report about itself, which has no text.
 fn is_report(letter: &Value) -> bool {
     letter.get("text").is_none() && letter.get("step").is_some()
 }
 
-/// Counters, and never what a step has given.
+/// Formats a report: counters only, never the output of a step.
 fn report(reader: &mut ScopeReader<'_>, letter: &Value, from: &str) -> Result<String, EvalError> {
     let (sender, what) = if from.is_empty() { ("workflow", "the workflow") } else { (from, "the step") };
     if &*reader.text(letter, "kind")? == "started" {
@@ -110,8 +111,8 @@ fn report(reader: &mut ScopeReader<'_>, letter: &Value, from: &str) -> Result<St
     Ok(line)
 }
 
-/// What kind of mail has come: `cancel`, `some` other, `any` at all. With `turns`, mail counts only while that many turns
-/// have not been had.
+/// Returns whether mail of a kind has arrived: `cancel`, `some` other, `any` at all. With `turns`, mail counts only
+/// while the agent has had fewer turns.
 pub(super) fn mail_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (is, turns) = (config.text("is")?, config.count("turns")?);
     if !["cancel", "some", "any"].contains(&&*is) {
@@ -140,7 +141,7 @@ fn turns_left(reader: &mut ScopeReader<'_>, turns: Option<usize>) -> Result<bool
     Ok(reader.list(&talk)?.iter().filter(replies).count() < turns)
 }
 
-/// What the coordinator does next: `act`, `over`, `wait`.
+/// Returns whether this is the coordinator's next action: `act`, `over`, `wait`.
 pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = config.text("is")?;
     if !["act", "over", "wait"].contains(&&*is) {
@@ -161,12 +162,12 @@ pub(super) fn coordinator_next_is(config: &Config<'_>) -> Result<CompiledFunctio
     }))
 }
 
-/// Why the coordinator has given up, for those who watch.
+/// Returns the event data of a failed coordinator.
 pub(super) fn coordinator_failure(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| Ok(Value::object([("error", reader.own_variable("trouble")?)]))))
 }
 
-/// Whether the coordinator has had so many turns since it was written to: then it waits for mail, or is over.
+/// Returns whether the coordinator has had this many turns since its last mail; then it waits for mail, or is over.
 pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let turns = config.count("turns")?.ok_or("it needs `turns`")?;
     let ending = config.flag("ending")?;
@@ -182,13 +183,13 @@ pub(super) fn turns_used_up(config: &Config<'_>) -> Result<CompiledFunction, Str
     }))
 }
 
-/// Whether the mail, or mail before it, says that the steps have all ended.
+/// Returns whether this or earlier mail reports that all steps have ended.
 pub(super) fn steps_have_ended(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let before = reader.own_variable("ending")?.as_bool() == Some(true);
         let mail = reader.task_result()?;
         let text = |letter: &Value, key: &str| letter.get(key).and_then(Value::as_str).map(str::to_owned);
-        // Of the steps as a whole, which have no name.
+        // The report of the steps as a whole has no name.
         let ends = |letter: &Value| {
             let whole = text(letter, "from").is_none_or(|from| from.is_empty());
             is_report(letter) && whole && text(letter, "kind").as_deref() == Some("ended")
@@ -198,7 +199,7 @@ pub(super) fn steps_have_ended(_: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// The first message to a coordinator.
+/// Builds the first message to a coordinator.
 pub(super) fn coordinator_welcome(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let text = config.text("text")?;
     Ok(Box::new(move |reader| {

@@ -1,12 +1,14 @@
-//! The language `agent`: the machinery of agents as pure functions over a scope. Prompts, requests, transcripts and what
-//! steps give are put together here, so that all of it is journaled and none of it is done twice.
+//! The language `agent`: the logic of agents as pure functions over a scope. Prompts, requests, transcripts and step
+//! outputs are computed here, so that all of it is journaled and nothing is done twice.
 //!
-//! A source is an object: `{"agent": FUNCTION, …}` with what the compiler of a workflow knows beforehand.
+//! A source is an object `{"agent": FUNCTION, …}` with the settings that the compiler of a workflow knows beforehand.
 //!
-//! - `config` what a source says · `read` what a scope holds, in the words of a workflow
-//! - `prompt` the first message · `judge` the prompt of a judge · `caps` how long texts may be
-//! - `reply` what follows from a model's reply · `request` what is sent to a model · `acts` calls of tools and their replies
-//! - `mail` letters · `turns` what a turn leaves behind · `outputs` what steps, loops, includes and runs give
+//! - `config`: the settings of a source · `reader`: the contents of a scope in workflow terms
+//! - `prompt`: the first message · `judge`: the prompt of a judge · `caps`: maximum lengths of texts
+//! - `reply`: the next action after a model's reply · `request`: requests to a model · `tool_calls`: tool calls and
+//!   answers
+//! - `mail`: messages between agents · `iterations`: results of loop iterations · `outputs`: outputs of steps, loops,
+//!   includes and runs
 
 mod caps;
 mod config;
@@ -29,10 +31,10 @@ use reader::ScopeReader;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentLanguage;
 
-/// What a function does when it is asked.
+/// A compiled function of the language.
 type CompiledFunction = Box<dyn Fn(&mut ScopeReader<'_>) -> Result<Value, EvalError> + Send + Sync>;
 
-/// Reads what its source says, once.
+/// Compiles the settings of a source, once.
 type FunctionCompiler = fn(&Config<'_>) -> Result<CompiledFunction, String>;
 
 /// Every function, by name.
@@ -126,23 +128,23 @@ impl Expression for AgentExpression {
     }
 }
 
-/// A value that is known beforehand.
+/// A constant.
 fn constant(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let value = config.value("value").cloned().ok_or("it needs a `value`")?;
     Ok(Box::new(move |_| Ok(value.clone())))
 }
 
-/// Whether a task has ended well.
+/// Returns whether a task has succeeded.
 fn task_succeeded(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| Ok(Value::Bool(!reader.has_failed()))))
 }
 
-/// Why a task has failed.
+/// Returns why a task has failed.
 fn task_error(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| reader.task_error()))
 }
 
-/// What a task has given. What is stored elsewhere stays there.
+/// Returns the result of a task. A stored value stays a reference.
 fn task_result(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| Ok(reader.raw_task_result())))
 }

@@ -1,4 +1,4 @@
-//! What steps, loops, includes and runs give.
+//! The outputs of steps, loops, includes and runs.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::config::Config;
 use super::iterations::{ITERATION_SEPARATOR, history_text};
 use super::reader::{EndedStep, ScopeReader};
 
-/// Between the texts of an agent's turns.
+/// The separator between the texts of an agent's turns.
 const PARAGRAPH: &str = "\n\n";
 
-/// What an agent gives: `{content, result}`.
+/// The output of an agent: `{content, result}`.
 pub(super) fn agent_output(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (content, result) = match reader.own_variable("cancelled")?.as_bool() {
@@ -27,7 +27,7 @@ fn output(content: Value, result: Value) -> Value {
     Value::object([("content", content), ("result", result)])
 }
 
-/// The texts of all its turns.
+/// Returns the texts of all turns of the agent.
 fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
     let talk = reader.own_variable("talk")?;
     let mut text = String::new();
@@ -48,7 +48,7 @@ fn agent_text(reader: &mut ScopeReader<'_>) -> Result<String, EvalError> {
     Ok(text)
 }
 
-/// What a loop over items gives: the content of the last iteration that completed, or of all of them.
+/// The output of a loop over items: the content of the last completed iteration, or of all of them.
 pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
     Ok(Box::new(move |reader| {
@@ -79,7 +79,7 @@ pub(super) fn for_each_output(config: &Config<'_>) -> Result<CompiledFunction, S
     }))
 }
 
-/// What the loop goes over, turns that never began included.
+/// Returns the items of the loop, including those of iterations that never began.
 fn all_items(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {
     let lists = reader.local("_items")?;
     let mut items = Vec::new();
@@ -89,7 +89,7 @@ fn all_items(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, EvalError> {
     Ok(items)
 }
 
-/// Turns that never began.
+/// Adds entries for iterations that never began.
 fn fill_cancelled(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value]) {
     while iterations.len() < count {
         let index = iterations.len();
@@ -103,7 +103,7 @@ fn fill_cancelled(iterations: &mut Vec<Value>, name: &str, count: usize, items: 
     }
 }
 
-/// What a loop that repeats gives: the last turn's content and result, or the text of all turns.
+/// The output of a repeat loop: content and result of the last iteration, or the text of all iterations.
 pub(super) fn repeat_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, cumulative) = (config.text("name")?, config.flag("cumulative")?);
     Ok(Box::new(move |reader| {
@@ -119,8 +119,8 @@ pub(super) fn repeat_output(config: &Config<'_>) -> Result<CompiledFunction, Str
     }))
 }
 
-/// What an included workflow gives: content and result of the last step that completed, and of all steps content and
-/// status beside it.
+/// The output of an included workflow: content and result of the last completed step, with content and status of all
+/// steps under `innerSteps`.
 pub(super) fn include_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, steps) = (config.text("name")?, config.texts("steps")?);
     Ok(Box::new(move |reader| {
@@ -145,7 +145,7 @@ pub(super) fn include_output(config: &Config<'_>) -> Result<CompiledFunction, St
     }))
 }
 
-/// The output of a definition that was called: as it is, and as text.
+/// The output of a called definition: as it is, and as text.
 pub(super) fn call_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let name = config.text("name")?;
     Ok(Box::new(move |reader| {
@@ -159,12 +159,12 @@ pub(super) fn call_output(config: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// A step that never began was called off with the rest.
+/// Returns an ended step. A step that never began was cancelled with the rest.
 fn ended_or_cancelled(reader: &mut ScopeReader<'_>, id: &str) -> Result<EndedStep, EvalError> {
     Ok(reader.step(0, id)?.unwrap_or(EndedStep { status: "cancelled", ..EndedStep::default() }))
 }
 
-/// What a run gives: its status, all steps, the coordinator's summary, and what was used.
+/// The output of a run: its status, all steps, the coordinator's summary, and the usage.
 pub(super) fn run_output(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (ids, coordinator) = (config.texts("steps")?, config.optional_text("coordinator")?);
     Ok(Box::new(move |reader| {

@@ -1,4 +1,4 @@
-//! The first message to an agent: its task, and all it is to know of what happened before.
+//! The first message to an agent: its task, and all it must know of earlier steps.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::caps::{PromptCaps, cut};
 use super::config::Config;
 use super::reader::ScopeReader;
 
-/// A step whose outcome is told.
+/// A step whose output is part of the prompt.
 struct Dependency {
     id: Arc<str>,
-    /// How many scopes there are between the agent and it.
+    /// The number of scopes between the agent and the step.
     beyond: usize,
-    /// As a whole, however long it is.
+    /// Included whole, however long it is.
     whole: bool,
 }
 
-/// A result that an agent owes: the tool that takes it, and its schema as text.
+/// A result that an agent must submit: the tool that takes it, and its schema as text.
 pub(super) struct RequiredResult {
     tool: Arc<str>,
     schema: Arc<str>,
@@ -27,11 +27,11 @@ pub(super) struct RequiredResult {
 /// The loop around an agent.
 struct EnclosingLoop {
     name: Arc<str>,
-    /// Over items.
+    /// The loop runs over items.
     items: bool,
-    /// The turns have steps of their own, in this order.
+    /// The steps of the loop's body, in order; empty if the agent itself is the body.
     steps: Vec<Arc<str>>,
-    /// What the previous turn gave is told as well.
+    /// The prompt includes the output of the previous iteration.
     previous: bool,
 }
 
@@ -43,7 +43,7 @@ struct FirstMessage {
     enclosing_loop: Option<EnclosingLoop>,
     inputs: Vec<Arc<str>>,
     files: bool,
-    /// The text that the run was started with comes first.
+    /// The prompt begins with the text that the run was started with.
     context: bool,
     caps: PromptCaps,
 }
@@ -66,7 +66,7 @@ pub(super) fn first_message(config: &Config<'_>) -> Result<CompiledFunction, Str
     }))
 }
 
-/// The result that an agent owes: `{tool, schema}`.
+/// Reads the required result: `{tool, schema}`.
 pub(super) fn required_result(config: &Config<'_>) -> Result<Option<RequiredResult>, String> {
     let Some(result) = config.inner("result")? else { return Ok(None) };
     let schema = result.value("schema").cloned().unwrap_or_default();
@@ -109,7 +109,7 @@ impl FirstMessage {
         let last = self.item(reader)?;
         let whole = self.dependencies.iter().any(|dependency| dependency.whole);
         let max_bytes = if whole { self.caps.whole } else { self.caps.prompt };
-        // What the turn is about is never what is cut.
+        // The item of the iteration is never cut.
         let mut text = cut(&text.0, max_bytes.saturating_sub(last.len()));
         text.push_str(&last);
         reader.pay(text.len())?;
@@ -123,7 +123,7 @@ impl FirstMessage {
         Ok(Value::object([("role", Value::from("user")), ("content", content)]))
     }
 
-    /// `## Iteration 2` stands above the instructions of steps in a repeated body.
+    /// Returns the instructions. Steps in a repeated body get the heading `## Iteration 2`.
     fn task(&self, reader: &ScopeReader<'_>) -> String {
         let repeated = self.enclosing_loop.as_ref().filter(|around| !around.items && !around.steps.is_empty());
         let iteration = repeated.and_then(|around| reader.iteration(Some(&around.name)));
@@ -151,7 +151,7 @@ impl FirstMessage {
         Ok(())
     }
 
-    /// What the steps before have given, those that have given something.
+    /// Adds the results of completed dependencies.
     fn dependency_results(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<(), EvalError> {
         let mut inside = Sections::default();
         for dependency in &self.dependencies {
@@ -159,7 +159,7 @@ impl FirstMessage {
             else {
                 continue;
             };
-            // What is to be seen as a whole is only cut where the whole prompt is: a marker of its own would be cut off.
+            // A whole dependency is cut only with the whole prompt: a separate marker would be cut off.
             let max_bytes = if dependency.whole { usize::MAX } else { self.caps.dependency };
             inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), max_bytes));
             if !ended.result.is_null() {
@@ -204,7 +204,7 @@ impl FirstMessage {
         text.section(&format!("Previous Iteration Output (Iteration {})", iteration.iteration_index), &inside.0);
         let feedback = reader.enclosing_variable("feedback")?;
         let feedback_text = reader.text(&feedback, "text")?;
-        // A judge that said nothing this time leaves what another turn was told behind.
+        // A judge that gave no feedback this time leaves the feedback of an earlier iteration behind.
         let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(iteration.iteration_index).ok();
         if fresh && !feedback_text.is_empty() {
             let heading = format!("Judge Feedback (Iteration {})", iteration.iteration_index);
@@ -213,7 +213,7 @@ impl FirstMessage {
         Ok(())
     }
 
-    /// Texts stand in the prompt; pictures and other files follow it.
+    /// Adds text files to the prompt and returns pictures and other files as attachments.
     fn files(&self, reader: &mut ScopeReader<'_>, text: &mut Sections) -> Result<Vec<Value>, EvalError> {
         let mut parts = Vec::new();
         if !self.files {
@@ -268,7 +268,7 @@ fn attachment(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
 }
 
 impl RequiredResult {
-    /// How the result is asked for.
+    /// Returns the instructions to submit the result.
     pub(crate) fn text(&self) -> String {
         let RequiredResult { tool, schema } = self;
         format!(
@@ -278,7 +278,7 @@ impl RequiredResult {
     }
 }
 
-/// The text that the run was started with, if there is one.
+/// Returns the text that the run was started with, if there is one.
 pub(super) fn flow_context(reader: &ScopeReader<'_>) -> Option<String> {
     let given = reader.run().input.get("context").and_then(Value::as_str).filter(|text| !text.trim().is_empty())?;
     Some(format!("[Flow Context]\n{}", given.trim_end()))

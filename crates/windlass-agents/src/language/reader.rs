@@ -1,4 +1,4 @@
-//! What a scope holds, in the words of a workflow.
+//! Reads the contents of a scope in workflow terms.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) struct ScopeReader<'a> {
     meter: &'a mut Meter,
 }
 
-/// Bytes that cost as much as one step.
+/// The bytes that cost as much as one evaluation step.
 const BYTES_PER_STEP: usize = 64;
 
 /// A step that has ended.
@@ -43,13 +43,13 @@ impl<'a> ScopeReader<'a> {
         self.meter.spend(steps as u64)
     }
 
-    /// Pays for a text before it is put together.
+    /// Charges the meter for a text before it is built.
     pub(crate) fn pay(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend((bytes / BYTES_PER_STEP) as u64 + 1)
     }
 
-    /// A value that may be stored elsewhere. Its parts may be so still.
+    /// Loads a value that may be stored elsewhere. Its parts may still be references.
     pub(crate) fn load(&mut self, value: &Value) -> Result<Value, EvalError> {
         let Value::Stored(stored) = value else { return Ok(value.clone()) };
         self.spend(1)?;
@@ -66,7 +66,7 @@ impl<'a> ScopeReader<'a> {
         Ok(Value::list(items))
     }
 
-    /// A value with everything that is in it.
+    /// Loads a value with everything in it.
     pub(crate) fn load_deep(&mut self, value: &Value) -> Result<Value, EvalError> {
         self.spend(1)?;
         if value.stored_bytes() == 0 {
@@ -94,13 +94,13 @@ impl<'a> ScopeReader<'a> {
         Ok(to_json(&value))
     }
 
-    /// A property, with its content at hand; null if it is not there.
+    /// Returns a property, loaded; null if it does not exist.
     pub(crate) fn part(&mut self, value: &Value, key: &str) -> Result<Value, EvalError> {
         let value = self.load(value)?;
         value.get(key).map_or(Ok(Value::Null), |part| self.load(part))
     }
 
-    /// A property that is a text.
+    /// Returns a property that is a text.
     pub(crate) fn text(&mut self, value: &Value, key: &str) -> Result<Arc<str>, EvalError> {
         match self.part(value, key)? {
             Value::Str(text) => Ok(text),
@@ -108,19 +108,19 @@ impl<'a> ScopeReader<'a> {
         }
     }
 
-    /// A variable of the agent itself.
+    /// Returns a variable of the agent itself.
     pub(crate) fn own_variable(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Step, name).unwrap_or_default();
         self.load(&value)
     }
 
-    /// A variable of whatever is around.
+    /// Returns a variable of any enclosing scope.
     pub(crate) fn enclosing_variable(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Any, name).unwrap_or_default();
         self.load(&value)
     }
 
-    /// A variable of the run.
+    /// Returns a variable of the run.
     pub(crate) fn run_variable(&mut self, name: &str) -> Result<Value, EvalError> {
         let value = self.scope.variable(Level::Run, name).unwrap_or_default();
         self.load(&value)
@@ -141,20 +141,20 @@ impl<'a> ScopeReader<'a> {
         outcome.is_some_and(|outcome| outcome.get("status").and_then(Value::as_str) == Some("error"))
     }
 
-    /// Why the task that has ended has failed; null if it has not.
+    /// Returns why the ended task has failed; null if it has not.
     pub(crate) fn task_error(&mut self) -> Result<Value, EvalError> {
         let outcome = self.scope.local("outcome").unwrap_or_default();
         let error = self.part(&outcome, "error")?;
         self.load_deep(&error)
     }
 
-    /// What the task that has ended gave.
+    /// Returns the result of the ended task.
     pub(crate) fn task_result(&mut self) -> Result<Value, EvalError> {
         let outcome = self.scope.local("outcome").unwrap_or_default();
         self.part(&outcome, "result")
     }
 
-    /// The same, as it was given.
+    /// Returns the result of the ended task without loading it.
     pub(crate) fn raw_task_result(&self) -> Value {
         let outcome = self.scope.local("outcome");
         outcome.and_then(|outcome| outcome.get("result").cloned()).unwrap_or_default()
@@ -164,7 +164,7 @@ impl<'a> ScopeReader<'a> {
         self.scope.iteration(name)
     }
 
-    /// The item of the innermost turn, and its index.
+    /// Returns the item of the innermost iteration, and its index.
     pub(crate) fn item(&mut self) -> Result<(Value, u64), EvalError> {
         let iteration = self.scope.iteration(None);
         let iteration =
@@ -172,7 +172,7 @@ impl<'a> ScopeReader<'a> {
         Ok((self.load(&iteration.item)?, iteration.iteration_index))
     }
 
-    /// A step that has ended, seen from outside of so many scopes. None if it has not, or never will.
+    /// Returns an ended step, seen from `beyond` scopes further out. `None` if it has not ended or never will.
     pub(crate) fn step(&mut self, beyond: usize, id: &str) -> Result<Option<EndedStep>, EvalError> {
         self.spend(1)?;
         match self.scope.node_outside(beyond, id) {
@@ -191,7 +191,7 @@ impl<'a> ScopeReader<'a> {
         })
     }
 
-    /// What a node that is about to end has given so far.
+    /// Returns the output so far of a node that is about to end.
     pub(crate) fn own_output(&mut self, name: &str) -> Result<Value, EvalError> {
         let output = self.scope.node_outside(0, name).map(|node| node.output).unwrap_or_default();
         self.load(&output)
@@ -205,7 +205,7 @@ impl<'a> ScopeReader<'a> {
     }
 }
 
-/// A status in the words of a workflow.
+/// Returns the status in workflow terms.
 pub(super) fn status_name(status: &str) -> &'static str {
     match status {
         "succeeded" => "completed",

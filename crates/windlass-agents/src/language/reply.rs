@@ -1,4 +1,4 @@
-//! What follows from a model's reply.
+//! Decides what follows from a model's reply.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::config::Config;
 use super::reader::ScopeReader;
 use super::tool_calls::{rejected_for, rejection};
 
-/// What an agent does next.
+/// The next action of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NextAction {
-    /// A valid result, and nothing else to do.
+    /// The reply has a valid result and nothing else.
     Submitted,
-    /// Tools are called.
+    /// The agent calls tools.
     Act,
-    /// A result is owed: it is asked for, and nothing else.
+    /// The required result is missing: it is demanded, and nothing else.
     Force,
-    /// A result was asked for, in vain.
+    /// The required result was demanded in vain.
     NoResult,
-    /// There are calls, and no turn left to look at what they give.
+    /// There are calls, and no turn left to process their answers.
     TurnLimit,
-    /// It has said what it had to say.
+    /// The agent is done.
     Over,
 }
 
@@ -41,7 +41,7 @@ impl NextAction {
     }
 }
 
-/// Whether this is what follows from the reply. False of a call that has failed.
+/// Returns whether this action follows from the reply. False if the model call has failed.
 pub(super) fn next_action_is(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let is = NextAction::parse(&config.text("is")?)?;
     let turns = config.count("turns")?.ok_or("it needs `turns`")? as u64;
@@ -68,19 +68,19 @@ fn next_action(reader: &mut ScopeReader<'_>, turns: u64, tool: Option<&Arc<str>>
     })
 }
 
-/// How often a result that is owed is asked for.
+/// The number of times a missing result is demanded.
 const MAX_RESULT_DEMANDS: i64 = 2;
 
-/// How often it was.
+/// Returns how often the result was demanded.
 pub(super) fn demand_count(reader: &mut ScopeReader<'_>) -> Result<i64, EvalError> {
     Ok(match reader.own_variable("forced")? {
-        // Of an agent that was to be asked only once.
+        // Written by a version that demanded only once.
         Value::Bool(true) => MAX_RESULT_DEMANDS,
         times => times.as_int().unwrap_or(0),
     })
 }
 
-/// The same, with the one that is made now.
+/// Returns the number of demands including the current one.
 pub(super) fn next_demand_count(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| demand_count(reader).map(|times| Value::Int(times.saturating_add(1)))))
 }
@@ -91,7 +91,7 @@ pub(super) fn reply_calls(reader: &mut ScopeReader<'_>) -> Result<Vec<Value>, Ev
     reader.list(&calls)
 }
 
-/// The first call of the tool whose arguments are as they should be.
+/// Returns the first call of the tool whose arguments are valid.
 pub(super) fn first_valid(calls: &[Value], tool: &str) -> Option<usize> {
     calls.iter().position(|call| is_call(call, tool) && !has_problem(call))
 }
@@ -111,7 +111,7 @@ fn problem_of(call: &Value) -> Option<Arc<str>> {
     }
 }
 
-/// The reply as a message of the conversation.
+/// Builds the conversation message of the reply.
 pub(super) fn assistant(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(message_of_reply))
 }
@@ -136,7 +136,7 @@ fn message_of_reply(reader: &mut ScopeReader<'_>) -> Result<Value, EvalError> {
     Ok(Value::object(message))
 }
 
-/// The result that the reply submits; null if it submits none.
+/// Returns the result that the reply submits; null if it submits none.
 pub(super) fn submitted_result(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -146,8 +146,8 @@ pub(super) fn submitted_result(config: &Config<'_>) -> Result<CompiledFunction, 
     }))
 }
 
-/// The reply, and the demand for the result that is owed. Calls that nobody runs any more are answered: a conversation
-/// with open calls cannot go on. A result that was not valid is told why.
+/// Builds the reply and the demand for the missing result. Calls that are no longer executed are answered, because a
+/// conversation cannot continue with open calls. An invalid result is answered with the reason.
 pub(super) fn demand_result(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -176,10 +176,10 @@ pub(super) fn demand_result(config: &Config<'_>) -> Result<CompiledFunction, Str
     }))
 }
 
-/// How much of what was wrong with a result an error tells.
+/// The maximum length of a result problem in an error.
 const MAX_PROBLEM_BYTES: usize = 600;
 
-/// The error of an agent that owes its result: how often it tried, and what was wrong at last.
+/// The error of an agent without a result: how often it tried, and the last problem.
 pub(super) fn missing_result_error(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (code, tool) = (config.text("code")?, config.text("tool")?);
     Ok(Box::new(move |reader| {

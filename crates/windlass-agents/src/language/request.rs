@@ -1,4 +1,4 @@
-//! What is sent to a model, and how much it may cost.
+//! Requests to a model, and the budget they reserve.
 
 use windlass_value::{EvalError, Map, Value};
 
@@ -7,11 +7,11 @@ use super::config::Config;
 use super::reader::ScopeReader;
 use super::reply::demand_count;
 
-/// What a request says besides the conversation, as the compiler of the workflow has written it down.
+/// The parts of a request besides the conversation, as the compiler of the workflow wrote them.
 const FIXED_KEYS: [&str; 9] =
     ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
 
-/// Bytes of a text that make a token, roughly.
+/// The approximate bytes of text per token.
 const BYTES_PER_TOKEN: u64 = 4;
 
 const MILLION: u128 = 1_000_000;
@@ -37,7 +37,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<CompiledFunction, String> {
     }))
 }
 
-/// Tokens, and money if there is a price.
+/// Returns the tokens to reserve, and the money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let max_tokens = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
@@ -57,7 +57,7 @@ pub(super) fn reserve(config: &Config<'_>) -> Result<CompiledFunction, String> {
     }))
 }
 
-/// Bytes of the conversation so far.
+/// Returns the bytes of the conversation so far.
 fn conversation_bytes(reader: &mut ScopeReader<'_>) -> Result<u64, EvalError> {
     let talk = reader.own_variable("talk")?;
     let messages = talk.as_list().map_or(0, <[Value]>::len);

@@ -1,4 +1,4 @@
-//! Calls of tools, and the replies that the model gets.
+//! Tool calls, and the answers that the model gets.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::config::Config;
 use super::reader::ScopeReader;
 use super::reply::{first_valid, has_problem, is_call, reply_calls};
 
-/// A tool that the workflow itself offers: the texts that it takes, and whether it needs them.
+/// A tool that the workflow itself offers: its text parameters, and whether each is required.
 struct WorkflowTool {
     name: Arc<str>,
     texts: Vec<(Arc<str>, bool)>,
 }
 
 impl WorkflowTool {
-    /// As it is offered: `{name, description, parameters}`.
+    /// Reads the offered specification: `{name, description, parameters}`.
     fn read(offered: &Value) -> Result<WorkflowTool, String> {
         let name = offered.get("name").and_then(Value::as_str).ok_or("a tool has a `name`")?.into();
         let parameters = offered.get("parameters").cloned().unwrap_or_default();
@@ -28,7 +28,7 @@ impl WorkflowTool {
         Ok(WorkflowTool { name, texts: texts.collect() })
     }
 
-    /// What is wrong with the arguments of a call.
+    /// Returns a problem with the arguments of a call.
     fn problem(&self, reader: &mut ScopeReader<'_>, call: &Value) -> Result<Option<String>, EvalError> {
         let arguments = reader.part(call, "arguments")?;
         for (name, needed) in &self.texts {
@@ -45,7 +45,8 @@ impl WorkflowTool {
     }
 }
 
-/// The calls of the reply, to be kept until they have run. Nobody but the workflow looks at the arguments of its own tools.
+/// Returns the calls of the reply, to be kept until they have run. Checks the arguments of the workflow's own tools,
+/// which nothing else checks.
 pub(super) fn calls(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let own = config.list("tools")?.iter().map(WorkflowTool::read).collect::<Result<Vec<WorkflowTool>, String>>()?;
     Ok(Box::new(move |reader| {
@@ -64,7 +65,7 @@ pub(super) fn calls(config: &Config<'_>) -> Result<CompiledFunction, String> {
     }))
 }
 
-/// Those that were kept.
+/// Returns the kept calls.
 pub(super) fn pending_calls(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let kept = reader.own_variable("calls")?;
@@ -72,7 +73,7 @@ pub(super) fn pending_calls(_: &Config<'_>) -> Result<CompiledFunction, String> 
     }))
 }
 
-/// Whether the call at hand is one of these tools.
+/// Returns whether the current call is of one of these tools.
 pub(super) fn is_call_of(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tools = config.texts("tools")?;
     Ok(Box::new(move |reader| {
@@ -81,7 +82,7 @@ pub(super) fn is_call_of(config: &Config<'_>) -> Result<CompiledFunction, String
     }))
 }
 
-/// Whether the call at hand cannot be made: its arguments are none.
+/// Returns whether the current call cannot be made because its arguments are invalid.
 pub(super) fn is_malformed(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let except = config.optional_text("except")?;
     Ok(Box::new(move |reader| {
@@ -91,7 +92,7 @@ pub(super) fn is_malformed(config: &Config<'_>) -> Result<CompiledFunction, Stri
     }))
 }
 
-/// What the model is told of such a call.
+/// Builds the answer to a malformed call.
 pub(super) fn malformed_answer(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (call, _) = reader.item()?;
@@ -100,7 +101,7 @@ pub(super) fn malformed_answer(_: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// The call at hand, for the worker that makes it.
+/// Builds the `agent_tool` input of the current call.
 pub(super) fn tool_input(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let part = |key: &'static str| config.value(key).cloned().unwrap_or_default();
     let (allow, deny, folder) = (part("allow"), part("deny"), part("folder"));
@@ -116,7 +117,7 @@ pub(super) fn tool_input(config: &Config<'_>) -> Result<CompiledFunction, String
     }))
 }
 
-/// What the model is told of a result that it has submitted. The first valid one of a reply counts.
+/// Builds the answer to a submitted result. The first valid result of a reply counts.
 pub(super) fn verdict(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -134,13 +135,13 @@ pub(super) fn verdict(config: &Config<'_>) -> Result<CompiledFunction, String> {
     }))
 }
 
-/// What the model is told of a result that does not count.
+/// Builds the answer to a rejected result.
 pub(super) fn rejection(why: Arc<str>) -> String {
     let errors = Value::list(vec![Value::Str(why)]);
     to_json(&Value::object([("status", Value::from("rejected")), ("errors", errors)]))
 }
 
-/// Why it did not.
+/// Returns the reason from a rejection.
 pub(super) fn rejected_for(answer: &str) -> Option<Arc<str>> {
     match parse_json(answer).ok()?.get("errors")?.as_list()?.first()? {
         Value::Str(why) => Some(why.clone()),
@@ -148,7 +149,7 @@ pub(super) fn rejected_for(answer: &str) -> Option<Arc<str>> {
     }
 }
 
-/// A reply that is known beforehand.
+/// Builds a constant answer.
 pub(super) fn fixed_answer(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let text = config.text("text")?;
     let error = config.flag("error")?;
@@ -159,7 +160,7 @@ pub(super) fn tool_answer(content: String, error: bool) -> Value {
     Value::object([("content", Value::from(content)), ("error", Value::Bool(error))])
 }
 
-/// What is kept of a call that has ended, well or badly: `{id, name, content, error}`.
+/// Builds the record of a call that has ended, well or badly: `{id, name, content, error}`.
 pub(super) fn answer_record(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (call, _) = reader.item()?;
@@ -191,7 +192,7 @@ fn call_answer(reader: &mut ScopeReader<'_>) -> Result<(Value, bool), EvalError>
     Ok((content, error))
 }
 
-/// The replies to all calls, as a message of the conversation.
+/// Builds the conversation message with the answers to all calls.
 pub(super) fn answers_message(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let results = reader.task_result()?;
@@ -200,7 +201,7 @@ pub(super) fn answers_message(_: &Config<'_>) -> Result<CompiledFunction, String
     }))
 }
 
-/// Whether the calls that were kept hold a valid one of this tool: then the work is done.
+/// Returns whether the kept calls contain a valid call of this tool, which ends the work.
 pub(super) fn has_valid_call(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -210,7 +211,7 @@ pub(super) fn has_valid_call(config: &Config<'_>) -> Result<CompiledFunction, St
     }))
 }
 
-/// Whether the call at hand stands after one of this tool, which ends everything.
+/// Returns whether the current call comes after a call of this tool, which ends the work.
 pub(super) fn comes_after(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
@@ -221,7 +222,7 @@ pub(super) fn comes_after(config: &Config<'_>) -> Result<CompiledFunction, Strin
     }))
 }
 
-/// One argument of a call: of the one at hand, or of the first of a tool among those that were kept.
+/// Returns one argument of the current call, or of the first call of a tool among the kept calls.
 pub(super) fn argument(config: &Config<'_>) -> Result<CompiledFunction, String> {
     let (name, of) = (config.text("name")?, config.optional_text("of")?);
     Ok(Box::new(move |reader| argument_of(reader, &name, of.as_ref())))
@@ -240,7 +241,7 @@ fn argument_of(reader: &mut ScopeReader<'_>, name: &str, of: Option<&Arc<str>>) 
     reader.part(&arguments, name)
 }
 
-/// All arguments of the call at hand.
+/// Returns all arguments of the current call.
 pub(super) fn arguments(_: &Config<'_>) -> Result<CompiledFunction, String> {
     Ok(Box::new(|reader| {
         let (call, _) = reader.item()?;

@@ -1,4 +1,4 @@
-//! The protocol. Nothing outside knows the crate that speaks it.
+//! The MCP client. The `rmcp` crate is used only here and in its submodules.
 
 mod http;
 mod stdio;
@@ -26,7 +26,7 @@ use windlass_value::{Map, Value, parse_json, to_json};
 use super::McpTransport;
 use crate::tool::ToolAnswer;
 
-/// The key of a call's metadata under which a server finds what it can tell repeats by.
+/// The key of a call's metadata under which a server finds the idempotency key.
 const IDEMPOTENCY_KEY_META: &str = "windlass/idempotencyKey";
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -34,31 +34,31 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct McpTool {
     pub(super) name: String,
     pub(super) description: String,
-    /// Or why there are none.
+    /// The schema, or why it is unusable.
     pub(super) parameters: Result<Value, String>,
 }
 
-/// One page of what a server offers, and where the next one is.
+/// One page of a server's tool list, and the cursor of the next one.
 type ToolPage = (Vec<McpTool>, Option<String>);
 
 pub(super) enum McpCallError {
-    /// The server has answered that it cannot, or something that is no answer.
+    /// The server replied with an error, or with an invalid reply.
     ErrorReply(String),
-    /// The request or its reply was lost; the server is still there.
+    /// The request or its reply was lost; the server is still running.
     ReplyLost(String),
-    /// There is no server any more.
+    /// The server is gone.
     ServerGone(String),
 }
 
-/// A server that was reached. When this is dropped the server is left, and ended if it is a program.
+/// An open connection to a server. Dropping it closes the session, and ends the server if it is a program.
 pub(super) struct McpConnection {
     running: RunningService<RoleClient, NotificationHandler>,
-    /// Comes when all that belonged to the connection is gone.
+    /// Completes when all resources of the connection are released.
     closed: Mutex<Option<oneshot::Receiver<()>>>,
     stderr_tail: stdio::StderrTail,
 }
 
-/// What a server may tell of itself.
+/// Handles notifications of a server.
 struct NotificationHandler {
     stale: Arc<AtomicBool>,
 }
@@ -68,7 +68,7 @@ impl ClientHandler for NotificationHandler {
         self.stale.store(true, Ordering::SeqCst);
     }
 
-    /// It gives the server nothing to ask for: no files, no models, no questions to people.
+    /// Offers the server no capabilities: no files, no models, no questions to users.
     fn get_info(&self) -> ClientConfig {
         let windlass = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), windlass)
@@ -83,7 +83,7 @@ impl McpConnection {
         stale: Arc<AtomicBool>,
     ) -> Result<McpConnection, String> {
         match McpConnection::open_with_mode(reach, http, stale.clone(), ClientLifecycleMode::Initialize).await {
-            // A server of the newer kind that knows no handshake.
+            // A server of the newer protocol that has no handshake.
             Err(ConnectError::Refused(first)) => {
                 let preferred_versions = vec![ProtocolVersion::LATEST];
                 let newer = ClientLifecycleMode::Discover { preferred_versions };
@@ -143,8 +143,8 @@ impl McpConnection {
         !self.running.peer().is_transport_closed()
     }
 
-    /// Servers of the newer kind do not say by themselves what has changed; they say how long a list holds, which the
-    /// protocol's crate minds.
+    /// Returns whether the tool list must be requested every time. Servers of the newer protocol send no change
+    /// notifications; they set a lifetime of the list, which the `rmcp` crate respects.
     pub(super) fn lacks_change_notifications(&self) -> bool {
         self.running.peer().peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
@@ -155,7 +155,7 @@ impl McpConnection {
         loop {
             let (more, next) = match self.running.list_tools(Some(page.clone())).await {
                 Ok(list) => (list.tools.into_iter().map(to_mcp_tool).collect(), list.next_cursor),
-                // Something in it is not as the protocol says: then each tool for itself.
+                // Part of the list does not follow the protocol: parse each tool separately.
                 Err(ServiceError::UnexpectedResponse) => self.list_tools_leniently(page).await?,
                 Err(error) => return Err(self.problem(&error).await),
             };
@@ -190,7 +190,7 @@ impl McpConnection {
         Ok((tools.iter().map(tool).collect(), next))
     }
 
-    /// A call that is dropped is told to the server as cancelled.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(&self, tool: &str, arguments: &Value, key: &str) -> Result<ToolAnswer, McpCallError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(to_json_object(arguments));
         let mut meta = JsonObject::new();
@@ -221,12 +221,12 @@ impl McpConnection {
         format!("{message}{}", self.stderr_tail.as_suffix().await)
     }
 
-    /// Leaves the server and waits until its program has ended.
+    /// Closes the connection and waits until its program has ended.
     pub(super) async fn close(&self) {
         self.running.cancellation_token().cancel();
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(closed) = closed {
-            // It is killed in time; this is only not to wait for ever.
+            // The program is killed in time; the timeout only prevents waiting forever.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
         }
     }
@@ -241,12 +241,12 @@ fn to_mcp_tool(tool: Tool) -> McpTool {
 }
 
 enum ConnectError {
-    /// The server has answered the handshake with an error.
+    /// The server answered the handshake with an error.
     Refused(String),
     Other(String),
 }
 
-/// A transport that says when it is gone.
+/// A transport that signals when it is dropped.
 struct CloseNotifier<T> {
     inner: T,
     _closed: oneshot::Sender<()>,
@@ -271,7 +271,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for CloseNotifier<T> {
     }
 }
 
-/// Text as it is, all else in words.
+/// Converts a result: text as it is, other content as a description.
 fn to_answer(result: &CallToolResult) -> ToolAnswer {
     let mut parts: Vec<String> = result.content.iter().map(describe_content).collect();
     if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
@@ -312,7 +312,7 @@ fn to_json_object(value: &Value) -> JsonObject {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// An error with its causes: the outer ones often say nothing.
+/// Formats an error with its causes: the outer ones often say nothing.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut inner = error.source();

@@ -1,11 +1,11 @@
-//! Names of servers' tools as models may have them.
+//! Names of servers' tools in a form that models accept.
 
 use std::collections::BTreeSet;
 
 const MAX_NAME_LENGTH: usize = 64;
 
-/// `server__tool`, in the same order. What models' makers do not accept in a name becomes `_`; names that are too long or
-/// there already end in a number.
+/// Returns `server__tool` for each tool, in the same order. Characters that model services reject become `_`. Names
+/// that are too long or already used end in a number.
 pub(super) fn unique_names<'a>(server: &str, tools: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut used = BTreeSet::new();
     let unique = |tool: &str| {

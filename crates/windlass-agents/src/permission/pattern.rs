@@ -1,4 +1,4 @@
-//! Which calls a rule means: `bash`, `github__*`, `bash(git *)`.
+//! Patterns that select calls: `bash`, `github__*`, `bash(git *)`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use windlass_value::Value;
 use super::PermissionRequest;
 use crate::address::{Address, normalize_authority};
 
-/// A tool's name, where `*` stands for anything, and in parentheses what its first argument must be like: the command of
-/// `bash`, the path of file tools, the address of `http`.
+/// A tool name in which `*` matches anything, and in parentheses a pattern for its primary argument: the command of
+/// `bash`, the path of file tools, the URL of `http`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallPattern {
     tool: String,
     argument: Option<String>,
 }
 
-/// A pattern that cannot be read.
+/// The error for a pattern that cannot be parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternError(String);
 
@@ -48,19 +48,19 @@ impl FromStr for CallPattern {
     }
 }
 
-/// The argument that tells most, by tool.
+/// The primary argument of a tool: the first of these that it has.
 const PRIMARY_ARGUMENTS: [&str; 4] = ["command", "path", "url", "pattern"];
 
-/// What lets one command of a shell become two, or hides one in another.
+/// Texts that join shell commands or hide one in another.
 const SHELL_SEPARATORS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
 
 impl CallPattern {
-    /// The name, in which `*` may stand for anything.
+    /// The tool name, in which `*` matches anything.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// Whether a call is allowed by it. Of the shell's texts only single commands: `git status; rm -r x` does not fit
+    /// Returns whether the pattern allows a call. Only single shell commands match: `git status; rm -r x` does not match
     /// `git *`.
     pub(crate) fn allows(&self, request: &PermissionRequest<'_>) -> bool {
         glob_matches(&self.tool, request.tool)
@@ -69,11 +69,11 @@ impl CallPattern {
                 (Some(pattern), Some((name, given))) => {
                     let joined = name == "command" && SHELL_SEPARATORS.iter().any(|join| given.contains(join));
                     match name {
-                        // Where it leads counts, not how it is spelled.
+                        // The resolved path counts, not its spelling.
                         "path" if !request.resolved_paths.is_empty() => {
                             request.resolved_paths.iter().any(|path| glob_matches(pattern, path))
                         }
-                        // A path that climbs may lead elsewhere than it seems to.
+                        // A path with `..` may lead elsewhere than it seems.
                         "path" => !given.split('/').any(|part| part == "..") && glob_matches(pattern, given.trim()),
                         "url" => Address::parse(given)
                             .is_ok_and(|address| address.has_no_dot_segments && url_matches(pattern, &address, true)),
@@ -84,7 +84,7 @@ impl CallPattern {
             }
     }
 
-    /// Whether a call is denied by it: of the shell's texts any of the commands in it counts.
+    /// Returns whether the pattern denies a call: one matching command in a shell text is enough.
     pub(crate) fn denies(&self, request: &PermissionRequest<'_>) -> bool {
         glob_matches(&self.tool, request.tool)
             && match (&self.argument, primary_argument(request.arguments)) {
@@ -94,7 +94,7 @@ impl CallPattern {
                     parts.chain([given]).any(|part| glob_matches(pattern, part.trim().trim_start_matches('$').trim()))
                 }
                 (Some(pattern), Some(("path", given))) => {
-                    // There are file systems that do not tell the cases apart.
+                    // Some file systems ignore case.
                     let pattern = pattern.to_lowercase();
                     let fits = |path: &str| glob_matches(&pattern, &path.to_lowercase());
                     fits(given.trim()) || request.resolved_paths.iter().any(|path| fits(path))
@@ -113,8 +113,8 @@ fn primary_argument(arguments: &Value) -> Option<(&'static str, &str)> {
     PRIMARY_ARGUMENTS.iter().find_map(|name| Some((*name, arguments.get(name)?.as_str()?)))
 }
 
-/// Whether an address fits a pattern. A `*` in the host does not reach beyond it. `https://example.com*` allows that host
-/// alone, whatever it is asked for; `example.com.evil.test` begins so, too.
+/// Returns whether a URL matches a pattern. A `*` in the host does not extend beyond it. `https://example.com*`
+/// allows only that host, with any path; `example.com.evil.test` has the same beginning and is not allowed.
 fn url_matches(pattern: &str, address: &Address, allows: bool) -> bool {
     let Some((scheme, rest)) = pattern.split_once("://") else { return glob_matches(pattern, &address.to_url()) };
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -132,7 +132,7 @@ fn url_matches(pattern: &str, address: &Address, allows: bool) -> bool {
     glob_matches(&scheme, &address.scheme) && glob_matches(&authority, &address.authority) && path_fits
 }
 
-/// `*` stands for any characters, also none. In time that grows with both lengths at most.
+/// Matches a text against a pattern in which `*` stands for any characters, also none. Takes at most O(n·m) time.
 fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn patterns_allow_and_deny_calls() {
-        // The pattern, the tool, its arguments; whether a list with it allows, whether a list with it denies.
+        // The pattern, the tool, its arguments; whether the pattern allows the call, whether it denies it.
         for (pattern, tool, arguments, allows, denies) in [
             ("bash", "bash", r#"{"command": "ls"}"#, true, true),
             ("bash", "bash2", "{}", false, false),

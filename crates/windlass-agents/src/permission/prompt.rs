@@ -1,21 +1,21 @@
-//! Asking somebody at a terminal.
+//! Permission prompts at a terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
-/// Somebody who answers. It may take as long as it takes.
+/// Asks a user. The answer may take any time.
 pub trait PermissionPrompt: Send + Sync {
-    /// The line that was answered; None if nobody is there.
+    /// Returns the line that was entered, or `None` if there is no user.
     fn ask(&self, question: &str) -> io::Result<Option<String>>;
 }
 
-/// The terminal of this process: it asks on standard error and reads standard input.
+/// The terminal of this process: writes to standard error and reads standard input.
 pub struct TerminalPrompt;
 
 impl TerminalPrompt {
-    /// Whether somebody can be asked at all.
+    /// Returns whether a user can be asked at all.
     pub fn is_available() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -27,7 +27,7 @@ impl PermissionPrompt for TerminalPrompt {
             return Ok(None);
         }
         let mut errors = io::stderr().lock();
-        // Whatever stood on the line before is not part of the question.
+        // Starts a new line: earlier output on the line is not part of the question.
         write!(errors, "\r\n{question}")?;
         errors.flush()?;
         drop(errors);
@@ -37,8 +37,8 @@ impl PermissionPrompt for TerminalPrompt {
     }
 }
 
-/// Waits for the answer on a thread of its own: one that nobody answers any more must not keep the program from ending.
-/// The next question is for when this one is answered, also if nobody wants its answer any more.
+/// Asks on a separate thread, so that an unanswered prompt does not keep the program from ending. The lock is held
+/// until this prompt is answered, even if its call was cancelled, so that the next prompt waits.
 pub(super) async fn ask_on_thread(
     prompt: Arc<dyn PermissionPrompt>,
     question: String,
@@ -46,7 +46,7 @@ pub(super) async fn ask_on_thread(
 ) -> Option<String> {
     let (send, answered) = tokio::sync::oneshot::channel();
     let asking = std::thread::Builder::new().name("permission".to_owned()).spawn(move || {
-        // Whoever has asked may be gone.
+        // The call may have been cancelled.
         let _ = send.send(prompt.ask(&question));
         drop(lock);
     });

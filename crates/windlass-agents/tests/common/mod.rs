@@ -1,4 +1,4 @@
-//! A work folder of its own, and calls as an agent makes them.
+//! A temporary work folder, and calls as an agent makes them.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "no file of tests uses all of it")]
 
@@ -27,7 +27,7 @@ impl Drop for Scene {
     }
 }
 
-/// All built-in tools.
+/// Returns a registry with all built-in tools.
 pub(crate) fn builtin_tools() -> ToolRegistryBuilder {
     let env = [("PATH", std::env::var("PATH").unwrap_or_default()), ("MY_API_KEY", "hush".to_owned())];
     let env = env.map(|(name, value)| (name.to_owned(), value));
@@ -40,7 +40,7 @@ impl Scene {
         Scene::with(builtin_tools(), PermissionPolicy::new(DefaultRule::Allow))
     }
 
-    /// With paths of the work folder that file tools leave alone.
+    /// Creates a scene with protected paths in the work folder.
     pub(crate) fn with_protected(protected: impl FnOnce(&Path) -> ProtectedPaths) -> Scene {
         Scene::build(|work| builtin_tools().protect(protected(work)), PermissionPolicy::new(DefaultRule::Allow))
     }
@@ -58,12 +58,12 @@ impl Scene {
         Scene { root, registry: Arc::new(registry.build().unwrap()), permission: Arc::new(permission) }
     }
 
-    /// A path in the work folder.
+    /// Returns a path in the work folder.
     pub(crate) fn work(&self, path: &str) -> PathBuf {
         self.root.join("work").join(path)
     }
 
-    /// A path that is none of the agent's business.
+    /// Returns a path outside the work folder.
     pub(crate) fn outside(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -90,7 +90,7 @@ impl Scene {
         self.tool().call(ToolCall::for_test(Value::map(input))).await
     }
 
-    /// The answer: nothing that a model does is an error of the step.
+    /// Returns the answer. Nothing that a model does is an error of the step.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolAnswer {
         answer(&self.run(self.input(tool, arguments)).await)
     }

@@ -1,5 +1,5 @@
-//! A small MCP server, spoken to over input and output or over HTTP. It keeps to the protocol by its own words: nothing of
-//! it comes from the crate that the client uses.
+//! A small MCP server over standard input and output or over HTTP. It implements the protocol independently and
+//! shares no code with the crate that the client uses.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What the server does besides answering.
+/// The reaction of the server to a message.
 pub(crate) enum Reply {
     Answer(Value),
-    /// The answer, and word that the list of tools has changed.
+    /// The answer, and a notification that the tool list has changed.
     Changed(Value),
     Nothing,
     Die,
@@ -33,7 +33,7 @@ fn tool(name: &str, properties: Value) -> Value {
     json!({"name": name, "description": format!("The tool {name}."), "inputSchema": schema})
 }
 
-/// A tool that cannot be offered, if one is asked for.
+/// Returns a tool that cannot be offered, if the environment requests one.
 fn bad_tool() -> Option<Value> {
     let schema = match std::env::var("MCP_BAD").ok()?.as_str() {
         "no_object" => json!("text"),
@@ -48,13 +48,13 @@ fn bad_tool() -> Option<Value> {
     Some(json!({"name": "bad", "inputSchema": schema}))
 }
 
-/// One message in, what is to be done out. `grown`: whether there is one more tool.
+/// Handles one message. `grown`: whether there is one more tool.
 pub(crate) fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Reply {
     let id = message["id"].clone();
     let good = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let text = |text: String| good(json!({"content": [{"type": "text", "text": text}]}));
     match message["method"].as_str().unwrap_or_default() {
-        // The newer kind, that knows no handshake.
+        // The newer protocol, which has no handshake.
         "initialize" if version == Some("2026-07-28") => {
             Reply::Answer(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}}))
         }
@@ -118,7 +118,7 @@ pub(crate) fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) 
     }
 }
 
-/// Serves this process's input until it ends.
+/// Serves this process's standard input until it ends.
 pub(crate) fn serve_lines() {
     let version = std::env::var("MCP_VERSION").ok();
     let grown = AtomicBool::new(false);
@@ -143,7 +143,7 @@ pub(crate) fn serve_lines() {
     }
 }
 
-/// How the server over HTTP answers.
+/// The reply format of the server over HTTP.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum ReplyFormat {
     Json,
@@ -161,9 +161,9 @@ struct State {
     grown: AtomicBool,
     session: AtomicUsize,
     handshakes: AtomicUsize,
-    /// Who waits for word that something has changed.
+    /// The open streams that receive change notifications.
     listeners: Mutex<Vec<UnboundedSender<std::io::Result<Bytes>>>>,
-    /// What was wrong with requests.
+    /// The problems of received requests.
     wrong: Mutex<Vec<String>>,
 }
 
@@ -187,7 +187,7 @@ impl HttpServer {
         format!("http://{}/mcp", self.addr)
     }
 
-    /// All sessions there are end.
+    /// Ends all current sessions.
     pub(crate) fn forget_sessions(&self) {
         self.state.session.fetch_add(1, Ordering::SeqCst);
         self.state.listeners.lock().unwrap().clear();
@@ -263,7 +263,7 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> std::io::Resul
     let (send, pipe) = pipe();
     match reply(&message, None, &state.grown) {
         Reply::Nothing if message.get("id").is_some() => {
-            // It hangs: the stream is open for ever.
+            // The call hangs: the stream stays open forever.
             std::mem::forget(send);
             Ok(stream(pipe, &session))
         }
@@ -299,7 +299,7 @@ fn json_rpc_response(answer: Value, state: &State, session: &str) -> Response<Pi
         response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
         return response;
     }
-    // In pieces, as networks do.
+    // In small pieces, as from a network.
     let text = format!(": ping\r\n\r\nevent: message\r\ndata: {answer}\r\n\r\n");
     for piece in text.as_bytes().chunks(7) {
         let _ = send.send(Ok(Bytes::copy_from_slice(piece)));
@@ -326,7 +326,7 @@ fn pipe() -> (UnboundedSender<std::io::Result<Bytes>>, Pipe) {
     (send, Pipe(receive))
 }
 
-/// A body that comes as it is sent.
+/// A body that streams what is sent to it.
 struct Pipe(UnboundedReceiver<std::io::Result<Bytes>>);
 
 impl Body for Pipe {

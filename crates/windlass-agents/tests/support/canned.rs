@@ -1,4 +1,4 @@
-//! Services that answer with bytes as they are, whatever those mean.
+//! Services that answer with fixed bytes, valid or not.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What happens after the bytes.
+/// The behaviour after the last byte.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum AfterReply {
     Close,
     /// The connection stays open, and nothing follows.
     Silence,
-    /// The last piece comes again and again.
+    /// The last piece is repeated forever.
     Endless,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct CannedService {
 }
 
 impl CannedService {
-    /// The same to every request.
+    /// Sends the same pieces to every request.
     pub(crate) async fn start(pieces: Vec<Vec<u8>>, then: AfterReply) -> CannedService {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ impl CannedService {
         CannedService::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
     }
 
-    /// The events of a stream, which ends with its connection.
+    /// Sends the events of a stream, which ends with its connection.
     pub(crate) async fn events(events: &[&str], then: AfterReply) -> CannedService {
         CannedService::stream("text/event-stream", events.iter().map(|event| format!("{event}\n\n").into_bytes()), then)
             .await
@@ -62,12 +62,12 @@ impl CannedService {
         CannedService::start([head].into_iter().chain(pieces).collect(), then).await
     }
 
-    /// Heads and bodies.
+    /// Returns heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The body of the last request.
+    /// Returns the body of the last request.
     pub(crate) fn body(&self) -> String {
         self.requests().last().unwrap().split_once("\r\n\r\n").unwrap().1.to_owned()
     }

@@ -1,4 +1,4 @@
-//! Calls of models, and looks at what came of them.
+//! Helpers for calls of models and their outcomes.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -13,7 +13,7 @@ pub(crate) fn tool() -> HttpTool {
     HttpTool::new(HttpOptions { outbound: Outbound::open(), max_reply_bytes: 1 << 20, ..HttpOptions::default() })
 }
 
-/// A part of an output, as JSON: `body.headers`.
+/// Returns a part of an output as JSON, by its path: `body.headers`.
 pub(crate) fn part(outcome: &TaskOutcome, path: &str) -> String {
     path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
 }
@@ -27,7 +27,7 @@ pub(crate) fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
     (&error.code, &error.kind, error.replied)
 }
 
-/// Everything of an outcome that can be seen.
+/// Returns everything of an outcome that can be seen.
 pub(crate) fn debug_text(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }

@@ -1,4 +1,4 @@
-//! Turns of models, and looks at what came of them.
+//! Helpers for turns of models and their outcomes.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -16,14 +16,14 @@ use super::tool;
 
 pub(crate) const KEY: &str = "sk-Canary/0123+456789";
 
-/// Variables, as from an environment.
+/// Returns a variable lookup, as from an environment.
 pub(crate) fn variables(pairs: &[(&str, &str)]) -> Variables {
     let map: BTreeMap<String, String> =
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Arc::new(move |name| map.get(name).cloned())
 }
 
-/// One service, `test`, with a key.
+/// Returns options with one service, `test`, with a key.
 pub(crate) fn options(url: &str, protocol: ModelProtocol, stream: bool) -> ChatOptions {
     let service = ModelService {
         name: "test".to_owned(),

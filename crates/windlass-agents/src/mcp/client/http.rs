@@ -1,5 +1,5 @@
-//! A server behind an address. The protocol's crate minds sessions and streams; here is how its requests are sent: over
-//! the engine's own client, with its rules on addresses and its TLS.
+//! A server behind a URL. The `rmcp` crate handles sessions and streams. This module sends its requests over the
+//! engine's own client, with its address rules and its TLS.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
-/// What the protocol itself sets.
+/// Headers that the protocol itself sets.
 const RESERVED: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 
 pub(super) fn transport(
@@ -54,7 +54,7 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(McpHttpClient(http), config))
 }
 
-/// How often a stream that broke off is taken up again: not without end, and not ever more rarely.
+/// The retry policy of a broken stream: at most 5 times, without ever growing delays.
 #[derive(Debug)]
 struct SseRetry(ExponentialBackoff);
 
@@ -67,7 +67,7 @@ impl SseRetryPolicy for SseRetry {
 #[derive(Clone)]
 pub(super) struct McpHttpClient(HttpTool);
 
-/// A request that had no reply.
+/// A request without a reply.
 #[derive(Debug)]
 pub(super) struct HttpTransportError(String);
 
@@ -88,7 +88,7 @@ impl From<ErrorInfo> for HttpTransportError {
     }
 }
 
-/// One request and what it carries.
+/// One request and its parts.
 struct McpHttpRequest {
     method: Method,
     session: Option<Arc<str>>,
@@ -158,7 +158,7 @@ impl StreamableHttpClient for McpHttpClient {
         let body = read_body(response, self.0.max_reply_bytes()).await?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            // What only tells the server something needs no answer, whatever that looks like.
+            // A notification needs no reply, whatever it looks like.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
             Err(_) if !kind.starts_with(JSON) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
             Err(error) => Err(error.into()),
@@ -174,7 +174,7 @@ impl StreamableHttpClient for McpHttpClient {
     ) -> Result<(), McpHttpFailure> {
         let session = Some(session);
         let sent = McpHttpRequest { method: Method::DELETE, session, last_event: None, token, headers, body: None };
-        // A server that keeps its sessions does no harm.
+        // A server that keeps its session does no harm.
         self.send(&uri, sent).await.map(drop)
     }
 
@@ -206,7 +206,7 @@ fn content_type(headers: &HeaderMap) -> String {
     kind.unwrap_or_default().trim_start().to_owned()
 }
 
-/// A refusal may say why, as the protocol's own error.
+/// Reads the protocol's own error from a refusal, if it has one.
 async fn refusal_reply(
     response: Response<Incoming>,
     session: Option<String>,
@@ -254,7 +254,7 @@ fn event_stream(
     Box::pin(SseStream::from_bytes_stream(LimitedBody { body: response.into_body(), max_bytes, event: 0, line: 0 }))
 }
 
-/// The bytes of a stream of events. One event may not be longer than a whole reply.
+/// The bytes of an event stream. One event must not be longer than a whole reply.
 struct LimitedBody {
     body: Incoming,
     max_bytes: usize,

@@ -1,4 +1,4 @@
-//! A server that is a program: one message a line, over its input and output.
+//! A server that is a program: one message per line, over standard input and output.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,14 +13,14 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use windlass_tools::{ProcessGroup, Secret};
 
-/// How long a program may take to end by itself once its input has ended.
+/// The time a program has to end by itself after its input was closed.
 const GRACE: Duration = Duration::from_secs(2);
 const MAX_STDERR_BYTES: usize = 2 << 10;
 const STDERR_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) struct McpProgram {
     lines: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
-    /// When it is dropped, the program and all it has started are killed.
+    /// Dropping it kills the program and all its children.
     group: ProcessGroup,
 }
 
@@ -62,7 +62,7 @@ impl Transport<RoleClient> for McpProgram {
         self.lines.receive()
     }
 
-    /// The end of its input asks a program to end.
+    /// Closes the program's input, which asks it to end.
     async fn close(&mut self) -> Result<(), Self::Error> {
         let closed = self.lines.close().await;
         let _ = tokio::time::timeout(GRACE, self.group.child.wait()).await;
@@ -71,11 +71,11 @@ impl Transport<RoleClient> for McpProgram {
     }
 }
 
-/// What a program has written as errors, the end of it: often the only hint at what went wrong.
+/// The end of a program's standard error: often the only hint at the cause of a failure.
 #[derive(Clone, Default)]
 pub(super) struct StderrTail {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Whether somebody still listens.
+    /// Whether standard error is still being read.
     reading: Arc<watch::Sender<bool>>,
 }
 
@@ -91,7 +91,7 @@ impl StderrTail {
         self.reading.send_replace(false);
     }
 
-    /// For the end of a sentence. Of a program that has just ended all words are waited for.
+    /// Returns the text as the end of a sentence. Waits for the remaining output of a program that has just ended.
     pub(super) async fn as_suffix(&self) -> String {
         let mut reading = self.reading.subscribe();
         let _ = tokio::time::timeout(STDERR_WAIT, reading.wait_for(|is_reading| !is_reading)).await;
