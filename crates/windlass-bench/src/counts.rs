@@ -1,8 +1,8 @@
-//! How often a workload writes and syncs: exact numbers, from the system calls on the store's files.
+//! Counts the writes and syncs of a workload exactly, from the system calls on the store's files.
 //!
-//! The workload runs in a child process under `strace`, never while something is timed: tracing slows system calls down. Only
-//! what happens between the two marks counts, so that opening and closing the store is left out. A mark is an attempt to open
-//! a file of a known name, which the trace shows in its place among the other calls.
+//! The workload runs in a child process under `strace`, never during a timed measurement: tracing slows system calls
+//! down. Only calls between the two marks count, so that opening and closing the store is left out. A mark is an
+//! attempt to open a file of a known name, which the trace shows at its position among the other calls.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -26,11 +26,11 @@ pub(crate) struct SyscallCounts {
 
 /// Leaves a mark in the trace.
 pub(crate) fn mark(folder: &Path, name: &str) {
-    // It is not there: only the attempt matters.
+    // The file does not exist: only the attempt matters.
     let _ = std::fs::File::open(folder.join(name));
 }
 
-/// The child's part: `--workload NAME FOLDER`.
+/// Runs the workload in the child process: `--workload NAME FOLDER`.
 pub(crate) fn child(arguments: &[String]) -> bool {
     let [name, folder] = arguments else { return false };
     workloads::run_in(name, Path::new(folder))
@@ -68,7 +68,7 @@ fn count_calls(trace: &str, store: &str) -> Result<SyscallCounts, String> {
     Ok(counts)
 }
 
-/// Prints a line of JSON. False: it could not be counted.
+/// Prints a line of JSON. Returns false if the calls could not be counted.
 pub(crate) fn print(workload: &str) -> bool {
     match count(workload) {
         Ok(SyscallCounts { syncs, writes }) => println!(r#"{{"key":"{workload}","syncs":{syncs},"writes":{writes}}}"#),

@@ -1,4 +1,4 @@
-//! The workflows that are measured, as people would write them.
+//! The measured workflows, as users would write them.
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
@@ -17,7 +17,7 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// A condition and a compose, nothing else.
+/// A loop with a condition and a compose, nothing else.
 pub(crate) fn counting_loop(iterations: u64) -> Plan {
     compile(&format!(
         r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
@@ -27,7 +27,7 @@ pub(crate) fn counting_loop(iterations: u64) -> Plan {
     ))
 }
 
-/// One effect each turn.
+/// A loop with one effect per iteration.
 pub(crate) fn effect_loop(iterations: u64, action: &str) -> Plan {
     compile(&format!(
         r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {iterations})",
@@ -43,7 +43,7 @@ pub(crate) fn http(uri: &str) -> String {
     format!(r#"{{"type": "http", "inputs": {{"uri": "{uri}"}}}}"#)
 }
 
-/// Five effects, one after the other.
+/// Five sequential effects.
 pub(crate) fn five_steps() -> Plan {
     let step = |number: u32| {
         let after =
@@ -56,7 +56,7 @@ pub(crate) fn five_steps() -> Plan {
     compile(&format!(r#"{{"name": "five", "triggers": {{}}, "actions": {{{}}}}}"#, steps.join(",")))
 }
 
-/// A compose for each of many items, a hundred at a time.
+/// A compose for each of many items, with a concurrency of one hundred.
 pub(crate) fn items(count: u64) -> Plan {
     compile(&format!(
         r#"{{"type": "foreach", "name": "all", "foreach": "@range(0, {count})",
@@ -65,8 +65,8 @@ pub(crate) fn items(count: u64) -> Plan {
     ))
 }
 
-/// One condition, evaluated for each of many items in the run's own scope; it never holds, so that nothing is kept. Whatever
-/// is large comes with the run's input: `{variable, other, body}`.
+/// One condition, evaluated for each of many items in the run's own scope. It never holds, so that no item is kept.
+/// Large values come with the run's input: `{variable, other, body}`.
 pub(crate) fn condition(times: u64) -> Plan {
     let mut plan = compile(
         r#"{"name": "condition", "triggers": {}, "actions": {

@@ -1,11 +1,11 @@
-//! The disk's own rate: what a durable turn cannot beat.
+//! The disk's own sync rate: the upper bound for durable iterations.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A folder on the disk that is measured, emptied when dropped.
+/// A folder on the measured disk, removed when dropped.
 pub(crate) struct BenchFolder(PathBuf);
 
 impl BenchFolder {
@@ -28,7 +28,7 @@ impl Drop for BenchFolder {
     }
 }
 
-/// Appends of 256 bytes, each with fdatasync, per second.
+/// Measures appends of 256 bytes, each with fdatasync, per second.
 pub(crate) fn sync_rate(folder: &Path, time: Duration) -> f64 {
     let mut file = File::create(folder.join("appended")).expect("a file can be made");
     let (begun, mut count) = (Instant::now(), 0);
@@ -40,7 +40,7 @@ pub(crate) fn sync_rate(folder: &Path, time: Duration) -> f64 {
     f64::from(count) / begun.elapsed().as_secs_f64()
 }
 
-/// Resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes.
 pub(crate) fn resident() -> u64 {
     field("VmRSS:")
 }

@@ -16,7 +16,7 @@ use crate::definitions;
 use crate::disk::{self, BenchFolder};
 use crate::engine::{engine, options, runtime, sqlite};
 
-/// Runs a plan once, durable, and gives its time.
+/// Runs a plan once, durably, and returns its duration.
 pub(crate) fn time_run(folder: &Path, plan: Plan, durability: SyncMode) -> Duration {
     runtime().block_on(async {
         let engine = engine(sqlite(folder, durability), EngineOptions { commit_here: true, ..options() });
@@ -33,7 +33,7 @@ pub(crate) fn time_run(folder: &Path, plan: Plan, durability: SyncMode) -> Durat
     })
 }
 
-/// The loop and the disk take turns, so that a neighbour's burst hits both.
+/// Measures the loop and the disk alternately, so that a neighbour's burst hits both.
 fn relative_to_disk(name: &str, iterations: u64, plan: impl Fn() -> Plan) -> Vec<String> {
     let (mut best, mut best_rates) = (0.0, (0.0, 0.0));
     for _ in 0..5 {
@@ -53,7 +53,7 @@ pub(crate) fn effect_iterations() -> Vec<String> {
     relative_to_disk("effects", 3_000, || definitions::effect_loop(3_000, definitions::NOOP))
 }
 
-/// What a turn costs besides the disk.
+/// Measures the cost of an iteration besides the disk.
 pub(crate) fn unsynced_iterations() -> Vec<String> {
     const ITERATIONS: u64 = 30_000;
     let folder = BenchFolder::new("unsynced");
@@ -73,7 +73,7 @@ pub(crate) fn many_runs() -> Vec<String> {
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 20_000.0)]
 }
 
-/// Steps per second of so many runs of five steps.
+/// Returns the steps per second of this many runs of five steps.
 pub(crate) fn run_rate(runs: usize) -> f64 {
     let folder = BenchFolder::new("runs");
     runtime().block_on(async {
@@ -84,7 +84,7 @@ pub(crate) fn run_rate(runs: usize) -> f64 {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..runs {
             let slot = slots.clone().acquire_owned().await.expect("slots stay open");
-            // Tasks that are done are let go at once: the set would keep them all.
+            // Finished tasks are removed immediately: the set would keep them all.
             while tasks.try_join_next().is_some() {}
             let engine = engine.clone();
             tasks.spawn(async move {
@@ -129,7 +129,7 @@ fn store_bytes(folder: &BenchFolder) -> u64 {
     files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// A run is left after a million turns; the time from opening the store to the next turn counts.
+/// Leaves a run after a million iterations and measures the time from opening the store to the next iteration.
 pub(crate) fn restart() -> Vec<String> {
     vec![
         format!(
@@ -146,7 +146,7 @@ pub(crate) fn restart() -> Vec<String> {
 fn measure_restart(name: &str, plan: Plan, iterations: u64) -> String {
     let folder = BenchFolder::new(name);
     let run = runtime().block_on(async {
-        // The way there need not be durable against power loss; the way back is the same.
+        // The run itself need not be durable against power loss; the measured restart is the same.
         let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options() });
         let (hash, _) = engine.add_plan(plan).expect("the plan loads");
@@ -163,7 +163,7 @@ fn measure_restart(name: &str, plan: Plan, iterations: u64) -> String {
         engine.close().await;
         run
     });
-    // What was not synced on the way is synced now: a run that was durable all along would owe nothing either.
+    // Syncs what was not synced before: a run that was durable all along would have nothing left to sync either.
     for file in std::fs::read_dir(folder.path().join("store")).into_iter().flatten().flatten() {
         let synced = std::fs::File::open(file.path()).and_then(|file| file.sync_all());
         synced.expect("the disk syncs");

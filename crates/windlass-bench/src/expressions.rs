@@ -1,4 +1,4 @@
-//! What one evaluation costs, in the scope that the reducer gives it.
+//! The cost of one evaluation in the scope that the reducer provides.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -47,15 +47,15 @@ pub(crate) fn condition() -> Vec<String> {
     lines
 }
 
-/// An object of about 10 MB that has what the condition asks for.
+/// An object of about 10 MB that has the field that the condition reads.
 fn large() -> Value {
     let row = |number: u64| Value::object([("id", Value::from(number)), ("text", Value::from("x".repeat(80)))]);
     let rows = Value::list((0..100_000).map(row).collect());
     Value::object([("a", Value::object([("b", Value::from("d"))])), ("rows", rows)])
 }
 
-/// Nanoseconds of one evaluation: a run with many of them against the same run with none. Each tick counts at its best; the one
-/// that differs most is the one that evaluates.
+/// Returns the nanoseconds of one evaluation: a run with many of them compared with the same run with none. Each tick
+/// counts at its best; the tick that differs most is the one that evaluates.
 fn time_in_reducer(payload: &Value) -> f64 {
     let (many, none) = (best_ticks(TIMES, payload), best_ticks(0, payload));
     let more = many.iter().zip(&none).map(|(many, none)| many.saturating_sub(*none)).max().unwrap_or_default();
@@ -63,7 +63,7 @@ fn time_in_reducer(payload: &Value) -> f64 {
 }
 
 fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
-    // One piece of work a tick, so that storing the large value and evaluating are apart.
+    // One work item per tick separates storing the large value from evaluating.
     let mut limits = definitions::limits();
     limits.slice_items = 1;
     let program = reducer::program_within(definitions::condition(times), limits);
@@ -83,7 +83,7 @@ fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
     best
 }
 
-/// Nanoseconds of one evaluation without the reducer around it.
+/// Returns the nanoseconds of one evaluation without the reducer.
 fn time_without_reducer(language: &dyn Language, condition: &str) -> f64 {
     let expression = language.compile(&Value::from(condition), ExpressionMode::Condition);
     let Ok(expression) = expression else { panic!("the condition compiles") };

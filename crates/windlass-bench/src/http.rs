@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: what is measured is the server.
+//! A minimal HTTP client with next to no overhead: the server is measured, not the client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl HttpConnection {
         Ok(HttpConnection { stream, read: Vec::with_capacity(4096) })
     }
 
-    /// Sends a whole request and reads the whole answer, which says how long it is.
+    /// Sends a request and reads the whole response, which has a Content-Length.
     pub(crate) async fn call(&mut self, request: &[u8]) -> std::io::Result<BenchReply> {
         self.stream.write_all(request).await?;
         self.read.clear();
@@ -43,7 +43,7 @@ impl HttpConnection {
         Ok(BenchReply { status, body: self.read[head..head + length].to_vec() })
     }
 
-    /// Sends a request whose answer never ends by itself, and gives each piece to `seen` until that has enough.
+    /// Sends a request with an endless response and passes each chunk to `on_chunk` until that returns true.
     pub(crate) async fn stream(
         mut self,
         request: &[u8],

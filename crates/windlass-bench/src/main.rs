@@ -1,7 +1,8 @@
-//! Measures what the engine promises: each figure best of several, as a ratio where there is something to compare with.
+//! Measures the engine's performance targets: each benchmark is best of several, as a ratio where there is a
+//! reference.
 //!
-//! `cargo xtask bench` runs all; `cargo xtask bench a b` only those. Absolute times on a shared machine lie: look at the
-//! ratios.
+//! `cargo xtask bench` runs all; `cargo xtask bench a b` only those. Absolute times on a shared machine are
+//! unreliable: look at the ratios.
 
 mod counts;
 mod definitions;
@@ -195,7 +196,7 @@ const BENCHMARKS: [Benchmark; 27] = [
     },
 ];
 
-/// For programs: `--modes` lists the others. `cargo xtask compare` refuses a revision that does not have them.
+/// Modes for programs: `--modes` lists the others. `cargo xtask compare` rejects a revision that lacks them.
 fn run_mode(arguments: &[String]) -> Option<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Some(match &words[..] {
@@ -216,7 +217,7 @@ fn main() -> ExitCode {
     if let Some(done) = run_mode(&arguments) {
         return if done { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    // Each figure runs in a process of its own, so that memory is its own.
+    // Each benchmark runs in a separate process, so that it measures only its own memory.
     if let [flag, key] = &arguments[..]
         && flag == "--one"
     {

@@ -1,5 +1,5 @@
-//! Restate on the same machine and disk, asked for the same things in the same way. Its handlers are a process of Node.js,
-//! as its users write them; ours are in the definition.
+//! Restate on the same machine and disk, with the same requests. Its handlers run in a Node.js process, as its users
+//! write them; ours are in the definition.
 //!
 //! `npm install --prefix FOLDER @restatedev/restate-server @restatedev/restate-sdk`, then
 //! `WINDLASS_PEERS=FOLDER cargo xtask bench w`.
@@ -15,10 +15,10 @@ use crate::disk::BenchFolder;
 use crate::http::HttpConnection;
 use crate::served::{BenchServer, TINY, hammer_at, with_server};
 
-/// A handler that says something at once, and one that loops over durable effects.
+/// One handler that replies immediately, and one that loops over durable effects.
 const HANDLERS: &str = include_str!("restate.cjs");
 
-/// Turns of one loop, and of each when many run at once.
+/// Iterations of a single loop, the number of concurrent loops, and the iterations of each of those.
 const ITERATIONS: u64 = 2_000;
 const CONCURRENT_RUNS: u64 = 64;
 const ITERATIONS_EACH: u64 = 100;
@@ -54,7 +54,7 @@ struct PeerRates {
     concurrent_iterations: f64,
 }
 
-/// A request that is answered when a loop of so many turns has ended.
+/// Builds a request that is answered when a loop of this many iterations has ended.
 type LoopRequestBuilder<'a> = &'a dyn Fn(u64) -> Vec<u8>;
 
 async fn measure_rates(
@@ -62,7 +62,7 @@ async fn measure_rates(
     start: Vec<u8>,
     looped: LoopRequestBuilder<'_>,
 ) -> Result<PeerRates, String> {
-    // Everything has happened once before it is measured.
+    // Warms everything up before it is measured.
     hammer_at(address, start.clone(), Duration::from_secs(2)).await?;
     time_loops(address, 1, looped(100)).await?;
     let mut best = PeerRates { starts: 0.0, iterations: 0.0, concurrent_iterations: 0.0 };
@@ -79,7 +79,7 @@ async fn measure_rates(
     Ok(best)
 }
 
-/// How many seconds it takes until all of them are answered.
+/// Returns the seconds until all requests are answered.
 async fn time_loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64, String> {
     let mut clients = JoinSet::new();
     let begun = Instant::now();
@@ -119,7 +119,7 @@ impl Drop for Process {
 
 async fn measure_restate(folder: &Path, bench_folder: &BenchFolder) -> Result<PeerRates, String> {
     let [ingress, admin, node, handlers] = [free_address()?, free_address()?, free_address()?, free_address()?];
-    // They are started in another folder.
+    // The processes are started in another folder.
     let directory = bench_folder.path().canonicalize().map_err(|error| error.to_string())?;
     let script = directory.join("restate.cjs");
     std::fs::write(&script, HANDLERS).map_err(|error| error.to_string())?;
@@ -141,7 +141,7 @@ async fn measure_restate(folder: &Path, bench_folder: &BenchFolder) -> Result<Pe
     )?;
     let deploy = post("/deployments", &format!(r#"{{"uri":"http://{handlers}"}}"#));
     let looped = |iterations: u64| post("/tiny/loop", &iterations.to_string());
-    // Both need a while until they listen and know each other.
+    // Both processes need a while until they listen and know each other.
     let begun = Instant::now();
     loop {
         let tried = async {
@@ -166,7 +166,7 @@ fn post(path: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An address that nobody uses now.
+/// Returns a local address that is currently unused.
 fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.map_err(|error| error.to_string())

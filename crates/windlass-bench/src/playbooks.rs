@@ -1,4 +1,5 @@
-//! Loops of playbooks, durable: what an iteration costs with tasks of each kind, and how little the collection matters.
+//! Durable loops of playbooks: the cost of an iteration by task kind, and the small influence of the collection's
+//! size.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ fn playbook_options() -> EngineOptions {
     EngineOptions { tools, commit_here: true, ..options }
 }
 
-/// Runs a playbook to its end, on a disk that syncs.
+/// Runs a playbook to its end, on a disk with syncs.
 fn time_run(text: &str, input: &Value) -> Duration {
     let folder = BenchFolder::new("playbook");
     runtime().block_on(async {
@@ -80,7 +81,7 @@ pub(crate) fn noop_iterations() -> Vec<String> {
     modes.map(line).to_vec()
 }
 
-/// Iterations per second of a sequential loop over so many items.
+/// Returns the iterations per second of a sequential loop over this many items.
 pub(crate) fn noop_rate(items: u64) -> f64 {
     let text = loop_playbook(&format!("{{{{ range({items}) }}}}"), "{mode: sequential}", NOOPS);
     items as f64 / time_run(&text, &Value::Null).as_secs_f64()
@@ -103,7 +104,7 @@ pub(crate) fn http_iterations() -> Vec<String> {
     vec![format!("{rate:.0} requests/s = {:.2} x the target (service and engine share the cores)", rate / 5_000.0)]
 }
 
-/// The same loop over few and over many items; a hundred million bytes of them in the end.
+/// Measures the same loop over few and over many items, up to a hundred million bytes.
 pub(crate) fn flat_iterations() -> Vec<String> {
     let text = loop_playbook("{{ items }}", "{mode: parallel, max_in_flight: 64}", NOOPS_OF_OBJECTS);
     let mut lines = Vec::new();
@@ -111,7 +112,7 @@ pub(crate) fn flat_iterations() -> Vec<String> {
     for (items, runs) in [(100, 200), (10_000, 10), (1_000_000, 1)] {
         let input = Value::object([("items", collection(items))]);
         let whole = (0..ROUNDS).map(|_| (0..runs).map(|_| time_run(&text, &input)).sum::<Duration>()).min();
-        // What a run costs without any iteration is not the loop's.
+        // The cost of a run without any iteration is not the loop's.
         let empty = Value::object([("items", Value::list(Vec::new()))]);
         let start: Duration = (0..20).map(|_| time_run(&text, &empty)).sum::<Duration>() / 20;
         let spent = whole.unwrap_or_default().saturating_sub(start * runs);

@@ -1,4 +1,4 @@
-//! The program as a person starts it.
+//! The program as a user starts it.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Those who read the events of a busy run as they come. They are a process of their own with the lowest priority: in life
-//! they are other machines, and what their work costs there is not the server's.
+//! Clients that read the events of a busy run live. They are a separate process with the lowest priority: in practice
+//! they run on other machines, and their cost is not the server's.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -15,22 +15,22 @@ use crate::served::{BenchServer, with_server};
 
 const ITERATIONS: u64 = 5_000;
 
-/// Once everybody listens: one effect a turn, done at once.
+/// Starts when all readers listen: one instant effect per iteration.
 const BUSY: &str = r#"{"actions": {
     "go": {"type": "wait", "inputs": {"signal": {"name": "go"}}},
     "busy": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), TURNS)", "runAfter": {"go": ["Succeeded"]},
         "limit": {"count": 100000, "timeout": "PT1H"},
         "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
-/// One busy run, and more and more who read it.
+/// Measures one busy run with an increasing number of readers.
 pub(crate) fn readers() -> Vec<String> {
     with_server("readers", async |server, _| {
         server.register("busy", &BUSY.replace("TURNS", &ITERATIONS.to_string())).await?;
-        // Nobody measures the first one.
+        // The first run is a warm-up.
         read_while_running(&server, "first", 0).await?;
         let mut lines = Vec::new();
         for readers in [1_usize, 100, 1_000] {
-            // Right before and after: a shared machine is never the same for long.
+            // Measured right before and after as well: the load of a shared machine keeps changing.
             let (before, _) = read_while_running(&server, &format!("before-{readers}"), 0).await?;
             let (rate, read) = read_while_running(&server, &format!("read-{readers}"), readers).await?;
             let (after, _) = read_while_running(&server, &format!("after-{readers}"), 0).await?;
@@ -44,12 +44,12 @@ pub(crate) fn readers() -> Vec<String> {
     })
 }
 
-/// The turns in a second, and what the readers say.
+/// Returns the iterations per second and the report of the readers.
 async fn read_while_running(server: &BenchServer, run: &str, readers: usize) -> Result<(f64, String), String> {
     server.request_json("POST", "/api/v1/runs", &format!(r#"{{"definition":"busy","id":"{run}"}}"#)).await?;
     let begun = Instant::now();
     let mut clients = (readers > 0).then(|| start(server, run, readers)).transpose()?;
-    // It waits until all of them listen.
+    // The run waits until all readers listen.
     if let Some(clients) = &mut clients {
         read_report_line(clients).await?;
     }
@@ -81,7 +81,7 @@ async fn read_while_running(server: &BenchServer, run: &str, readers: usize) -> 
         });
         match found.and_then(|step| step.get("duration_ms")).and_then(Value::as_int) {
             Some(ms) => break ms.max(1),
-            // What a long run has told is read a piece at a time.
+            // The events of a long run are read in pages.
             None if begun.elapsed() < Duration::from_secs(300) => {}
             None => return Err(format!("{run} has no loop")),
         }
@@ -107,7 +107,7 @@ async fn read_report_line(clients: &mut Child) -> Result<String, String> {
     }
 }
 
-/// The process of the readers: says when all of them listen, and what they got.
+/// The reader process: reports when all readers listen, and how many events they received.
 pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
     let [address, token, run, count] = arguments else { return Err("ADDRESS TOKEN_FILE RUN COUNT".to_owned()) };
     let address: SocketAddr = address.parse().map_err(|_| "no address".to_owned())?;
@@ -138,7 +138,7 @@ pub(crate) fn child(arguments: &[String]) -> Result<(), String> {
     })
 }
 
-/// How many events one reader gets until the run has ended.
+/// Returns the number of events that one reader receives until the run has ended.
 async fn read(address: SocketAddr, request: String, ready: tokio::sync::mpsc::Sender<()>) -> Result<u64, String> {
     let connection = HttpConnection::open(address).await.map_err(|error| error.to_string())?;
     let (mut count, mut rest, mut ready) = (0_u64, Vec::new(), Some(ready));

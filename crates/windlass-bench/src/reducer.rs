@@ -26,7 +26,7 @@ fn compute(program: &Program, on_tick: impl FnMut(&State, Duration)) -> State {
     compute_with(program, Value::Null, on_tick)
 }
 
-/// Runs a plan that only computes; tells the time of each tick.
+/// Runs a plan that only computes, and reports the duration of each tick.
 pub(crate) fn compute_with(program: &Program, payload: Value, mut on_tick: impl FnMut(&State, Duration)) -> State {
     let run: Arc<str> = "bench".into();
     let mut state = new_state(&run, program, Timestamp(0));
@@ -64,7 +64,7 @@ pub(crate) fn iterations() -> Vec<String> {
     vec![format!("{rate:.0} turns/s = {:.2} x the target", rate / 300_000.0)]
 }
 
-/// Iterations per second of a loop of so many.
+/// Returns the iterations per second of a loop of this many.
 pub(crate) fn iteration_rate(iterations: u64) -> f64 {
     let program = program(definitions::counting_loop(iterations));
     let begun = Instant::now();
@@ -72,8 +72,8 @@ pub(crate) fn iteration_rate(iterations: u64) -> f64 {
     iterations as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// A tick of one turn, early and late in the same loop. Turns told one by one, as in the first ten thousand, would cost
-/// more early, so both ends are measured quiet.
+/// Compares a tick of the same loop early and late. Iterations that publish individual events, as the first ten
+/// thousand do, would cost more early, so both ends are measured quiet.
 pub(crate) fn flatness() -> Vec<String> {
     const ITERATIONS: u64 = 1_000_200;
     let mut plan_limits = definitions::limits();

@@ -1,13 +1,13 @@
-//! One short sample of a figure, for programs: `windlass-bench --once KEY --json`.
+//! One short sample of a benchmark, for programs: `windlass-bench --once KEY --json`.
 //!
-//! A sample takes seconds, so that two revisions can be measured alternately. It is one measurement, not the best of several:
-//! whoever compares takes many and looks at their medians.
+//! A sample takes seconds, so that two revisions can be measured alternately. It is one measurement, not the best of
+//! several: a comparison takes many samples and looks at their medians.
 
 use std::time::Duration;
 
 use crate::{durable, playbooks, reducer, served, steps, workloads};
 
-/// A figure in its short form.
+/// A benchmark in its short form.
 pub(crate) struct Sample {
     pub key: &'static str,
     pub unit: &'static str,
@@ -25,7 +25,7 @@ pub(crate) const SAMPLES: [Sample; 8] = [
     Sample { key: "w2", unit: "steps/s", measure: || Ok(workloads::w2()) },
 ];
 
-/// Measures once and prints a line of JSON. False: there is no such figure, or it could not be measured.
+/// Measures once and prints a line of JSON. Returns false if there is no such benchmark or it could not be measured.
 pub(crate) fn print(key: &str) -> bool {
     let Some(sample) = SAMPLES.iter().find(|sample| sample.key == key) else {
         eprintln!("`{key}` has no short form; there are: {}", SAMPLES.map(|sample| sample.key).join(" "));

@@ -17,10 +17,10 @@ use crate::http::HttpConnection;
 pub(crate) const CONNECTIONS: usize = 64;
 const TARGET_RATE: f64 = 5_000.0;
 
-/// One step that computes: what is measured is the start.
+/// A workflow with one computing step: the start is measured.
 pub(crate) const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}}}"#;
 
-/// In the middle of a loop, waiting for its time, and at a call that takes long.
+/// Workflows that wait for a timer, are in the middle of a loop, and wait for a slow call.
 const ACTIVE_WORKFLOWS: [(&str, &str); 3] = [
     ("waits", r#"{"actions": {"wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "hour"}}}}}"#),
     (
@@ -31,7 +31,7 @@ const ACTIVE_WORKFLOWS: [(&str, &str); 3] = [
     ("calls", r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"}}}}"#),
 ];
 
-/// A server of its own. It is killed when it is dropped.
+/// A server process that is killed when it is dropped.
 pub(crate) struct BenchServer {
     child: Child,
     pub address: SocketAddr,
@@ -111,7 +111,7 @@ pub(crate) fn with_server(
     })
 }
 
-/// Every connection starts a run, waits for the answer, starts the next.
+/// Measures starts: every connection starts a run, waits for the response and starts the next.
 pub(crate) fn starts() -> Vec<String> {
     with_server("starts", async |server, folder| {
         server.register("tiny", TINY).await?;
@@ -134,7 +134,7 @@ pub(crate) fn starts() -> Vec<String> {
     })
 }
 
-/// Starts per second of a server of its own, over so much time.
+/// Returns the starts per second of a new server over this duration.
 pub(crate) fn start_rate(time: Duration) -> Result<f64, String> {
     let folder = BenchFolder::new("start-rate");
     crate::engine::runtime().block_on(async {
@@ -149,7 +149,7 @@ async fn hammer(server: &BenchServer, time: Duration) -> Result<f64, String> {
     hammer_at(server.address, server.start_request("tiny", ""), time).await
 }
 
-/// How often a request is accepted in a second, over all connections.
+/// Returns how many requests per second are accepted over all connections.
 pub(crate) async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Duration) -> Result<f64, String> {
     let request = Arc::new(request);
     let begun = Instant::now();
@@ -173,7 +173,7 @@ pub(crate) async fn hammer_at(address: SocketAddr, request: Vec<u8>, time: Durat
     Ok(counts?.into_iter().sum::<u64>() as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Starts come at their own times, whether or not those before were answered: waiting in line counts.
+/// Measures the start latency at a fixed rate, whether or not earlier starts were answered: queueing counts.
 pub(crate) fn start_latency() -> Vec<String> {
     const SECONDS: u64 = 5;
     let rate = TARGET_RATE / 2.0;
@@ -222,7 +222,7 @@ async fn open_loop(server: &Arc<BenchServer>, rate: f64, count: u64) -> Result<V
                 if answer.status != 202 {
                     return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
                 }
-                // The clock of the runtime is coarse: what it woke too late is the client's, and counts all the same.
+                // The runtime's clock is coarse: a late wake-up is the client's fault, and counts all the same.
                 times.push(due.elapsed().as_secs_f64() * 1e3);
             }
         });
@@ -231,7 +231,7 @@ async fn open_loop(server: &Arc<BenchServer>, rate: f64, count: u64) -> Result<V
     Ok(times?.concat())
 }
 
-/// A thousand runs in the middle of something; the server is killed, and another one started.
+/// Kills a server with a thousand active runs and measures the start of its successor.
 pub(crate) fn recovery() -> Vec<String> {
     const RUNS: usize = 1_000;
     let service = windlass_testing::test_service::TestService::start().expect("the service starts");
@@ -249,7 +249,7 @@ pub(crate) fn recovery() -> Vec<String> {
             }
         }
         let store = server.store.clone();
-        // Those that were out when it died.
+        // The calls that were in flight when the server died.
         let calls = service.requests();
         drop(server);
         let begun = Instant::now();
@@ -262,7 +262,7 @@ pub(crate) fn recovery() -> Vec<String> {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let ready = begun.elapsed();
-        // As many as there may be at once: the others wait for their turn, as they did before.
+        // Calls up to the concurrency limit; the others stay queued, as they were before.
         while service.requests() < 2 * calls && begun.elapsed() < Duration::from_secs(60) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

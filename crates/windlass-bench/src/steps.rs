@@ -1,4 +1,4 @@
-//! Steps that send each other events: nets of places, each body one effect that answers at once.
+//! Steps that send each other events: Petri nets whose step bodies are one instant effect each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use windlass_value::{
 use crate::disk::{self, BenchFolder};
 use crate::engine::{engine, runtime, sqlite};
 
-/// The one expression of these plans: the token that a body runs for.
+/// The only expression of these plans: the token that a body runs for.
 pub(crate) struct TokenLanguage;
 
 struct TokenExpression;
@@ -40,7 +40,7 @@ impl Expression for TokenExpression {
     }
 }
 
-/// A place: its name, what it accepts, how many at once, how it joins, what it may emit.
+/// A place: its name, the event it accepts, its concurrency, its join, and the events it may emit.
 type NetStep<'a> = (&'a str, &'a str, u32, Join, &'a [&'a str]);
 
 fn net(name: &str, steps: &[NetStep<'_>]) -> Plan {
@@ -71,7 +71,7 @@ fn token(plan: &mut Plan) -> ExprId {
     plan.add_expression(ExpressionSource { language: "token".into(), source: Value::Null, mode, span })
 }
 
-/// Two steps that pass a number to and fro until it is spent.
+/// Two steps that pass a number back and forth until it reaches zero.
 pub(crate) fn ping_pong() -> Plan {
     let kinds = ["ping", "pong", "done"];
     net(
@@ -95,7 +95,7 @@ fn forward(call: &ToolCall, to: &'static str) -> TaskOutcome {
     reply_with(&call.input, to)
 }
 
-/// The answer of one of the two steps, by its tool.
+/// Returns the reply of one of the two steps, by its tool.
 pub(crate) fn step_reply(tool: &str, input: &Value) -> TaskOutcome {
     reply_with(input, if tool == "loop/ping" { "pong" } else { "ping" })
 }
@@ -133,7 +133,7 @@ fn in_memory(tools: Tools) -> RuntimeEngine {
     )
 }
 
-/// The control loop's own cost: nothing is kept, and the tool answers at once.
+/// Measures the control loop's own cost: the run is in memory, and the tool replies immediately.
 pub(crate) fn loop_in_memory() -> Vec<String> {
     const STEPS: [i64; 3] = [10_000, 100_000, 1_000_000];
     runtime().block_on(async {
@@ -143,7 +143,7 @@ pub(crate) fn loop_in_memory() -> Vec<String> {
         for steps in STEPS {
             let before = disk::resident();
             let mut best = f64::MAX;
-            // Short ones are disturbed more easily, and are soon done again.
+            // Short runs are disturbed more easily and quickly repeated.
             for _ in 0..(1_000_000 / steps).clamp(3, 30) {
                 let input = Value::object([("left", steps - 1)]);
                 best = best.min(run_once(&engine, plan, input).await.as_secs_f64());
@@ -158,7 +158,7 @@ pub(crate) fn loop_in_memory() -> Vec<String> {
     })
 }
 
-/// One step that sends a thousand events, a hundred workers, and a join.
+/// Measures one step that sends a thousand events, a hundred concurrent workers, and a join.
 pub(crate) fn fan_out_in_memory() -> Vec<String> {
     const MEMBERS: i64 = 1_000;
     const ROUNDS: usize = 30;
@@ -190,13 +190,13 @@ pub(crate) fn fan_out_in_memory() -> Vec<String> {
     })
 }
 
-/// A hundred runs at once on a real disk, each a loop of steps.
+/// Measures a hundred concurrent runs on a real disk, each a loop of steps.
 pub(crate) fn durable_loops() -> Vec<String> {
     let best = (0..3).map(|_| durable_rate(100, 300)).fold(0.0_f64, f64::max);
     vec![format!("{best:.0} steps/s = {:.2} x the target", best / 10_000.0)]
 }
 
-/// Steps per second of so many runs at once with so many steps each.
+/// Returns the steps per second of this many concurrent runs with this many steps each.
 pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
     let folder = BenchFolder::new("step-loops");
     let took = runtime().block_on(async {
@@ -214,7 +214,7 @@ pub(crate) fn durable_rate(runs: i64, steps: i64) -> f64 {
     (runs * steps) as f64 / took.as_secs_f64()
 }
 
-/// Steps per second of one run of so many steps, in memory.
+/// Returns the steps per second of one run of this many steps, in memory.
 pub(crate) fn memory_rate(steps: i64) -> f64 {
     runtime().block_on(async {
         let engine = in_memory(loop_tools());
@@ -224,12 +224,12 @@ pub(crate) fn memory_rate(steps: i64) -> f64 {
     })
 }
 
-/// A run is left after so many ticks; the time to have it in memory again counts.
+/// Leaves a run after this many ticks and measures the time to reload it.
 pub(crate) fn reload() -> Vec<String> {
     const TICKS: u64 = 100_000;
     let folder = BenchFolder::new("reload");
     let run = runtime().block_on(async {
-        // The way there need not be durable against power loss; the way back is the same.
+        // The run itself need not be durable against power loss; the measured reload is the same.
         let store = sqlite(folder.path(), SyncMode::Off);
         let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options(loop_tools()) });
         let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");

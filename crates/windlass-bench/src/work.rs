@@ -1,7 +1,7 @@
 //! Deterministic single-threaded work, for counting instructions: `windlass-bench --work NAME TIMES`.
 //!
-//! No clock is read and nothing waits. What starting the program and compiling the definitions costs is the same for any
-//! number of times, so the difference of two numbers is the work alone.
+//! It reads no clock and waits for nothing. Starting the program and compiling the definitions costs the same for any
+//! number of repetitions, so the difference of two counts is the work alone.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::{definitions, engine, reducer, steps};
 /// Iterations of the loops of one round.
 const ITERATIONS: u64 = 200;
 
-/// Names of the works, for whoever compares.
+/// Names of the workloads, for comparisons.
 pub(crate) const WORKS: [&str; 3] = ["reducer", "codec", "append"];
 
-/// Does a work so many times. False: there is no such work.
+/// Performs a workload this many times. Returns false if there is no such workload.
 pub(crate) fn run(name: &str, times: u64) -> bool {
     match name {
         "reducer" => reduce_plans(times),
@@ -36,7 +36,7 @@ pub(crate) fn run(name: &str, times: u64) -> bool {
     true
 }
 
-/// A run without workers, store or clock: every job succeeds at once.
+/// Drives a run without workers, store or clock: every job succeeds immediately.
 fn drive(
     program: &Program,
     input: Value,
@@ -86,7 +86,7 @@ fn load_program(plan: Plan) -> Program {
     reducer::program_within(plan, definitions::limits())
 }
 
-/// A loop with effects, a net, and a loop that only computes.
+/// Reduces a loop with effects, a loop that only computes, and a net.
 fn reduce_plans(times: u64) {
     let effects = load_program(definitions::effect_loop(ITERATIONS, definitions::NOOP));
     let compute = load_program(definitions::counting_loop(ITERATIONS * 5));
@@ -100,7 +100,7 @@ fn reduce_plans(times: u64) {
     }
 }
 
-/// The ticks of a loop as the journal keeps them, and a state from its middle.
+/// Returns the ticks of a loop in the form that the journal stores, and a state from the middle.
 fn journal() -> (Vec<TickEntry>, State) {
     let program = load_program(definitions::effect_loop(ITERATIONS, definitions::NOOP));
     let (mut entries, mut middle) = (Vec::new(), None);
@@ -118,7 +118,7 @@ fn journal() -> (Vec<TickEntry>, State) {
     (entries, middle.expect("a loop has a middle"))
 }
 
-/// Ticks, states and snapshots, there and back.
+/// Encodes and decodes ticks, states and snapshots.
 fn encode_and_decode(times: u64) {
     let (entries, state) = journal();
     for _ in 0..times {
@@ -136,7 +136,7 @@ fn encode_and_decode(times: u64) {
     }
 }
 
-/// Batches of one run, one transaction each, as a loop with effects makes them; a snapshot now and then.
+/// Appends batches of one run, one transaction each, as a loop with effects produces them, with occasional snapshots.
 fn append(times: u64) {
     const BATCHES: u64 = 100;
     let (entries, state) = journal();

@@ -1,10 +1,10 @@
-//! W1 and W2: the workloads that other engines are compared by.
+//! W1 and W2: the workloads used to compare with other engines.
 //!
-//! - W1: one run, 1,000 durable steps one after the other in a loop, each durable before the next.
-//! - W2: 1,000 runs of five durable steps each, all started at once.
+//! - W1: one run, 1,000 sequential durable steps in a loop, each durable before the next.
+//! - W2: 1,000 runs of five durable steps each, all started concurrently.
 //!
-//! Beside them stands what the disk could do: appends of 256 bytes, each with fdatasync, to a growing file and to one whose
-//! blocks are there already; for W2 appends of many records with one fdatasync for all of them.
+//! Each is reported beside the disk's own rate: appends of 256 bytes, each with fdatasync, to a growing file and to
+//! one whose blocks are already allocated; for W2 appends of many records with one fdatasync for all of them.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -28,28 +28,28 @@ pub(crate) const W2_STEPS: u64 = 5;
 
 const ROUNDS: usize = 7;
 
-/// How long the disk alone is measured, in each round.
+/// Duration of the disk measurement in each round.
 const DISK_TIME: Duration = Duration::from_millis(400);
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 256;
 
-/// Records that share a sync, when the disk's rate of grouped records is measured.
+/// Records that share a sync in the measurement of grouped records.
 const GROUP_RECORDS: usize = 100;
 
-/// Steps per second of W1.
+/// Returns the steps per second of W1.
 pub(crate) fn w1() -> f64 {
     let folder = BenchFolder::new("w1");
     W1_STEPS as f64 / run_w1(folder.path()).as_secs_f64()
 }
 
-/// Steps per second of W2.
+/// Returns the steps per second of W2.
 pub(crate) fn w2() -> f64 {
     let folder = BenchFolder::new("w2");
     (W2_RUNS * W2_STEPS) as f64 / run_w2(folder.path()).as_secs_f64()
 }
 
-/// Runs a workload in this folder once, for whoever counts what it asks of the disk. False: there is no such workload.
+/// Runs a workload once in this folder, to count its system calls. Returns false if there is no such workload.
 pub(crate) fn run_in(name: &str, folder: &Path) -> bool {
     match name {
         "w1" => run_w1(folder),
@@ -121,7 +121,7 @@ pub(crate) fn measure_w2() -> Vec<String> {
     lines
 }
 
-/// The workload and the disk alternate, so that a busy neighbour disturbs both.
+/// Alternates the workload and the disk, so that a busy neighbour disturbs both.
 fn rounds(name: &str, ours: fn() -> f64, disk: impl Fn(&Path) -> [f64; 2]) -> [Vec<f64>; 3] {
     let mut all = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -150,7 +150,7 @@ fn growing(folder: &Path) -> f64 {
     disk::sync_rate(folder, DISK_TIME)
 }
 
-/// The same on a file whose blocks are written already: a sync then has no metadata to write.
+/// Measures the same on a file whose blocks are already written: a sync then has no metadata to write.
 fn preallocated(folder: &Path) -> f64 {
     const BYTES: usize = 4 << 20;
     let mut file = File::create(folder.join("preallocated")).expect("a file can be made");
@@ -167,7 +167,7 @@ fn preallocated(folder: &Path) -> f64 {
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Many records, one write and one sync for all of them.
+/// Measures many records with one write and one sync for all of them.
 fn grouped(folder: &Path) -> f64 {
     let mut file = File::create(folder.join("grouped")).expect("a file can be made");
     let (begun, mut count) = (Instant::now(), 0);
@@ -186,7 +186,7 @@ fn median(rates: &[f64]) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// Median, lowest and highest.
+/// Formats median, lowest and highest.
 fn spread(rates: &[f64]) -> String {
     let low = rates.iter().copied().fold(f64::MAX, f64::min);
     let high = rates.iter().copied().fold(0.0, f64::max);
