@@ -1,4 +1,4 @@
-//! Workflows of agents: what of the command line and the settings they are compiled with.
+//! Options of agent workflows from the command line and the settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,24 +15,24 @@ use crate::failure::CliFailure;
 /// A model that follows a script.
 const SCRIPTED: &str = "scripted:";
 
-/// What the command line says of the agents of a run.
+/// Command-line options for the agents of a run.
 #[derive(Clone, Default)]
 pub(crate) struct AgentRunOptions {
-    /// For everything, whatever the file says.
+    /// The model for everything, overriding the file.
     pub model: Option<String>,
     workdir: Option<PathBuf>,
     coordinator: CoordinatorMode,
     max_concurrency: Option<u64>,
-    /// It is going to run: what is missing beside the file is an error now, not a warning.
+    /// The workflow is going to run: a missing companion file is an error, not a warning.
     pub will_run: bool,
-    /// Tell what models say while they say it.
+    /// Publishes model output while it is generated.
     pub stream: bool,
     pub permissions: PermissionArgs,
-    /// The files that the run is made of: its agents do not write them.
+    /// The files that the run was compiled from: its agents may not write them.
     pub sources: SourceFiles,
 }
 
-/// Files that were read to compile a workflow.
+/// The files that were read to compile a workflow.
 #[derive(Clone, Default)]
 pub(crate) struct SourceFiles(Arc<Mutex<Vec<PathBuf>>>);
 
@@ -48,7 +48,7 @@ impl SourceFiles {
     }
 }
 
-/// The file system, and what was read of it.
+/// File access that records the files it read.
 pub(crate) struct RecordingFiles(pub SourceFiles);
 
 impl FileReader for RecordingFiles {
@@ -110,7 +110,7 @@ impl AgentRunOptions {
     }
 }
 
-/// Whoever goes on with the run may stand somewhere else.
+/// Makes the path of a scripted model absolute: the run may be resumed from another directory.
 fn absolute_model(model: &str) -> Result<String, CliFailure> {
     let Some(file) = model.strip_prefix(SCRIPTED) else { return Ok(model.to_owned()) };
     match Path::new(file).canonicalize() {
@@ -120,7 +120,7 @@ fn absolute_model(model: &str) -> Result<String, CliFailure> {
     }
 }
 
-/// What the command line adds to the input of a run.
+/// Adds the `--context` text to the input of a run.
 pub(crate) fn with_context(input: Value, args: &args::RunArgs) -> Value {
     let (Some(context), Value::Map(map)) = (&args.agents.context, &input) else { return input };
     let mut map = windlass_value::Map::clone(map);
@@ -128,7 +128,7 @@ pub(crate) fn with_context(input: Value, args: &args::RunArgs) -> Value {
     Value::map(map)
 }
 
-/// Of a file that this program compiles.
+/// Compile options for a file of this program.
 pub(crate) fn file_compile_options(settings: &CliSettings) -> ZenflowOptions {
     let flow = &settings.agent_options;
     ZenflowOptions {
@@ -141,7 +141,7 @@ pub(crate) fn file_compile_options(settings: &CliSettings) -> ZenflowOptions {
     }
 }
 
-/// Of every workflow, wherever it comes from.
+/// Compile options that all workflows share, wherever they come from.
 pub(crate) fn compile_options(settings: &CliSettings) -> ZenflowOptions {
     ZenflowOptions {
         tools: agents::BUILT_IN_TOOLS.map(str::to_owned).to_vec(),

@@ -1,4 +1,4 @@
-//! What agents of `windlass run` can do: models, tools, and who is asked before they use them.
+//! Models, tools and permission policy available to the agents of `windlass run`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
@@ -19,29 +19,32 @@ use crate::config::CliSettings;
 use crate::failure::CliFailure;
 use crate::tools::variable;
 
-/// The tools that are always there, beside those of servers.
+/// The tools that are always available, in addition to those of MCP servers.
 pub(crate) const BUILT_IN_TOOLS: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
 
-/// A script is a file of this machine: where definitions are not trusted, only the operator's own choice is asked.
+/// Returns the model scripts that the operator chose.
+///
+/// A script is a file on this machine. Where definitions are not trusted, only the operator's own choice may name
+/// one.
 pub(crate) fn operator_scripts(settings: &CliSettings) -> Vec<String> {
     let chosen = [settings.agent_options.model.clone(), default_model(settings)];
     chosen.into_iter().flatten().filter_map(|model| model.strip_prefix("scripted:").map(str::to_owned)).collect()
 }
 
-/// Variables that name the model for whoever names none.
+/// Environment variables that name the default model.
 const MODEL_VARIABLES: [&str; 2] = ["WINDLASS_MODEL", "ZENFLOW_MODEL"];
 
-/// The code of an error that no key and no address would mend.
+/// The code of an error that neither a key nor an address would fix.
 const NO_SUCH_MODEL: &str = "NoSuchModel";
 
 /// The prefix of the models of `[model]`.
 const DEFAULT_PREFIX: &str = "default";
 
-/// The model where neither the file nor the command line says anything.
+/// Returns the model to use when neither the file nor the command line names one.
 pub(crate) fn default_model(settings: &CliSettings) -> Option<String> {
     let model = &settings.model;
     let own = model.model.clone().map(|name| match model.base_url.is_some() && is_bare(&name) {
-        // It is where the same section says, whatever its name suggests.
+        // The model is served at this section's `base_url`, whatever provider its name suggests.
         true => format!("{DEFAULT_PREFIX}/{name}"),
         false => name,
     });
@@ -52,7 +55,7 @@ fn is_bare(name: &str) -> bool {
     !name.contains('/') && !name.starts_with("scripted:")
 }
 
-/// What models cost, for those who compile workflows.
+/// Model prices in the form that the workflow compiler takes.
 pub(crate) fn prices(settings: &CliSettings) -> BTreeMap<String, windlass_zenflow::ModelPrice> {
     let price = |price: &TokenPrice| windlass_zenflow::ModelPrice {
         input: price.input,
@@ -63,10 +66,10 @@ pub(crate) fn prices(settings: &CliSettings) -> BTreeMap<String, windlass_zenflo
     settings.prices.iter().map(|(name, cost)| (name.clone(), price(cost))).collect()
 }
 
-/// Which models can be asked.
+/// The models that this configuration can reach.
 pub(crate) struct ModelCatalog {
     options: ChatOptions,
-    /// Whoever only checks a file may have no key where it runs.
+    /// False when a file is only checked: the key may be missing on this machine.
     will_run: bool,
 }
 
@@ -75,7 +78,7 @@ impl ModelCatalog {
         ModelCatalog { options: chat_options(settings), will_run: settings.agent_options.will_run }
     }
 
-    /// Scripts are files of the server: no definition names one, and none is opened to look.
+    /// The catalog of a server. Scripts are files of the server: no definition may name one, and none is opened to check.
     pub(crate) fn for_server(settings: &CliSettings) -> ModelCatalog {
         let options = ChatOptions { scripts: Some(operator_scripts(settings)), ..chat_options(settings) };
         ModelCatalog { options, will_run: true }
@@ -85,14 +88,14 @@ impl ModelCatalog {
 impl Models for ModelCatalog {
     fn problem(&self, model: Option<&str>) -> Option<ModelProblem> {
         let error = self.options.check(model).err()?;
-        // Whose a bare name is may be said where the workflow runs.
+        // The provider of a bare name may be configured where the workflow runs.
         let is_prefixed = model.is_some_and(|model| model.contains('/'));
         let is_reported = self.will_run || (is_prefixed && &*error.code == NO_SUCH_MODEL);
         is_reported.then(|| ModelProblem { message: error.message.to_string(), hint: error_hint(&error) })
     }
 }
 
-/// The model that the command line names for everything.
+/// Checks the model that the command line names for everything.
 pub(crate) fn check_model(settings: &CliSettings) -> Result<(), CliFailure> {
     let Some(model) = settings.agent_options.model.as_deref() else { return Ok(()) };
     chat_options(settings).check(Some(model)).map_err(|error| {
@@ -105,14 +108,14 @@ fn error_hint(error: &ErrorInfo) -> String {
     error.hint.as_ref().map_or_else(|| "docs/models.md has all of it".to_owned(), |hint| hint.to_string())
 }
 
-/// What is different for agents of a server.
+/// The settings in which agents of a run and agents of a server differ.
 pub(crate) struct AgentToolOptions {
     pub permissions: PermissionArgs,
-    /// Somebody can be asked.
+    /// A user at a terminal can be asked for permission.
     pub has_terminal: bool,
-    /// What models may call over HTTP. They choose these addresses, not whoever wrote the file.
+    /// The addresses that models may call over HTTP. The model chooses these addresses, not the author of the file.
     pub outbound: Outbound,
-    /// The scripts that may be models; none: all.
+    /// The scripts that may be used as models; `None` allows all.
     pub scripts: Option<Vec<String>>,
 }
 
@@ -144,7 +147,7 @@ pub(crate) fn add_to(
         .with("agent_files", AgentFiles::with_limits(&settings.limits)))
 }
 
-/// What models are told of the tools that are always there.
+/// The specifications of the built-in tools as models see them.
 pub(crate) fn specs() -> Result<Vec<ToolSpec>, CliFailure> {
     let http = HttpTool::new(HttpOptions::default());
     let registry = ToolRegistry::builder().file_tools().bash(BashOptions::with_environment([])).http(http).build();
@@ -171,14 +174,15 @@ fn registry(settings: &CliSettings, http: &HttpTool, outbound: &Outbound) -> Res
     registry.build().map_err(|error| CliFailure::usage(error.message.to_string()))
 }
 
-/// Whoever writes these has the program run what they like, or tells it another past.
+/// The files that agents must not write: writing them would let a model run arbitrary code or falsify a run's
+/// history.
 fn protected_paths(settings: &CliSettings) -> ProtectedPaths {
     let kept = settings.file.clone().into_iter().chain(settings.agent_options.sources.paths()).collect();
     ProtectedPaths { no_access: settings.store.clone().into_iter().collect(), read_only: kept }
 }
 
-/// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
-/// known to the registry.
+/// The secrets that the settings read from the environment for models, whatever the variables are called. The
+/// registry already knows those of MCP servers.
 pub(crate) fn secrets(settings: &CliSettings) -> Vec<Secret> {
     let headers = settings.models.iter().flat_map(|service| &service.headers);
     let headers = headers.filter_map(|(_, text)| match text {
@@ -190,15 +194,16 @@ pub(crate) fn secrets(settings: &CliSettings) -> Vec<Secret> {
     names.filter_map(|name| variable(name)).map(Secret::new).collect()
 }
 
-/// Before the first call this process is closed to others of the same user: programs that the tool starts must not read
-/// its environment and its memory. Whoever has started it with all rights is not kept from it.
+/// A tool that closes this process to other processes of the same user before its first call: programs that the tool
+/// starts must not read the process's environment and memory. This does not protect against a parent that started it
+/// with all rights.
 pub(crate) struct HardenedTool(pub Arc<dyn Tool>);
 
 impl Tool for HardenedTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            // Where it cannot be done there is still what is struck out of answers.
+            // Secrets are redacted from results even on systems without this protection.
             #[cfg(target_os = "linux")]
             let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
         });
@@ -206,7 +211,7 @@ impl Tool for HardenedTool {
     }
 }
 
-/// The environment, as far as it is text.
+/// The environment variables whose names and values are valid UTF-8.
 fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
@@ -243,7 +248,8 @@ fn policy(tool_options: &AgentToolOptions) -> Result<PermissionPolicy, CliFailur
         .deny(patterns("--deny", &permissions.deny)?))
 }
 
-/// What `--allow` and `--deny` name and nobody has is most likely a slip, which permits nothing or forbids nothing.
+/// Warns about tools named by `--allow` or `--deny` that do not exist: most likely a typo, which permits or forbids
+/// nothing.
 pub(crate) fn unknown_permissions(settings: &CliSettings) -> Vec<String> {
     let permissions = &settings.agent_options.permissions;
     let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
@@ -255,7 +261,7 @@ pub(crate) fn unknown_permissions(settings: &CliSettings) -> Vec<String> {
     warnings.collect()
 }
 
-/// What was meant by a name that no tool can have. Which tools a server has is known only once it is asked.
+/// A hint for a name that no tool can have. The tools of an MCP server are known only after it was asked.
 fn unknown_tool(name: &str, settings: &CliSettings) -> Option<String> {
     if name.contains('*') {
         return None;

@@ -1,5 +1,5 @@
-//! Child runs that are open when their caller has ended: such that have answered and go on without it, and such that it
-//! has called off and that have not come to their end yet.
+//! Child runs that are still open when their parent has ended: those that have answered and continue on their own,
+//! and those that the parent has cancelled and that have not ended yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::failure::CliFailure;
 use crate::host::Interrupts;
 use crate::{image, out, stores};
 
-/// The process would take them with it: it stays until they have ended, or until somebody is in a hurry.
+/// Keeps the process alive until the open children have ended or the user interrupts: they run in this process.
 pub(crate) async fn wait_for_open_children(
     global: &GlobalArgs,
     engine: &RuntimeEngine,
@@ -40,7 +40,7 @@ pub(crate) async fn wait_for_open_children(
     }
 }
 
-/// Whether there is somebody to outlast.
+/// Returns whether the run has open children to wait for.
 pub(crate) fn has_open_children(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, CliFailure> {
     Ok(calls_workflows(plan) && !open_descendants(store, run)?.is_empty())
 }
@@ -49,7 +49,7 @@ fn calls_workflows(plan: &Plan) -> bool {
     plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Call(_)))
 }
 
-/// What is open below a run, but for those that a child waits for itself.
+/// The open runs below a run, without those that an open child waits for itself.
 fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, CliFailure> {
     let open = open_descendants(store, run)?;
     let ids: BTreeSet<Arc<str>> = open.iter().map(|row| row.run.clone()).collect();
@@ -57,7 +57,7 @@ fn unawaited_children(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, CliFa
     Ok(open.into_iter().filter(|row| !waited_for(row)).collect())
 }
 
-/// False if somebody is in a hurry.
+/// Waits for one child. Returns false if the user interrupts.
 async fn wait_for_child(
     global: &GlobalArgs,
     engine: &RuntimeEngine,
@@ -68,7 +68,7 @@ async fn wait_for_child(
     let run = &child.run;
     let answered = image::load(store, run, limits)?.image.state.reply.is_some();
     let mut handle = match engine.resume(run).await {
-        // Somebody else looks after it.
+        // Another process owns it.
         Err(RuntimeError::Owned { .. }) => return Ok(true),
         other => other?,
     };

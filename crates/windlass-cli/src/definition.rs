@@ -1,4 +1,4 @@
-//! A definition from a file or standard input.
+//! Reads a definition from a file or standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,13 +9,13 @@ use windlass_syntax::SourceText;
 use crate::failure::CliFailure;
 use crate::standard_project;
 
-/// The name a definition from standard input has in messages.
+/// The name of standard input in messages.
 const STDIN: &str = "<stdin>";
 
-/// Reads the text; what cannot be read at all is no problem of the definition.
+/// Reads the definition's text. An unreadable file is a usage error, not a problem of the definition.
 pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailure> {
     let name = if is_stdin(path) { STDIN.to_owned() } else { path.display().to_string() };
-    // One more than allowed is enough for the parser to say that it is too much.
+    // One byte more than allowed is enough for the parser to report that the definition is too large.
     let max_bytes = limits.max_definition_bytes as u64 + 1;
     let failed =
         |error: std::io::Error| CliFailure::usage(format!("could not read the definition: {error}")).location(&name);
@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
     match is_stdin(path) {
         true => std::io::stdin().take(max_bytes).read_to_end(&mut bytes).map_err(failed)?,
         false => {
-            // Opening a pipe waits for whoever writes to it; a device may have no end. A folder says so when it is read.
+            // Opening a pipe waits for a writer, and a device may never end. Reading a folder reports an error itself.
             let about = std::fs::metadata(path).map_err(failed)?;
             if !about.is_file() && !about.is_dir() {
                 let failure = CliFailure::usage("could not read the definition: it is no regular file").location(&name);
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<SourceText, CliFailur
     let is_truncated = bytes.len() as u64 == max_bytes;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // A character may have been cut in half; the size is the problem then.
+        // A character may have been cut in half; then the size is the problem.
         Err(error) if is_truncated => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
@@ -52,7 +52,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The file's name without its ending; in a Standard project that of its folder.
+/// Returns the file name without its extension; in a Standard project, the name of the folder.
 pub(crate) fn default_name(path: &Path) -> Option<String> {
     let folder = path.canonicalize().ok().filter(|_| standard_project::is_standard(path));
     let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);

@@ -1,4 +1,4 @@
-//! The dialects of this program, and what definitions in them are compiled against.
+//! The dialects of this program, and the context in which their definitions are compiled.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ mod tests;
 #[path = "../../windlass-dialect/tests/toy/mod.rs"]
 mod toy;
 
-/// Every dialect that this program knows: a new one is a line here.
+/// Every dialect of this program: a new one is one line here.
 static REGISTRY: LazyLock<DialectRegistry> = LazyLock::new(|| {
     let registry = DialectRegistry::new();
     let registry = registry.with(Noetl);
@@ -39,7 +39,7 @@ pub(crate) fn registry() -> &'static DialectRegistry {
     &REGISTRY
 }
 
-/// The languages that plans of this program may have expressions in.
+/// The expression languages that plans of this program may use.
 pub(crate) fn languages() -> Vec<Arc<dyn Language>> {
     let mut languages = registry().languages();
     languages.push(Arc::new(windlass_expr::steps::StepsLanguage));
@@ -47,19 +47,19 @@ pub(crate) fn languages() -> Vec<Arc<dyn Language>> {
     languages
 }
 
-/// What `--dialect` takes.
+/// The values of `--dialect`.
 pub(crate) fn dialect_values() -> PossibleValuesParser {
     PossibleValuesParser::new(registry().names())
 }
 
-/// What `windlass schema` takes.
+/// The dialects that `windlass schema` accepts.
 pub(crate) fn names_with_schema() -> Vec<&'static str> {
     let with_schema = registry().iter().filter(|dialect| dialect.schema().is_some());
     with_schema.map(Dialect::name).collect()
 }
 
-/// What a file is compiled against: the settings, and the files beside it. `app` are the settings that its parameters may
-/// read, `parameters` values for those that it does not declare.
+/// The compile context of a file: the settings and the files beside it. `app` holds the app settings that its
+/// parameters may read, `parameters` values for parameters that it does not declare.
 pub(crate) fn file_context(
     source: &SourceText,
     settings: &CliSettings,
@@ -80,7 +80,7 @@ pub(crate) fn file_context(
     }
 }
 
-/// What every definition is compiled against here, wherever it comes from.
+/// The compile context that all definitions share, wherever they come from.
 pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowOptions) -> CompileContext {
     let loom = windlass_loom::LoomOptions {
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
@@ -99,7 +99,7 @@ pub(crate) fn context(settings: &CliSettings, agents: windlass_zenflow::ZenflowO
     }
 }
 
-/// What a playbook calls with `kind: rust`, as if this program had it.
+/// Names of worker activities, which a playbook calls with `kind: rust` as if this program registered them.
 fn worker_functions(settings: &CliSettings) -> Vec<String> {
     let worker_activities = settings.activities.iter().filter(|activity| activity.target == ConfiguredTarget::Worker);
     worker_activities.map(|activity| activity.name.clone()).collect()

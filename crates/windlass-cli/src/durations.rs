@@ -1,13 +1,13 @@
-//! Spans of time as people type them.
+//! Durations as users type them.
 
 use windlass_value::Duration;
 
 use crate::failure::CliFailure;
 
-/// What may stand after a number.
+/// The units that may follow a number.
 const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// `30d`, `12h`, or a span of ISO 8601.
+/// Parses `30d`, `12h`, or an ISO 8601 duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, CliFailure> {
     let unit = UNITS.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
     let counted = unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(seconds));

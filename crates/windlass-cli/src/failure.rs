@@ -1,4 +1,4 @@
-//! Errors at the edge: a sentence, where it is, and what to type next.
+//! Errors of the command line: a message, a location and a hint what to type next.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,15 +8,15 @@ use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
 use windlass_syntax::{DiagnosticReport, Severity};
 
-/// The exit codes of the contract.
+/// The documented exit codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CliExit {
     Success,
-    /// The run ended otherwise; or what was looked for was found (`doctor`, `replay`).
+    /// The run did not succeed, or a check (`doctor`, `replay`) found a problem.
     Failed,
     /// The definition is not valid.
     Invalid,
-    /// Usage or configuration.
+    /// Wrong usage or configuration.
     Usage,
     Interrupted,
 }
@@ -33,17 +33,17 @@ impl From<CliExit> for ExitCode {
     }
 }
 
-/// In place of a code: the file itself is the problem, not what is in it.
+/// The problem code of a file that cannot be read: the file itself is the problem, not its content.
 const UNREADABLE: &str = "unreadable";
 
 #[derive(Debug)]
 pub(crate) struct CliFailure {
     exit: CliExit,
-    /// Nothing is said when whoever reads us has gone.
+    /// `None` prints nothing: the reader of our output has gone.
     message: Option<String>,
     location: Option<String>,
     hint: Option<String>,
-    /// What is wrong in files, as `check` reports it.
+    /// Problems in files, as `check` reports them.
     problems: Option<Box<serde_json::Value>>,
 }
 
@@ -56,7 +56,7 @@ impl CliFailure {
         CliFailure::new(CliExit::Usage, message)
     }
 
-    /// Everything was said already, or nobody listens.
+    /// A failure without a message: everything was printed already, or the reader has gone.
     pub(crate) fn silent(exit: CliExit) -> CliFailure {
         CliFailure { exit, message: None, location: None, hint: None, problems: None }
     }
@@ -79,14 +79,14 @@ impl CliFailure {
         self
     }
 
-    /// A file that could not even be read, among the problems of others.
+    /// Reports a file that could not be read in the form of the problems of other files.
     pub(crate) fn report(&self, file: &Path) -> DiagnosticReport {
         let (file, message) = (file.display().to_string(), self.message().to_owned());
         let (code, severity, hint) = (UNREADABLE, Severity::Error, self.hint.clone());
         DiagnosticReport { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
     }
 
-    /// What programs get instead of a result: `{"error": {message, where?, hint?, problems?}}`.
+    /// The JSON output of a failed command: `{"error": {message, where?, hint?, problems?}}`.
     pub(crate) fn to_value(&self) -> Option<serde_json::Value> {
         let mut error = serde_json::Map::new();
         error.insert("message".to_owned(), self.message.as_ref()?.trim_end().into());
@@ -115,7 +115,7 @@ impl CliFailure {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("  hint: {hint}\n"));
         }
-        // Nowhere else to say it.
+        // There is nowhere else to report a failure of stderr.
         let _ = std::io::stderr().write_all(crate::out::escape_terminal_controls(&text).as_bytes());
     }
 }
@@ -206,7 +206,8 @@ impl From<RuntimeError> for CliFailure {
     }
 }
 
-/// Owners are called by when they began, their process and a random number: people want the process.
+/// Returns a readable owner name. Owner ids consist of a start time, a process id and a random number; users want the
+/// process.
 pub(crate) fn owner_name(owner: &str) -> String {
     match owner.split('-').nth(1) {
         Some(process) if process.bytes().all(|byte| byte.is_ascii_digit()) => format!("process {process}"),

@@ -1,4 +1,4 @@
-//! A run in another process, followed through the store.
+//! Follows a run of another process through the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::host::Interrupts;
 use crate::image;
 use crate::progress::ProgressDisplay;
 
-/// Between two looks at the store. The look itself is one cheap question.
+/// The interval between two looks at the store, each of which is one cheap query.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Even if the store says that nothing was written: an owner that dies writes nothing.
+/// The number of polls after which the run is read even if nothing was written: an owner that dies writes nothing.
 const CHECK_EVERY_POLLS: u32 = 40;
 
-/// Tells whether it is worth looking again.
+/// Detects whether the store has changed since the last poll.
 #[derive(Default)]
 pub(crate) struct ChangePoller {
     mark: Option<u64>,
@@ -38,7 +38,7 @@ impl ChangePoller {
 
 pub(crate) enum FollowOutcome {
     Ended(Box<FinalReport>),
-    /// Whoever ran it has let go of it or died.
+    /// The owner has released the run or died.
     Orphaned,
     Interrupted,
 }
@@ -50,7 +50,7 @@ pub(crate) async fn follow(
     interrupts: &mut Interrupts,
     progress: &mut ProgressDisplay,
 ) -> Result<FollowOutcome, CliFailure> {
-    // Its first events may be dropped by now, and are of no interest any more.
+    // The first events may be trimmed by now; they are no longer of interest.
     let begun = load_for_progress(store, run, limits, progress);
     let mut events = StoredEvents::new(run.clone(), begun.as_ref().map_or(0, |begun| begun.image.state.events));
     progress.seed(begun.as_ref());
@@ -60,7 +60,7 @@ pub(crate) async fn follow(
             show_new_events(&mut events, store, progress)?;
             let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
             if let Some(report) = final_report(&row)? {
-                // Events written between the two looks.
+                // Reads events written between the two looks.
                 show_new_events(&mut events, store, progress)?;
                 break FollowOutcome::Ended(Box::new(report));
             }
@@ -78,7 +78,8 @@ pub(crate) async fn follow(
     Ok(followed)
 }
 
-/// What the run is doing already, for those who show it. Whoever cannot be told shows less; why, others will say.
+/// Loads the current state for the progress display. Returns `None` on an error: the display then shows less, and
+/// another operation reports the error.
 pub(crate) fn load_for_progress(
     store: &dyn Store,
     run: &str,

@@ -1,4 +1,4 @@
-//! A run in this process: the engine around it, its progress, and Ctrl-C.
+//! Runs a run in this process: the engine, the progress display and Ctrl-C.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::config::CliSettings;
 use crate::failure::CliFailure;
 use crate::progress::{BEAT, ProgressDisplay};
 
-/// A process with one run has no use for giving it back while it waits: whoever watches this process would be lost.
+/// A process with a single run does not evict it while it waits: the command that watches it would lose it.
 const NEVER_EVICT: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_600);
 
-/// The control loop, the worker that calls tools, and whoever waits: more threads would only cost their start.
+/// The control loop and the worker that calls tools, plus the waiting command: more threads would only cost startup
+/// time.
 const THREADS: usize = 2;
 
 pub(crate) fn runtime() -> Result<Runtime, CliFailure> {
     build_runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS))
 }
 
-/// One in which a file that may not grow fails its writer, and does not end the process: the system's signal for that is taken. A
-/// handler, and not that it is ignored: children would inherit that.
+/// Builds a runtime in which a write beyond the file size limit fails instead of ending the process: it handles
+/// SIGXFSZ. It installs a handler and does not ignore the signal, because child processes would inherit that.
 pub(crate) fn build_runtime(builder: &mut tokio::runtime::Builder) -> Result<Runtime, CliFailure> {
     let made = builder.enable_all().build();
     let runtime = made.map_err(|error| CliFailure::usage(format!("could not start threads: {error}")))?;
     let guard = runtime.enter();
-    // Where it cannot be taken, the signal does what it does.
+    // Without the handler the signal has its default effect.
     let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
     drop(guard);
     Ok(runtime)
@@ -70,7 +71,8 @@ pub(crate) fn sqlite_options(testing: &TestingArgs) -> SqliteOptions {
     SqliteOptions { durability, ..SqliteOptions::default() }
 }
 
-/// `before:3` dies before the third commit, `after:3` when the disk has it and nobody was told.
+/// Parses `--crash-at`: `before:3` kills the process before the third commit, `after:3` when the commit is on disk
+/// and not yet acknowledged.
 fn crash_hook(text: &str) -> Result<CommitHook, CliFailure> {
     let wrong = || CliFailure::usage(format!("--crash-at takes before:N or after:N, not `{text}`"));
     let (when, number) = text.split_once(':').ok_or_else(wrong)?;
@@ -83,13 +85,13 @@ fn crash_hook(text: &str) -> Result<CommitHook, CliFailure> {
     let point = CommitPoint { number, when };
     Ok(Box::new(move |reached| {
         if reached == point {
-            // No unwinding, no destructors, no goodbye to the store: what a power cut looks like.
+            // SIGKILL: no unwinding, no destructors, no closing of the store, as in a power cut.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     }))
 }
 
-/// Ctrl-C and the polite kill, listened for from the beginning so that none is missed.
+/// SIGINT and SIGTERM, listened for from the beginning so that none is missed.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
@@ -112,13 +114,13 @@ impl Interrupts {
     }
 }
 
-/// How watching a run ended.
+/// The outcome of watching a run.
 pub(crate) enum WatchOutcome {
     Ended(Arc<FinalReport>),
     Interrupted,
 }
 
-/// Waits for the run's end and shows how it goes on.
+/// Waits for the run's end and shows its progress.
 pub(crate) async fn watch(
     engine: &RuntimeEngine,
     mut handle: RunHandle,
@@ -150,7 +152,8 @@ pub(crate) async fn watch(
     }
 }
 
-/// The next event; never, when there are no more. Events that came too fast are only missing on the screen.
+/// Returns the next event, or never if there are no more. Events that came too fast are only missing from the
+/// display.
 async fn next_event(events: &mut Option<Receiver<Event>>) -> Event {
     loop {
         let received = match events {
@@ -165,7 +168,7 @@ async fn next_event(events: &mut Option<Receiver<Event>>) -> Event {
     }
 }
 
-/// Lets go of the run between two ticks. Whoever presses Ctrl-C twice is in a hurry.
+/// Releases the run between two ticks. A second Ctrl-C exits immediately.
 async fn close(
     engine: &RuntimeEngine,
     handle: &mut RunHandle,

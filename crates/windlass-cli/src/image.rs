@@ -1,4 +1,4 @@
-//! A run as the store has it, read without owning it: another process may be running it right now.
+//! Reads a run from the store without owning it: another process may be running it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Resul
     Ok(Program::load(plan, &languages, limits.clone())?)
 }
 
-/// The newest state there is.
+/// Loads the newest state of a run.
 pub(crate) fn load(store: &dyn Store, run_ref: &str, limits: &Limits) -> Result<StoredRun, CliFailure> {
     let row = stores::find(store, run_ref)?;
     let program = program(store, &row, limits)?;

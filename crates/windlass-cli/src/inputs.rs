@@ -1,4 +1,4 @@
-//! The input of a run: a file, JSON on the command line, single values; later ones win.
+//! Assembles the input of a run from a file, JSON on the command line and single values; later ones win.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::definition::is_stdin;
 use crate::dialects::registry;
 use crate::failure::CliFailure;
 
-/// Standard input holds one thing only. To be asked before anything reads it.
+/// Checks that standard input is used only once. Must be called before anything reads it.
 pub(crate) fn check_stdin(args: &args::RunArgs) -> Result<(), CliFailure> {
     let from_stdin = [
         is_stdin(&args.source.file),
@@ -41,7 +41,7 @@ pub(crate) fn gather(args: &args::RunArgs, parameters: &[Parameter]) -> Result<V
     Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
 }
 
-/// Warns of inputs that the definition does not read.
+/// Returns warnings about inputs that the definition does not use.
 pub(crate) fn unused_input_warnings(plan: &Plan, input: &Value) -> Vec<String> {
     let warnings = registry().for_plan(plan).check_input(plan, input).into_iter();
     warnings.map(|InputWarning { message, hint }| format!("warning: {message}\n  hint: {hint}")).collect()
@@ -62,7 +62,7 @@ pub(crate) fn parse_input(text: &str, location: &str) -> Result<Value, CliFailur
     parse_json(text).map_err(|error| CliFailure::usage(error.to_string()).location(location))
 }
 
-/// An answer: what is given whole, and single properties of it. None if neither is.
+/// Builds an answer from a whole value and single properties. Returns `None` if neither is given.
 pub(crate) fn merge_answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, CliFailure> {
     let mut whole = whole;
     if !set.is_empty() {
@@ -83,7 +83,7 @@ fn parse_assignments(set: &[String], parameters: &[Parameter], given: Option<&Ma
             None => map.insert(key, value),
             Some((parameter, path)) => {
                 let name = &*parameter.name;
-                // What is laid over the default needs no copy of it.
+                // A value that is merged over the default needs no copy of it.
                 let default = parameter.default.as_ref().filter(|_| !parameter.merge);
                 let before = map.get(name).or_else(|| given?.get(name)).or(default);
                 let changed = with_value_at(before, &path, value);
@@ -94,7 +94,7 @@ fn parse_assignments(set: &[String], parameters: &[Parameter], given: Option<&Ma
     Ok(map)
 }
 
-/// `base.b.c` where `base` is a parameter that is an object, and nothing is called by the whole of it.
+/// Resolves `base.b.c` if `base` is an object parameter and no parameter has the whole key as its name.
 fn parameter_path<'a, 'b>(key: &'b str, parameters: &'a [Parameter]) -> Option<(&'a Parameter, Vec<&'b str>)> {
     let (first, rest) = key.split_once('.').filter(|(_, rest)| rest.split('.').all(|part| !part.is_empty()))?;
     let named = |name: &str| parameters.iter().find(|parameter| *parameter.name == *name);
@@ -111,7 +111,7 @@ fn with_value_at(before: Option<&Value>, path: &[&str], value: Value) -> Value {
     Value::map(map)
 }
 
-/// Properties of objects come together; anything else stands alone.
+/// Merges two inputs. The properties of objects are combined; any other value must be the only one.
 fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), CliFailure> {
     let merged = match (whole.take(), part) {
         (None, part) => part,

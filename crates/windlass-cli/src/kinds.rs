@@ -1,9 +1,9 @@
-//! What tasks of playbooks are made of: their kinds, and what each takes there. The tools below them take other fields.
+//! The task kinds of playbooks and the fields of each. The tools that implement them take other fields.
 
 pub(crate) struct TaskKind {
     pub name: &'static str,
     pub what: &'static str,
-    /// Name, and what it is; other spellings are named there.
+    /// Name and description; the description also lists other spellings.
     pub fields: &'static [(&'static str, &'static str)],
     pub returns: &'static str,
 }
@@ -125,7 +125,7 @@ mod tests {
     use std::collections::BTreeMap;
     use windlass_syntax::SourceText;
 
-    /// The codes of all problems of a task of this kind that has only this field.
+    /// Returns the codes of all problems of a task of this kind with only this field.
     fn codes(kind: &str, field: &str) -> Vec<&'static str> {
         let head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkflow:\n  - step: start\n";
         let text = format!("{head}    tool: {{kind: {kind}, {field}: x}}\n");

@@ -1,9 +1,14 @@
-//! The program: a client of the engine that reads the terminal, the environment and files, which no other crate does.
+//! The command-line program: a client of the engine, and the only crate that reads the terminal, the environment and
+//! files.
 //!
-//! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
-//!   and environment · `stores` opening a store, finding a run · `trust` whose rules it has · `dialects`, `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `served` the same in a server · `service`, `dev` a server in this process · `host`,
-//!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
-//!   `kinds`, `out`, `text` what people see · `log` the log of all crates, on standard error.
+//! - `args`: command-line arguments; `commands`: one file per command; `failure`: errors of the command line
+//! - `config`: settings and limits from file and environment
+//! - `stores`: opening a store, finding a run; `trust`: whether a run has the server's rules
+//! - `dialects`, `definition`, `project`, `inputs`, `agent_options`, `tools`, `agents`: the parts of a run
+//! - `catalog_compiler`: the same parts in a server; `service`, `dev`: a server in this process
+//! - `host`, `children`, `follow`: watching a run, in this process or in another; `image`: a run read from the store
+//! - `progress`, `report`, `warnings`, `kinds`, `out`, `text`: output for users
+//! - `log`: the log of all crates, on standard error
 
 mod agent_options;
 mod agents;
@@ -44,7 +49,7 @@ use clap::error::ErrorKind;
 
 use failure::CliExit;
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let parsed = match args::CliArgs::try_parse() {
         Ok(parsed) => parsed,
@@ -56,7 +61,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             failure.show();
             if let Some(value) = failure.to_value().filter(|_| json) {
-                // Whoever reads has been told on stderr, too.
+                // The error was already printed on stderr.
                 let _ = out::print(&format!("{value:#}"));
             }
             failure.exit().into()
@@ -64,9 +69,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Help and version go to stdout and are no error; anything else is wrong usage.
+/// Prints help and version on stdout as no error; anything else is wrong usage.
 fn report_usage_error(error: &clap::Error) -> ExitCode {
-    // Nowhere to say that the terminal is gone.
+    // There is nowhere to report that the terminal is gone.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => CliExit::Success.into(),

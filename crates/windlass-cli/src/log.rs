@@ -1,5 +1,6 @@
-//! The log: what libraries and this program emit through `tracing`, one line each on standard error. Names, counts and
-//! reasons, never values; secrets that the settings know are redacted from every line all the same.
+//! The log: events that libraries and this program emit through `tracing`, one line each on standard error. Lines
+//! hold names, counts and reasons, never values; secrets that the settings know are redacted from every line all the
+//! same.
 //!
 //! The message of an event is a word or two, and its fields say which and how many: `recovered runs=3`. An event with a
 //! field `event` is a sentence for people: programs get that field as the event and the sentence as its message. Fields
@@ -26,21 +27,22 @@ use crate::args::{CliCommand, LogFormat};
 use crate::failure::CliFailure;
 use crate::out;
 
-/// The variable that says how much is logged.
+/// The variable that sets the log level.
 pub(crate) const LEVEL_VARIABLE: &str = "WINDLASS_LOG";
 
-/// Crates whose events are logged. Those of others may hold anything, such as headers and messages of protocols.
+/// The prefix of crates whose events are logged. Events of other crates may hold anything, such as headers and
+/// protocol messages.
 const CRATE_PREFIX: &str = "windlass";
 
 static REDACTION: OnceLock<Redactor> = OnceLock::new();
 
-/// From now on these are redacted from every line. The first call counts.
+/// Sets the secrets to redact from every line from now on. Only the first call counts.
 pub(crate) fn redact(secrets: &Redactor) {
     let _ = REDACTION.set(secrets.clone());
 }
 
-/// Begins to log, for the rest of the process. A server logs by its own options, any other command only warnings unless
-/// the environment says otherwise.
+/// Installs the log for the rest of the process. A server logs by its own options, any other command only warnings
+/// unless the environment sets another level.
 pub(crate) fn install(command: &CliCommand) -> Result<(), CliFailure> {
     let (form, level) = match command {
         CliCommand::Serve(args) => (LineFormat::from_log_format(args.log), args.log_level.clone()),
@@ -49,12 +51,13 @@ pub(crate) fn install(command: &CliCommand) -> Result<(), CliFailure> {
     };
     let lines = LineLayer { form }.with_filter(filter("--log-level", &level)?);
     let log = Registry::default().with(lines).with(crate::service::engine_spans(command)?);
-    // Tests of this crate may have set one.
+    // A test of this crate may have installed one.
     let _ = tracing::subscriber::set_global_default(log);
     Ok(())
 }
 
-/// `debug`, or `info,windlass_server=trace`: a level for all crates of this program, and others for some.
+/// Parses a filter such as `debug` or `info,windlass_server=trace`: a level for all crates of this program, and
+/// others for some of them.
 pub(crate) fn filter(option: &str, text: &str) -> Result<Targets, CliFailure> {
     let wrong = |why: String| {
         CliFailure::usage(format!("{option} {text}: {why}"))
@@ -68,12 +71,12 @@ pub(crate) fn filter(option: &str, text: &str) -> Result<Targets, CliFailure> {
     Ok(Targets::new().with_target(CRATE_PREFIX, all).with_targets(parsed))
 }
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LineFormat {
-    /// Of commands: `warning: …`.
+    /// The format of commands: `warning: …`.
     Sentences,
-    /// Of servers: time, level, event and fields, and sentences as they are.
+    /// The format of servers: time, level, event and fields; sentences verbatim.
     Human,
     /// The same as an object.
     Json,
@@ -112,7 +115,7 @@ impl LineFormat {
             (None, _) => format!("{at} {level:>5} {event}"),
         };
         for (name, value) in rest {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = match value.as_str() {
                 Some(text) => write!(line, " {name}={}", one_line(text)),
                 None => write!(line, " {name}={}", to_json(value)),
@@ -145,7 +148,7 @@ impl Fields {
         self.0.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.as_str())
     }
 
-    /// With those of a span around it, as far as it has none of the same name.
+    /// Adds the fields of an enclosing span, except names that are already present.
     fn inherit(&mut self, span: &Fields) {
         for (name, value) in &span.0 {
             if !self.0.iter().any(|(known, _)| known == name) {

@@ -1,4 +1,4 @@
-//! Standard output and error, colours only on a terminal.
+//! Standard output and standard error, with colours only on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use windlass_value::{Value, to_json_pretty};
 
 use crate::failure::{CliExit, CliFailure};
 
-/// Text for people or programs. A reader that has gone ends the command, quietly.
+/// Prints a line on stdout. A reader that has gone ends the command silently.
 pub(crate) fn print(text: &str) -> Result<(), CliFailure> {
     let mut stdout = std::io::stdout().lock();
     let text = escape_terminal_controls(text);
@@ -24,13 +24,13 @@ pub(crate) fn print_json(value: &Value) -> Result<(), CliFailure> {
     print(&to_json_pretty(value))
 }
 
-/// Something said beside the result. Losing it does not matter.
+/// Prints a line on stderr beside the result. A failure to write does not matter.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape_terminal_controls(text));
 }
 
-/// Some characters above ASCII are commands to a terminal, as those are that begin with an escape. They become visible, and
-/// JSON with them means the same.
+/// Escapes characters above ASCII that are terminal commands, like those that begin with an escape. They become
+/// visible, and JSON that contains them keeps its meaning.
 pub(crate) fn escape_terminal_controls(text: &str) -> Cow<'_, str> {
     let is_command = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
     if !text.contains(is_command) {
@@ -39,7 +39,7 @@ pub(crate) fn escape_terminal_controls(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
         match is_command(letter) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
             false => shown.push(letter),
         }
@@ -47,7 +47,7 @@ pub(crate) fn escape_terminal_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Which colours to use.
+/// Whether to use colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Paint {
     on: bool,
@@ -66,7 +66,7 @@ impl Paint {
         if self.on { windlass_syntax::Colour::Always } else { windlass_syntax::Colour::Never }
     }
 
-    /// A status word in the colour people expect. Padding belongs into `text`: codes have no width.
+    /// Colours a status word. Padding belongs into `text`, since escape codes have no width.
     pub(crate) fn status(self, status: &str, text: &str) -> String {
         match status {
             "succeeded" => self.with("32", text),

@@ -1,4 +1,4 @@
-//! A definition with everything around it: the definitions it calls, and the files of a Logic Apps Standard project.
+//! A definition with its surroundings: the definitions it calls, and the files of a Logic Apps Standard project.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,31 +18,31 @@ use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::standard_project::{StandardProjectFiles, folder_of, is_standard};
 
-/// A call of a definition that is not there, or cannot be used.
+/// The problem code of a call to a definition that does not exist or cannot be used.
 pub(crate) const NO_SUCH_WORKFLOW: &str = "WND-1116";
 
-/// A credential that needs a variable of the environment which is not set; as for one that nobody knows.
+/// The problem code of a credential whose environment variable is not set; the same as for an unknown credential.
 const UNSET_CREDENTIAL: &str = "WND-1290";
 
-/// How many playbooks beside one that calls another are looked into, and how far.
+/// Maximum number of playbooks beside a caller that are searched, and maximum number of bytes read of each.
 const MAX_REGISTERED: usize = 1_000;
 const MAX_HEAD_BYTES: u64 = 16 * 1024;
 
-/// What was compiled: definitions before whoever calls them, the one that was asked for last.
+/// A compiled project: definitions come before their callers, the requested one last.
 pub(crate) struct Project {
     definitions: Vec<Definition>,
-    /// Every file that was read, with what is wrong with it, in the order of reading.
+    /// Every file that was read, with its diagnostics, in the order of reading.
     pub diagnostics: Vec<(SourceText, Diagnostics)>,
 }
 
 struct Definition {
     plan: Plan,
-    /// The names it calls others by, and which those are.
+    /// The names by which it calls other definitions, with their indexes.
     calls: Vec<(Arc<str>, usize)>,
 }
 
 impl Project {
-    /// Reads nothing but files beside the definition, and those that the settings name.
+    /// Reads and compiles a definition. Reads only files beside it and those that the settings name.
     pub(crate) fn read(source: SourceText, dialect: Option<&str>, settings: &CliSettings) -> Project {
         let mut project = Project { definitions: Vec::new(), diagnostics: Vec::new() };
         let mut reader = Reader { project: &mut project, settings, done: BTreeMap::new(), open: Vec::new() };
@@ -55,7 +55,7 @@ impl Project {
         self.diagnostics.iter().any(|(_, found)| found.has_errors())
     }
 
-    /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
+    /// For commands that need a plan: prints problems and warnings on stderr, and fails if there are problems.
     pub(crate) fn or_fail(self, paint: Paint) -> Result<Project, CliFailure> {
         let shown = self.diagnostics.iter().filter(|(_, found)| !found.is_empty());
         shown.for_each(|(source, found)| out::note(&found.render(source, paint.syntax())));
@@ -71,13 +71,14 @@ impl Project {
         }
     }
 
-    /// The plan of the definition that was asked for.
+    /// Returns the plan of the requested definition.
     pub(crate) fn plan(&self) -> Result<&Plan, CliFailure> {
-        // Without one there are problems, and they have been told.
+        // Without a plan there are problems, and they were already printed.
         self.definitions.last().map(|definition| &definition.plan).ok_or_else(|| CliFailure::silent(CliExit::Invalid))
     }
 
-    /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
+    /// Stores all plans. Each plan pins the hashes of the plans it calls, so that no later change of a file affects a
+    /// run.
     pub(crate) fn add_to(
         self,
         engine: &RuntimeEngine,
@@ -86,7 +87,7 @@ impl Project {
         Ok(engine.add_plan(self.add_called_plans(engine, settings)?)?)
     }
 
-    /// Keeps the plans of what the definition calls, and gives its own.
+    /// Stores the plans that the definition calls, and returns its own plan.
     pub(crate) fn add_called_plans(
         mut self,
         engine: &RuntimeEngine,
@@ -97,7 +98,7 @@ impl Project {
         let seals = crate::secrets::sealer(settings);
         let finished = |definition: Definition, added: &[BlobHash]| {
             let Definition { mut plan, calls } = definition;
-            // Whoever trusts the file lets it hold secrets: those that are written down stay.
+            // The file is trusted to hold secrets: literal ones stay.
             crate::secrets::seal_defaults(&seals, &mut plan);
             plan.pins = calls.into_iter().map(|(name, at)| (name, added[at])).collect();
             plan
@@ -112,14 +113,14 @@ impl Project {
 struct Reader<'a> {
     project: &'a mut Project,
     settings: &'a CliSettings,
-    /// Files that were compiled, and what came of it.
+    /// Compiled files with the index of their definition, or `None` if they have problems.
     done: BTreeMap<PathBuf, Option<usize>>,
-    /// Files whose calls are being followed, outermost first.
+    /// Files whose calls are being resolved, outermost first.
     open: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
-    /// The place of the compiled definition, if nothing is wrong with it.
+    /// Compiles a definition and returns its index, or `None` if it has problems.
     fn definition(&mut self, source: SourceText, path: Option<PathBuf>, dialect: Option<&str>) -> Option<usize> {
         let surroundings =
             path.as_deref().map(|path| StandardProjectFiles::read_for(path, &self.settings.limits)).unwrap_or_default();
@@ -157,7 +158,8 @@ impl Reader<'_> {
         Some(self.project.definitions.len() - 1)
     }
 
-    /// None for a definition that calls itself by its own name: the engine knows that one.
+    /// Returns the index of a called definition, or `None` for a definition that calls itself by name: the engine
+    /// resolves that.
     fn resolve_call(
         &mut self,
         name: &str,
@@ -212,7 +214,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a definition of this name may be: where the settings say, beside the caller, or in a folder of its own.
+    /// Returns the paths where a definition of this name may be: the configured one, beside the caller, or in its own
+    /// folder.
     fn candidate_paths(&self, name: &str, from: Option<&Path>) -> Vec<PathBuf> {
         let configured = self.settings.activities.iter().find_map(|activity| match &activity.target {
             ConfiguredTarget::Workflow(path) if activity.name == name => Some(path.clone()),
@@ -222,7 +225,7 @@ impl Reader<'_> {
             return vec![path];
         }
         let Some(folder) = from.map(folder_of) else { return Vec::new() };
-        // A path that leads out of the folder would reach any file.
+        // A path that leads out of the folder could reach any file.
         let inside =
             |part: Component| matches!(part, Component::Normal(part) if !part.as_encoded_bytes().starts_with(b"."));
         if name.is_empty() || name.contains('\\') || !Path::new(name).components().all(inside) {
@@ -232,7 +235,7 @@ impl Reader<'_> {
         if from.is_some_and(is_standard) {
             paths.push(folder_of(&folder).join(name).join("workflow.json"));
         }
-        // Playbooks are called by the path they were registered under: its last part is usually the file's name.
+        // Playbooks are called by the path they were registered under: its last component is usually the file's name.
         let last = name.rsplit('/').next().unwrap_or(name);
         for name in if last == name { vec![name] } else { vec![name, last] } {
             paths.extend(["", ".yaml", ".yml"].map(|ending| folder.join(format!("{name}{ending}"))));
@@ -242,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// Credentials of the settings that a definition names, and that need variables which are not set.
+/// Warns about configured credentials that a definition names and whose environment variables are not set.
 pub(crate) fn unset_credentials(source: &SourceText, settings: &CliSettings) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for alias in settings.auth.aliases() {
@@ -255,7 +258,7 @@ pub(crate) fn unset_credentials(source: &SourceText, settings: &CliSettings) -> 
     warnings
 }
 
-/// Where an alias stands in a line about credentials.
+/// Returns the position of an alias in a line about credentials.
 fn find_alias(text: &str, alias: &str) -> Option<usize> {
     let part = |letter: char| letter.is_alphanumeric() || "_-".contains(letter);
     let mut start = 0;
@@ -266,7 +269,7 @@ fn find_alias(text: &str, alias: &str) -> Option<usize> {
             let (before, after) = (line[..*at].chars().next_back(), line[at + alias.len()..].chars().next());
             !before.is_some_and(part) && !after.is_some_and(part)
         };
-        // The last one: what stands before it is the key.
+        // The last match: the first one may be the key.
         if let Some(at) = positions.filter(whole).last() {
             return Some(start + at);
         }
@@ -275,7 +278,7 @@ fn find_alias(text: &str, alias: &str) -> Option<usize> {
     None
 }
 
-/// The playbooks of a folder that say of themselves that they go by this path.
+/// Finds the playbook in a folder that declares this path as its own.
 fn find_registered_playbook(folder: &Path, path: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let mut playbooks: Vec<PathBuf> = entries.filter(|file| is_yaml(file)).collect();

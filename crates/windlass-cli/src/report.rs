@@ -1,4 +1,4 @@
-//! How a run ended: the contract's object, and the same for people.
+//! The outcome of a run: the documented JSON object, and a summary for users.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::stores;
 use crate::text;
 use crate::warnings;
 
-/// Which run an ended run is.
+/// An ended run with its report.
 pub(crate) struct EndedRun<'a> {
     pub run: &'a Arc<str>,
     pub plan: &'a Plan,
     pub report: FinalReport,
     facts: LoopDetailsByStep,
-    /// What did not go as it should without failing the run.
+    /// Non-fatal problems of the run.
     warnings: Vec<String>,
-    /// Nothing of it is kept: there is nothing to look at later.
+    /// The run is in memory only: there is nothing to inspect later.
     ephemeral: bool,
 }
 
 impl<'a> EndedRun<'a> {
-    /// Puts back everything that was stored elsewhere.
+    /// Creates the report and resolves all values that were stored as blobs.
     pub(crate) fn new(
         store: &dyn StoreRead,
         run: &'a Arc<str>,
@@ -60,7 +60,7 @@ impl<'a> EndedRun<'a> {
         if self.report.status == Status::Succeeded { CliExit::Success } else { CliExit::Failed }
     }
 
-    /// Shows the result on stdout. A reader that has gone does not change how the run ended.
+    /// Prints the result on stdout. A reader that has gone does not change the exit code.
     pub(crate) fn print(&self, global: &GlobalArgs, took: Option<String>) -> Result<CliExit, CliFailure> {
         let shown = match global.json {
             true => {
@@ -75,7 +75,7 @@ impl<'a> EndedRun<'a> {
         }
     }
 
-    /// The contract's object.
+    /// Returns the documented JSON object.
     pub(crate) fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("run", self.run.clone());
@@ -103,7 +103,7 @@ impl<'a> EndedRun<'a> {
         parts.join("\n\n")
     }
 
-    /// A run that succeeds may have turns that did not: nobody should have to look for that.
+    /// Warns about failed iterations of a run that succeeded: users should not have to search for them.
     fn failed_iterations(&self, global: &GlobalArgs) -> Option<String> {
         if self.report.status != Status::Succeeded {
             return None;
@@ -141,13 +141,13 @@ fn line_of(plan: &Plan, path: &str) -> Option<usize> {
     Some(before.matches('\n').count() + 1)
 }
 
-/// Letters of one output that people get to see.
+/// Maximum number of characters of one output to show.
 const MAX_OUTPUT_CHARS: usize = 4_000;
 
-/// Letters of why a step ended as it did: the reason often comes last.
+/// Maximum number of characters of a step's error: the reason often comes last.
 const MAX_REASON_CHARS: usize = 240;
 
-/// Letters of an output that nobody asked for.
+/// Maximum number of characters of an output that was not requested.
 const MAX_GLANCE_CHARS: usize = 100;
 
 fn section(section: &ReportSection) -> String {
@@ -164,11 +164,11 @@ fn section(section: &ReportSection) -> String {
     heading.into_iter().chain(section.entries.iter().map(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// With its lines, which an answer mostly has.
+/// Formats a text with its line breaks, which an answer mostly has.
 fn format_prose(value: &Value) -> String {
     match value {
         Value::Str(lines) if lines.trim_end().contains('\n') => {
-            // Nothing that a model says may move the cursor.
+            // A model's text must not move the cursor.
             truncate_output(lines.trim_end().lines().map(|line| format!("\n    {}", text::one_line(line))).collect())
         }
         other => indented(other),
@@ -187,7 +187,7 @@ fn truncate_output(output: String) -> String {
     if cut.len() < output.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { output }
 }
 
-/// One line a step, loops as `15/100 condition`.
+/// Formats one line per step, loops as `15/100 condition`.
 pub(crate) fn steps_table(
     plan: &Plan,
     facts: &LoopDetailsByStep,
@@ -222,7 +222,7 @@ fn iterations_line(plan: &Plan, facts: &LoopDetailsByStep, name: &str, looping: 
     if looping.failed == 0 && cut_off == 0 {
         return format!("{} {}", text::format_ratio(looping.iterations, max_iterations), looping.reason.as_str());
     }
-    // `2 of 3 turns, 1 failed, 1 cut off`; why it stopped, unless that says it.
+    // `2 of 3 iterations, 1 failed, 1 cut off`, then the reason it stopped unless that is already clear.
     let progress = max_iterations.map_or_else(
         || text::pluralize(looping.iterations, "turn"),
         |max_iterations| format!("{} of {}", looping.iterations, text::pluralize(max_iterations, "turn")),

@@ -1,4 +1,4 @@
-//! Secrets of the settings and the environment: what must come out of no tool, and the key that makes references to them.
+//! Secrets of the settings and the environment that no tool may output, and the key that seals secret references.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,31 +16,31 @@ use crate::config::{CliSettings, ConfiguredTarget};
 use crate::failure::CliFailure;
 use crate::tools::{credentials, variable};
 
-/// The variable that holds the key in hexadecimal: for workers on other machines, which have no store beside them.
+/// The variable that holds the key in hexadecimal, for workers on other machines, which have no store.
 const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
 /// The key's file, in the store's folder.
 const KEY_FILE: &str = "seal.key";
 
-/// What stands around all tools of this process.
+/// The redaction and secret handling around all tools of this process.
 pub(crate) fn edge(settings: &CliSettings) -> Result<SecretBoundary, CliFailure> {
     if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
         let failure = CliFailure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
         return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
     }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
-    // It opens references and makes none: a worker has no store of its own to keep a key in.
+    // A worker only opens references and seals none: it has no store to keep a key in.
     let edge = SecretBoundary::new(with_key(settings, read_key), credentials, &known_secrets(settings)?);
     crate::log::redact(edge.configured_secrets());
     Ok(edge)
 }
 
-/// References to secrets. The key is made when the first is.
+/// Seals secret references. The key is created with the first reference.
 pub(crate) fn sealer(settings: &CliSettings) -> SecretSealer {
     with_key(settings, load_or_create_key)
 }
 
-/// Replaces the defaults of a plan's secure parameters by references. Those that hold the secret itself stay as they are, and
-/// are returned with what is wrong with them.
+/// Replaces the defaults of a plan's secure parameters by secret references. Literal secrets stay as they are and are
+/// returned with their problem.
 pub(crate) fn seal_defaults(seals: &SecretSealer, plan: &mut Plan) -> Vec<(Arc<str>, SealOutcome)> {
     let mut literal = Vec::new();
     for input in secure_inputs(plan) {
@@ -64,7 +64,7 @@ fn with_key(settings: &CliSettings, load_key: fn(&Path) -> std::io::Result<[u8; 
     })
 }
 
-/// All that is known to be secret here, whatever it is for.
+/// Returns all values known to be secret in this process, whatever their use.
 fn known_secrets(settings: &CliSettings) -> Result<Vec<Secret>, CliFailure> {
     let mut known = agents::secrets(settings);
     let keys = PROVIDERS.iter().flat_map(|provider| provider.key_variables).copied();
@@ -74,7 +74,7 @@ fn known_secrets(settings: &CliSettings) -> Result<Vec<Secret>, CliFailure> {
     let aliases =
         settings.auth.aliases().filter_map(|alias| settings.auth.variable_value(&windlass_tools::auth_variable(alias)));
     for text in variables.chain(aliases) {
-        // What is wrong with a credential is told where it is used.
+        // A problem with a credential is reported where it is used.
         known.extend(Credential::from_text(&text).into_iter().flat_map(|credential| credential.secrets()));
     }
     for activity in &settings.activities {
@@ -92,7 +92,8 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
     bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// The key of a store. Two processes that make it at once end up with the same one.
+/// Returns the key of a store, and creates it first if needed. Processes that create it concurrently get the same
+/// one.
 fn load_or_create_key(store: &Path) -> std::io::Result<[u8; 32]> {
     let path = store.join(KEY_FILE);
     if !path.exists() {
@@ -116,7 +117,7 @@ fn create_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    // It is there whole or not at all, and the first one stays.
+    // The link appears complete or not at all, and the first one stays.
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft)?;
     match linked {
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(sealer(&first).seal("r", "a", "b"), sealer(&first).seal("r", "a", "b"));
         assert!(sealer(&first).seal("r", "a", "b").is_some() && sealer(&none).seal("r", "a", "b").is_none());
         assert_eq!(from_hex("0g"), None);
-        // Whoever only opens references makes no key.
+        // Opening references creates no key.
         let elsewhere = folder.path().join("elsewhere");
         let (worker, server) = (
             with_key(&CliSettings { store: Some(elsewhere.clone()), ..CliSettings::default() }, read_key),

@@ -1,4 +1,4 @@
-//! What a Logic Apps Standard project keeps beside its workflows: values of parameters, and app settings.
+//! The companion files of a Logic Apps Standard project: parameter values and app settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use windlass_value::Value;
 
 use crate::definition;
 
-/// A value of the wrong kind, as in definitions.
+/// The problem code of a value of the wrong kind, as in definitions.
 const WRONG_KIND: &str = "WND-1021";
-/// Something that must be there.
+/// The problem code of a missing required key.
 const MISSING: &str = "WND-1022";
 
 #[derive(Default)]
 pub(crate) struct StandardProjectFiles {
     pub settings: BTreeMap<String, String>,
     pub parameters: BTreeMap<String, Value>,
-    /// The files that have problems of their own.
+    /// The files with problems.
     pub diagnostics: Vec<(SourceText, Diagnostics)>,
 }
 
@@ -32,7 +32,7 @@ impl StandardProjectFiles {
             return files;
         }
         let folder = folder_of(path);
-        // From inside the workflow's folder, the project is the one above.
+        // Relative to the workflow's folder, the project is its parent.
         let project = folder.canonicalize().map_or_else(|_| folder.join(".."), |folder| folder_of(&folder));
         files.read_file(&project.join("parameters.json"), limits, StandardProjectFiles::add_parameter);
         files.read_file(&project.join("local.settings.json"), limits, |files, key, node, found| {
@@ -45,7 +45,7 @@ impl StandardProjectFiles {
         files
     }
 
-    /// A project need not have the file; one that is there must be right.
+    /// Reads one file. A project need not have it; an existing file must be valid.
     fn read_file(
         &mut self,
         path: &Path,
@@ -108,7 +108,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "workflow.json")
 }
 
-/// The folder a file is in; the current one has no name.
+/// Returns the folder of a file; the current folder has no name.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

@@ -1,4 +1,4 @@
-//! Opening a store, and finding a run in it.
+//! Opens a store and finds runs in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::trust;
 
 const DEFAULT_DIRECTORY: &str = ".windlass";
 
-/// Runs read at once while one is looked for.
+/// Runs read per query during a search.
 const PAGE_ROWS: u32 = 500;
 
 pub(crate) fn directory(global: &GlobalArgs) -> PathBuf {
     global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY))
 }
 
-/// Opens the store for a command that looks at runs: it must be there.
+/// Opens the store for a command that reads runs: it must exist.
 pub(crate) fn open(global: &GlobalArgs) -> Result<Arc<dyn Store>, CliFailure> {
     let directory = directory(global);
     if !directory.join("windlass.db").is_file() {
@@ -35,14 +35,14 @@ pub(crate) fn open_or_create(directory: &Path, options: SqliteOptions) -> Result
     Ok(Arc::new(SqliteStore::open(directory, options)?))
 }
 
-/// A run by its id, by the beginning of its id if only one begins so, or the newest as `last`.
+/// Finds a run by its id, by an unambiguous prefix of its id, or the newest as `last`.
 pub(crate) fn find(store: &dyn Store, run_ref: &str) -> Result<RunRow, CliFailure> {
     if let Some(row) = store.run(run_ref)? {
         return Ok(row);
     }
     if run_ref == "last" {
         let mut newest = None;
-        // One that another run has started is not what anybody means by it.
+        // `last` does not mean a child run.
         each_run(store, &RunFilter::default(), |row| {
             newest = Some(row).filter(|row| row.parent.is_none());
             newest.is_none()
@@ -78,7 +78,7 @@ fn no_such_run(run_ref: &str, others: &[Arc<str>]) -> CliFailure {
     }
 }
 
-/// Page by page, newest first, until `more` says no.
+/// Visits runs page by page, newest first, until `visit` returns false.
 pub(crate) fn each_run(
     store: &dyn Store,
     filter: &RunFilter,
@@ -100,10 +100,10 @@ pub(crate) fn each_run(
     }
 }
 
-/// A command that works on the same store, ready to be pasted.
+/// Formats a command line for the same store, ready to be pasted.
 pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
     match &global.store {
-        // A store from the environment will be there for the next command too.
+        // A store from the environment also applies to the next command.
         Some(path) if std::env::var_os("WINDLASS_STORE").as_deref() != Some(path.as_os_str()) => {
             format!("windlass --store {} {arguments}", shell_quote(&path.to_string_lossy()))
         }
@@ -111,9 +111,9 @@ pub(crate) fn command(global: &GlobalArgs, arguments: &str) -> String {
     }
 }
 
-/// The address of the server that takes up a run that nobody has, if one is there.
+/// Returns the address of the running server that would take over an unowned run.
 pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String> {
-    // The steps of a program are in that program alone.
+    // The steps of a Rust program exist only in that program.
     registry()
         .get_or_rust(&row.dialect)
         .has_sources()
@@ -121,7 +121,8 @@ pub(crate) fn server_address(global: &GlobalArgs, row: &RunRow) -> Option<String
         .flatten()
 }
 
-/// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.
+/// Returns how to resume an unowned run. A run of a server continues in a server; if one is running, `resume` asks
+/// it.
 pub(crate) fn resume_hint(global: &GlobalArgs, store: &dyn Store, row: &RunRow) -> Result<String, CliFailure> {
     let resume = command(global, &format!("resume {}", row.run));
     if !registry().get_or_rust(&row.dialect).has_sources() {

@@ -1,23 +1,23 @@
-//! Values, times and tables in few characters. What drawings need as well is there.
+//! Compact formatting of values, times and tables. Functions that drawings also need are in `windlass-draw`.
 
 use windlass_core::amounts;
 use windlass_core::plan::MONEY;
 pub(crate) use windlass_draw::text::{format_duration, format_value, one_line, pluralize, truncate};
 use windlass_value::Value;
 
-/// `15/100`, or `15` when there is no telling how many there will be.
+/// Formats `15/100`, or `15` if the maximum is unknown.
 pub(crate) fn format_ratio(count: u64, max: Option<u64>) -> String {
     max.map_or_else(|| count.to_string(), |max| format!("{count}/{max}"))
 }
 
-/// `Running`, `Timed out`.
+/// Formats a status word: `Running`, `Timed out`.
 pub(crate) fn sentence_case(word: &str) -> String {
     let spaced = word.replace('_', " ");
     let mut letters = spaced.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Columns as wide as their widest cell; the last one is not padded.
+/// Formats a table with columns as wide as their widest cell; the last one is not padded.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -29,7 +29,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `512 B`, `1.5 KiB`, `20.0 MiB`.
+/// Formats a size: `512 B`, `1.5 KiB`, `20.0 MiB`.
 pub(crate) fn bytes(number: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let power = (number.max(1).ilog2() / 10) as usize;
@@ -42,7 +42,7 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
-/// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
+/// Formats the usage that jobs report, as `1,240 tokens, 0.0123`; returns `None` if they report nothing.
 pub(crate) fn usage(usage: &Value) -> Option<String> {
     let amount = |what: &str| usage.get(what).and_then(Value::as_int).and_then(|amount| u64::try_from(amount).ok());
     let amount =

@@ -1,4 +1,4 @@
-//! What tasks of `windlass run` can do. It trusts its file: private addresses are open.
+//! The tools of `windlass run`. It trusts its file: private addresses are open.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::agents::{self, AgentToolOptions};
 use crate::config::{CliSettings, ConfiguredTarget};
 use crate::failure::CliFailure;
 
-/// The tools that are always there. Activities come from the settings.
+/// The names of the built-in tools. Activities come from the settings.
 pub(crate) fn names() -> Vec<&'static str> {
     infos().into_iter().map(|info| info.name).collect()
 }
 
-/// What each of them takes and gives, by name.
+/// The inputs and outputs of each built-in tool, sorted by name.
 pub(crate) fn infos() -> Vec<&'static ToolInfo> {
     let mut infos = tool_infos();
     infos.extend([&AGENT_FILES, &AGENT_MODEL, &AGENT_TOOL]);
@@ -27,24 +27,25 @@ pub(crate) fn infos() -> Vec<&'static ToolInfo> {
     infos
 }
 
-/// Those that workflows of agents are made of; nobody calls them by name.
+/// Returns whether a tool is an internal part of agent workflows that definitions never name.
 pub(crate) fn is_internal(info: &ToolInfo) -> bool {
     [AGENT_FILES.name, AGENT_TOOL.name, AGENT_MODEL.name].contains(&info.name)
 }
 
-/// Where models are if nobody says otherwise.
+/// The default model service.
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub(crate) fn tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
     Ok(crate::secrets::edge(settings)?.wrap(trusted_tools(settings)?))
 }
 
-/// All tools for files that are trusted, before anything stands around them.
+/// All tools for trusted files, not wrapped by the edge yet.
 pub(crate) fn trusted_tools(settings: &CliSettings) -> Result<Tools, CliFailure> {
     tools_with_outbound(settings, Outbound::open(), &AgentToolOptions::for_run(settings))
 }
 
-/// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
+/// All tools, for definitions that may reach the given addresses. Addresses that the settings name are reachable as
+/// well.
 pub(crate) fn tools_with_outbound(
     settings: &CliSettings,
     outbound: Outbound,
@@ -75,7 +76,7 @@ pub(crate) fn tools_with_outbound(
     Ok(tools)
 }
 
-/// A run that goes on needs what it began with: without it, it would fail for good.
+/// Checks that a resumed run still has the tools that it was started with: without one, it would fail for good.
 pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), CliFailure> {
     let mut names = names();
     names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
@@ -103,7 +104,7 @@ pub(crate) fn check_tools(plan: &Plan, settings: &CliSettings) -> Result<(), Cli
     }
 }
 
-/// A definition that goes by its name alone: none that was found in a file, and not the plan itself.
+/// Returns a called definition that is known only by name: neither pinned from a file nor the plan itself.
 fn unknown_definition(plan: &Plan) -> Option<&str> {
     let calls = plan.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::Call(call) => plan.expressions.get(call.definition.0 as usize)?.source.as_str(),
@@ -112,7 +113,7 @@ fn unknown_definition(plan: &Plan) -> Option<&str> {
     let is_computed = |name: &str| name.contains("{{") || name.contains("{%") || name.starts_with('@');
     let known = |name: &str| *plan.name == *name || plan.pins.iter().any(|(pinned, _)| **pinned == *name);
     let names = calls.filter(|name| !is_computed(name));
-    // With the step whose result is wanted.
+    // The name may carry the step whose result is requested.
     let is_known = |name: &'_ str| known(name) || name.rsplit_once('#').is_some_and(|(name, _)| known(name));
     names.into_iter().find(|name| !is_known(name))
 }
@@ -121,7 +122,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The aliases that are known, for `check`. Those of the environment are spelled as there.
+/// The known credential aliases, for `check`. Those of the environment are spelled as there.
 pub(crate) fn aliases(settings: &CliSettings) -> Vec<String> {
     let prefix = windlass_tools::auth_variable("");
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -129,14 +130,14 @@ pub(crate) fn aliases(settings: &CliSettings) -> Vec<String> {
     settings.auth.aliases().map(str::to_owned).chain(from_variables).collect()
 }
 
-/// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
+/// Credentials by alias: from the environment, then from `[auth]` of the settings. They are read when they are used.
 pub(crate) fn credentials(settings: &CliSettings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.variable_value(name)))
         .with_reasons(move |name| reasons.unset_reason(name))
 }
 
-/// The settings first, then what the environment of such services usually has.
+/// Options of the model tool: the settings first, then the usual environment variables of such services.
 fn model_options(settings: &CliSettings) -> ModelOptions {
     let model = &settings.model;
     let key = variable(model.key_env.as_deref().unwrap_or("OPENAI_API_KEY"));
@@ -156,7 +157,7 @@ mod tests {
     use windlass_noetl::{NoetlOptions, RegisteredNames};
     use windlass_syntax::SourceText;
 
-    /// What is said of a run of this playbook, which another program has started.
+    /// Returns the error for a run of this playbook that another program has started.
     fn check_error(tool: &str) -> Option<String> {
         let text = format!("metadata: {{name: own}}\nworkflow: [{{step: start, tool: {tool}}}]\n");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -1,5 +1,5 @@
-//! Whose rules a run has. What is registered with a server was handed in by somebody who has a token, not by whoever sits at
-//! this terminal: it gets the server's rules, and those of the terminal only if that is said.
+//! Decides whose rules a run has. A definition registered with a server comes from a client with a token, not from
+//! the user at this terminal: its runs get the server's rules, and those of the terminal only with `--trusted`.
 
 use windlass_runtime::RunOptions;
 use windlass_server::catalog::PLAN;
@@ -9,7 +9,8 @@ use crate::args::GlobalArgs;
 use crate::failure::CliFailure;
 use crate::stores;
 
-/// Whether a run, or one that it comes from by calls, restarts and retries, is of a definition that a server has.
+/// Returns whether a run, or one that it derives from by calls, restarts and retries, is of a definition registered
+/// with a server.
 pub(crate) fn is_server_run(store: &dyn Store, row: &RunRow) -> Result<bool, CliFailure> {
     let mut row = row.clone();
     loop {
@@ -25,7 +26,7 @@ pub(crate) fn is_server_run(store: &dyn Store, row: &RunRow) -> Result<bool, Cli
     }
 }
 
-/// Why a run of a server is not `resume`d, `retry`ed or `restart`ed here.
+/// Returns the error for a `resume`, `retry` or `restart` of a server's run in this process.
 pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> CliFailure {
     let (run, definition) = (&row.run, &row.definition);
     let why = format!(
@@ -42,7 +43,7 @@ pub(crate) fn refusal(global: &GlobalArgs, row: &RunRow, operation: &str) -> Cli
     CliFailure::usage(why).hint(format!("{there}; --trusted gives it the rights of this terminal"))
 }
 
-/// A server leaves it alone until somebody wants it to go on.
+/// Returns whether a server leaves the run alone until a client resumes it.
 pub(crate) fn needs_explicit_resume(row: &RunRow) -> bool {
     matches!(row.status, RunStatus::Paused | RunStatus::Quarantined)
 }

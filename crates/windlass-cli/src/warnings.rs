@@ -1,4 +1,4 @@
-//! What has gone wrong among agents although the run goes on: nobody should have to look for that.
+//! Warnings after a run with agents: non-fatal problems that users should not have to search for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::dialects::registry;
 use crate::progress::agents;
 use crate::text;
 
-/// Pages of events looked through: a run that is longer has its beginning told.
+/// Maximum number of event pages scanned: of a longer run, only the beginning is considered.
 const MAX_EVENT_PAGES: usize = 64;
 
 #[derive(Default)]
 struct AgentWarnings {
     coordinator: Vec<String>,
-    /// How often, by why.
+    /// Number of denied tool calls by reason.
     denied: BTreeMap<String, u64>,
-    /// Turns without a verdict and all turns, by loop.
+    /// Iterations without a verdict and all iterations, by loop.
     unjudged: BTreeMap<Arc<str>, (u64, u64)>,
 }
 
-/// A sentence each.
+/// Returns the warnings of an ended run, one sentence each.
 pub(crate) fn collect(
     store: &dyn StoreRead,
     run: &Arc<str>,

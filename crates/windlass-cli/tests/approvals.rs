@@ -1,4 +1,4 @@
-//! What runs ask of people, and the answers, from other processes.
+//! Approval requests of runs and their answers, from other processes.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ const APPROVAL_FLOW: &str = r#"{"definition": {"triggers": {"manual": {"type": "
             "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}}}}}},
     "outputs": {"answers": {"type": "array", "value": "@outputs('Each')"}}}}"#;
 
-/// The first answer counts, also while nobody has the run; one that says otherwise is no success.
+/// The first answer counts, even while no process runs the run; a different second answer is an error.
 #[test]
 fn a_second_answer_must_be_the_same() {
     let place = TestDir::new();
@@ -23,7 +23,7 @@ fn a_second_answer_must_be_the_same() {
     run.signal(Signal::INT);
     run.finish().exits(130);
     let approve = |set: &str| place.windlass(&["approve", "a1", "--set", set]);
-    // A signal of its name is an answer like any other.
+    // A signal with the request's name is an answer like any other.
     place.windlass(&["status", "a1"]).exits(0).has("Each[0].Ask  (windlass approve a1)");
     let wrong = r#"{"approved": "yes"}"#;
     place
@@ -38,7 +38,7 @@ fn a_second_answer_must_be_the_same() {
     place.windlass(&["resume", "a1"]).exits(0).has("Succeeded");
 }
 
-/// Beside a server nobody is told to go on by hand.
+/// With a running server, users are not asked to resume by hand.
 #[test]
 fn a_server_resumes_an_answered_run() {
     let place = TestDir::new();
@@ -52,7 +52,7 @@ fn a_server_resumes_an_answered_run() {
     let mut server = place.start(&["serve", "--json", "--bind", "127.0.0.1:0"]);
     let startup: serde_json::Value = serde_json::from_str(&server.line()).expect("JSON");
     let address = startup["address"].as_str().expect("an address");
-    // Whether the server has taken it up already or not.
+    // Holds whether or not the server has already taken over the run.
     let shown = place.windlass(&["status", "a1"]);
     assert!(!shown.exits(0).out.contains("nobody runs it now"), "{}", shown.out);
     let approved = place.windlass(&["approve", "a1", "--set", "approved=true"]);
@@ -73,7 +73,7 @@ fn users_answer_from_any_process() {
     let mut events = place.start(&["events", "a1", "--follow"]);
     events.line_with("approval.requested");
     events.line_with("approval.requested");
-    // Told, and so durable: the rows are there.
+    // A published event is durable: the rows exist.
     let open = place.json(&["approvals", "--json"]);
     assert_eq!((&open[0]["title"], &open[0]["path"]), (&"Go on with a?".into(), &"Each[0].Ask".into()));
     place.windlass(&["approvals", "a1"]).exits(0).has("Each[1].Ask").has("Go on with b?");
@@ -97,7 +97,7 @@ fn users_answer_from_any_process() {
     );
 }
 
-/// Neither without a server nor beside the next one is there anything to mend.
+/// `doctor` finds nothing to repair, neither without a server nor with the next one.
 #[test]
 fn waits_of_a_killed_server_need_no_repair() {
     let place = TestDir::new();
@@ -113,7 +113,7 @@ fn waits_of_a_killed_server_need_no_repair() {
     place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
 }
 
-/// What was forgotten is no answer, unless the schema says that none is needed.
+/// A missing answer is rejected unless the schema allows null.
 #[test]
 fn a_missing_answer_is_rejected() {
     for (schema, exits) in [("", 3), (r#", "schema": {}"#, 3), (r#", "schema": {"type": ["object", "null"]}"#, 0)] {
@@ -134,7 +134,7 @@ fn a_missing_answer_is_rejected() {
     }
 }
 
-/// Steps of a playbook are begun by what leads to them: one that comes after a person's answer cannot be begun around it.
+/// The steps of a playbook start only by their transitions: a signal cannot start a step behind an open approval.
 #[test]
 fn a_signal_cannot_start_a_playbook_step() {
     let place = TestDir::new();

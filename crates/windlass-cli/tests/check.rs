@@ -1,4 +1,4 @@
-//! `windlass check`: every problem at once, for people and for programs.
+//! `windlass check` reports all problems in one run, for users and for programs.
 
 use crate::support;
 
@@ -90,7 +90,7 @@ fn unreadable_and_malformed_files_are_reported() {
     place.windlass(&["check", "fine.json", "--dialect", "zoom"]).exits(3).has("loom");
 }
 
-/// Their YAML has more than that of playbooks, and says so only where it matters.
+/// Workflow YAML supports more than playbook YAML; the difference is reported only where it matters.
 #[test]
 fn workflows_with_anchors_are_recognised() {
     let place = TestDir::new();

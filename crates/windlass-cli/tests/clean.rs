@@ -1,4 +1,4 @@
-//! Removing runs that have ended, and large values as the program shows them.
+//! Removing ended runs, and how large values are shown.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! `windlass dev`: files become definitions, again whenever they change; broken ones are told, and the last good one stays.
+//! `windlass dev` registers files whenever they change, reports broken ones, and keeps the last valid version.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What it says, in a file that it does not look at.
+/// The file for its stderr, which it does not scan.
 const STDERR_FILE: &str = ".said";
 
 struct DevServer {
@@ -52,7 +52,7 @@ impl DevServer {
         serde_json::from_str(body).unwrap_or_else(|_| panic!("{path}: {answer}"))
     }
 
-    /// A definition's version, and how many problems its file has.
+    /// Returns a definition's version and the number of problems of its file.
     fn version_and_problems(&self, name: &str) -> Option<(u64, usize)> {
         let page = self.get("/api/v1/definitions");
         let item = page["items"].as_array()?.iter().find(|item| item["name"] == name)?.clone();
@@ -88,14 +88,14 @@ fn files_are_registered_as_they_change() {
 
     std::fs::write(path("hello.json"), r#"{"actions": {"say": {"type": "composee", "inputs": 1}}}"#).expect("written");
     dev.wait_for("hello", Some((1, 1)));
-    // What was a definition is not left alone when it is none any more.
+    // A file that was a definition is reported when it no longer is one.
     for text in ["", r#"{"just": "text"}"#, r#"{"a": [1"#] {
         std::fs::write(path("hello.json"), definition("hello")).expect("written");
         dev.wait_for("hello", Some((1, 0)));
         std::fs::write(path("hello.json"), text).expect("written");
         dev.wait_for("hello", Some((1, 1)));
     }
-    // As editors do it: a new file in the place of the old.
+    // As editors do it: a new file replaces the old one.
     std::fs::write(path("hello.json.tmp"), definition("hi")).expect("written");
     std::fs::rename(path("hello.json.tmp"), path("hello.json")).expect("renamed");
     dev.wait_for("hello", Some((2, 0)));
@@ -139,7 +139,7 @@ fn unchanged_files_are_reported_once() {
     assert!(stderr.contains("registered twice, version 2 (") && !stderr.contains("is gone"), "{stderr}");
 }
 
-/// What is written to a pipe is read by others; only a token that no file has is told there. Hints name options that `dev` has.
+/// Output to a pipe is read by others: it shows only a token that no file holds. Hints name options that `dev` has.
 #[test]
 fn startup_output_reveals_the_token_only_if_it_is_stored_nowhere() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Lines of the pages that somebody may type, run as they are printed, against a server that listens.
+//! Runs the commands printed in the documentation against a live server.
 
 use crate::support;
 
@@ -10,17 +10,17 @@ use support::server::TestServer;
 const WORKERS: &str = include_str!("../../../docs/workers.md");
 const TRIGGERS: &str = include_str!("../../../docs/triggers.md");
 
-/// Where the pages say that the server is.
+/// The server URL used in the documentation.
 const DOCUMENTED_URL: &str = "http://127.0.0.1:7117";
 
-/// The blocks of a page in such a language, from a place in it on.
+/// Returns the code blocks of a language in a document, from a heading on.
 fn blocks<'a>(page: &'a str, from: &str, language: &str) -> Vec<&'a str> {
     let page = page.split_once(from).unwrap_or_else(|| panic!("there is no {from:?}")).1;
     let begin = format!("```{language}\n");
     page.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()
 }
 
-/// A shell where this server is and `windlass` is the one that is tested.
+/// Runs a script in a shell with this server's URL and the tested `windlass` in PATH.
 fn shell(place: &TestDir, server: &TestServer, script: &str, variables: &[(&str, &str)]) -> Output {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_windlass"));
     let folder = program.parent().expect("a folder").display();
@@ -37,8 +37,8 @@ fn stdout_of(output: &Output) -> String {
     out.into_owned()
 }
 
-/// Whether a text is as the page shows it: `…`, with the letters before it, stands for anything, and lines may be broken
-/// elsewhere.
+/// Returns whether a text matches the documented one: `…`, with the letters before it, stands for anything, and line
+/// breaks may differ.
 fn matches_documented(output: &str, documented: &str) -> bool {
     let plain = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
     let (mut rest, shown) = (plain(output), plain(documented));
@@ -52,7 +52,7 @@ fn matches_documented(output: &str, documented: &str) -> bool {
     rest.is_empty() || shown.ends_with('…')
 }
 
-/// Each command of a block, and what the lines below it say that it answers.
+/// Returns each command of a block with the answer documented below it.
 fn commands(block: &str) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.lines() {
@@ -87,7 +87,7 @@ fn the_documented_worker_protocol_works() {
     }
     assert_eq!(compared, 6);
     assert_eq!(server.wait_for_end("r1")["error"]["code"], "Tired");
-    // The first lines of the page: a token in a file, and what the program offers.
+    // The first lines of the document: a token in a file, and the program's offer.
     let words = blocks(WORKERS, "# Workers", "sh")[0].lines().next().expect("a line");
     stdout_of(&shell(&place, &server, words, &[]));
     assert!(std::fs::read_to_string(place.path("token")).is_ok_and(|token| token.starts_with("wl_")));
@@ -104,7 +104,7 @@ fn documented_webhooks_and_schedules_work() {
     let variables = [("ORDERS_SECRET", secret.as_str()), ("TOKEN", &server.token)];
     let all = blocks(TRIGGERS, "# Triggers", "sh");
     let [start, opened, delivery, nightly] = all[..] else { panic!("{} blocks", all.len()) };
-    // The server is there already, with a secret: the line that makes one is looked at by itself.
+    // The server already runs with a secret: the line that creates one is tested separately.
     let (make, serve) = start.split_once('\n').expect("two commands");
     assert!(serve.starts_with("ORDERS_SECRET=$(cat orders.secret) windlass serve"), "{serve}");
     let made = stdout_of(&shell(&place, &server, &format!("{make}\ncat orders.secret"), &[]));
@@ -123,14 +123,14 @@ fn documented_webhooks_and_schedules_work() {
     assert!(matches_documented(found, location), "{found}");
     let run = found.rsplit('/').next().expect("its id");
     assert_eq!(server.wait_for_end(run)["output"]["keep"]["n"], 1);
-    // The same again starts nothing.
+    // A repeated delivery starts nothing.
     let again = stdout_of(&shell(&place, &server, &script, &variables));
     assert!(again.contains("\"repeated\":true"), "{again}");
     let output = stdout_of(&shell(&place, &server, nightly, &variables));
     assert!(output.contains(r#""kind":"schedule""#) && output.contains("next_at"), "{output}");
 }
 
-/// `202 {…}, Location: …` in its three parts.
+/// Splits `202 {…}, Location: …` into its three parts.
 fn parts(shown: &str) -> [&str; 3] {
     let (status, rest) = shown.trim().split_once(' ').expect("a status");
     let (body, location) = rest.split_once(", Location: ").expect("a place");

@@ -1,4 +1,4 @@
-//! A file that may not grow any more fails whoever writes it, and does not end the server.
+//! A file that must not grow any more fails its writer, and does not end the server.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ fn a_server_recovers_from_a_file_size_limit() {
     });
     assert_eq!(refused.0, 503, "{refused:?}");
     assert!(refused.1["detail"].as_str().is_some_and(|detail| detail.contains("may grow beyond")), "{refused:?}");
-    // Whoever only looks needs no room.
+    // Reading needs no space.
     assert!(!server.get("/api/v1/runs")["items"].as_array().expect("runs").is_empty());
     server.process.limit_files(None);
     wait_until("it goes on", || start().0 == 202);

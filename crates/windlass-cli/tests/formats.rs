@@ -1,5 +1,6 @@
-//! Programs of two versions on one store: what the newer one has written, the older one refuses with a reason and leaves as
-//! it is, also when it is killed meanwhile. The newer one is played by stamping what this one has written.
+//! Programs of two versions on one store: the older one rejects, with a reason, what the newer one has written, and
+//! leaves it unchanged, also when it is killed meanwhile. The newer one is simulated by stamping what this one has
+//! written.
 
 use crate::support;
 
@@ -19,7 +20,7 @@ fn open_database(place: &TestDir) -> Connection {
     Connection::open(place.path(".windlass/windlass.db")).expect("any tool can open it")
 }
 
-/// A run that was killed in the middle of its loop.
+/// Creates a run that was killed in the middle of its loop.
 fn killed_run(place: &TestDir) {
     place.write("flow.json", counting(3, "PT2S"));
     let running = place.start(&["run", "flow.json", "--id", "r"]);
@@ -30,7 +31,7 @@ fn killed_run(place: &TestDir) {
     running.finish();
 }
 
-/// All that is kept of the run, row by row.
+/// Returns all stored rows of the run.
 fn stored_rows(place: &TestDir) -> Vec<String> {
     let shell = open_database(place);
     let tables = [
@@ -53,7 +54,7 @@ fn stamp(place: &TestDir, format: u32) {
     open_database(place).execute("UPDATE runs SET format = ?1", [format]).expect("stamped");
 }
 
-/// A server that meets the run, says so once, and is killed.
+/// Starts a server that finds the run, logs the reason once, and is killed.
 fn served_and_killed(place: &TestDir, why: &str) {
     for _ in 0..2 {
         let server = TestServer::start(place, &[], &[]);
@@ -106,7 +107,7 @@ fn a_run_of_a_newer_program_is_rejected_by_every_command_and_unchanged() {
     assert_eq!((&done["status"], &done["output"]["n"]), (&"succeeded".into(), &3.into()), "{done}");
 }
 
-/// A run that has ended is no less the newer program's.
+/// An ended run belongs to the newer program just the same.
 #[test]
 fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
     let place = TestDir::new();
@@ -123,7 +124,7 @@ fn an_ended_run_of_a_newer_program_is_neither_misread_nor_removed() {
     place.windlass(&["status", "r"]).exits(0).has("succeeded");
 }
 
-/// The run's own encoding is known, its plan's meaning is not.
+/// The run's own encoding is known, its plan's semantics are not.
 #[test]
 fn a_run_of_a_plan_with_newer_semantics_is_not_quarantined() {
     let place = TestDir::new();

@@ -100,7 +100,7 @@ impl Expression for Constant {
     }
 }
 
-/// Two steps that give each other an event, in that language.
+/// Two steps of that language that send each other an event.
 fn foreign_plan() -> Plan {
     let mut plan = Plan::new("orders", "rust", "");
     let (language, source) = ("foreign".into(), Value::Null);
@@ -177,14 +177,14 @@ mod parcels {
         pub sent: u64,
     }
 
-    /// Parcel 1 is lost once, and for good; another one is sent instead.
+    /// Parcel 1 fails twice and for good; a replacement is sent instead.
     pub(crate) fn workflow() -> Workflow {
         let builder = Workflow::builder("parcels")
             .step("split", |order: OrderPlaced| async move {
                 Ok((0..order.parcels).map(|number| ParcelWanted { number }).collect::<Vec<_>>())
             })
             .step("ship", |parcel: ParcelWanted| async move {
-                // The later ones are the first to end.
+                // Later parcels end first.
                 for _ in parcel.number..5 {
                     tokio::task::yield_now().await;
                 }

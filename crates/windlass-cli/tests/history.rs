@@ -1,4 +1,4 @@
-//! What a run leaves behind: events, turns, replay, listings.
+//! The history of a run: events, iterations, replay, listings.
 
 use crate::support;
 
@@ -28,7 +28,7 @@ fn a_follower_sees_every_event_once() {
         (&iteration["path"], &iteration["iteration"], &iteration["loopType"]),
         (&"count[0]".into(), &0.into(), &"until".into())
     );
-    // All that the seed's `loop:iteration` tells; its timestamp is `at`.
+    // All fields of the seed's `loop:iteration`; its timestamp is `at`.
     for key in ["actionName", "loopType", "iteration", "conditionResult", "result", "duration"] {
         assert!(iteration.get(key).is_some(), "a turn tells its {key}");
     }

@@ -1,4 +1,4 @@
-//! Models of agents: scripts, services of the settings, prices, and what was asked.
+//! Models of agents: scripts, configured services, prices, and logged requests.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ model:
     usage: {inputTokens: 100, outputTokens: 10}
 "#;
 
-/// Each request as `step turn`.
+/// Returns each logged request as `step turn`.
 fn logged_requests(place: &TestDir, log: &str) -> Vec<String> {
     let text = std::fs::read_to_string(place.path(log)).expect("a log");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -40,7 +40,7 @@ fn a_script_answers_for_all_models() {
     let result: Value = serde_json::from_str(&command_output.out).expect("JSON");
     assert_eq!(result["output"]["usage"]["money"], 1350, "{result}");
     assert_eq!(logged_requests(&place, "log"), ["plan 1", "plan 2", "act 1"]);
-    // What nobody foresaw is told with its place.
+    // A request without a matching rule is reported with its step.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
     let done = place.windlass(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo"]);
     done.exits(1).has("no rule of the script fits step `act`, role `step`, turn 1");
@@ -78,7 +78,7 @@ fn configured_services_are_called_in_their_protocol() {
     }
 }
 
-/// What a workflow names, and what is said of it: by `run` before anything is asked, by `check` as a warning or not at all.
+/// A step, and the messages about its model: an error from `run` before any call, a warning or nothing from `check`.
 const MODELS: [(&str, i32, &str, &str); 7] = [
     ("{id: b, model: opnai/gpt-9, instructions: x}", 2, "flow.yaml:5:20", "warning[model]: there is no model provider"),
     ("{id: b, agent: two, instructions: x}", 2, "OPENAI_API_KEY is not set", "valid"),

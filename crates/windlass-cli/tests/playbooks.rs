@@ -1,4 +1,4 @@
-//! What whoever runs a playbook for the first time gets to read.
+//! The messages that a first-time user of playbooks reads.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ workflow:
         cmd: 'echo gone wrong >&2; exit 3'
 ";
 
-/// A step that only looks at its inputs.
+/// A step that only reads its inputs.
 const READING: &str = "apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: reading}
@@ -32,7 +32,7 @@ workflow:
       code: 'result = base'
 ";
 
-/// Every turn fails; the loop counts that and goes on.
+/// Every iteration fails; the loop counts the failures and continues.
 const COUNTING: &str = "apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: counting}
@@ -103,7 +103,7 @@ fn failed_iterations_are_reported_at_the_end() {
     done.exits(0).has("2 of 2 turns, 2 failed").has("fetch: 2 of 2 turns failed");
 }
 
-/// The credential of the settings is there; what it needs of the environment is not.
+/// The credential is configured; the environment variable it needs is not set.
 #[test]
 fn a_variable_that_is_not_set_is_named() {
     let place = TestDir::new();
@@ -129,7 +129,7 @@ fn playbook_kinds_and_tools_are_listed_separately() {
     assert!(!noop.out.contains("kinds of errors"), "{}", noop.out);
 }
 
-/// A child that is not there is said beside whatever else is wrong.
+/// A missing child is reported together with any other problem.
 #[test]
 fn a_missing_child_is_reported_with_other_problems() {
     let place = TestDir::new();

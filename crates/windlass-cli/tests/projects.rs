@@ -1,4 +1,4 @@
-//! Definitions that call others, the files of a Standard project, triggers that decide, replies.
+//! Definitions that call others, the files of a Standard project, triggers with conditions, replies.
 
 use crate::support;
 
@@ -35,7 +35,7 @@ fn a_child_is_found_beside_its_parent_and_answers_it() {
     let bodies: Vec<_> =
         squares.as_array().expect("a list").iter().map(|iteration| iteration["square"]["body"].clone()).collect();
     assert_eq!(bodies, [json!(1), json!(4), json!(9)]);
-    // The children have answered, and then ended too.
+    // The children have answered, and then ended as well.
     let runs = place.json(&["list", "--json", "--children"]);
     let runs = runs.as_array().expect("a list");
     assert_eq!(runs.len(), 4);
@@ -44,7 +44,7 @@ fn a_child_is_found_beside_its_parent_and_answers_it() {
     assert!(runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
 }
 
-/// Wants no more of its children as soon as the fourth turn has ended; they would wait for an hour.
+/// Cancels its children as soon as the fourth iteration has ended; they would wait for an hour.
 const BREAKS: &str = r#"{"name": "breaks", "actions": {"each": {
   "type": "foreach", "foreach": "@range(0, 8)", "breakWhen": "@equals(item(), 3)",
   "actions": {"which": {"type": "if", "expression": "@equals(item(), 3)",
@@ -53,7 +53,7 @@ const BREAKS: &str = r#"{"name": "breaks", "actions": {"each": {
 const QUICK: &str = r#"{"name": "quick", "actions": {"one": {"type": "compose", "inputs": 1}}}"#;
 const SLOW: &str = r#"{"name": "slow", "actions": {"hold": {"type": "wait", "inputs": {"interval": "PT1H"}}}}"#;
 
-/// Wherever the process was killed: when `resume` has come back, no child is open, whether the parent had ended or not.
+/// Wherever the process was killed: after `resume`, no child is open, whether or not the parent had ended.
 #[test]
 fn children_of_a_parent_that_ended_early_are_cancelled() {
     for commit in 1.. {
@@ -94,7 +94,7 @@ fn called_definitions_must_exist_and_be_valid() {
     place.write("square.json", r#"{"actions": {"x": {"type": "compos", "inputs": 1}}}"#);
     let done = place.windlass(&["check", "parent.json"]);
     done.exits(2).has("`square` has problems of its own").has("did you mean `compose`?");
-    // In a circle nothing could be kept together; itself by name is no circle.
+    // A cycle of files cannot be pinned; a call of itself by name is no cycle.
     let call =
         |name: &str| format!(r#"{{"actions": {{"c": {{"type": "workflow", "inputs": {{"name": "{name}"}}}}}}}}"#);
     place.write("a.json", call("b"));
@@ -120,7 +120,7 @@ fn call_depth_is_limited() {
     );
 }
 
-/// A change of the child's file reaches only runs that begin after it.
+/// A change of the child's file affects only runs started after it.
 #[test]
 fn a_run_keeps_the_child_definitions_it_started_with() {
     let place = TestDir::new();
@@ -159,7 +159,7 @@ fn a_standard_project_has_its_parameters_settings_and_neighbours() {
     let done = place.json(&["run", "Orders/workflow.json", "--json", "-q"]);
     assert_eq!(done["definition"], "Orders", "called by its folder");
     assert_eq!(done["output"], json!({"said": "ahoy 2", "mail": {"sent": "x"}}));
-    // What is beside the workflows is looked at as they are.
+    // The companion files are checked like the workflows.
     for (file, text, why) in [
         ("parameters.json", r#"{"greeting": {"value": "x"},}"#, "parameters.json:1:"),
         ("parameters.json", r#"{"greeting": {"valeu": "x"}}"#, "has no `value`"),

@@ -1,4 +1,4 @@
-//! `windlass register` against a server that listens.
+//! `windlass register` against a live server.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use support::{CommandOutput, TestDir};
 
 const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
 const CHILD: &str = r#"{"name": "child", "actions": {"one": {"type": "compose", "inputs": 1}}}"#;
-/// It calls what its name comes before.
+/// Calls a definition that sorts after it.
 const CALLER: &str = r#"{"name": "caller", "actions": {"call": {"type": "workflow",
     "inputs": {"host": {"workflow": {"id": "child"}}, "body": {}}}}}"#;
 const NAMELESS: &str = r#"{"actions": {"one": {"type": "compose", "inputs": 1}}}"#;
@@ -49,7 +49,7 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
     assert_eq!(world.register(&["hello.json"]).exits(0).out, "hello version 1, as before\n");
     world.place.write("hello.json", HELLO.replace("hi", "hello"));
     assert_eq!(world.register(&["hello.json"]).exits(0).out, "hello version 2\n");
-    // Labels are part of a version, and a name counts more than the text's.
+    // Labels are part of a version, and --name overrides the text's name.
     assert_eq!(world.register(&["hello.json", "--label", "gpu=yes"]).exits(0).out, "hello version 3\n");
     assert_eq!(world.register(&["hello.json", "--name", "other"]).exits(0).out, "other version 1\n");
     let reply = world.register(&["hello.json", "--json"]).exits(0).json();
@@ -59,10 +59,10 @@ fn a_file_is_registered_once_and_again_when_it_has_changed() {
         "{reply}"
     );
     assert_eq!(world.server.run_to_end("other", &json!({}))["status"], "succeeded");
-    // What the text does not say, its file does.
+    // A definition without a name is named after its file.
     world.place.write("quiet.json", NAMELESS);
     assert_eq!(world.register(&["quiet.json"]).exits(0).out, "quiet version 1\n");
-    // What is worth knowing is said, and it is registered all the same.
+    // Warnings are printed, and the definition is registered all the same.
     world.place.write("shells.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
     let done = world.register(&["shells.yaml"]);
     done.exits(0).has("shells.yaml:").has("WND-1297").has("book version 1");
@@ -79,7 +79,7 @@ fn files_are_registered_in_order_up_to_the_first_invalid_one() {
     assert_eq!(world.names(), Vec::<String>::new());
     let done = world.register(&["child.json", "caller.json", "broken.json", "hello.json"]);
     assert_eq!((done.code, done.out.as_str()), (Some(2), "child version 1\ncaller version 1\n"));
-    // The place in the file, and what was meant.
+    // The location in the file, and the nearest name.
     done.has("where: broken.json").has("1:").has("compoze").has("compose");
     assert_eq!(world.names(), ["caller", "child"]);
     world.register(&["child.json", "hello.json", "--name", "x"]).exits(3).has("--name is for one file");
@@ -146,7 +146,7 @@ fn registration_errors_are_reported() {
     world.place.write("stranger", "wl_of_somebody_else\n");
     let made = world.place.windlass(&["token", "create", "reader", "--scope", "read"]);
     world.place.write("reader", made.exits(0).out.trim());
-    // Nobody listens there, and nobody is given this port by chance.
+    // Nothing listens on this port, and the system never assigns it.
     let gone = "http://127.0.0.1:1".to_owned();
     let table: [(&[&str], i32, &[&str]); 8] = [
         (&["hello.json", "--server", &url], 3, &["there is no token", "WINDLASS_TOKEN"]),
@@ -194,7 +194,7 @@ fn status_shows_the_worker_requirements_of_waiting_tasks() {
     status.exits(0).has("Waiting for a worker with `shell` and gpu=yes: 1 task, since 2");
     let status_json = world.place.json(&["status", &run, "--json"]);
     assert_eq!(status_json["waits_for_worker"][0]["labels"], json!({ "gpu": "yes" }), "{status_json}");
-    // Who is not let in says nothing of it, and the rest all the same.
+    // Without access to the server, `status` omits this part and shows the rest.
     std::fs::write(world.place.path(".windlass/token"), "wl_wrong").expect("written");
     let status = world.place.windlass(&["status", &run]);
     status.exits(0).has("Status: Running");

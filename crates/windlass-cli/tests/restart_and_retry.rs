@@ -1,11 +1,11 @@
-//! `windlass restart` and `windlass retry`, over the real program: with kills around every commit of the new run.
+//! `windlass restart` and `windlass retry` with the real program, including kills around every commit of the new run.
 
 use crate::support;
 
 use support::TestDir;
 use support::server::TestServer;
 
-/// Two of five items fail until a file is there; each call leaves a line.
+/// One of five items fails until a file exists; each call appends a line.
 const FAN: &str = r#"
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -31,7 +31,7 @@ workflow:
 fn calls(place: &TestDir) -> Vec<String> {
     let log = place.path("log");
     let text = std::fs::read_to_string(&log).unwrap_or_default();
-    // Gone, so that the next look sees what is new.
+    // Removed, so that the next call sees only new lines.
     let _ = std::fs::remove_file(log);
     text.lines().map(str::to_owned).collect()
 }
@@ -88,7 +88,7 @@ fn a_run_is_restarted_from_an_iteration() {
     assert_eq!(calls(&place), ["x", "y", "sum"]);
 }
 
-/// Killed before and after every commit, whoever asks again gets the same run; what went well is not called again.
+/// Killed before and after every commit, a repeated retry gets the same run; successful calls are not repeated.
 #[test]
 fn a_retry_survives_kills() {
     for moment in ["before", "after"] {
@@ -110,7 +110,7 @@ fn a_retry_survives_kills() {
     }
 }
 
-/// The script has no answer for one of three services; then it has. Conversations that went well are not held again.
+/// The script lacks a reply for one of three services at first. Conversations that succeeded are not repeated.
 #[test]
 fn successful_agents_are_not_called_again() {
     let place = TestDir::new();
@@ -131,7 +131,7 @@ fn successful_agents_are_not_called_again() {
     assert_eq!(deployed, ["deployed auth", "deployed search"]);
 }
 
-/// What somebody has registered over the API gets the rights of a terminal only if that is said.
+/// A definition registered over the API gets the rights of a terminal only with `--trusted`.
 #[test]
 fn a_run_of_a_server_keeps_its_rules() {
     let place = TestDir::new();
@@ -158,7 +158,7 @@ fn a_run_of_a_server_keeps_its_rules() {
     place.write("mended", "");
     place.windlass(&[&restart[..], &["--trusted"]].concat()).exits(0);
     assert_eq!(calls(&place), ["a", "b", "c", "d", "e", "sum"]);
-    // A run of this terminal in the same store goes on as ever.
+    // A run of this terminal in the same store resumes as usual.
     place.write("own.yaml", FAN.replace("name: fan", "name: own"));
     let killed = place.windlass(&["run", "own.yaml", "--id", "own", "--quiet", "--crash-at", "before:3"]);
     assert_eq!(killed.code, None, "{}", killed.err);

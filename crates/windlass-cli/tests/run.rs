@@ -149,7 +149,7 @@ fn every_example_runs_offline() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
     let mut count = 0;
     let entries = std::fs::read_dir(examples).expect("examples");
-    // The folder of the seed's use cases has a service, and tests of its own.
+    // The folder of the seed's use cases has a service and separate tests.
     for path in entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()) {
         let path = path.to_str().expect("UTF-8");
         place.windlass(&["check", path]).exits(0).has(": valid");

@@ -1,11 +1,12 @@
-//! The use cases of the first seed: as written they load; the repaired file beside each succeeds, over real connections.
+//! The use cases of the first seed: each loads as written; the repaired file beside it succeeds, over real
+//! connections.
 
 use crate::support;
 
 use serde_json::{Value, json};
 use support::{RunningCommand, TestDir};
 
-/// Name, what is given to it, and what it must give.
+/// Name and expected output.
 fn repaired() -> Vec<(&'static str, Value)> {
     vec![
         ("1-retry-until-success", json!({"status": "complete", "turns": 3})),
@@ -18,7 +19,7 @@ fn repaired() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The folder of examples, with a service of its own in place of the usual port.
+/// Copies the examples into the folder, with a separate service in place of the usual port.
 fn examples(place: &TestDir) -> (RunningCommand, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom/seed");
     for entry in std::fs::read_dir(folder).expect("the examples") {
@@ -57,12 +58,12 @@ fn original_examples_are_valid() {
     for (name, _) in repaired() {
         place.windlass(&["check", &format!("{name}.json")]).exits(0);
     }
-    // What the settings provide is what they name: without them, the place and the reason.
+    // Activities come from the settings: without them, the location and the reason are reported.
     place.write("windlass.toml", "");
     place.windlass(&["check", "2-queue-until-empty.json"]).exits(2).has("processor").has("2-queue-until-empty.json:8:");
 }
 
-/// A run that calls what the settings name cannot go on without them, and is not lost for that.
+/// A run that calls a configured activity cannot resume without the settings, and is not lost.
 #[test]
 fn missing_settings_stop_a_resume_and_nothing_else() {
     let place = TestDir::new();
@@ -75,13 +76,14 @@ fn missing_settings_stop_a_resume_and_nothing_else() {
     assert_eq!(place.json(&["resume", "r", "--json", "-q"])["output"]["answer"], "42 sails");
 }
 
-/// Killed around each of its commits in turn, a run with calls, a model and child runs gives what it gives undisturbed.
+/// Killed around each of its commits, a run with calls, a model and child runs has the same output as an undisturbed
+/// one.
 #[test]
 fn a_run_killed_at_any_commit_resumes_where_it_stood() {
     let place = TestDir::new();
     let (_mock, address) = examples(&place);
     let service = format!("service={address}");
-    // Those whose service answers the same however often it is asked.
+    // Only those whose service always replies the same.
     for (name, expected) in repaired().into_iter().filter(|(name, _)| !matches!(name.as_bytes()[0], b'1' | b'5')) {
         for moment in ["before", "after"] {
             let mut commits = 0;
@@ -96,7 +98,7 @@ fn a_run_killed_at_any_commit_resumes_where_it_stood() {
                 if place.windlass(&words).code.is_some() {
                     break;
                 }
-                // Before the first commit there is nothing yet to go on with.
+                // Before the first commit there is nothing to resume.
                 if (moment, commits) != ("before", 1) {
                     let object = place.json(&["resume", &id, "--json", "-q"]);
                     assert_eq!(object["output"], expected, "{name}, killed {moment} commit {commits}");

@@ -5,7 +5,7 @@ use crate::support;
 use rustix::process::Signal;
 use support::{RunningCommand, TestDir, counting};
 
-/// A run that has ended its first turn and now waits for an hour, and a reader of its events.
+/// Starts a run that has ended its first iteration and now waits for an hour, and a reader of its events.
 fn waiting_run(place: &TestDir, id: &str) -> (RunningCommand, RunningCommand) {
     place.write("flow.json", counting(50, "PT1H"));
     let mut run = place.start(&["run", "flow.json", "--id", id]);
@@ -60,7 +60,7 @@ fn pause_resume_and_cancel_come_from_anywhere() {
     place.windlass(&["signal", "p1", "go", "--data", "{}"]).exits(1).has("has ended already");
 }
 
-/// Its fourth turn goes on until somebody lets it go.
+/// The fourth iteration runs until a file is created.
 const HELD: &str = r#"
 metadata: { name: held }
 workflow:

@@ -1,4 +1,4 @@
-//! Tokens by the program, and what the doctor says of the audit log.
+//! The `token` commands, and the doctor's check of the audit log.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Triggers of definitions in every dialect, over the real program: what starts, what waits, what outlives kill -9.
+//! Triggers of definitions in every dialect with the real program: starts, queueing, and recovery after kill -9.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use support::{RunningCommand, TestDir};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
-/// A server that asks nobody for a token, and where it is.
+/// Starts a server without authentication, and returns its address.
 fn serve(place: &TestDir) -> (RunningCommand, String) {
     let mut server = place.start(&["serve", "--json", "--no-auth", "--bind", "127.0.0.1:0"]);
     let startup: Value = serde_json::from_str(&server.line()).expect("JSON");
@@ -20,7 +20,7 @@ fn serve(place: &TestDir) -> (RunningCommand, String) {
     (server, address)
 }
 
-/// Status and body.
+/// Sends a request and returns status and body.
 fn request(address: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let body = body.to_string();
@@ -59,7 +59,7 @@ fn example(name: &str) -> String {
     std::fs::read_to_string(format!("{EXAMPLES}/{name}")).expect("the example")
 }
 
-/// The examples say when they run and where they are called, and what is delivered is what the run begins with.
+/// The examples have schedules and webhooks, and a delivery's body becomes the run's input.
 #[test]
 fn a_playbook_and_a_workflow_of_agents_have_triggers() {
     let place = TestDir::new();
@@ -87,7 +87,7 @@ fn a_playbook_and_a_workflow_of_agents_have_triggers() {
     done.exits(0).has("trigger fired definition=nightly trigger=now kind=webhook run=");
 }
 
-/// A schedule of every second fires with what the definition gives it.
+/// A schedule of every second fires with the input of the definition.
 #[test]
 fn a_schedule_of_a_playbook_fires() {
     let place = TestDir::new();
@@ -107,7 +107,7 @@ fn a_schedule_of_a_playbook_fires() {
     server.finish().exits(0).has("trigger fired definition=nightly trigger=weekly kind=schedule due=");
 }
 
-/// Runs wait for their turn. The server is killed; the next one lets them go on in their order, and none is lost.
+/// Runs are queued by a concurrency limit. After a kill, the next server starts them in order, and none is lost.
 #[test]
 fn queued_runs_survive_a_kill() {
     let place = TestDir::new();

@@ -1,4 +1,5 @@
-//! `windlass worker` as a process, against a server in this one: it works, stops children, outlives the server, drains.
+//! `windlass worker` as a process, against a server in this one: it runs jobs, stops children, survives a server
+//! restart, drains.
 
 #![cfg(feature = "shell")]
 
@@ -26,9 +27,9 @@ use windlass_syntax::{DiagnosticReport, SourceText};
 use windlass_value::Value;
 
 const TOKEN: &str = "wl_first";
-/// Nobody is silent for so long, however busy the machine is.
+/// No worker is silent for so long, however busy the machine is.
 const LEASE: Duration = Duration::from_secs(60);
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// Maximum wait of a test: nothing takes this long, so a longer wait is a hang.
 const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
@@ -44,7 +45,7 @@ struct Server {
     running: RunningServer,
 }
 
-/// A server that has no tools of its own.
+/// Starts a server without built-in tools.
 async fn server(store: &Path, port: u16) -> Server {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store, SqliteOptions::default()).expect("a store"));
     let dispatcher = Arc::new(Dispatcher::new(LEASE));
@@ -76,18 +77,18 @@ impl Server {
         format!("http://{}", self.running.address)
     }
 
-    /// Whether its only worker has said that it goes.
+    /// Returns whether its only worker has announced that it drains.
     fn worker_is_draining(&self) -> bool {
         let workers = self.app.dispatcher.list().items;
         matches!(&workers[..], [worker] if worker.state == WorkerState::Draining)
     }
 
-    /// Jobs that nobody has.
+    /// Returns the number of jobs without a worker.
     fn queued(&self) -> usize {
         self.app.dispatcher.list().queued.iter().map(|queue| queue.jobs).sum()
     }
 
-    /// A playbook of one step: a command of the shell.
+    /// Starts a playbook of one step that runs a shell command.
     async fn start(&self, run: &str, command: &str) -> RunHandle {
         let text = format!(
             "metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n"
@@ -100,7 +101,7 @@ impl Server {
     }
 }
 
-/// The process, which goes with the test.
+/// A worker process that is killed with the test.
 struct Process(Child);
 
 impl Drop for Process {
@@ -112,7 +113,7 @@ impl Drop for Process {
 
 fn worker(place: &TestDir, url: &str) -> Process {
     let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
-    // It never ends by itself while it has something to do.
+    // It never stops by itself while it has a job.
     command.args(["--drain-seconds", "86400"]);
     Process(command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
@@ -156,7 +157,8 @@ async fn a_worker_runs_jobs_and_drains() {
     let mut run = server.start("a", "echo hello").await;
     let report = wait_for_end(&mut run).await;
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
-    // A result is brought at once: nothing waits for events that nobody tells, which would be 5 seconds every time.
+    // A result is reported immediately: it must not wait for events that the task never publishes, which would take 5
+    // seconds.
     let mut quickest = HANG;
     for run in ["first", "second", "third"] {
         let asked = std::time::Instant::now();
@@ -164,7 +166,7 @@ async fn a_worker_runs_jobs_and_drains() {
         quickest = quickest.min(asked.elapsed());
     }
     assert!(quickest < Duration::from_secs(4), "{quickest:?}");
-    // What it has begun it finishes, and takes nothing new.
+    // It finishes running jobs and takes no new ones.
     let (begun, go) = (place.path("begun"), place.path("go"));
     let command = format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done", begun.display(), go.display());
     let mut run = server.start("b", &command).await;
@@ -194,12 +196,12 @@ async fn a_cancel_kills_the_started_processes() {
     server.app.engine.request("a", "x", RunRequest::Cancel { reason: "enough".to_owned() }).expect("asked");
     assert_eq!(wait_for_end(&mut run).await.status, Status::Cancelled);
     wait_until(|| test_kill_process(pid).is_err()).await;
-    // One that cannot finish in time gives back what it has.
+    // A worker that cannot finish in time returns its jobs.
     let begun = place.path("begun");
     let mut second = server.start("b", &format!("touch {}; sleep 600", begun.display())).await;
     wait_until(|| begun.exists()).await;
     terminate(&child);
-    // Two signals at once are one to the system: the first has been heard.
+    // Two pending signals are delivered as one: the first must have been handled.
     wait_until(|| server.worker_is_draining()).await;
     terminate(&child);
     assert_eq!(exit_code(child).await, Some(0), "asked twice, it does not wait");
@@ -227,7 +229,7 @@ async fn a_result_produced_while_the_server_was_down_is_not_repeated() {
     let Server { app, running } = before;
     running.stop().await.expect("stopped");
     drop(app);
-    // It ends while nobody listens.
+    // The task ends while no server listens.
     std::fs::write(&go, "").expect("written");
     wait_until(|| done.exists()).await;
     let server = server(&place.path("runs"), port).await;

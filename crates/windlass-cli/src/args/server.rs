@@ -1,4 +1,4 @@
-//! What can be typed around a server: its tokens, definitions for it, a worker of it.
+//! Arguments of the commands around a server: tokens, registration, workers.
 
 use std::path::PathBuf;
 
@@ -12,47 +12,48 @@ pub(crate) struct TokenArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and show it this once
+    /// Create a token and print it once
     Create(TokenCreateArgs),
-    /// All tokens: what each may do, and when it was used last
+    /// List all tokens with their scopes and last use
     List,
-    /// Take a token away
+    /// Revoke a token
     Revoke(TokenRevokeArgs),
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct TokenCreateArgs {
-    /// What it is for
+    /// Name of the token
     pub name: String,
-    /// What it may do: read, run, control, work, admin
+    /// Scopes of the token: read, run, control, work, admin
     #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true)]
     pub scope: Vec<String>,
-    /// How long it is good: `30d`, `12h`, or as ISO 8601 [default: for ever]
+    /// Time until the token expires: `30d`, `12h`, or ISO 8601 [default: never]
     #[arg(long, value_name = "SPAN")]
     pub expires: Option<String>,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct TokenRevokeArgs {
-    /// Its id, as `windlass token list` shows it
+    /// Token id, as `windlass token list` shows it
     pub id: String,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct RegisterArgs {
-    /// Their files, or folders of them; of files, what others call comes first
+    /// Definition files or folders; name files that others call first
     #[arg(required = true, value_name = "PATH")]
     pub files: Vec<PathBuf>,
-    /// Where the server is, such as http://127.0.0.1:7117
+    /// URL of the server, such as http://127.0.0.1:7117
     #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
     pub server: String,
-    /// The file with its token, which needs the scope `admin` [default: the environment's WINDLASS_TOKEN]
+    /// File with a token of scope `admin` [default: environment variable WINDLASS_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// What it is to be called [default: as the text says]; of one file only
+    /// Name of the definition [default: from the text]; only with a single file
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Which workers may do its tasks; may be given more than once. They are part of the version: other labels make another
+    /// Label that a worker needs to run its tasks; may be repeated. Labels are part of the version: changing them makes a
+    /// new one
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub labels: Vec<String>,
     /// Send the token over plain HTTP to another machine
@@ -62,28 +63,28 @@ pub(crate) struct RegisterArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct WorkerArgs {
-    /// Where the server is, such as http://127.0.0.1:7117
+    /// URL of the server, such as http://127.0.0.1:7117
     #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
     pub server: String,
-    /// The file with its token, which needs the scope `work` [default: the environment's WINDLASS_TOKEN]
+    /// File with a token of scope `work` [default: environment variable WINDLASS_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// What it does [default: all tools of this program]
+    /// Offer these tools [default: all tools of this program]
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub tools: Vec<String>,
-    /// What definitions can ask for; may be given more than once
+    /// Label that definitions can require; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub labels: Vec<String>,
     /// Take no jobs of definitions without labels
     #[arg(long)]
     pub only_labelled: bool,
-    /// Jobs at a time
+    /// Maximum number of concurrent jobs
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub slots: u32,
-    /// What people call it [default: the machine's name]
+    /// Display name of the worker [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// When it is stopped: how long it may take to finish what it has; the rest goes to others
+    /// Time to finish running jobs on shutdown; the rest go to other workers
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub drain_seconds: u64,
     /// Send the token over plain HTTP to another machine

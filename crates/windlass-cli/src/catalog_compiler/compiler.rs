@@ -1,4 +1,4 @@
-//! Compiles what is registered. Calls are pinned to the newest plans of their names.
+//! Compiles definitions for registration. Calls are pinned to the newest plans of their names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::dialects::{self, registry};
 use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
 use crate::{agent_options, agents};
 
-/// A tool that only workers on other machines have.
+/// The problem code of a tool that only remote workers run.
 const NEEDS_WORKER: &str = "WND-1297";
-/// A secret that is written down.
+/// The problem code of a literal secret.
 const LITERAL_SECRET: &str = "WND-1298";
 
-/// A definition without a name.
+/// The problem code of a definition without a name.
 pub(crate) const NO_NAME: &str = "WND-1296";
-/// A text that calls itself by another name than it is registered under.
+/// The problem code of a text whose own name differs from the name it is registered under.
 const OTHER_NAME: &str = "WND-1295";
-/// A name that was another dialect's so far.
+/// The problem code of a name whose previous version was written in another dialect.
 const OTHER_DIALECT: &str = "WND-1299";
 
-/// The name in messages of a text that was registered without one.
+/// The name in messages of a text that was registered without a name.
 const NAMELESS: &str = "<definition>";
 
 pub(crate) struct CatalogCompiler {
     settings: Arc<CliSettings>,
-    /// Tools that are off here.
+    /// Tools that the server does not run itself.
     remote: Vec<String>,
     seals: SecretSealer,
 }
 
 impl CatalogCompiler {
-    /// `remote` are the tools that the server leaves to workers.
+    /// `remote` names the tools that the server leaves to workers.
     pub(crate) fn new(settings: Arc<CliSettings>, remote: Vec<String>) -> CatalogCompiler {
         let seals = crate::secrets::sealer(&settings);
         CatalogCompiler { settings, remote, seals }
@@ -65,7 +65,7 @@ impl DefinitionCompiler for CatalogCompiler {
         let mut plan = compiled.plan;
         let own = plan.name.clone();
         match &draft.name {
-            // The name it is handed in with counts, whatever the text calls itself.
+            // The name given with the request counts, whatever the text calls itself.
             Some(given) => plan.name = given.as_str().into(),
             None if *own == *NAMELESS => found.push(nameless()),
             None => {}
@@ -103,7 +103,8 @@ impl DefinitionCompiler for CatalogCompiler {
 }
 
 impl CatalogCompiler {
-    /// None for a definition that calls itself by its own name: the engine knows that one.
+    /// Returns the plan of a called definition, or `None` for a definition that calls itself by name: the engine resolves
+    /// that.
     fn resolve_call(
         &self,
         name: &str,
@@ -132,7 +133,7 @@ impl CatalogCompiler {
         Ok(Some(found.plan))
     }
 
-    /// Whether a registered definition calls another, or something that does.
+    /// Returns whether a registered definition calls another, directly or through others.
     fn calls_transitively(
         &self,
         from: &RegisteredVersion,
@@ -145,7 +146,7 @@ impl CatalogCompiler {
         }
         let source = SourceText::new(&*from.name, &*from.source);
         let context = compile_context(&self.settings, catalog, Some(&from.name));
-        // What no longer compiles was pinned when it did, and has no way back to what is new.
+        // A definition that no longer compiles was pinned when it did, and cannot lead back to the new one.
         let Ok(compiled) = registry().compile(&source, Some(&*from.dialect), &context) else { return false };
         compiled.calls.iter().any(|(name, _)| {
             name == target
@@ -154,7 +155,7 @@ impl CatalogCompiler {
         })
     }
 
-    /// Each tool that is off here, and where it is first used.
+    /// Returns each tool that the server does not run itself, with its first use.
     fn remote_tools(&self, plan: &Plan) -> Vec<(Arc<str>, SourceSpan)> {
         let mut found: Vec<(Arc<str>, SourceSpan)> = Vec::new();
         for node in &plan.nodes {
@@ -192,7 +193,7 @@ fn other_name(own: &str, given: &str, span: Span) -> Diagnostic {
 fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
     let span = Span::new(span.start as usize, span.end as usize);
     let message = match tool {
-        // Agents without a list may call every tool, and most call none: the step begins at once.
+        // Agents without a tool list may call every tool, and most call none: the step starts immediately.
         "agent_tool" => "this server does not run the tools of agents itself: if the model calls one, that call waits \
                          until a worker takes it"
             .to_owned(),
@@ -209,7 +210,7 @@ fn reports(source: &SourceText, problems: CompileProblems) -> Vec<DiagnosticRepo
     own.into_iter().chain(others).collect()
 }
 
-/// What a registered definition is compiled against: the operator's settings and the catalog, and nothing of a disk.
+/// The compile context of a registered definition: the operator's settings and the catalog, without any file system.
 fn compile_context(settings: &CliSettings, catalog: &dyn DefinitionCatalog, name: Option<&str>) -> CompileContext {
     let workdir = settings.server.workdir.clone();
     let refused = || {

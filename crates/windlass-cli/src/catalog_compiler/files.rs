@@ -1,4 +1,4 @@
-//! Registered definitions as files, for workflows that include others. There is no other file.
+//! Presents registered definitions as files, for workflows that include others. No other file exists.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use windlass_server::{DefinitionCatalog, RegisteredVersion};
 
 use crate::dialects::registry;
 
-/// The folder that all registered definitions seem to be in. Nothing on a disk is ever looked for there.
+/// The virtual folder of all registered definitions. Nothing on a disk is ever looked up there.
 pub(crate) const ROOT: &str = "/registered";
 
-/// The endings that a file's name may have and a definition's name mostly has not.
+/// The extensions that a file name may have and a definition's name usually lacks.
 const FILE_EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 
-/// The definition that is called so, with or without an ending; else the only one whose name ends so behind a `/`.
+/// Finds a definition by name, with or without an extension; else the only one whose last path component matches.
 pub(crate) fn find(catalog: &dyn DefinitionCatalog, name: &str) -> Option<RegisteredVersion> {
     let stem = FILE_EXTENSIONS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let exact = catalog.newest(name).or_else(|| catalog.newest(stem));
@@ -25,14 +25,14 @@ pub(crate) fn find(catalog: &dyn DefinitionCatalog, name: &str) -> Option<Regist
     })
 }
 
-/// What was registered when the compiling began.
+/// The definitions registered when compilation began.
 pub(crate) struct CatalogFiles {
     known: Vec<(PathBuf, Arc<str>)>,
     folders: Vec<PathBuf>,
 }
 
 impl CatalogFiles {
-    /// Of all that is registered, only definitions of dialects that include files can be read as files.
+    /// Includes only definitions of dialects that support file includes.
     pub(crate) fn from_catalog(catalog: &dyn DefinitionCatalog) -> CatalogFiles {
         let found = catalog.names().into_iter().filter_map(|name| catalog.newest(&name));
         let known: Vec<_> = found
@@ -51,13 +51,13 @@ impl CatalogFiles {
     }
 }
 
-/// Where a definition of this name seems to be.
+/// Returns the virtual path of a definition.
 pub(crate) fn path_of(name: &str) -> PathBuf {
     let parts = name.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
     parts.fold(PathBuf::from(ROOT), |path, part| path.join(part))
 }
 
-/// The folder that its includes begin in.
+/// Returns the folder in which the includes of a definition start.
 pub(crate) fn folder_of(name: Option<&str>) -> PathBuf {
     let path = name.map(path_of).filter(|path| path.as_path() != Path::new(ROOT));
     path.as_deref().and_then(Path::parent).unwrap_or(Path::new(ROOT)).to_owned()

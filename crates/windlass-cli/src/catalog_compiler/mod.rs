@@ -1,6 +1,6 @@
-//! What a server lets definitions do. They come from whoever may register them: they reach public places and what the
-//! operator's settings open, read no file, start no program unless `[server] tools` says so, and find what they call or
-//! include in the catalog.
+//! Compilation and tools of a server. Definitions come from clients that may register them: they reach public
+//! addresses and those that the operator's settings open, read no file, start no program unless `[server] tools`
+//! names it, and resolve calls and includes in the catalog.
 
 mod compiler;
 mod files;

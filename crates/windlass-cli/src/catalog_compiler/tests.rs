@@ -10,7 +10,7 @@ use windlass_value::{BlobHash, parse_json};
 use super::*;
 use crate::config::CliSettings;
 
-/// Names, dialects and texts.
+/// A catalog of names, dialects and texts.
 #[derive(Default)]
 struct FakeCatalog(BTreeMap<&'static str, (&'static str, &'static str)>);
 
@@ -65,7 +65,7 @@ fn settings(toml: &str) -> CliSettings {
     CliSettings::from_text(Path::new("/nowhere/windlass.toml"), toml).expect("settings")
 }
 
-/// The plan's pins, or every problem with its line.
+/// Returns the plan's pins and warnings, or every problem with its line.
 fn compile(name: &str, text: &str, toml: &str) -> Result<(Vec<String>, Vec<String>), Vec<String>> {
     let settings = Arc::new(settings(toml));
     let remote = server_tools(&settings).expect("tools").remote;
@@ -102,7 +102,7 @@ fn a_definition_is_registered_under_the_requested_name() {
         ("other", named.as_str(), ""),
         ("own", itself.as_str(), ""),
         ("other", itself.as_str(), "WND-1295"),
-        // What was a definition of another dialect is told, and done.
+        // A change of the dialect is a warning, not an error.
         ("child", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start}]\n", "WND-1299"),
     ] {
         let findings = match compile(name, text, "") {
@@ -178,7 +178,7 @@ fn workflows_include_registered_ones_and_read_no_file() {
     assert!(problems.contains("cannot name a script"), "{problems}");
 }
 
-/// A service of models that nobody asks.
+/// A model service that no test calls.
 const MODEL: &str = "[model]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n";
 
 #[test]

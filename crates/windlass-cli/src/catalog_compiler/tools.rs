@@ -1,4 +1,4 @@
-//! The tools of a server, and those that it leaves to workers on other machines.
+//! The tools that a server runs itself, and those that it leaves to remote workers.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::config::{CliSettings, OUTBOUND};
 use crate::failure::CliFailure;
 use crate::{secrets, tools};
 
-/// They do nothing on this machine but make connections, and those are checked.
+/// Tools whose only effect on this machine is opening connections, and those are checked.
 const SAFE_TOOLS: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "postgres"];
 
-/// What a server can do itself, and what it knows and leaves to workers.
+/// The tools that a server runs itself, and the names of those that it leaves to workers.
 pub(crate) struct ServerTools {
-    /// Not behind the edge yet.
+    /// Not wrapped by the edge yet.
     pub tools: Tools,
-    /// Names of tools that definitions may use and that are off here.
+    /// Names of tools that definitions may use and that only remote workers run.
     pub remote: Vec<String>,
     pub edge: SecretBoundary,
-    /// Looks at what runs are started with: secure parameters name credentials.
+    /// Checks the inputs of new runs: secure parameters name credentials.
     pub gate: Arc<dyn InputGate>,
 }
 
-/// The safe tools, the activities of the settings, and what `[server] tools` names besides.
+/// Builds the safe tools, the activities of the settings, and the tools that `[server] tools` enables.
 pub(crate) fn server_tools(settings: &CliSettings) -> Result<ServerTools, CliFailure> {
     let rules = settings.server.outbound.clone();
     let outbound = Outbound::default().with_rules(rules.allow, rules.deny, OUTBOUND);
@@ -43,12 +43,12 @@ pub(crate) fn server_tools(settings: &CliSettings) -> Result<ServerTools, CliFai
     Ok(ServerTools { tools, remote, edge, gate })
 }
 
-/// Whether a tool of the program runs in the server itself.
+/// Returns whether the server itself runs a tool of the program.
 fn runs_in_server(settings: &CliSettings, name: &str) -> bool {
     SAFE_TOOLS.contains(&name) || settings.server.tools.iter().any(|on| on == name)
 }
 
-/// Nobody sits at a terminal: what the settings do not allow is refused.
+/// A server has no terminal to ask: tools that the settings do not allow are denied.
 fn permissions(settings: &CliSettings) -> PermissionArgs {
     let rules = settings.server.agents.clone();
     PermissionArgs { yolo: false, sandbox: rules.sandbox, allow: rules.allow, deny: rules.deny }

@@ -1,4 +1,4 @@
-//! `windlass approvals` and `windlass approve`: what runs ask of people, and the answers.
+//! `windlass approvals` and `windlass approve`: the approval requests of runs, and their answers.
 
 use windlass_runtime::real_now;
 use windlass_store::RunRow;
@@ -10,7 +10,7 @@ use crate::args::{self, GlobalArgs};
 use crate::failure::{CliExit, CliFailure};
 use crate::{host, inputs, out, stores, text};
 
-/// Read from the store at once.
+/// Approvals read from the store per query.
 const PAGE_ROWS: u32 = 500;
 
 pub(crate) fn approvals(global: &GlobalArgs, args: &args::ApprovalsArgs) -> Result<CliExit, CliFailure> {

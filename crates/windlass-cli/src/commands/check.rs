@@ -9,7 +9,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::out::{self, Paint};
 use crate::project::Project;
 
-/// All files are looked at, whatever is wrong with one of them.
+/// Checks all files, even if one of them is broken.
 pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let mut reports = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn check(global: &GlobalArgs, args: &args::CheckArgs) -> Result<CliEx
         };
         let project = Project::read(source, args.dialect.as_deref(), &settings);
         invalid |= project.has_errors();
-        // Those that it calls have their own line only if there is something to say of them.
+        // A called definition gets its own line only if it has findings.
         let called = |at: usize, found: &Diagnostics| at > 0 && found.is_empty();
         let shown = project.diagnostics.iter().enumerate().filter(|(at, (_, found))| !called(*at, found));
         for (_, (source, found)) in shown {

@@ -1,4 +1,4 @@
-//! `windlass run FILE` for a definition whose trigger decides: none, one, or many runs for one input.
+//! `windlass run FILE` for a definition whose trigger decides how many runs one input starts: none, one or many.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::project::Project;
 use crate::report::EndedRun;
 use crate::text;
 
-/// Letters of a condition that people get to see.
+/// Maximum number of characters of a condition to print.
 const MAX_CONDITION_CHARS: usize = 200;
 
-/// The trigger that the input goes to, if it has something to say about it.
+/// Returns the trigger that receives the input if it has conditions, splits the input or validates it.
 pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, CliFailure> {
     let decides =
         |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validation.is_some();
@@ -53,7 +53,7 @@ pub(crate) fn deciding_trigger(plan: &Plan, named: Option<&str>) -> Result<Optio
     }
 }
 
-/// Starts every run, then watches one after another; all of them go on meanwhile.
+/// Starts every run, then watches one after another; all of them run meanwhile.
 pub(crate) async fn deliver(
     global: &GlobalArgs,
     args: &args::RunArgs,
@@ -117,7 +117,7 @@ pub(crate) async fn deliver(
     Ok(if good { CliExit::Success } else { CliExit::Failed })
 }
 
-/// No run is no failure: the definition says so itself.
+/// Reports that the trigger started no run. This is not a failure: the definition decides it.
 fn print_no_run(global: &GlobalArgs, why: &str) -> Result<CliExit, CliFailure> {
     match global.json {
         true => {

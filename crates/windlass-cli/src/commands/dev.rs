@@ -45,7 +45,7 @@ pub(crate) fn dev(global: &GlobalArgs, args: &args::DevArgs) -> Result<CliExit, 
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: None,
         };
-        // Watched before they are looked at: what changes in between is looked at again.
+        // Watched before the first scan: a change in between causes another scan.
         let watcher = FileWatcher::new(&roots)?;
         let gate = Arc::new(crate::secrets::sealer(&settings).lenient());
         let tools = crate::tools::trusted_tools(&settings)?;
@@ -72,7 +72,7 @@ fn print_startup(global: &GlobalArgs, service: &Service, folder: &DefinitionFold
     service.print_startup(global, !global.json && std::io::stdout().is_terminal())
 }
 
-/// Until somebody wants it to stop.
+/// Rescans the folder on every change, until an interrupt.
 async fn watch_until_stopped(
     mut folder: DefinitionFolder,
     mut watcher: FileWatcher,
@@ -86,7 +86,7 @@ async fn watch_until_stopped(
     }
 }
 
-/// Compiling may take a while: on a thread that may.
+/// Rescans on a blocking thread: compiling may take a while.
 async fn rescan(mut folder: DefinitionFolder) -> Result<DefinitionFolder, CliFailure> {
     let looking = tokio::task::spawn_blocking(move || {
         folder.rescan();
@@ -95,14 +95,14 @@ async fn rescan(mut folder: DefinitionFolder) -> Result<DefinitionFolder, CliFai
     looking.await.map_err(|error| CliFailure::new(CliExit::Failed, format!("could not look at the files: {error}")))
 }
 
-/// With what the system opens addresses with. Whoever has none has the address on the screen.
+/// Opens the web UI with the system's URL opener. Without one, the user still sees the address on the screen.
 fn open_in_browser(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened =
         Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match opened {
         Ok(mut child) => {
-            // Somebody has to see it end.
+            // The child must be waited for, or it stays a zombie.
             std::thread::spawn(move || child.wait());
         }
         Err(error) => tracing::info!(event = "page", "could not open the page with {program}: {error}"),

@@ -39,7 +39,7 @@ pub(crate) fn doctor(global: &GlobalArgs) -> Result<CliExit, CliFailure> {
     Ok(if findings.is_empty() { CliExit::Success } else { CliExit::Failed })
 }
 
-/// Whether somebody has changed what a server has noted.
+/// Checks whether the audit log of the server was modified.
 fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
     let found = match windlass_server::audit::verify(&stores::directory(global)) {
         Ok(checked) => checked.findings,
@@ -49,7 +49,7 @@ fn check_audit_log(global: &GlobalArgs) -> Vec<Finding> {
     found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
-/// An open run must be moved by somebody or something: a live owner, a server, its timer, or a person who was named.
+/// Checks that something will move an open run: a live owner, a server, its timer, or a named person.
 fn check_run(
     global: &GlobalArgs,
     store: &dyn Store,
@@ -80,7 +80,7 @@ fn check_run(
         return Ok(None);
     }
     match &row.owner {
-        // Whoever had it has left nothing undone.
+        // The previous owner left no work undone.
         Some(_) if status_name(row, &state) == "waiting" => Ok(None),
         Some(owner) => {
             finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::resume_hint(global, store, row)?)

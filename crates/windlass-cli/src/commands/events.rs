@@ -24,7 +24,7 @@ pub(crate) fn events(global: &GlobalArgs, args: &args::EventsArgs) -> Result<Cli
     follow(global, &*store, &run, &mut reader)
 }
 
-/// Until the run has ended and everything it said was shown.
+/// Prints events until the run has ended and all of its events are printed.
 fn follow(
     global: &GlobalArgs,
     store: &dyn Store,
@@ -35,7 +35,7 @@ fn follow(
     let mut warned = false;
     loop {
         if changes.has_changed(store)? {
-            // Asked before reading: what an ended run has said is all there.
+            // Read before the events: the store then holds all events of an ended run.
             let row = stores::find(store, run)?;
             while print_batch(global, run, reader, store)? {}
             if row.status.is_final() {
@@ -53,7 +53,7 @@ fn follow(
     }
 }
 
-/// False when there was nothing to print.
+/// Prints the next batch. Returns false if there was nothing to print.
 fn print_batch(
     global: &GlobalArgs,
     run: &str,
@@ -75,13 +75,13 @@ fn format_entry(piece: &StoredEvent) -> String {
     }
 }
 
-/// Where an event says what went wrong.
+/// The event fields that hold an error.
 const ERROR_FIELDS: [&str; 2] = ["error", "because"];
 
-/// Letters of an error that are shown: its message matters more than anything else of the event.
+/// Maximum number of characters of an error to print: its message matters more than the rest of the event.
 const MAX_ERROR_CHARS: usize = 200;
 
-/// `error=42P01: relation "x" does not exist`, also where it is inside an outcome.
+/// Formats an event's error, also one inside an outcome: `error=42P01: relation "x" does not exist`.
 fn format_error(fields: &Map) -> Option<String> {
     let own = ERROR_FIELDS.iter().find_map(|name| Some((*name, fields.get(name)?)));
     let inside = || Some(("error", fields.get("outcome")?.get("error")?));

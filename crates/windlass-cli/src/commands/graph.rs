@@ -40,7 +40,7 @@ pub(crate) fn graph(global: &GlobalArgs, args: &args::GraphArgs) -> Result<CliEx
     Ok(CliExit::Success)
 }
 
-/// Whoever names what is no file may have meant a run.
+/// A name that is no file may have been meant as a run: adds a hint.
 fn unreadable(failure: CliFailure, file: &Path) -> CliFailure {
     match definition::is_stdin(file) || file.exists() {
         true => failure,
@@ -48,7 +48,7 @@ fn unreadable(failure: CliFailure, file: &Path) -> CliFailure {
     }
 }
 
-/// From the store alone: whoever runs it may have tools and languages that nobody knows here.
+/// Draws a run from the store alone: its owner may have tools and languages that this program does not know.
 fn draw_run(store: &dyn Store, run_ref: &str) -> Result<Drawing, CliFailure> {
     let row = stores::find(store, run_ref)?;
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;

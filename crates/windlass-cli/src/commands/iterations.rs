@@ -1,4 +1,4 @@
-//! `windlass turns RUN [LOOP]`
+//! `windlass iterations RUN [LOOP]`
 
 use windlass_core::IterationRecord;
 use windlass_runtime::inspect::{
@@ -96,7 +96,7 @@ fn format_range(&(from, to): &(u64, u64)) -> String {
     if from == to { format!("turn {from}") } else { format!("turns {from} to {to}") }
 }
 
-/// A loop that has no history at all is probably a slip.
+/// Rejects a loop path without any history: it is probably a typo.
 fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), CliFailure> {
     let paths = store.loops(run)?;
     if paths.iter().any(|known| known == path) {
@@ -110,7 +110,7 @@ fn check_loop_exists(store: &dyn Store, run: &str, path: &str) -> Result<(), Cli
 }
 
 fn show(iterations: &[IterationRecord]) -> String {
-    // Only loops over items have any.
+    // Only loops over items have items.
     let items = iterations.iter().any(|iteration| iteration.item.is_some());
     let mut head = ["TURN", "STATUS", "TOOK", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
     if items {
@@ -135,7 +135,7 @@ fn show(iterations: &[IterationRecord]) -> String {
         line
     };
     let table = text::table(&std::iter::once(head).chain(iterations.iter().map(line)).collect::<Vec<_>>());
-    // It is kept with the turn that ended last, which need not be the last of the list.
+    // The reason is stored with the iteration that ended last, which need not be the last of the list.
     match iterations.iter().find_map(|iteration| iteration.reason) {
         Some(reason) => format!("{table}\nended by: {}", reason.as_str()),
         None => table,

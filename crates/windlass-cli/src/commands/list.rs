@@ -19,7 +19,7 @@ pub(crate) fn list(global: &GlobalArgs, args: &args::ListArgs) -> Result<CliExit
             if args.children || row.parent.is_none() {
                 rows.push(row);
             }
-            // One more than shown, to know whether there are more.
+            // Reads one row more than shown, to know whether there are more.
             rows.len() <= max_rows
         })?;
     }

@@ -10,7 +10,7 @@ use crate::failure::{CliExit, CliFailure};
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
 
-/// Answers on loopback as the script says, until it is stopped.
+/// Answers on loopback as the script says, until it is interrupted.
 pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let source = definition::read(&args.file, &settings.limits)?;
@@ -31,7 +31,7 @@ pub(crate) fn mock(global: &GlobalArgs, args: &args::MockArgs) -> Result<CliExit
         let options = MockOptions { port: args.port, log: args.log.clone() };
         let service = MockService::with_options(script, &options, print_request);
         let service = service.map_err(|error| {
-            // Whether it is the log or the port, is said by trying the one that is a file.
+            // Opening the log file shows whether the log or the port is the problem.
             if let Some(log) =
                 args.log.as_ref().filter(|log| std::fs::OpenOptions::new().append(true).open(log).is_err())
             {

@@ -17,12 +17,13 @@ use crate::failure::{CliExit, CliFailure};
 use crate::worker::{ServerClient, ServerRequestError, format_report, read_token};
 use crate::{host, out};
 
-/// The longest that a server may take to compile one.
+/// Maximum time that a server may take to compile one definition.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Registers each file in turn, and stops at the first that is refused: what comes after it may call it. Files of a folder
-/// have no order: what is refused is tried again as long as others are taken, which it may call. Of two files of a folder that
-/// have one name, the first counts, as for `dev`.
+/// Registers each file in order and stops at the first rejection: a later file may call the rejected one.
+///
+/// The files of a folder have no order: a rejected file is tried again as long as others are accepted, since it may
+/// call them. Of two files of a folder with the same name, the first counts, as for `dev`.
 pub(crate) fn register(global: &GlobalArgs, args: &args::RegisterArgs) -> Result<CliExit, CliFailure> {
     let files = collect_files(&args.files, &CliSettings::load(global)?.process_limits)?;
     if args.name.is_some() && files.len() > 1 {
@@ -43,7 +44,7 @@ struct CandidateFile {
     in_folder: bool,
 }
 
-/// In the order in which they were named.
+/// Collects the files in the order in which they were named.
 fn collect_files(named: &[PathBuf], limits: &ProcessLimits) -> Result<Vec<CandidateFile>, CliFailure> {
     let mut files = Vec::new();
     for path in named {
@@ -119,7 +120,7 @@ impl Registrar<'_> {
         }
     }
 
-    /// What the server would call it. None: it would not take it.
+    /// Returns the name that the server would register the definition under, or `None` if it would reject it.
     async fn registered_name(&self, source: &str, file: &Path) -> Result<Option<String>, ServerRequestError> {
         let checked: Json =
             self.client.post("definitions/check", &json!({ "source": source }), COMPILE_TIMEOUT).await?;
@@ -137,7 +138,7 @@ impl Registrar<'_> {
         }
         let answer = self.client.post::<Json>("definitions", &body, COMPILE_TIMEOUT).await;
         match (&answer, definition::default_name(file)) {
-            // What the text does not say, its file does: so `run` and `dev` call it.
+            // A definition without a name is named after its file, as `run` and `dev` do.
             (Err(ServerRequestError::Rejected { codes, .. }), Some(name))
                 if codes.iter().any(|code| code == NO_NAME) =>
             {

@@ -35,7 +35,8 @@ pub(crate) fn replay(global: &GlobalArgs, args: &args::ReplayArgs) -> Result<Cli
     Ok(CliExit::Success)
 }
 
-/// The oldest state there is: none at all if the whole journal is kept, unless the run was made from another's state.
+/// The oldest state to replay from: an empty one if the whole journal is kept, unless the run was created from the
+/// state of another.
 fn initial_image(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage, CliFailure> {
     let whole = store.journal(&row.run, 0, 1)?.first().is_none_or(|first| first.first_tick == 0);
     let state = match store.oldest_snapshot(&row.run)?.filter(|snapshot| !whole || snapshot.tick == 0) {
@@ -52,12 +53,12 @@ fn initial_image(store: &dyn Store, row: &RunRow, program: &Program) -> Result<R
 struct ReplayResult {
     from: u64,
     image: RunImage,
-    /// Snapshots whose hash fits the rebuilt state.
+    /// Snapshots whose hash matches the rebuilt state.
     compared: u64,
 }
 
 impl ReplayResult {
-    /// Command digests are compared by the replay itself, state hashes here.
+    /// Replays up to a tick. The replay itself compares command digests; this compares the state hashes.
     fn replay_to(&mut self, store: &dyn Store, run: &Arc<str>, program: &Program, to: u64) -> Result<(), CliFailure> {
         let snapshots = snapshots(store, run)?;
         let compared = &mut self.compared;
@@ -143,13 +144,13 @@ impl ReplayResult {
     }
 }
 
-/// All that are kept, by tick, newest first from the store.
+/// All stored snapshots by tick. The store returns them newest first.
 fn snapshots(store: &dyn Store, run: &str) -> Result<BTreeMap<u64, SnapshotRow>, CliFailure> {
     let mut found = BTreeMap::new();
     let mut max_tick = None;
     while let Some(snapshot) = store.snapshot(run, max_tick)? {
         let tick = snapshot.tick;
-        // The hash is all that is needed.
+        // Only the hash is needed.
         found.insert(tick, SnapshotRow { body: Vec::new(), ..snapshot });
         match tick.checked_sub(1) {
             Some(before) => max_tick = Some(before),

@@ -1,4 +1,4 @@
-//! `windlass pause`, `cancel` and `signal`: messages to whoever runs the run, now or later.
+//! `windlass pause`, `cancel` and `signal`: requests to the process that runs the run, now or later.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn signal(global: &GlobalArgs, args: &args::SignalArgs) -> Result<Cli
     print_reply_with_note(global, &*store, &row, (&id, "signal"), &answer, undelivered)
 }
 
-/// The answer to a signal that nothing waits for, as the run stands.
+/// Returns the word and the note for a signal that no node waits for in the current state.
 fn find_undelivered_note(
     global: &GlobalArgs,
     store: &dyn Store,
@@ -58,7 +58,7 @@ fn find_undelivered_note(
     if row.status.is_final() || row.status == RunStatus::Quarantined {
         return Ok(None);
     }
-    // One that cannot be read is told all the same.
+    // A run whose state cannot be read still gets the signal.
     let seen = image::load(store, run, &CliSettings::load(global)?.limits).ok();
     let delivery = seen.map(|seen| predict_delivery(&seen.program, &seen.image.state, &name.into(), payload, None));
     Ok(delivery.and_then(|how| undelivered_signal_note(how, name, None)))
@@ -114,7 +114,7 @@ pub(crate) fn print_reply(
     print_reply_with_note(global, store, row, (id, what), answer, None)
 }
 
-/// With the word and the sentence for a signal that nothing waits for.
+/// Prints the reply, with the word and the note for a signal that no node waits for.
 fn print_reply_with_note(
     global: &GlobalArgs,
     store: &dyn Store,

@@ -49,7 +49,7 @@ pub(crate) fn resume(global: &GlobalArgs, args: &args::ResumeArgs) -> Result<Cli
     host::runtime()?.block_on(resume_here(global, args, &settings, &store, &row))
 }
 
-/// The run itself has ended; what it has left open below it goes on here.
+/// Runs the open children of an ended run to their end.
 async fn finish_children(
     global: &GlobalArgs,
     args: &args::ResumeArgs,
@@ -63,7 +63,7 @@ async fn finish_children(
     children::wait_for_open_children(global, &engine, &**store, (run, program), &mut interrupts).await
 }
 
-/// A run of a server: whoever has it is asked to go on, and watched; here it does not go on.
+/// Resumes a run of a server by a request to its owner, and follows it; this process does not run it.
 async fn delegate_to_server(
     global: &GlobalArgs,
     args: &args::ResumeArgs,
@@ -105,14 +105,14 @@ async fn resume_here(
     loop {
         let program = stored_program(&**store, &row.run, settings)?;
         let mut progress = ProgressDisplay::new(args.quiet, &program);
-        // Looked at while nobody runs it: afterwards it may be over before it was looked at.
+        // Read before the run is resumed: afterwards it may end before it was read.
         let begun = load_for_progress(&**store, &row.run, &settings.limits, &progress);
         let handle = match engine.resume(&row.run).await {
             Err(RuntimeError::Owned { owner, .. }) => {
                 resume_if_paused(store, &row.run, &owner)?;
                 match follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await? {
                     Some(end) => return end.show(global, store, &row.run, settings),
-                    // Its owner has let go of it: now it is ours to go on with.
+                    // Its owner has released the run: this process resumes it.
                     None => continue,
                 }
             }
@@ -133,7 +133,8 @@ async fn resume_here(
     }
 }
 
-/// A pause that was kept while nobody ran it is older than this resume, and must not stop it: messages keep their order.
+/// A pause that was buffered while no process ran the run is older than this resume and must not stop it. The inbox
+/// keeps its order, so a resume request behind the pause supersedes it.
 fn supersede_buffered_pauses(store: &Arc<dyn Store>, run: &Arc<str>) -> Result<(), CliFailure> {
     if !store.inbox(run, 1)?.is_empty() {
         request_resume(store, run)?;
@@ -146,14 +147,14 @@ fn request_resume(store: &Arc<dyn Store>, run: &Arc<str>) -> Result<(), CliFailu
     Ok(())
 }
 
-/// A run with a live owner is asked to go on, if it is paused; then we only watch.
+/// Asks the live owner of a paused run to resume it; this process then only follows.
 fn resume_if_paused(store: &Arc<dyn Store>, run: &Arc<str>, owner: &str) -> Result<(), CliFailure> {
     out::note(&format!("{} runs it; following", owner_name(owner)));
     let paused = store.run(run)?.is_some_and(|row| row.status == RunStatus::Paused);
     if paused { request_resume(store, run) } else { Ok(()) }
 }
 
-/// How following ended, for those who print it.
+/// The outcome of following, for printing.
 struct FollowEnd(FollowOutcome);
 
 async fn follow_once(
@@ -192,7 +193,7 @@ impl FollowEnd {
     }
 }
 
-/// `run --id X` while another process runs X: the same run, so its end is our end.
+/// `run --id X` while another process runs X: this command follows that run and ends as it ends.
 pub(crate) async fn follow_owner(
     global: &GlobalArgs,
     store: &Arc<dyn Store>,

@@ -41,7 +41,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &args::RunArgs) -> Result<CliExit, 
     })
 }
 
-/// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
+/// Ids appear in paths, commands and keys: they contain no spaces and no invisible characters.
 pub(crate) fn check_id(id: Option<&str>) -> Result<(), CliFailure> {
     match id {
         Some(id) if !is_run_id(id) => Err(CliFailure::usage(format!("`{id}` cannot be the id of a run"))
@@ -91,7 +91,7 @@ async fn start(
     progress.seed(begun.as_ref());
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         WatchOutcome::Ended(report) => {
-            // The run's own times, as `status` has them: virtual time is not that of the clock.
+            // The run's own times, as `status` shows them: virtual time differs from the clock.
             let took = store.run(&run)?.map(|row| text::format_duration(row.changed_at.since(row.created_at)));
             let exit =
                 EndedRun::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)?;
@@ -104,7 +104,7 @@ async fn start(
     }
 }
 
-/// The id is the first thing anybody sees, so that whatever happens next can be looked at.
+/// Prints the run id before anything else, so that the user can inspect the run whatever happens next.
 pub(crate) fn print_run_id(global: &GlobalArgs, run: &Arc<str>) -> Result<(), CliFailure> {
     match global.json {
         true => {
@@ -115,7 +115,7 @@ pub(crate) fn print_run_id(global: &GlobalArgs, run: &Arc<str>) -> Result<(), Cl
     }
 }
 
-/// Only a run that was there before can be paused already; waiting for it in silence would look like a hang.
+/// Only a run that existed before can already be paused. Waiting for it without a message would look like a hang.
 fn note_if_paused(
     global: &GlobalArgs,
     args: &args::RunArgs,
@@ -133,7 +133,7 @@ pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
-            // What was permitted was permitted to this process: whoever goes on says it anew.
+            // Permissions were granted to this process only: the command that resumes must repeat them.
             let command = stores::command(global, &format!("resume {run}{flags}"));
             out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
         }
@@ -141,7 +141,7 @@ pub(crate) fn report_interruption(global: &GlobalArgs, run: &Arc<str>, ephemeral
     CliExit::Interrupted
 }
 
-/// The plan of a run that is in the store, for whoever shows it.
+/// Loads the program of a stored run, for display.
 pub(crate) fn stored_program(store: &dyn Store, run: &str, settings: &CliSettings) -> Result<Arc<Program>, CliFailure> {
     let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
     Ok(Arc::new(crate::image::program(store, &row, &settings.limits)?))

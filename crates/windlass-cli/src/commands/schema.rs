@@ -1,17 +1,17 @@
-//! `windlass schema OF`
+//! `windlass schema SUBJECT`
 
 use crate::args::SchemaArgs;
 use crate::dialects::{names_with_schema, registry};
 use crate::failure::{CliExit, CliFailure};
 use crate::out;
 
-/// Written from the declaration of the event types; a test of `windlass-core` keeps it so.
+/// Generated from the declaration of the event types; a test of `windlass-core` keeps it up to date.
 const EVENTS_SCHEMA: &str = include_str!("../../../../docs/events.schema.json");
 
-/// The name that stands for events beside the names of dialects.
+/// The name that stands for events among the names of dialects.
 const EVENTS: &str = "events";
 
-/// The names that `windlass schema` accepts.
+/// The subjects that `windlass schema` accepts.
 pub(crate) fn subjects() -> Vec<&'static str> {
     let mut subjects = names_with_schema();
     subjects.push(EVENTS);

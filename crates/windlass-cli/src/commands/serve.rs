@@ -22,7 +22,7 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
     let settings = Arc::new(CliSettings::load(global)?);
     let options = options(args, &settings);
     service::run_on_threads(async |front| {
-        // Listened for from the beginning: whoever stops a server while it starts means it.
+        // Listens from the beginning: an interrupt during startup must stop the server.
         let interrupts = Interrupts::listen()?;
         let plan = ServiceOptions {
             settings: &settings,
@@ -40,7 +40,7 @@ pub(crate) fn serve(global: &GlobalArgs, args: &args::ServeArgs) -> Result<CliEx
     })
 }
 
-/// The command line, then the settings, then what is usual.
+/// Server options: the command line wins over the settings, the settings over the defaults.
 fn options(args: &args::ServeArgs, settings: &CliSettings) -> ServerOptions {
     let (usual, server) = (ServerOptions::default(), &settings.server);
     let hosts = server.hosts.iter().chain(&args.host).cloned().collect();

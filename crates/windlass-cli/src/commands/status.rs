@@ -23,13 +23,13 @@ use crate::report::{self, EndedRun};
 use crate::worker::ServerClient;
 use crate::{host, stores, text, trust};
 
-/// The longest that the server is waited for.
+/// Maximum time to wait for the server's reply.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let store = stores::open(global)?;
-    // An ended run needs no state: its row tells everything.
+    // An ended run needs no state: its row holds everything.
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = final_report(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
@@ -37,7 +37,7 @@ pub(crate) fn status(global: &GlobalArgs, args: &args::StatusArgs) -> Result<Cli
         return show_ended(global, &ended, text::format_duration(row.changed_at.since(row.created_at)));
     }
     if let Some(why) = windlass_runtime::quarantine_reason(&row) {
-        // What could be rebuilt would be no more than a guess.
+        // A rebuilt state of a quarantined run would be no more than a guess.
         return show_quarantined(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
@@ -96,16 +96,16 @@ fn show_ended(global: &GlobalArgs, ended: &EndedRun<'_>, took: String) -> Result
     Ok(CliExit::Success)
 }
 
-/// An open run, as it is shown.
+/// An open run as `status` shows it.
 struct StatusView<'a> {
     seen: &'a StoredRun,
     status: &'static str,
     owner: Option<String>,
     frames: Vec<FrameView>,
     now: Timestamp,
-    /// While it is pending.
+    /// The position in the trigger queue, while the run is pending.
     queue_position: Option<QueuePositionInfo>,
-    /// What workers must have for tasks that none has taken, as the server says.
+    /// The worker requirements of tasks that no worker has leased, as the server reports them.
     waiting_tasks: Vec<Json>,
 }
 
@@ -159,7 +159,8 @@ impl<'a> StatusView<'a> {
         Ok(lines.join("\n"))
     }
 
-    /// What it waits for, with the command that gives it: what is asked with a form is answered, the rest is signalled.
+    /// Lists the waits with the command that resolves each: a form is answered with `approve`, any other wait with
+    /// `signal`.
     fn waits(&self, global: &GlobalArgs) -> Vec<String> {
         let (run, state) = (&self.seen.row.run, &self.seen.image.state);
         let forms: Vec<(&str, &str)> = state.open_forms().map(|(name, form)| (&**name, &*form.address)).collect();
@@ -177,7 +178,7 @@ impl<'a> StatusView<'a> {
         answer.into_iter().chain(plain.first().map(|first| line(&plain, format!("signal {run} {first}")))).collect()
     }
 
-    /// What the run has used so far; null if it does not count that.
+    /// The run's usage so far, or null if the run does not count it.
     fn usage(&self) -> Value {
         let state = &self.seen.image.state;
         let live = || windlass_core::usage_so_far(state);
@@ -235,7 +236,8 @@ impl<'a> StatusView<'a> {
     }
 }
 
-/// Which tasks no worker has taken is known to the server of the store alone. One that says nothing keeps nobody waiting.
+/// Asks the store's server which tasks no worker has leased: only the server knows. A server that does not reply in
+/// time is ignored.
 fn fetch_waiting_tasks(global: &GlobalArgs, seen: &StoredRun) -> Vec<Json> {
     if seen.image.state.jobs.is_empty() {
         return Vec::new();

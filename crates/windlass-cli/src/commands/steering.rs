@@ -1,4 +1,4 @@
-//! `windlass restart RUN --from PATH` and `windlass retry RUN`: a new run that does a part of another again.
+//! `windlass restart RUN --from PATH` and `windlass retry RUN`: a new run that repeats a part of another.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ async fn watch(
     }
 }
 
-/// What it does again, of which run.
+/// Prints which run this one repeats, and from where.
 fn note_origin(store: &dyn Store, run: &Arc<str>) -> Result<(), CliFailure> {
     let Some(row) = store.run(run)? else { return Ok(()) };
     let options = RunOptions::from_row(&row)?;

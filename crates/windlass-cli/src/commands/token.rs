@@ -1,4 +1,4 @@
-//! `windlass token`: who may use the server of this store. It may run meanwhile: it looks at what has changed.
+//! `windlass token`: access tokens of this store's server. The server may be running: it picks up the changes.
 
 use windlass_runtime::real_now;
 use windlass_server::auth::TokenScope;
@@ -23,7 +23,7 @@ pub(crate) fn token(global: &GlobalArgs, args: &args::TokenArgs) -> Result<CliEx
 fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, CliFailure> {
     let scopes = args.scope.iter().map(|word| parse_scope(word)).collect::<Result<Vec<_>, _>>()?;
     let expires_at = args.expires.as_deref().map(durations::parse).transpose()?.map(|span| real_now() + span);
-    // Tokens may be made before the server is first started.
+    // Tokens may be created before the first start of the server.
     let store = stores::open_or_create(&stores::directory(global), SqliteOptions::default())?;
     let token_request = TokenRequest { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
     let (token, secret) = tokens::create(&*store, token_request, CliSettings::load(global)?.server.limits.max_tokens)
@@ -34,7 +34,7 @@ fn create(global: &GlobalArgs, args: &args::TokenCreateArgs) -> Result<CliExit, 
         out::print_json(&Value::object(entry))?;
         return Ok(CliExit::Success);
     }
-    // The token alone on stdout: it can be put into a variable.
+    // Only the token goes to stdout, so that a script can capture it.
     out::print(secret.reveal())?;
     out::note(&format!("{} `{}` may {}{}", token.id, token.name, scope_list(&token), expiry_note(&token)));
     out::note("it is shown this once; only its hash is kept");

@@ -73,7 +73,7 @@ fn first_sentence(text: &str) -> &str {
     text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
 }
 
-/// What a model is told.
+/// The tool's description and parameters as a model sees them.
 fn spec_page(spec: &ToolSpec) -> String {
     let required = spec.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
     let row = |(name, parameter): (&std::sync::Arc<str>, &Value)| {
@@ -95,7 +95,7 @@ fn spec_value(spec: &ToolSpec) -> Value {
     ])
 }
 
-/// What a playbook writes.
+/// The task kind as a playbook author writes it.
 fn kind_page(kind: &TaskKind) -> String {
     let rows: Vec<_> = kind.fields.iter().map(|(name, what)| vec![format!("  {name}"), (*what).to_owned()]).collect();
     let head = format!("{} in a playbook (`kind: {}`): {}", kind.name, kind.name, kind.what);

@@ -1,4 +1,4 @@
-//! The live part of a run as a tree, loops folded.
+//! The live frames of a run as a tree, with loops folded.
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
@@ -8,10 +8,11 @@ use windlass_value::Timestamp;
 use crate::out::Paint;
 use crate::text;
 
-/// Children of one node that are shown; a parallel loop may have hundreds.
+/// Maximum number of children shown per node; a parallel loop may have hundreds.
 const MAX_CHILDREN: usize = 10;
 
-/// The node a person means by "where is it now": the outermost live loop, or else the innermost live node.
+/// Returns the node that stands for the run's current position: the outermost live loop, else the innermost live
+/// node.
 pub(crate) fn current(views: &[FrameView]) -> Option<&FrameView> {
     views.iter().find_map(first_loop).or_else(|| views.first().map(innermost))
 }
@@ -57,7 +58,8 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     format!("{iteration}{}{count} ({}) {doing} {since}{attempt}{looping}{used}", view.name, view.label)
 }
 
-/// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
+/// Formats a loop's progress. A sequential loop shows its current iteration, counted from 1; any other loop shows how
+/// many iterations have ended and how many are running.
 pub(crate) fn format_loop_progress(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
     let in_flight = running_iterations(looping);
     if in_flight == 0 || (in_flight == 1 && is_sequential(plan, view)) {

@@ -16,7 +16,7 @@ use crate::out;
 use crate::tools;
 use crate::worker::{RemoteWorker, ServerClient, read_token};
 
-/// Does jobs for a server until it is stopped.
+/// Runs jobs for a server until it is interrupted.
 pub(crate) fn worker(global: &GlobalArgs, args: &args::WorkerArgs) -> Result<CliExit, CliFailure> {
     let settings = CliSettings::load(global)?;
     let token = read_token(args.token_file.as_deref())?;
@@ -76,7 +76,7 @@ pub(crate) fn parse_labels(given: &[String]) -> Result<Labels, CliFailure> {
     given.iter().map(pair).collect()
 }
 
-/// What people call this machine.
+/// Returns the host name of this machine.
 fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = kernel.or_else(|| tools::variable("HOSTNAME")).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Where in a file of settings something is wrong.
+//! Finds the line of an error in a settings file.
 
 use toml::de::DeTable;
 
-/// The keys that lead to the smallest part of `content` which is wrong in the same way: alone it is, and the rest without it
-/// is not. So whoever reads settings need not carry places along.
+/// Returns the keys that lead to the smallest part of `content` with the same error: that part alone has it, and the
+/// rest without the part does not. Code that reads settings therefore need not track positions.
 pub(crate) fn path_to_error(content: &toml::Value, is_wrong: &dyn Fn(toml::Value) -> bool) -> Vec<String> {
     let toml::Value::Table(entries) = content else { return Vec::new() };
     let only = |key: &str, value: toml::Value| toml::Value::Table(toml::Table::from_iter([(key.to_owned(), value)]));
@@ -19,7 +19,7 @@ pub(crate) fn path_to_error(content: &toml::Value, is_wrong: &dyn Fn(toml::Value
     Vec::new()
 }
 
-/// The line of the last key of a way.
+/// Returns the line of the last key of a key path.
 pub(crate) fn line_of<'k>(text: &str, key_path: impl IntoIterator<Item = &'k str>) -> usize {
     let Ok(table) = DeTable::parse(text) else { return 1 };
     let (mut inside, mut at) = (Some(table.get_ref()), 0);

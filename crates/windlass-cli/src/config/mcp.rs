@@ -1,4 +1,4 @@
-//! Servers that offer tools to agents: `[mcp.NAME]`.
+//! MCP servers that offer tools to agents: `[mcp.NAME]`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::SecretSetting;
 use super::services::{check_http_url, parse_timeout, read, wrong_kind};
 use crate::failure::CliFailure;
 
-/// A server as the settings have it: what is in the environment is read when it is needed.
+/// An MCP server as configured. Environment variables are read when the server is needed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct McpSettings {
     pub name: String,
@@ -90,7 +90,7 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<McpSettings, 
 }
 
 impl McpSettings {
-    /// What it is given that is secret, as far as it is there.
+    /// Returns the secrets passed to the server, as far as they can be read.
     pub(crate) fn secrets(&self) -> Vec<windlass_tools::Secret> {
         let entries = match &self.endpoint {
             McpEndpoint::Program { env, .. } => env,
@@ -99,7 +99,7 @@ impl McpSettings {
         entries.iter().filter_map(|(name, value)| value.to_secret(name).ok()).collect()
     }
 
-    /// Where it is, if it is a service.
+    /// Returns the URL of a server that is reached over HTTP.
     pub(crate) fn url(&self) -> Option<&str> {
         match &self.endpoint {
             McpEndpoint::Url { url, .. } => Some(url),
@@ -107,7 +107,7 @@ impl McpSettings {
         }
     }
 
-    /// With what the environment holds. A program gets PATH, HOME and LANG of it, and what its entry names.
+    /// Resolves the environment. A program gets PATH, HOME and LANG of it, and the variables that its entry names.
     pub(crate) fn to_server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, CliFailure> {
         let at_section = |failure: CliFailure| failure.location(format!("[mcp.{}]", self.name));
         let all = |entries: &BTreeMap<String, SecretSetting>| {

@@ -1,4 +1,4 @@
-//! Settings: `windlass.toml`, then the environment.
+//! Settings from `windlass.toml`, then from the environment.
 
 mod lines;
 mod mcp;
@@ -28,28 +28,28 @@ const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "mo
 
 #[derive(Default)]
 pub(crate) struct CliSettings {
-    /// Of definitions and runs, stored with each plan.
+    /// Limits of definitions and runs, stored with each plan.
     pub limits: Limits,
-    /// Of what this process does.
+    /// Limits of this process.
     pub process_limits: ProcessLimits,
-    /// What definitions may call by name.
+    /// Activities that definitions may call by name.
     pub activities: Vec<ConfiguredActivity>,
     /// Credentials by alias.
     pub auth: AuthSettings,
-    /// Servers that offer tools to agents.
+    /// MCP servers that offer tools to agents.
     pub mcp: Vec<McpSettings>,
     pub model: ModelSettings,
-    /// Services of models for agents.
+    /// Model services for agents.
     pub models: Vec<ModelService>,
-    /// What models cost, by their names.
+    /// Prices by model name.
     pub prices: BTreeMap<String, TokenPrice>,
-    /// What `appsetting` reads.
+    /// The values that `appsetting` reads.
     pub app_settings: BTreeMap<String, String>,
-    /// How a server serves.
+    /// The server section.
     pub server: ServerSettings,
-    /// What the command line says of agents.
+    /// Command-line options for agents.
     pub agent_options: AgentRunOptions,
-    /// Where runs are kept and where settings are looked for, absolute: nothing for agents.
+    /// Absolute path of the store; agents have no access to it.
     pub store: Option<PathBuf>,
     pub file: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ impl CliSettings {
 
 #[cfg(test)]
 impl CliSettings {
-    /// As a file of settings has them, without the environment.
+    /// Reads the settings from text, without the environment.
     pub(crate) fn from_text(path: &Path, text: &str) -> Result<CliSettings, CliFailure> {
         let mut settings = CliSettings::default();
         let mut limits = default_limits()?;
@@ -83,7 +83,7 @@ impl CliSettings {
     }
 }
 
-/// A file that was named must be there; the one beside the store need not.
+/// Reads the settings file. A file named on the command line must exist; the one beside the store need not.
 fn read_settings_file(global: &GlobalArgs) -> Result<Option<(PathBuf, String)>, CliFailure> {
     let named = global.config.clone();
     let path = named.clone().unwrap_or_else(|| default_settings_path(&crate::stores::directory(global)));
@@ -146,17 +146,17 @@ fn read_section(
     }
 }
 
-/// A limit: its name, its default and what it means.
+/// A limit: its name, its default and its meaning.
 type LimitDescription = (&'static str, String, &'static str);
 
-/// Those that `[limits]` may name.
+/// The limits that `[limits]` may name.
 fn known_limits() -> Vec<LimitDescription> {
     let mut known = Limits::default().describe();
     known.extend(ProcessLimits::default().describe());
     known
 }
 
-/// All of them in one object, by name.
+/// Returns the defaults of all limits in one object, by name.
 fn default_limits() -> Result<serde_json::Value, CliFailure> {
     let mut all = as_json(&Limits::default())?;
     if let (Some(all), serde_json::Value::Object(more)) = (all.as_object_mut(), as_json(&ProcessLimits::default())?) {
@@ -165,7 +165,7 @@ fn default_limits() -> Result<serde_json::Value, CliFailure> {
     Ok(all)
 }
 
-/// The part of such an object that is of one kind.
+/// Extracts the limits of one type from an object of all limits.
 fn extract_limits<T: Default + Serialize + DeserializeOwned>(all: &serde_json::Value) -> Result<T, CliFailure> {
     let mut own = as_json(&T::default())?;
     for (name, value) in own.as_object_mut().into_iter().flatten() {
@@ -194,7 +194,7 @@ fn limit_value<'a>(name: &str, value: &'a toml::Value) -> Result<LimitValue<'a>,
     }
 }
 
-/// `WINDLASS_LOOP_TURNS_MAX=5000` and the like.
+/// Reads limits from the environment, such as `WINDLASS_MAX_LOOP_ITERATIONS=5000`.
 fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
     let known = known_limits();
     for (name, _, _) in &known {
@@ -207,12 +207,12 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), CliFailure> {
     Ok(())
 }
 
-/// What a loop gets that asks for nothing, and the most that one may ask for. A largest below the usual default is no
-/// slip: it holds for both.
+/// The default of each loop limit and the maximum that a loop may set. A maximum below the built-in default is no
+/// mistake: it then applies to both.
 const LOOP_LIMIT_PAIRS: [(&str, &str); 2] =
     [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
 
-/// Limits that contradict each other, or would let nothing run.
+/// Rejects limits that contradict each other or would let nothing run.
 fn check_limits(limits: &serde_json::Value) -> Result<(), CliFailure> {
     let defaults = default_limits()?;
     for (name, max_name) in LOOP_LIMIT_PAIRS {
@@ -366,7 +366,7 @@ mod tests {
         read.map(|()| settings.mcp).map_err(|failure| format!("{failure:?}"))
     }
 
-    /// Every limit of a process can be set, and reaches the tools.
+    /// Every process limit can be set in the file.
     #[test]
     fn process_limits_are_settings() {
         for (name, value, _) in ProcessLimits::default().describe() {

@@ -1,4 +1,4 @@
-//! Services of models and what they cost: `[models.NAME]` and `[prices."model"]`.
+//! Model services and their prices: `[models.NAME]` and `[prices."model"]`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use windlass_syntax::nearest;
 use super::SecretSetting;
 use crate::failure::CliFailure;
 
-/// What one `[models.NAME]` may say.
+/// The keys of a `[models.NAME]` section.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelServiceEntry {
@@ -23,7 +23,7 @@ struct ModelServiceEntry {
     max_tokens: Option<u64>,
 }
 
-/// What one `[prices."model"]` may say: money per million tokens.
+/// The keys of a `[prices."model"]` section: money per million tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceEntry {

@@ -1,4 +1,4 @@
-//! How `windlass serve` serves, and what it lets definitions do: `[server]`.
+//! Settings of `windlass serve` and what it permits definitions: `[server]`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::services::wrong_kind;
 use super::unknown_name;
 use crate::failure::CliFailure;
 
-/// The section whose lists say what definitions may reach, for hints.
+/// The section that lists the addresses definitions may reach, for hints.
 pub(crate) const OUTBOUND: &str = "server.outbound";
 
 const KEYS: [&str; 13] = [
@@ -33,30 +33,30 @@ const KEYS: [&str; 13] = [
 const OUTBOUND_KEYS: [&str; 2] = ["allow", "deny"];
 const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 
-/// What is not given is for whoever starts the server to say.
+/// The `[server]` section. Options left out take the server's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerSettings {
     pub bind: Option<SocketAddr>,
-    /// Names under which it is reached.
+    /// Host names under which the server is reached.
     pub hosts: Vec<String>,
-    /// Who stands in front of it, and is believed in whom it asks for.
+    /// Reverse proxies whose forwarding headers are trusted.
     pub proxies: Vec<AddressRange>,
-    /// Connections at once.
+    /// Maximum number of concurrent connections.
     pub max_connections: Option<u32>,
-    /// The same of one address.
+    /// Maximum number of concurrent connections from one address.
     pub max_connections_per_address: Option<u32>,
-    /// Tools that it runs itself besides the safe ones.
+    /// Tools that the server runs itself in addition to the safe ones.
     pub tools: Vec<String>,
     pub outbound: OutboundRules,
-    /// Where agents work, and where `contextFiles` are.
+    /// Work directory of agents and base of `contextFiles`.
     pub workdir: Option<PathBuf>,
-    /// Requests of one token in a second.
+    /// Rate limit: requests per second and token.
     pub rate_per_second: Option<u32>,
-    /// What its own worker is, for jobs that ask for it.
+    /// Labels of the server's built-in worker, for jobs that require them.
     pub labels: BTreeMap<String, String>,
-    /// How long a remote worker may be silent.
+    /// Time after which the lease of a silent remote worker expires.
     pub lease: Option<Duration>,
-    /// How long a shutdown waits.
+    /// Time that a shutdown waits for running work.
     pub drain: Option<Duration>,
     pub agents: AgentRules,
     pub limits: ServerLimits,
@@ -68,12 +68,12 @@ pub(crate) struct OutboundRules {
     pub deny: Vec<OutboundRule>,
 }
 
-/// What agents may do: nobody sits at the terminal of a server.
+/// Permissions of agents: a server has no terminal at which to ask for approval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AgentRules {
     pub allow: Vec<String>,
     pub deny: Vec<String>,
-    /// Files of the work folder, without being named.
+    /// Allows the file tools inside the work directory without naming them.
     pub sandbox: bool,
 }
 
@@ -163,7 +163,7 @@ fn parse_tool(name: String) -> Result<String, CliFailure> {
     }
 }
 
-/// Relative to the settings. It need not be there when a definition is only checked.
+/// Resolves a path relative to the settings file. It need not exist when a definition is only checked.
 fn parse_folder(text: &str, file: &Path) -> Result<PathBuf, CliFailure> {
     let path = file.parent().unwrap_or(Path::new("")).join(text);
     std::path::absolute(&path)
@@ -265,7 +265,7 @@ mod tests {
         assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
     }
 
-    /// Every limit of the server can be set, and the page of settings need not be changed for it.
+    /// Every server limit can be set; the settings code need not change for a new one.
     #[test]
     fn every_limit_of_the_server_is_a_setting() {
         for (name, value, _) in ServerLimits::default().describe() {

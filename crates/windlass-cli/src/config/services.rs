@@ -1,4 +1,4 @@
-//! What definitions may call by name, and how: `[activities]`, `[model]`, `[settings]`.
+//! Services that definitions may call by name: `[activities]`, `[model]`, `[settings]`, and credentials: `[auth]`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ pub(crate) struct ConfiguredActivity {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConfiguredTarget {
-    /// A service that takes the input as JSON and answers with the result.
+    /// An HTTP service that takes the input as JSON and returns the result.
     Endpoint { url: String, method: String, headers: Vec<(String, SecretSetting)>, timeout: Option<Duration> },
-    /// Another definition, run as a child.
+    /// Another definition, run as a child run.
     Workflow(PathBuf),
-    /// What workers on other machines offer under this name.
+    /// A tool that remote workers offer under this name.
     Worker,
 }
 
-/// A text from the file, or the name of an environment variable that holds it. Read only when it is needed, so that
-/// `check` works where the secrets are not.
+/// A text from the file, or the name of an environment variable that holds it. It is read only when needed, so that
+/// `check` works on machines without the secrets.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum SecretSetting {
@@ -35,7 +35,7 @@ pub(crate) enum SecretSetting {
     Environment { env: String },
 }
 
-/// A secret is shown to nobody, not even to whoever looks for a defect.
+/// Never prints the secret, not even for debugging.
 impl std::fmt::Debug for SecretSetting {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -58,7 +58,7 @@ impl SecretSetting {
 }
 
 impl SecretSetting {
-    /// What it takes from the environment is secret, and what stands under a name that says so: `authorization`.
+    /// A value from the environment is secret, and so is one under a name that says so, such as `authorization`.
     pub(crate) fn to_secret(&self, name: &str) -> Result<windlass_tools::Secret, CliFailure> {
         let text = self.read()?;
         Ok(match self {
@@ -68,20 +68,20 @@ impl SecretSetting {
     }
 }
 
-/// Where models are: an address that speaks chat completions.
+/// The default model service: an address that speaks the chat completions protocol.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelSettings {
     pub base_url: Option<String>,
-    /// The model of those who name none.
+    /// The default model.
     pub model: Option<String>,
     /// The environment variable that holds the key.
     pub key_env: Option<String>,
-    /// Who answers agents for names that do not say whose model they are.
+    /// The provider for agents' model names without a provider prefix.
     pub provider: Option<String>,
 }
 
-/// Credentials by alias: an address, or named facts.
+/// Credentials by alias: a URL, or named fields.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct AuthSettings(BTreeMap<String, AuthEntry>);
@@ -105,7 +105,7 @@ impl AuthSettings {
         self.0.keys().map(String::as_str)
     }
 
-    /// Variables of the environment that this alias needs and that are not set.
+    /// Returns the environment variables that this alias needs and that are not set.
     pub(crate) fn unset_variables(&self, alias: &str) -> Vec<&str> {
         let secrets: Vec<&SecretSetting> = match self.entry(&auth_variable(alias)) {
             None => Vec::new(),
@@ -124,7 +124,7 @@ impl AuthSettings {
         names.collect()
     }
 
-    /// Why the variable of an alias holds nothing, in half a sentence.
+    /// Returns why the variable of an alias has no value, as part of a sentence.
     pub(crate) fn unset_reason(&self, variable: &str) -> Option<String> {
         let alias = self.aliases().find(|alias| auth_variable(alias) == variable)?;
         let unset = self.unset_variables(alias);
@@ -137,7 +137,7 @@ impl AuthSettings {
         self.0.iter().find(|(alias, _)| auth_variable(alias) == variable).map(|(_, entry)| entry)
     }
 
-    /// What the environment variable of an alias would hold. What cannot be read is not known.
+    /// Returns the value that the environment variable of an alias would have, or `None` if it cannot be read.
     pub(crate) fn variable_value(&self, variable: &str) -> Option<String> {
         match self.entry(variable)? {
             AuthEntry::Url(secret) => secret.read().ok(),

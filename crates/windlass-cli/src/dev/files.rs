@@ -1,4 +1,4 @@
-//! Which files are looked at: those that were named, and all definitions in folders.
+//! Selects the files to register: files named on the command line, and all definitions in folders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use windlass_core::ProcessLimits;
 
 use crate::failure::CliFailure;
 
-/// Folders that hold what others have written.
+/// Folders with third-party or generated files.
 const IGNORED_FOLDERS: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
 
-/// Files that stand beside definitions and are none.
+/// Files that accompany definitions and are none.
 const COMPANION_FILES: [&str; 6] =
     ["parameters.json", "local.settings.json", "host.json", "connections.json", "package.json", "package-lock.json"];
 
@@ -18,9 +18,9 @@ const COMPANION_FILES: [&str; 6] =
 pub(crate) struct DefinitionRoots {
     folders: Vec<PathBuf>,
     named: Vec<PathBuf>,
-    /// Nothing in here is a definition, and it changes all the time.
+    /// The store's directory: it holds no definitions and changes all the time.
     store: Option<PathBuf>,
-    /// How far down folders are looked into, and how many files are looked at in all.
+    /// Maximum folder depth, and maximum number of files in all.
     max_depth: usize,
     max_files: usize,
 }
@@ -52,12 +52,12 @@ impl DefinitionRoots {
         Ok(roots)
     }
 
-    /// A file that somebody has named must be a definition.
+    /// Returns whether the file was named on the command line: it must be a definition then.
     pub(crate) fn is_named(&self, file: &Path) -> bool {
         self.named.iter().any(|named| named == file)
     }
 
-    /// What is said of folders with more files than are looked at.
+    /// Returns a note if the folders hold more files than the limit allows.
     pub(crate) fn truncation_note(&self) -> Option<String> {
         let max_files = self.max_files;
         let full = self.files().len() >= max_files;
@@ -66,7 +66,7 @@ impl DefinitionRoots {
         })
     }
 
-    /// In order of their names, each once.
+    /// Returns the files sorted by name, each once.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
         for folder in &self.folders {
@@ -83,7 +83,7 @@ impl DefinitionRoots {
             if found.len() >= self.max_files {
                 return;
             }
-            // `./a.json` is called `a.json`, as whoever types it would.
+            // `./a.json` becomes `a.json`, as a user would type it.
             let path = path.strip_prefix(".").map_or(path.clone(), Path::to_owned);
             if self.is_ignored(&path) {
                 continue;
@@ -109,8 +109,8 @@ impl DefinitionRoots {
         hidden || in_store
     }
 
-    /// What has to be watched, and whether with all below it. A named file is watched through its folder: editors put a new
-    /// file in its place.
+    /// Returns the paths to watch, and whether recursively. A named file is watched through its folder: editors replace
+    /// it by a new file.
     pub(crate) fn watch_paths(&self) -> Vec<(PathBuf, bool)> {
         let mut watched: Vec<(PathBuf, bool)> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
         let parents: BTreeSet<PathBuf> =
@@ -119,7 +119,7 @@ impl DefinitionRoots {
         watched
     }
 
-    /// Whether a change of this path may mean something. The store and editors' own files change all the time.
+    /// Returns whether a change of this path may matter. The store and editors' own files change all the time.
     pub(crate) fn is_relevant(&self, path: &Path) -> bool {
         let in_store = self.store.as_ref().is_some_and(|store| path.starts_with(store));
         let below = |root: &Path| {
@@ -132,7 +132,7 @@ impl DefinitionRoots {
             let name = part.as_os_str().to_string_lossy();
             name.starts_with('.') && name.len() > 2 || IGNORED_FOLDERS.contains(&&*name)
         };
-        // A path without an ending may be a folder that has come or gone.
+        // A path without an extension may be a folder that was created or removed.
         let fits = looks_like_definition(path)
             || path.extension().is_none()
             || COMPANION_FILES.iter().any(|name| path.ends_with(name));

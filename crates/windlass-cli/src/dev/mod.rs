@@ -1,4 +1,4 @@
-//! Definitions in files of this machine, registered as they are and again when they change.
+//! Registers definitions from files on this machine, and again whenever they change.
 
 mod files;
 mod watch;
@@ -19,13 +19,13 @@ use crate::project::Project;
 pub(crate) use files::DefinitionRoots;
 pub(crate) use watch::FileWatcher;
 
-/// What is said of a file that is no definition at all: a folder may hold others.
+/// The problem code of a file that is no definition at all: a folder may hold other files.
 pub(crate) const NO_DEFINITION: &str = windlass_dialect::UNKNOWN_DIALECT;
 
-/// Under whose name definitions are registered.
+/// The name under which definitions are registered.
 const REGISTERED_BY: &str = "windlass dev";
 
-/// The files, and what was made of them so far.
+/// The definition files with their registration state.
 pub(crate) struct DefinitionFolder {
     roots: DefinitionRoots,
     settings: Arc<CliSettings>,
@@ -34,19 +34,19 @@ pub(crate) struct DefinitionFolder {
     known: BTreeMap<PathBuf, FileState>,
 }
 
-/// A file as it was looked at last.
+/// A file's state as of the last scan.
 #[derive(Clone, PartialEq)]
 struct FileState {
-    /// The definition that it has become, if it ever was a good one.
+    /// The registered definition, if the file ever was valid.
     registered: Option<(Arc<str>, u64)>,
-    /// What there is to say of it now, as it was told.
+    /// The current message about it, as last printed.
     message: String,
     broken: bool,
 }
 
-/// What a look at a file has shown.
+/// The outcome of scanning a file.
 enum ScanOutcome {
-    /// No definition.
+    /// The file is no definition.
     NotADefinition,
     Registered {
         name: Arc<str>,
@@ -65,14 +65,15 @@ impl DefinitionFolder {
         DefinitionFolder { roots, settings, app, paint, known: BTreeMap::new() }
     }
 
-    /// How many definitions there are, and how many files are broken.
+    /// Returns the number of registered definitions and of broken files.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let registered = self.known.values().filter(|known| known.registered.is_some()).count();
         let broken = self.known.values().filter(|known| known.broken).count();
         (registered, broken)
     }
 
-    /// Looks at all files: what has changed may be called by what has not. What is the same becomes no new version.
+    /// Scans all files: an unchanged file may call a changed one. An unchanged definition gets no new version.
+    ///
     /// Blocking: reads, compiles and writes.
     pub(crate) fn rescan(&mut self) {
         let files = self.roots.files();
@@ -104,7 +105,7 @@ impl DefinitionFolder {
         let project = Project::read(source, None, &self.settings);
         let reports: Vec<DiagnosticReport> =
             project.diagnostics.iter().flat_map(|(source, found)| found.reports(source)).collect();
-        // A file that was a definition is one that is broken now.
+        // A file that was a definition before is a broken definition now.
         let ours = self.roots.is_named(file) || self.known.get(file).is_some_and(|known| known.registered.is_some());
         if !ours && reports.iter().any(|report| report.code == NO_DEFINITION) {
             return ScanOutcome::NotADefinition;
@@ -142,13 +143,13 @@ impl DefinitionFolder {
         }
     }
 
-    /// Warnings and problems with the lines they stand in.
+    /// Renders warnings and problems with their source lines.
     fn render_diagnostics(&self, found: &[(SourceText, Diagnostics)]) -> String {
         let shown = found.iter().filter(|(_, found)| !found.is_empty());
         shown.map(|(source, found)| found.render(source, self.paint.syntax())).collect::<Vec<_>>().join("\n")
     }
 
-    /// Says what is new, once.
+    /// Reports each change once.
     fn report(&mut self, file: &Path, looked: ScanOutcome) {
         let before = self.known.get(file).cloned();
         let was = before.as_ref().and_then(|before| before.registered.clone());
@@ -188,7 +189,7 @@ impl DefinitionFolder {
     fn report_removed(&mut self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) {
         let Some(known) = self.known.remove(file) else { return };
         let gone = match known.registered {
-            // Another file has the definition now: that it is registered was said.
+            // Another file holds the definition now; its registration was already reported.
             Some((name, _)) if names.contains_key(&name) => return,
             Some((name, version)) => {
                 self.app.definitions.set_problems(&name, Vec::new());
@@ -207,7 +208,7 @@ fn stem(file: &Path) -> Arc<str> {
     file.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default().into()
 }
 
-/// What was compiled before it is registered.
+/// A compiler that returns an already compiled definition once.
 struct Precompiled(Mutex<Option<CompiledDraft>>);
 
 impl DefinitionCompiler for Precompiled {

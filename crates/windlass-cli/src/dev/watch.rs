@@ -1,4 +1,4 @@
-//! Changes of files, as one word: look again. Editors write a file in several steps; nobody wants to hear of each.
+//! Watches files and reports that a rescan is due. Editors write a file in several steps; these count as one change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use tokio::sync::mpsc;
 use super::DefinitionRoots;
 use crate::failure::CliFailure;
 
-/// It has been quiet for so long: whoever was writing is done. Nobody waits for longer than the second of them.
+/// A change is reported after this quiet period, when the writer is done, and at the latest after the second
+/// duration.
 const QUIET_PERIOD: Duration = Duration::from_millis(80);
 const MAX_DELAY: Duration = Duration::from_millis(800);
 
-/// Where the system tells nothing, files are looked at this often.
+/// The poll interval where the system delivers no file events.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) struct FileWatcher {
@@ -30,7 +31,7 @@ impl FileWatcher {
         };
         match FileWatcher::start::<RecommendedWatcher>(roots, Config::default()) {
             Ok(watcher) => Ok(watcher),
-            // There may be too many watches already, or a file system that tells nothing.
+            // The system may be out of watches, or the file system may deliver no events.
             Err(_) => FileWatcher::start::<PollWatcher>(roots, Config::default().with_poll_interval(POLL_INTERVAL))
                 .map_err(failed),
         }
@@ -50,7 +51,7 @@ impl FileWatcher {
                 Err(_) => true,
             };
             if concerns {
-                // Nobody listens any more.
+                // The receiver may be gone.
                 let _ = sender.send(());
             }
         };
@@ -63,7 +64,7 @@ impl FileWatcher {
         Ok(FileWatcher { changed, _watcher: Box::new(watcher) })
     }
 
-    /// When something has changed and it has become quiet.
+    /// Waits until something has changed and the quiet period has passed.
     pub(crate) async fn next(&mut self) {
         if self.changed.recv().await.is_none() {
             return std::future::pending().await;

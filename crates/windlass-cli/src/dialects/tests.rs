@@ -23,7 +23,7 @@ fn every_sample_is_found_and_compiles() {
     }
 }
 
-/// The registry has one line for it: the commands know nothing of it.
+/// The registry has one line for the toy dialect; the commands do not know it.
 #[test]
 fn a_registered_dialect_is_checked_run_and_reported() {
     let settings = CliSettings::default();

@@ -1,17 +1,17 @@
-//! What agents do that people want to see while it happens: what is said, judged, refused and lost.
+//! Agent events worth showing while they happen: messages, verdicts, denied permissions and dropped messages.
 
 use windlass_core::{Event, EventKind, PermissionDecision};
 use windlass_value::Value;
 
 use crate::text;
 
-/// Letters of what is said.
+/// Maximum number of characters of a message to show.
 const MAX_MESSAGE_CHARS: usize = 160;
 
-/// Letters of what went wrong.
+/// Maximum number of characters of an error or a reason to show.
 const MAX_REASON_CHARS: usize = 300;
 
-/// A line for an event of agents; none for those that say nothing by themselves.
+/// Formats an agent event as a line; returns `None` for events that need no line.
 pub(crate) fn line(event: &Event) -> Option<String> {
     let excerpt = |value: Option<&Value>| {
         value
@@ -59,7 +59,7 @@ pub(crate) fn message_of(error: &Value) -> String {
     message.map(|message| text::format_value(message, MAX_REASON_CHARS)).unwrap_or_default()
 }
 
-/// Why a call of a tool was refused.
+/// Formats why a tool call was denied.
 pub(crate) fn refusal(tool: &str, reason: Option<&str>) -> String {
     match reason {
         Some(reason) => text::truncate(&text::one_line(reason), MAX_REASON_CHARS),

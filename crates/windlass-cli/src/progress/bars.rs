@@ -13,7 +13,7 @@ use super::loops::{LiveLoops, LoopChange};
 use super::{ProgressSeed, is_inside, is_top};
 use crate::text;
 
-/// Lines drawn at once; the rest is there, only not shown.
+/// Maximum number of bars drawn; further ones are tracked but not shown.
 const MAX_BARS: usize = 8;
 
 pub(crate) struct ProgressBars {
@@ -21,9 +21,9 @@ pub(crate) struct ProgressBars {
     area: MultiProgress,
     shown: BTreeMap<Arc<str>, ProgressBar>,
     loops: LiveLoops,
-    /// The line that says that the run is paused.
+    /// The line that shows that the run is paused.
     paused: Option<ProgressBar>,
-    /// The last event that is known of.
+    /// The sequence number of the last known event.
     last_seq: u64,
 }
 
@@ -48,7 +48,7 @@ impl ProgressBars {
         if event.seq <= self.last_seq {
             return;
         }
-        // Events that came too fast are missing: what was inside of something that is over is over, too.
+        // Events that came too fast are missing: whatever was inside an ended element has ended, too.
         let over = matches!(
             event.kind,
             EventKind::IterationDone { .. }
@@ -70,7 +70,7 @@ impl ProgressBars {
     pub(crate) fn finish(&mut self) {
         self.pause(false);
         std::mem::take(&mut self.shown).into_values().for_each(|bar| bar.finish_and_clear());
-        // A terminal that cannot be cleared is no reason to fail a run.
+        // A terminal that cannot be cleared must not fail a run.
         let _ = self.area.clear();
     }
 
@@ -85,7 +85,7 @@ impl ProgressBars {
                 self.remove(&event.path);
             }
             EventKind::TaskRetrying { attempt, .. } => {
-                // The path is that of the task; the bar may be its step's.
+                // The path is that of the task; the bar may belong to its step.
                 let around = |shown: &str| *shown == *event.path || is_inside(&event.path, shown);
                 if let Some((_, bar)) = self.shown.iter().rfind(|(shown, _)| around(shown)) {
                     bar.set_message(format!("{} (try {})", event.path, attempt + 1));
@@ -93,7 +93,7 @@ impl ProgressBars {
             }
             _ => {
                 if let Some(line) = agents::line(event) {
-                    // A terminal that cannot be written to is no reason to fail a run.
+                    // A terminal that cannot be written to must not fail a run.
                     let _ = self.area.println(line);
                 }
             }
@@ -106,7 +106,7 @@ impl ProgressBars {
         }
     }
 
-    /// Whoever looks at bars that stand still wants to know why.
+    /// Shows or hides the line that explains why the bars stand still.
     fn pause(&mut self, paused: bool) {
         match (paused, self.paused.take()) {
             (true, before) => {
@@ -124,7 +124,7 @@ impl ProgressBars {
         }
     }
 
-    /// The loop's bar takes the place of its step's spinner.
+    /// Replaces the step's spinner by the loop's bar.
     fn loop_began(&mut self, path: &Arc<str>) {
         self.remove(path);
         let max_iterations = self.loops.0.get(path).and_then(|seen| seen.max_iterations);
@@ -147,7 +147,7 @@ impl ProgressBars {
         bar.set_message(format!("{}{condition}", text::format_value(&seen.last, 60)));
     }
 
-    /// A bar outside of the area would draw a line of its own, which nobody removes: it is filled in when it is inside.
+    /// Adds a bar and fills it in only then: a bar outside of the area would draw its own line, which nothing removes.
     fn add(&mut self, path: &Arc<str>, length: Option<u64>, style: ProgressStyle, fill: impl FnOnce(&ProgressBar)) {
         if self.shown.len() < MAX_BARS && !self.shown.contains_key(path) {
             let bar = self.area.add(ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden()));
@@ -177,7 +177,7 @@ impl ProgressBars {
         self.area.remove(bar);
     }
 
-    /// The condition as the definition writes it.
+    /// Returns the condition as the definition writes it.
     fn condition(&self, path: &str) -> Option<String> {
         let name = path.rsplit('.').next()?;
         let plan = &self.program.plan;

@@ -1,4 +1,4 @@
-//! Progress as plain lines: each top-level step once when it takes a moment, each loop at most once a second.
+//! Progress as plain lines: each top-level step once when it takes a while, each loop at most once a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use super::{PAUSED, ProgressSeed, is_inside, is_top};
 use crate::out;
 use crate::text;
 
-/// A step that is over sooner gets one line, not two.
+/// A step that ends sooner gets one line, not two.
 const START_DELAY: Duration = Duration::from_millis(200);
 
 const LOOP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Loops shown at once; there may be hundreds inside a parallel one.
+/// Maximum number of loops shown at the same time; there may be hundreds inside a parallel one.
 const MAX_LOOPS: usize = 3;
 
-/// A step that has begun.
+/// A step that has started.
 struct StartedStep {
     path: Arc<str>,
     kind: String,
@@ -32,18 +32,18 @@ struct StartedStep {
 pub(crate) struct ProgressLines {
     begun_at: Option<Timestamp>,
     newest: Timestamp,
-    /// Steps whose beginning was not told yet.
+    /// Steps whose start was not shown yet.
     begun: Vec<StartedStep>,
     loops: LiveLoops,
     loops_shown_at: Option<Instant>,
-    /// The last event that is known of.
+    /// The sequence number of the last known event.
     last_seq: u64,
 }
 
 impl ProgressLines {
     pub(crate) fn seed(&mut self, begun: ProgressSeed) {
         self.last_seq = begun.events;
-        // The clock is the run's own, also for those who come later.
+        // The clock starts with the run, also for a display that starts later.
         self.begun_at = Some(begun.at);
         // Outer loops come first.
         for (path, seen) in begun.loops.iter().take(MAX_LOOPS) {
@@ -60,7 +60,7 @@ impl ProgressLines {
             return;
         }
         self.begun_at.get_or_insert(event.at);
-        // A loop's first line comes after a second, too.
+        // A loop's first line comes after one interval, too.
         self.loops_shown_at.get_or_insert_with(Instant::now);
         self.newest = event.at;
         self.loops.apply(event);
@@ -103,7 +103,7 @@ impl ProgressLines {
         }
     }
 
-    /// Whatever is told of something has begun: that is said first.
+    /// Shows the start of the steps around a path before any other line about it.
     fn show_enclosing_steps(&mut self, path: &str) {
         let around = |begun: &mut StartedStep| *begun.path == *path || is_inside(path, &begun.path);
         let begun: Vec<StartedStep> = self.begun.extract_if(.., around).collect();
@@ -125,7 +125,7 @@ impl ProgressLines {
             return;
         }
         self.loops_shown_at = Some(Instant::now());
-        // Outer loops say more than inner ones.
+        // Outer loops matter more than inner ones.
         fresh.sort();
         fresh.iter().take(MAX_LOOPS).for_each(|(_, line)| self.show(line));
     }
@@ -133,10 +133,10 @@ impl ProgressLines {
     fn ended(&mut self, event: &Event, status: Status, reason: Option<&str>, message: Option<&str>) {
         self.begun.retain(|begun| begun.path != event.path);
         let error = event.kind.error().map(|error| &*error.message);
-        // A step that is skipped says why in words, mostly.
+        // A skipped step usually has a message.
         let error = error.or(message).map(|error| text::format_value(&Value::from(error), 300));
         let reason = reason.map(|reason| match reason {
-            // The event has the code alone.
+            // The event holds only the code.
             "ConditionFalse" => "its condition is not met".to_owned(),
             other => other.to_owned(),
         });

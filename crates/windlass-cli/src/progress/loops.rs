@@ -1,4 +1,4 @@
-//! Where each live loop stands, as its events tell.
+//! Tracks the progress of each live loop from its events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct LoopProgress {
     pub max_iterations: Option<u64>,
     pub ended: u64,
     pub last: Value,
-    /// Not shown since it has changed.
+    /// Changed since it was last shown.
     pub fresh: bool,
 }
 
@@ -25,11 +25,11 @@ impl LoopProgress {
     }
 }
 
-/// By path.
+/// The live loops by path.
 #[derive(Default)]
 pub(crate) struct LiveLoops(pub BTreeMap<Arc<str>, LoopProgress>);
 
-/// What an event did to a loop.
+/// The effect of an event on a loop.
 pub(crate) enum LoopChange {
     Began(Arc<str>),
     Moved(Arc<str>),

@@ -1,4 +1,4 @@
-//! What a run is doing, on stderr while it does it: bars on a terminal, sparse lines elsewhere.
+//! The progress of a run on stderr: bars on a terminal, sparse lines elsewhere.
 
 pub(crate) mod agents;
 mod bars;
@@ -22,10 +22,10 @@ pub(crate) enum ProgressDisplay {
     Bars(Box<ProgressBars>),
 }
 
-/// Whoever looks at something that stands still wants to know why.
+/// Explains why the display stands still.
 const PAUSED: &str = "paused; `windlass resume` with the run's id, from any terminal, lets it go on";
 
-/// How often [`Progress::beat`] wants to be called.
+/// The interval at which [`ProgressDisplay::beat`] must be called.
 pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_millis(200);
 
 impl ProgressDisplay {
@@ -43,7 +43,7 @@ impl ProgressDisplay {
         matches!(self, ProgressDisplay::Quiet)
     }
 
-    /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
+    /// Initializes the display for a run that started earlier: its live steps and the progress of its loops.
     pub(crate) fn seed(&mut self, begun: Option<&StoredRun>) {
         let Some(StoredRun { program, image, row }) = begun else { return };
         let state = &image.state;
@@ -67,7 +67,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Time has passed, whether something happened or not.
+    /// Notifies the display that time has passed, whether an event occurred or not.
     pub(crate) fn beat(&mut self) {
         match self {
             ProgressDisplay::Quiet | ProgressDisplay::Bars(_) => {}
@@ -75,7 +75,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Nothing more will come: the terminal is left clean.
+    /// Ends the display and leaves the terminal clean.
     pub(crate) fn finish(&mut self) {
         match self {
             ProgressDisplay::Quiet | ProgressDisplay::Lines(_) => {}
@@ -84,9 +84,9 @@ impl ProgressDisplay {
     }
 }
 
-/// What had begun before the first event that is seen here.
+/// The state of a run before the first event that the display receives.
 pub(crate) struct ProgressSeed {
-    /// The number of the last event that this has in it already.
+    /// The sequence number of the last event that this state includes.
     events: u64,
     /// When the run began.
     at: Timestamp,
@@ -105,7 +105,7 @@ impl ProgressSeed {
     }
 }
 
-/// The paths are those of the events: `pages[3].items`.
+/// Collects live loops. The paths are those of the events: `pages[3].items`.
 fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopProgress)>) {
     for view in frames {
         let path = frame_path(parent, view);
@@ -117,17 +117,17 @@ fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, Loop
     }
 }
 
-/// A step of the definition's top level has neither a parent nor a turn in its path.
+/// Returns whether a path is that of a top-level step: it has neither a parent nor an iteration.
 fn is_top(path: &str) -> bool {
     !path.is_empty() && !path.contains(['.', '['])
 }
 
-/// Whether a path leads further than another one: into its turns, tasks or children.
+/// Returns whether a path lies inside another one: in its iterations, tasks or children.
 fn is_inside(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
-/// The path of the loop that a turn's path `sync[3]` or `sync.3` belongs to.
+/// Returns the loop's path for an iteration's path `sync[3]` or `sync.3`.
 fn loop_path(iteration_path: &str) -> &str {
     let end = if iteration_path.ends_with(']') { '[' } else { '.' };
     iteration_path.rsplit_once(end).map_or(iteration_path, |(path, _)| path)

@@ -1,5 +1,5 @@
-//! One server a store. Runs have owners of their own, so two could share them; but the audit log has one writer, and
-//! workers and readers of streams would only see half of what goes on.
+//! One server per store. Runs have owners, so two servers could share them; but the audit log has one writer, and
+//! workers and stream readers would see only half of the activity.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,11 +10,11 @@ use crate::failure::CliFailure;
 
 const LOCK_FILE: &str = "server.lock";
 
-/// Whoever only looks holds it for a moment.
+/// A process that only checks the lock holds it for a moment.
 const MAX_TRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// The address of the server that has this store now, if one has.
+/// Returns the address of the server that currently holds this store.
 pub(crate) fn serving_address(store: &Path) -> Option<String> {
     let mut file = File::open(store.join(LOCK_FILE)).ok()?;
     if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
@@ -25,7 +25,7 @@ pub(crate) fn serving_address(store: &Path) -> Option<String> {
     holder.trim().split_once(" on ").map(|(_, address)| address.to_owned())
 }
 
-/// Held as long as the server lives: the system takes it from a process that dies.
+/// Held as long as the server lives: the system releases it when the process dies.
 pub(crate) struct StoreLock {
     file: File,
 }
@@ -51,7 +51,7 @@ impl StoreLock {
             Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Whoever has it may not have said so yet.
+                // The holder may not have written its address yet.
                 let _ = file.read_to_string(&mut holder);
                 let holder =
                     if holder.trim().is_empty() { "another process".to_owned() } else { holder.trim().to_owned() };
@@ -62,10 +62,10 @@ impl StoreLock {
         }
     }
 
-    /// For whoever comes second.
+    /// Writes the server's address into the lock file for other processes.
     pub(crate) fn write_address(&mut self, address: &str) {
         let text = format!("process {} on {address}\n", std::process::id());
-        // It is only for people.
+        // The text is only informational.
         let _ = self
             .file
             .set_len(0)
@@ -76,7 +76,7 @@ impl StoreLock {
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is just being started has the file open too until it is another program.
+        // Closing is not enough: a child that is just being started keeps the file open until it executes another program.
         let _ = self.file.unlock();
     }
 }

@@ -30,32 +30,33 @@ use lock::StoreLock;
 pub(crate) use lock::serving_address;
 pub(crate) use traces::engine_spans;
 
-/// A run that only waits leaves memory soon: a server has many of them.
+/// A server evicts a waiting run soon: it has many of them.
 const EVICT_AFTER: Duration = Duration::from_secs(10);
 
-/// What a collector has not taken by then is let go of.
+/// Time limit for sending the remaining traces on shutdown; the rest are dropped.
 const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs a server. Runs turn on threads of their own, and whoever asks is answered on others, so that a thousand who read
-/// do not stand in line before the work they read about.
+/// Runs a server. Runs execute on their own threads and requests are answered on others, so that a thousand readers
+/// do not queue in front of the work they read about.
 pub(crate) fn run_on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, CliFailure>) -> Result<T, CliFailure> {
     let front = build_threads("windlass-front")?;
     let done = build_threads("windlass-runs")?.block_on(service(front.handle().clone()));
-    // Whoever still reads does not keep it from going.
+    // Open streams do not delay the shutdown.
     front.shutdown_background();
     done
 }
 
-/// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
+/// Builds a runtime with as many threads as there are cores and at least two: waiting for the disk must not block
+/// others.
 fn build_threads(name: &str) -> Result<Runtime, CliFailure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     host::build_runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name))
 }
 
-/// Where everything is kept.
+/// The location of the store.
 pub(crate) enum StoreLocation {
     Directory(PathBuf),
-    /// Nothing outlives the process.
+    /// In memory: nothing outlives the process.
     Memory,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct ServiceOptions<'a> {
     pub commit_hook: Option<CommitHook>,
 }
 
-/// A store with an engine on it, before anybody can reach it.
+/// A store with an engine on it, before any client can reach it.
 pub(crate) struct PreparedService {
     pub store: Arc<dyn Store>,
     pub engine: RuntimeEngine,
@@ -79,8 +80,8 @@ pub(crate) struct PreparedService {
 }
 
 impl PreparedService {
-    /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
-    /// the edge.
+    /// Opens the store and starts the engine. Must be called inside the runtime. Tools missing from `tools` are left to
+    /// remote workers; all calls go through the edge.
     pub(crate) fn open(
         service_options: ServiceOptions<'_>,
         tools: &Tools,
@@ -112,7 +113,7 @@ impl PreparedService {
         Ok(PreparedService { store, engine, dispatcher, lock, directory, options, limits })
     }
 
-    /// Lets others reach it, on threads of their own.
+    /// Starts to accept clients, on separate threads.
     pub(crate) async fn serve(
         self,
         compiler: Arc<dyn DefinitionCompiler>,
@@ -167,7 +168,7 @@ impl PreparedService {
     }
 }
 
-/// Where this machine finds it: nobody can go to the address that stands for all of them.
+/// Returns the address at which this machine reaches the server: the unspecified address cannot be connected to.
 fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -194,7 +195,7 @@ fn start_failure(error: StartError, dev: bool) -> CliFailure {
     CliFailure::usage(error.to_string()).hint(hint)
 }
 
-/// A server that can be reached.
+/// A running server.
 pub(crate) struct Service {
     pub app: App,
     running: RunningServer,
@@ -207,7 +208,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The page; with the token where no server sees it, if that may be shown.
+    /// Returns the URL of the web UI; with the token in the fragment, which no server sees, if it may be shown.
     pub(crate) fn web_ui_url(&self, reveal_token: bool) -> String {
         match self.token.as_ref().filter(|_| reveal_token) {
             Some(token) => format!("{}/#token={token}", self.address),
@@ -215,8 +216,8 @@ impl Service {
         }
     }
 
-    /// Where it is, on stdout; how to get in and how to stop it, beside. The token is shown to a person, and otherwise only
-    /// if it is kept nowhere: what is written to a file or a pipe is read by others, and stays.
+    /// Prints the address on stdout, and how to sign in and stop the server on stderr. The token is shown on a terminal,
+    /// and otherwise only if it is stored nowhere: output in a file or a pipe is read by others and stays.
     pub(crate) fn print_startup(&self, global: &GlobalArgs, to_terminal: bool) -> Result<(), CliFailure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_TOKEN_FILE));
         let file = file.filter(|_| self.token.is_some());
@@ -251,7 +252,7 @@ impl Service {
         Ok(())
     }
 
-    /// Until somebody wants it to stop; then everything is let go of within the drain time. A second wish is obeyed at once.
+    /// Runs until an interrupt, then stops within the drain time. A second interrupt exits immediately.
     pub(crate) async fn until_stopped(self, mut interrupts: Interrupts) -> Result<CliExit, CliFailure> {
         interrupts.next().await;
         self.stop(&mut interrupts).await

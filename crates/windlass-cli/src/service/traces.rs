@@ -1,5 +1,5 @@
-//! Traces of OpenTelemetry, if the environment names a collector and the program was built with the feature `otel`: runs
-//! that have ended, from their journals, and the engine's own spans as they end.
+//! OpenTelemetry traces, if the environment names a collector and the program was built with the feature `otel`:
+//! ended runs, from their journals, and the engine's own spans as they end.
 
 use windlass_server::App;
 
@@ -30,10 +30,10 @@ mod otel {
 
     use super::*;
 
-    /// The variable that says which spans of the engine are sent.
+    /// The variable that selects the engine spans to send.
     const LEVEL_VARIABLE: &str = "WINDLASS_TRACES";
 
-    /// Spans that have ended, from the subscriber's beginning until there is somebody to send them.
+    /// Ended spans, from the installation of the subscriber until an exporter sends them.
     static ENDED_SPANS: Mutex<Option<EngineSpans>> = Mutex::new(None);
 
     pub(crate) struct TraceExport {
@@ -42,7 +42,7 @@ mod otel {
     }
 
     impl TraceExport {
-        /// Sends what waits, within the time.
+        /// Sends the remaining traces within the time limit.
         pub(crate) async fn stop(self, within: Duration) {
             let engine = async {
                 if let Some(engine) = self.engine {
@@ -53,7 +53,7 @@ mod otel {
         }
     }
 
-    /// The layer that hands the engine's spans to OpenTelemetry; none where nobody wants them.
+    /// The layer that passes the engine's spans to OpenTelemetry; `None` if no collector is configured.
     pub(crate) fn engine_spans<S>(command: &CliCommand) -> Result<Option<impl Layer<S> + use<S>>, CliFailure>
     where
         S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
@@ -62,7 +62,7 @@ mod otel {
             return Ok(None);
         }
         let level = crate::tools::variable(LEVEL_VARIABLE).unwrap_or_else(|| "info".to_owned());
-        // Spans alone: what is logged inside of them has reasons in it, and stays here.
+        // Only spans: log events inside of them contain reasons and are not sent.
         let filter = crate::log::filter(LEVEL_VARIABLE, &level)?.and(filter_fn(|metadata| metadata.is_span()));
         let (tracer, spans) = EngineSpans::new();
         *ENDED_SPANS.lock().unwrap_or_else(PoisonError::into_inner) = Some(spans);
@@ -101,7 +101,7 @@ mod unsent {
         Ok(Identity::new())
     }
 
-    /// Whoever has set the variable for other programs is told, and served all the same.
+    /// Notes that no traces are sent if the variable is set, perhaps for other programs; the server starts all the same.
     pub(crate) fn start(_: &App) -> Result<Option<TraceExport>, CliFailure> {
         if endpoint().is_some() {
             tracing::info!(

@@ -1,4 +1,4 @@
-//! The way to the server.
+//! HTTP client of the server's API.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,29 +18,29 @@ use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use crate::failure::CliFailure;
 use crate::tools::variable;
 
-/// What a worker asks, below the API.
+/// The path of the worker protocol below the API.
 const WORKER_PREFIX: &str = "worker/";
 
 pub(crate) struct ServerClient {
     http: HttpTool,
     base: String,
-    /// None: nobody asks for one.
+    /// `None` if the server requires no token.
     authorization: Option<HeaderValue>,
-    /// The most bytes of an answer: inputs of jobs are in it.
+    /// Maximum number of bytes of a response, which contains the inputs of jobs.
     max_response_bytes: usize,
 }
 
-/// Why there is no good answer.
+/// Why a request has no usable response.
 #[derive(Debug)]
 pub(crate) enum ServerRequestError {
-    /// Nobody answers, or not now. The same can be said again.
+    /// The server does not respond, or not now. The request can be repeated.
     Unreachable(String),
-    /// The job is not this worker's.
+    /// This worker no longer holds the lease of the job.
     StaleLease,
     Rejected {
         status: u16,
         detail: String,
-        /// Of each thing that is wrong with what was sent.
+        /// The code of each problem in the request.
         codes: Vec<String>,
     },
 }
@@ -71,7 +71,7 @@ impl ServerClient {
         Ok(ServerClient { http: HttpTool::new(options), base, authorization: Some(authorization), max_response_bytes })
     }
 
-    /// The server of a store on this machine: what it is asked does not leave it.
+    /// A client of the server of a store on this machine: its requests do not leave the machine.
     pub(crate) fn for_store(address: &str, directory: &Path) -> Result<ServerClient, CliFailure> {
         let file =
             Some(directory.join(FIRST_TOKEN_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
@@ -80,20 +80,20 @@ impl ServerClient {
         Ok(ServerClient { authorization: client.authorization.filter(|_| token.is_some()), ..client })
     }
 
-    /// The same server, whose answers may have so many bytes.
+    /// The same server, with a limit for the size of responses.
     #[must_use]
     pub(crate) fn with_max_response_bytes(self, max_response_bytes: usize) -> ServerClient {
         ServerClient { max_response_bytes, ..self }
     }
 
-    /// The same server, and all of its API.
+    /// The same server, with its whole API instead of the worker protocol.
     #[must_use]
     pub(crate) fn with_full_api(mut self) -> ServerClient {
         self.base.truncate(self.base.len() - WORKER_PREFIX.len());
         self
     }
 
-    /// Says something and waits for the answer, so long at most.
+    /// Sends a request and waits for the response, with a time limit.
     pub(crate) async fn post<A: DeserializeOwned>(
         &self,
         path: &str,
@@ -105,7 +105,7 @@ impl ServerClient {
         self.exchange(request, Bytes::from(body), within).await
     }
 
-    /// Looks at something.
+    /// Reads a resource.
     pub(crate) async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, ServerRequestError> {
         self.exchange(Request::get(format!("{}{path}", self.base)), Bytes::new(), within).await
     }
@@ -162,12 +162,12 @@ impl ServerClient {
     }
 }
 
-/// What could not even be asked.
+/// The error of a request that could not be built.
 fn invalid_request(why: &dyn std::fmt::Display) -> ServerRequestError {
     ServerRequestError::Rejected { status: 0, detail: why.to_string(), codes: Vec::new() }
 }
 
-/// What the server says of it.
+/// Formats the server's problem response.
 fn error_detail(status: u16, bytes: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
     let text = |name: &str| problem.as_ref().and_then(|problem| problem.get(name)?.as_str().map(str::to_owned));
@@ -189,7 +189,7 @@ fn codes(bytes: &[u8]) -> Vec<String> {
     all.filter_map(|one| one["code"].as_str().map(str::to_owned)).collect()
 }
 
-/// A problem or a warning of a definition in one line.
+/// Formats a problem or a warning of a definition in one line.
 pub(crate) fn format_report(report: &serde_json::Value) -> String {
     let text = |name: &str| report.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
@@ -205,7 +205,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The token: from a file, or from the environment. Never from the command line, which others can see.
+/// Reads the token from a file or from the environment. Never from the command line, which others can see.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<Secret, CliFailure> {
     let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` makes one";
     let text = match file {

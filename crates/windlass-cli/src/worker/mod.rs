@@ -1,6 +1,6 @@
-//! A worker: takes jobs of a server on another machine and does them with the tools of this one.
+//! A remote worker: leases jobs from a server on another machine and runs them with the tools of this one.
 //!
-//! `client` the way to the server · `task` one job, from its first task to its last.
+//! `client`: HTTP client of the server; `task`: one job, from its first task to its last.
 
 mod client;
 mod task;
@@ -24,41 +24,41 @@ use crate::failure::{CliExit, CliFailure};
 use crate::host::Interrupts;
 use crate::out;
 
-/// How long a request for jobs may wait at the server.
+/// Time that a request for jobs may wait at the server.
 const POLL_TIME: Duration = Duration::from_secs(20);
-/// What an answer may take beyond that.
+/// Additional time allowed for the response.
 const RESPONSE_SLACK: Duration = Duration::from_secs(15);
-/// A heartbeat waits for news no longer than this, so that new jobs are soon part of it.
+/// Maximum time that a heartbeat waits for news, so that the next one soon includes new jobs.
 const MAX_HEARTBEAT_WAIT: Duration = Duration::from_secs(2);
-/// Between two tries while the server is away.
+/// Minimum and maximum delay between attempts while the server is unreachable.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
 pub(crate) struct RemoteWorker {
     client: ServerClient,
     tools: Tools,
-    /// What it says of itself.
+    /// The worker's description of itself, sent with each poll.
     poll_request: LeaseRequest,
-    /// Struck out of all that it says.
+    /// Redacted from everything that the worker sends.
     redaction: Redactor,
     limits: ProcessLimits,
     leases: Mutex<BTreeMap<JobId, Arc<HeldLease>>>,
-    /// Something has begun or ended.
+    /// Notified when a job starts or ends.
     changed: Notify,
     draining: AtomicBool,
     heartbeat_ms: AtomicU64,
 }
 
-/// A job of a run.
+/// The run and the number of a job.
 type JobId = (Arc<str>, u64);
 
-/// A task that is being done, or whose report is on its way.
+/// The lease of a task that is running or whose report is on its way.
 struct HeldLease {
     key: Arc<str>,
     attempt: u32,
     lease_epoch: AtomicU32,
-    /// Nobody wants its result any more.
+    /// The task was cancelled: its result is no longer needed.
     cancelled: CancelToken,
-    /// It is somebody else's.
+    /// The lease is lost: another worker has the job.
     lost: CancelToken,
 }
 
@@ -91,7 +91,8 @@ impl RemoteWorker {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Works until it is told to stop. What it has by then it finishes, as far as the time allows; the rest it gives back.
+    /// Works until it is stopped. Then it finishes its jobs as far as the drain time allows, and returns the rest to the
+    /// server.
     pub(crate) async fn run(
         self: Arc<Self>,
         interrupts: &mut Interrupts,
@@ -105,7 +106,7 @@ impl RemoteWorker {
         };
         self.draining.store(true, Ordering::SeqCst);
         self.changed.notify_waiters();
-        // Whoever was never let in has nothing to finish.
+        // A worker that was never accepted has nothing to finish.
         let refused = matches!(stopped, Some(Err(_)));
         if !refused {
             let left = self.leases().len();
@@ -113,7 +114,7 @@ impl RemoteWorker {
         }
         let finished = async {
             if stopped.is_none() {
-                // The server answers whoever waits, once it knows: nothing is given to nobody.
+                // The heartbeat ends the worker's waiting poll, so that the server assigns no job to it.
                 let _ = self.heartbeat(Duration::ZERO).await;
                 stopped = Some(tokio::time::timeout(MAX_HEARTBEAT_WAIT, &mut polling).await.unwrap_or(Ok(())));
             }
@@ -154,7 +155,7 @@ impl RemoteWorker {
         }
     }
 
-    /// Asks for as many jobs as it has slots free, again and again.
+    /// Polls for as many jobs as there are free slots, until the worker drains.
     async fn take_jobs(self: Arc<Self>) -> Result<(), CliFailure> {
         let (mut backoff, mut unreachable, mut connected) = (Backoff::new(), false, false);
         while !self.is_draining() {
@@ -164,7 +165,7 @@ impl RemoteWorker {
                 changed.await;
                 continue;
             }
-            // The first answer comes at once, so that whoever looks on sees that there is a server.
+            // The first poll returns immediately, to show that the server responds.
             let wait = if connected && !unreachable { POLL_TIME } else { Duration::ZERO };
             let request =
                 LeaseRequest { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.poll_request.clone() };
@@ -188,7 +189,7 @@ impl RemoteWorker {
                 Err(error) => {
                     if !unreachable {
                         let what = match &error {
-                            // It was let in before: its token may be given back to it, and its jobs go on.
+                            // It was accepted before: its token may become valid again, and its jobs continue.
                             ServerRequestError::Rejected { .. } => "the server refuses this worker now",
                             _ => "the server is away",
                         };
@@ -220,7 +221,7 @@ impl RemoteWorker {
         lease
     }
 
-    /// Shows life as long as it has jobs.
+    /// Sends heartbeats as long as there are jobs.
     async fn send_heartbeats(self: Arc<Self>) {
         let mut backoff = Backoff::new();
         loop {
@@ -233,7 +234,7 @@ impl RemoteWorker {
                 Ok(no_news) => {
                     backoff = Backoff::new();
                     if !no_news {
-                        // It says the same until the job has been reported.
+                        // The server repeats its news until the job has been reported.
                         let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
                         tokio::time::sleep(every.min(MAX_HEARTBEAT_WAIT) / 4).await;
                     }
@@ -243,7 +244,7 @@ impl RemoteWorker {
         }
     }
 
-    /// One sign of life, and what the server says to it. True: nothing.
+    /// Sends one heartbeat and applies the response. Returns true if the response had no news.
     async fn heartbeat(&self, max_wait: Duration) -> Result<bool, ServerRequestError> {
         let lease = |((run, job), held_lease): (&JobId, &Arc<HeldLease>)| LeaseRef {
             run: run.clone(),
@@ -287,7 +288,7 @@ fn describe_error(error: &ServerRequestError) -> String {
     }
 }
 
-/// Waits longer each time.
+/// A delay that doubles with each attempt, up to a maximum.
 struct Backoff(Duration);
 
 impl Backoff {

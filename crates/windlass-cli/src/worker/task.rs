@@ -1,4 +1,4 @@
-//! One job: each task is done, its result brought to the server, and the answer is the next one.
+//! One job: runs each task, reports its result to the server, and receives the next task in the response.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,11 +14,11 @@ use super::client::ServerRequestError;
 use super::{Backoff, HeldLease, RESPONSE_SLACK, RemoteWorker, describe_error};
 use crate::out;
 
-/// How long a result waits for the task's last events.
+/// Time that a result waits for the task's last events.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RemoteWorker {
-    /// Until the pipeline ends, or goes on elsewhere.
+    /// Runs the tasks of a job until the pipeline ends or continues elsewhere.
     pub(super) async fn work(self: Arc<Self>, job: LeasedJob) {
         let id = (job.run.clone(), job.job);
         let mut next = Some(job);
@@ -41,7 +41,7 @@ impl RemoteWorker {
         self.report(&job, lease, outcome).await
     }
 
-    /// Does it as a worker inside an engine would. What is called off or out of time is dropped where it stands.
+    /// Runs the task as a worker inside an engine would. A cancelled or timed-out task is dropped where it stands.
     async fn perform(&self, job: &LeasedJob, lease: &HeldLease) -> TaskOutcome {
         let Some(tool) = self.tools.get(&job.tool) else {
             let message = format!("this worker has no tool `{}`", job.tool);
@@ -70,10 +70,10 @@ impl RemoteWorker {
             publish,
             remote_lease: None,
         };
-        // In a task of its own: a defect of the tool ends that, not the worker.
+        // In a separate task: a panic of the tool ends that task, not the worker.
         let mut running = AbortOnDrop(tokio::spawn(tool.call(call)));
         let mut cancelled = lease.cancelled.clone();
-        // It owns the running task, which so ends with it.
+        // The future owns the running task, which therefore ends with it.
         let done = async move {
             tokio::select! {
                 biased;
@@ -93,14 +93,14 @@ impl RemoteWorker {
                 () = &mut sending, if !all_sent => all_sent = true,
             }
         };
-        // Nothing more is published: what is on its way goes before the result.
+        // The task publishes nothing more: pending events go before the result.
         if !all_sent {
             let _ = tokio::time::timeout(EVENTS_TIMEOUT, sending).await;
         }
         outcome
     }
 
-    /// Events of the task, one after the other, until it can publish no more.
+    /// Sends the events of the task in order, until it can publish no more.
     async fn send_events(&self, job: &LeasedJob, lease: &HeldLease, mut events: mpsc::UnboundedReceiver<TickKind>) {
         while let Some(tick) = events.recv().await {
             let (kind, data) = match tick {
@@ -116,14 +116,14 @@ impl RemoteWorker {
                 r#type: kind,
                 data: self.redaction.redact_value(&data),
             };
-            // They are for whoever looks on: none is worth more than the task.
+            // Events are for observers: none is worth failing the task.
             let _: Result<(), ServerRequestError> = self.client.post("progress", &progress, RESPONSE_SLACK).await;
         }
     }
 
-    /// Brings the result to the server, however long that is away.
+    /// Reports the result to the server, and retries while the server is unreachable.
     async fn report(&self, job: &LeasedJob, lease: &HeldLease, mut outcome: TaskOutcome) -> Option<LeasedJob> {
-        // The server takes no larger request.
+        // The server accepts no larger request.
         let max_bytes = self.limits.max_worker_result_bytes;
         if outcome.output.size_up_to(max_bytes) > max_bytes {
             outcome = too_large();
@@ -135,7 +135,7 @@ impl RemoteWorker {
                 Ok(ReportAccepted { next }) => return next,
                 Err(ServerRequestError::StaleLease) if lease.lease_epoch.load(Ordering::SeqCst) != lease_epoch => {}
                 Err(ServerRequestError::StaleLease) => {
-                    // After a restart of the server it may be ours under another epoch; it may not know that yet.
+                    // After a restart of the server the job may be ours under another lease epoch, which the server may not know yet.
                     let _ = self.heartbeat(Duration::ZERO).await;
                     if lease.lease_epoch.load(Ordering::SeqCst) == lease_epoch {
                         backoff.wait().await;
@@ -191,7 +191,7 @@ impl RemoteWorker {
     }
 }
 
-/// A task of the runtime that ends when nobody waits for it.
+/// A task of the runtime that is aborted when the handle is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<TaskOutcome>);
 
 impl Drop for AbortOnDrop {

@@ -1,4 +1,4 @@
-//! The commands that pages show do what is said there.
+//! The commands shown in the documentation work as described.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const PAGES: [&str; 3] = ["README.md", "docs/zenflow.md", "examples/zenflow/README.md"];
 
-/// Lines of shell that need no network: a script stands in for the model, or no model is asked. `# exits 1` says how they end.
+/// Runs shell lines that need no network: a script stands in for the model, or no model is called. `# exits 1` gives
+/// the exit code.
 #[test]
 fn documented_commands_work() {
     let mut found = 0;
@@ -43,7 +44,7 @@ fn unquoted(word: &str) -> String {
     word.trim_matches(|quote| quote == '\'' || quote == '"').to_owned()
 }
 
-/// Workflows that pages show are valid.
+/// Workflows shown in the documentation are valid.
 #[test]
 fn documented_workflows_are_valid() {
     let mut found = 0;
@@ -61,7 +62,7 @@ fn documented_workflows_are_valid() {
     assert!(found >= 2, "only {found} workflows");
 }
 
-/// Every test that the page beside this file names is there.
+/// Every test that the README beside this file names exists.
 #[test]
 fn every_test_listed_in_the_readme_exists() {
     let page = include_str!("README.md");

@@ -1,16 +1,13 @@
-//! Every script of `examples/zenflow` leads its workflow to the end that the file of its name in `expected` describes.
-//! A new example is a workflow, a script, and such a file:
+//! Every script of `examples/zenflow` leads its workflow to the result that the file of its name in `expected`
+//! describes. A new example consists of a workflow, a script, and such a file:
 //!
-//! | key | |
-//! |---|---|
-//! | `exit` | the exit code, 0 if it is not said |
-//! | `more` | further words of the command |
-//! | `output` | what the output must have; more may be there |
-//! | `asked` | how often the model was asked, by step, all tries counted. A coordinator's questions depend on what comes together, and are only counted if they are named |
-//! | `events` | type and path of events that must come in this order, others may be between them |
-//! | `fields` | an event of this type must have these fields |
-//! | `lines` | the sorted lines of files in the work folder |
-//! | `loops` | of loops, by step: turns, reason, `unjudged` |
+//! | key | | |---|---| | `exit` | the exit code, 0 by default | | `more` | further command-line arguments | |
+//! `output` | fields that the output must have; it may have more | | `asked` | number of model calls by step, retries
+//! included; the coordinator counts only if it is named | | `events` | type and path of events that must occur in
+//! this order; others may come between them | | `fields` | fields that an event of this type must have | | `lines` |
+//! the sorted lines of files in the work folder | | `loops` | loop results by step: iterations, reason, `unjudged` |
+//!
+//! The calls of a coordinator depend on which messages arrive together.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +18,7 @@ use crate::world::{AgentFixture, FOLDER, ModelAccess, ModelCall, count_by_step, 
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/expected");
 
-/// `name` and, if there are several, `name.variant`.
+/// Script names: `name` and, if there are several, `name.variant`.
 pub(crate) fn scripts() -> Vec<String> {
     names_in(FOLDER, ".script.yaml")
 }
@@ -32,7 +29,7 @@ fn names_in(folder: &str, end: &str) -> Vec<String> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The workflow that a script is for.
+/// Returns the workflow that a script is for.
 pub(crate) fn workflow_of(script: &str) -> String {
     format!("{}.yaml", script.split('.').next().unwrap_or(script))
 }
@@ -70,7 +67,7 @@ fn examples_have_the_expected_results_over_messages() {
     check_all(ModelAccess::Anthropic);
 }
 
-/// All that go wrong are told, not only the first.
+/// Reports all failing examples, not only the first.
 fn check_all(way: ModelAccess) {
     let wrong = |name: &String| std::panic::catch_unwind(|| check_one(name, way)).is_err();
     let wrong: Vec<String> = scripts().into_iter().filter(wrong).collect();
@@ -101,11 +98,11 @@ fn check_one(name: &str, way: ModelAccess) {
     for (file, expected_value) in parts("lines") {
         assert_eq!(Value::from(world.lines(&file)), expected_value, "{what}: lines of {file}");
     }
-    // What was kept is what had happened.
+    // The replay of the journal must match.
     world.windlass(&["replay", "one"]).exits(0);
 }
 
-/// An object has at least these parts, anything else is exactly this.
+/// Asserts that an object has at least these fields, and any other value is equal.
 fn assert_contains(what: &str, location: &str, expected: &Value, found: &Value) {
     match expected {
         Value::Object(parts) => {
@@ -150,7 +147,7 @@ fn assert_calls(what: &str, expected: &Value, asked: &[ModelCall]) {
     assert_eq!(serde_json::to_value(&found).expect("numbers"), *expected, "{what}: what the model was asked");
 }
 
-/// What people see at the end: the last answer with its lines and without tricks, those before it at a glance.
+/// The summary shows the last answer with its lines and without control characters, and earlier ones shortened.
 #[test]
 fn answers_are_shown() {
     let place = crate::support::TestDir::new();
@@ -162,7 +159,7 @@ fn answers_are_shown() {
     done.exits(0).has("answers\n  one: a b\n  two: \n    first  [2J\n    second");
 }
 
-/// Steps, loops and judges are drawn, with conditions as they are written; what agents do inside is not.
+/// Steps, loops and judges are drawn with their conditions as written; the agents' internal nodes are not.
 #[test]
 fn workflows_of_agents_are_drawn() {
     let world = AgentFixture::new(&example("hello.script.yaml"), ModelAccess::Scripted);

@@ -1,6 +1,6 @@
-//! Killed around each of its commits in turn, and once more while it goes on, a workflow of agents ends as if nothing had
-//! happened: no call of a model or a tool is made again whose end was in the journal. A model that outlives the program
-//! and its log say which calls were made, files say what tools have done.
+//! A workflow of agents that is killed around each of its commits, and once more while it is resumed, ends as if
+//! nothing had happened: no model or tool call is repeated whose result was in the journal. A model that outlives the
+//! program logs the calls that were made; files record the effects of tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::world::{AgentFixture, Call, ModelAccess, example};
 
 struct Victim {
     script: &'static str,
-    /// A file to which each call of a tool adds a line of its own.
+    /// A file to which each tool call appends a distinct line.
     lines: Option<&'static str>,
-    /// Calls of the model at once.
+    /// Maximum number of concurrent model calls.
     max_in_flight: usize,
-    /// There is a coordinator: what it is asked depends on which letters come together.
+    /// The workflow has a coordinator, whose calls depend on which messages arrive together.
     has_coordinator: bool,
 }
 
@@ -67,13 +67,13 @@ impl CallCounts {
         made
     }
 
-    /// What was made, however often; of a coordinator only that it was asked.
+    /// The distinct calls and lines, however often; the coordinator's calls are left out.
     fn kinds(&self) -> (BTreeSet<&Call>, BTreeSet<&String>) {
         (self.calls.keys().filter(|(step, ..)| step != COORDINATOR).collect(), self.lines.keys().collect())
     }
 }
 
-/// What the journal knows to be done.
+/// The calls whose results are in the journal.
 #[derive(Debug, Default)]
 struct JournaledCalls {
     calls: BTreeSet<Call>,
@@ -104,7 +104,7 @@ impl JournaledCalls {
         known
     }
 
-    /// All that is known was made, and not again since.
+    /// Asserts that all journaled calls were made and were not repeated since.
     fn assert_not_repeated(&self, what: &str, then: &CallCounts, now: &CallCounts) {
         for call in &self.calls {
             let (then, now) = (then.calls.get(call), now.calls.get(call));
@@ -141,7 +141,7 @@ fn assert_survives(victim: &Victim) {
     let made = CallCounts::read(victim, &world);
     let once = made.calls.values().chain(made.lines.values()).all(|times| *times == 1);
     assert!(once && !made.calls.is_empty(), "{}: {made:?}", victim.script);
-    // That is all there is to know, so that what follows is no empty promise.
+    // The journal knows all calls, so that the following assertions are not vacuous.
     let known = JournaledCalls::read(&world);
     assert_eq!(known.calls, made.calls.keys().cloned().collect(), "{}", victim.script);
     assert!(made.lines.keys().all(|line| known.lines.contains(line)), "{}: {known:?}", victim.script);
@@ -161,11 +161,11 @@ fn kill_at_each_commit(victim: &Victim, moment: &str, end: &Value, undisturbed: 
         let done = victim.run(&world, &["--crash-at", &format!("{moment}:{commit}")]);
         if done.code.is_some() {
             assert!(commit > 10, "{} has no more than {commit} commits", victim.script);
-            // An answer that was there, and not yet in the journal, is asked for again: or nobody was killed in time.
+            // A reply that was not journaled yet is requested again; otherwise no kill hit an open call.
             assert!(moment == "after" || repeats > 0, "{}: nothing was ever under way", victim.script);
             return;
         }
-        // Before the first commit there is nothing yet to go on with.
+        // Before the first commit there is nothing to resume.
         if (moment, commit) == ("before", 1) {
             continue;
         }
@@ -195,7 +195,7 @@ fn kill_at_each_commit(victim: &Victim, moment: &str, end: &Value, undisturbed: 
     }
 }
 
-/// A call that is made again has the key that it had, and no other call has it.
+/// Asserts that a repeated call has the same idempotency key, and that no other call has it.
 fn same_keys(what: &str, world: &AgentFixture) {
     let asked = world.model_calls();
     let keys: BTreeMap<&str, Call> = asked.iter().map(|asked| (asked.key.as_str(), asked.call())).collect();

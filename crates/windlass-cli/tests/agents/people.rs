@@ -1,11 +1,11 @@
-//! What people have to do with agents: they permit tools, and may write to steps.
+//! User interaction with agents: permissions for tools, and messages to steps.
 
 use serde_json::{Value, json};
 
 use crate::support::TestDir;
 use crate::world::{AgentFixture, ModelAccess, example};
 
-/// Words of the command, and what agents could do with them: lines that were written, calls that were refused.
+/// Command-line flags and their effect: lines that were written, and the number of denied calls.
 const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [
     (&[], &[], 4),
     (&["--yolo"], &["auth", "billing"], 0),
@@ -21,7 +21,7 @@ fn agents_do_what_they_are_permitted_to() {
     for (words, lines, refused) in PERMISSIONS {
         let world = AgentFixture::new(&example("deploy-each.script.yaml"), ModelAccess::Scripted);
         let done = world.run_with_permissions(&example("deploy-each.yaml"), &[&["--id", "one", "-q"], words].concat());
-        // A refusal is a text for the model, which goes on.
+        // A denial is a text for the model, which continues.
         assert_eq!(done.exits(0).json()["output"]["status"], "completed", "{words:?}");
         assert_eq!(world.lines("deployed.txt"), lines, "{words:?}");
         let events = world.events("one");
@@ -31,7 +31,7 @@ fn agents_do_what_they_are_permitted_to() {
     }
 }
 
-/// What was permitted was permitted to a process: whoever goes on with the run says it anew.
+/// Permissions were granted to a process: the command that resumes the run must repeat them.
 #[test]
 fn permissions_end_with_the_process() {
     let world = AgentFixture::new(&example("deploy-each.script.yaml"), ModelAccess::OpenAi);
@@ -49,7 +49,7 @@ model:
   - { when: { role: coordinator }, reply: "Noted." }
 "#;
 
-/// Mail from outside, to a step that has not begun, while nobody runs the workflow.
+/// Sends a message from outside to a step that has not started, while no process runs the workflow.
 #[test]
 fn a_user_can_send_messages_to_steps() {
     let place = TestDir::new();

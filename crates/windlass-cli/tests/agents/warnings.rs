@@ -1,4 +1,4 @@
-//! What goes wrong without failing a run is said, while it happens and at the end.
+//! Non-fatal problems are reported while they happen and at the end.
 
 use rustix::process::Signal;
 
@@ -7,7 +7,7 @@ use crate::support::{CommandOutput, TestDir};
 const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {type: object, required: [done], properties: \
                      {done: {type: boolean}, reason: {type: string}}}}\n";
 
-/// A name, what follows the name in the workflow, its script, further words, the exit code, and what must be said.
+/// Name, rest of the workflow, script, further arguments, exit code, and texts that the output must contain.
 type Case = (&'static str, String, &'static str, &'static [&'static str], i32, &'static [&'static str]);
 
 fn cases() -> [Case; 7] {
@@ -114,7 +114,7 @@ fn both(done: &CommandOutput) -> String {
     format!("{}{}", done.err, done.out)
 }
 
-/// What was permitted was permitted to the process that is gone.
+/// The permissions were granted to the process that has ended.
 #[test]
 fn the_resume_hint_includes_the_permissions() {
     let place = TestDir::new();
@@ -149,7 +149,7 @@ fn the_mock_model_prints_its_base_urls() {
     service.finish().has(&format!("OPENAI_BASE_URL={address}/v1")).has(&format!("ANTHROPIC_BASE_URL={address}/v1"));
 }
 
-/// Turns side by side end in any order.
+/// Parallel iterations end in any order.
 #[test]
 fn the_reason_a_loop_ended_is_printed_for_the_loop() {
     let place = TestDir::new();

@@ -1,4 +1,4 @@
-//! A folder in which agents work, and a model that answers by a script and remembers what it was asked.
+//! A work folder for agents, and a model that replies by a script and logs its calls.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl ModelCall {
     }
 }
 
-/// Step, turn, attempt: what makes a call the same call.
+/// Step, turn and attempt: the identity of a call.
 pub(crate) type Call = (String, u64, u64);
 
 impl AgentFixture {
@@ -75,12 +75,12 @@ impl AgentFixture {
         command_output(command.output().expect("the program starts"))
     }
 
-    /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
+    /// Runs a workflow with virtual time and all permissions in its folder.
     pub(crate) fn run(&self, workflow: &Path, more: &[&str]) -> CommandOutput {
         self.run_with_permissions(workflow, &[&["--yolo"], more].concat())
     }
 
-    /// The same with permissions of its own.
+    /// Runs a workflow with explicit permissions.
     pub(crate) fn run_with_permissions(&self, workflow: &Path, more: &[&str]) -> CommandOutput {
         let scripted = format!("scripted:{}", self.script.display());
         let model = match self.access {
@@ -92,7 +92,7 @@ impl AgentFixture {
         self.windlass(&[&words[..], more].concat())
     }
 
-    /// Everything the model was asked, in order.
+    /// Returns all requests to the model in order.
     pub(crate) fn model_calls(&self) -> Vec<ModelCall> {
         let log = std::fs::read_to_string(self.place.path("asked")).unwrap_or_default();
         let parse_call = |line: &str| {
@@ -110,7 +110,7 @@ impl AgentFixture {
         output.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
     }
 
-    /// The lines of a file that agents have written, sorted: steps side by side have no order.
+    /// Returns the sorted lines of a file that agents have written: parallel steps have no order.
     pub(crate) fn lines(&self, file: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.place.path("work").join(file)).unwrap_or_default();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -119,7 +119,7 @@ impl AgentFixture {
     }
 }
 
-/// How often each step was answered, or refused.
+/// Returns the number of model calls by step, rejected ones included.
 pub(crate) fn count_by_step(calls: &[ModelCall]) -> BTreeMap<String, u64> {
     let mut steps = BTreeMap::new();
     for call in calls {
@@ -132,7 +132,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-/// A file of `examples/zenflow`.
+/// Returns the path of a file of `examples/zenflow`.
 pub(crate) fn example(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }

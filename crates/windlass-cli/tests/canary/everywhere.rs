@@ -1,4 +1,4 @@
-//! All kinds of tools, at the server and at a worker, with every secret: then everything is looked through.
+//! Uses all kinds of tools, at the server and at a worker, with every secret, and then searches all output.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use crate::support::TestDir;
 use crate::support::server::{CapturedProcess, TestServer, record_stream, wait_until, worker};
 use crate::world::{SecretServerConfig, collect_files, crawl_api, crawl_streams, loom, vault};
 
-/// These are not sent to the service: one proves who sends a webhook, two belong to databases, one to a program.
+/// Secrets that are not sent to the service: one authenticates a webhook, two belong to databases, one to a program.
 const NOT_SENT: [&str; 4] = [
     "secret of a webhook",
     "password of a database",
@@ -21,7 +21,7 @@ const NOT_SENT: [&str; 4] = [
     "variable of a tool server",
 ];
 
-/// What a program can do to show what it was given: in pieces of output, in other alphabets, as an error.
+/// Shell commands that try to leak their input: in pieces of output, in other encodings, as an error.
 const LEAKING_COMMANDS: &str = "env; echo \"it is $K\"; echo \"$K\" >&2; printf %s \"$K\" | base64; \
     printf %s \"$K\" | od -An -tx1 | tr -d ' \\n'; cat /proc/self/environ PARENT | tr '\\0' ' '; exit 3";
 
@@ -36,8 +36,8 @@ fn secure() -> Value {
             "usual": { "type": "SecureString", "defaultValue": { "$secret": "env_api" } } })
 }
 
-/// A secure parameter in a header, in a body and in a text that a service answers with as an error; and other tools that
-/// the settings give secrets to.
+/// Uses a secure parameter in a header, in a body and in a text that a service returns as an error, and other tools
+/// that get secrets from the settings.
 fn tools(service: &str) -> String {
     let usual =
         json!({ "method": "GET", "uri": format!("{service}/json"), "headers": { "x-usual": "@parameters('usual')" } });
@@ -52,7 +52,7 @@ fn tools(service: &str) -> String {
     loom(&secure(), &actions)
 }
 
-/// Turns that succeed and turns that fail, and a result that is too large to be shown with the others.
+/// Iterations that succeed and that fail, and a result too large to be inlined.
 fn loops(service: &str) -> String {
     let actions = json!({
         "turns": { "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 3)",
@@ -63,13 +63,13 @@ fn loops(service: &str) -> String {
     loom(&secure(), &actions)
 }
 
-/// Asks people, and says in the question what it has.
+/// Asks for approval with secrets in the question.
 fn approval_flow() -> String {
     let ask = json!({ "title": "Take @{parameters('key')}?", "message": "@{parameters('login')}" });
     loom(&secure(), &json!({ "ask": { "type": "approval", "inputs": ask } }))
 }
 
-/// Tells a service all that a webhook has brought.
+/// Sends everything that a webhook delivered to a service.
 fn webhook_flow(service: &str) -> String {
     let post = json!({ "method": "POST", "uri": format!("{service}/json"), "body": "@triggerOutputs()" });
     loom(&json!({}), &json!({ "post": { "type": "Http", "inputs": post } }))
@@ -91,7 +91,7 @@ fn http(service: &str, auth: &str) -> String {
     )
 }
 
-/// It looks at the variables of another process, too.
+/// A shell task that also reads the environment of another process.
 fn shell(parent: &str) -> String {
     let commands =
         LEAKING_COMMANDS.replace("PARENT", parent).replace('"', "\\\"").replace("\\n", "\\\\n").replace("\\0", "\\\\0");
@@ -105,7 +105,7 @@ fn python() -> &'static str {
 
 const AGENTS: &str = "name: crew\nagents: {a: {description: d, prompt: x, model: house/m}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
-/// A worker with credentials of its own, behind a wire on which everything is seen.
+/// Starts a worker with separate credentials, behind a recorded connection.
 fn start_remote_worker(
     place: &TestDir,
     service: &EchoService,
@@ -135,14 +135,15 @@ fn start_remote_worker(
     (worker(place, &wire.url(), &words, &variables), wire)
 }
 
-/// The signature of a delivery, as the standard has it.
+/// Returns the signature of a delivery, as the standard specifies it.
 fn sign(secret: &str, id: &str, time: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any length");
     mac.update(format!("{id}.{time}.{body}").as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// One that is signed rightly, and others that are not: some of them by somebody who has mixed up secret and signature.
+/// Sends one correctly signed delivery and several wrong ones, some of which contain the secret in place of the
+/// signature.
 fn deliver(server: &TestServer, seen: &mut CollectedOutput) -> String {
     let (status, answer) = server.request(
         "PUT",
@@ -174,7 +175,7 @@ fn deliver(server: &TestServer, seen: &mut CollectedOutput) -> String {
         run = run.or_else(|| crate::support::server::parse_body(&answer)["runs"][0].as_str().map(str::to_owned));
         seen.keep(format!("delivery {id}"), answer);
     }
-    // The secret itself is no reference to it, and is not repeated.
+    // The secret itself is not a reference and is not echoed.
     let wrong = json!({ "secret": planted(7) });
     let (status, answer) = server.request("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&wrong));
     assert!(status == 400 || status == 422, "{status} {answer}");
@@ -218,7 +219,7 @@ fn no_secret_leaves_its_tool() {
     assert_eq!(*passwords.lock().expect("nobody panics here"), [planted(8)], "the database was asked");
     assert!(place.path("started").exists() && place.path("called").exists(), "the program was asked: {}", runs[6]);
 
-    // At a worker, which has secrets that the server does not know.
+    // At a worker with secrets that the server does not know.
     let key =
         std::fs::read_to_string(place.path(".windlass/seal.key")).expect("there were references").trim().to_owned();
     let made = server.json("POST", "/api/v1/tokens", Some(&json!({ "name": "plant", "scopes": ["work"] }))).1;
@@ -238,7 +239,7 @@ fn no_secret_leaves_its_tool() {
     server.register("tallied", &tally);
     runs.push(server.wait_for_end(&server.start_run("tallied", &json!({}))));
 
-    // The services were told, and have told back: otherwise there was nothing to look for.
+    // The services received and echoed the secrets: otherwise there would be nothing to find.
     let all = serde_json::to_string(&runs).expect("JSON");
     assert!(all.matches("***").count() >= 60, "{} times: {all}", all.matches("***").count());
     for (what, secret) in PLANTED.iter().filter(|(what, _)| !NOT_SENT.contains(what)) {
@@ -255,7 +256,7 @@ fn no_secret_leaves_its_tool() {
         assert!(by_name(name).contains(part), "{name}: {}", by_name(name));
     }
 
-    // A secret itself is refused where a reference is wanted, and not repeated.
+    // A literal secret is rejected in place of a reference, and not echoed.
     let literal = json!({ "definition": "tools", "input": { "key": planted(2), "login": {} } });
     let (status, answer) = server.request("POST", "/api/v1/runs", Some(&literal));
     assert_eq!(status, 422, "{answer}");

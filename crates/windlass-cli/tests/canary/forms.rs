@@ -1,4 +1,4 @@
-//! What is planted, and all ways in which it may be written.
+//! The planted secrets and all encodings in which they may appear.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use aho_corasick::AhoCorasick;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// What is planted, and where. Each is a text that no other text holds.
+/// The planted secrets with their origin. Each is a unique text.
 pub(crate) const PLANTED: [(&str, &str); 14] = [
     ("credential of the environment", "cnry-01/aK+9=zQw3x"),
     ("credential of the settings", "cnry-02/bL+8=yRe4v"),
@@ -56,7 +56,7 @@ fn encoded_forms(secret: &str) -> Vec<String> {
         escaped(secret),
         escaped(&backwards),
         backwards,
-        // Half of one is still one.
+        // Half of a secret is still a leak.
         secret[..12].to_owned(),
         secret[7..].to_owned(),
     ];
@@ -70,10 +70,10 @@ fn encoded_forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Looks for all that is planted, and for tokens and keys that were made meanwhile.
+/// Finds all planted secrets, and tokens and keys created meanwhile.
 pub(crate) struct SecretFinder {
     forms: AhoCorasick,
-    /// What each form is one of.
+    /// The name of the secret for each form.
     names: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl SecretFinder {
     }
 }
 
-/// Everything that somebody could look at, by where it is.
+/// All output that an observer could read, by its source.
 #[derive(Default)]
 pub(crate) struct CollectedOutput(BTreeMap<String, Vec<u8>>);
 
@@ -115,7 +115,7 @@ impl CollectedOutput {
         self.0.values().map(Vec::len).sum()
     }
 
-    /// What was found, with its place. Some of it may be where it is.
+    /// Returns the secrets found, with their source, except allowed ones.
     pub(crate) fn leaks(&self, finder: &SecretFinder, exceptions: &[(&str, &str)]) -> Vec<String> {
         let mut leaks = Vec::new();
         for (source, bytes) in &self.0 {

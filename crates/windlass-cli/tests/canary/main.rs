@@ -1,5 +1,5 @@
-//! Secrets are planted wherever secrets come from, and workflows use them against services that tell back all they were
-//! told. Then they are looked for in everything that a server and its workers keep, answer, say or send.
+//! Plants secrets wherever secrets come from, and workflows use them against services that echo everything they
+//! receive. Then the tests search for them in everything that a server and its workers store, answer, print or send.
 
 #[path = "../support/mod.rs"]
 mod support;

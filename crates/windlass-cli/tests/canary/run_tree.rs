@@ -1,4 +1,4 @@
-//! Who has a reference opened: the run that it was made for, and its family.
+//! Secret references are opened only in the run they were made for and in its run tree.
 
 use base64::Engine;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use crate::services::EchoService;
 use crate::support::TestDir;
 use crate::world::{SecretServerConfig, loom, vault};
 
-/// A reference is there for whoever may read the run: only the run that it was made for, its children and what is made from
-/// it have it opened, however it comes into another.
+/// Everyone who may read a run sees its references: only the run that a reference was made for, its children and runs
+/// derived from it open the reference, however it gets into another run.
 #[test]
 fn a_reference_is_opened_only_in_its_run_tree() {
     let service = EchoService::start();
@@ -92,7 +92,7 @@ fn a_reference_is_opened_only_in_its_run_tree() {
     assert_eq!((status, &first["created"], &second["created"]), (202, &json!(true), &json!(false)), "{second}");
 }
 
-/// The id of a run that was removed may be given to another: that one is no relative.
+/// The id of a removed run may be reused by another run, which is not part of its run tree.
 #[test]
 fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
     let service = EchoService::start();

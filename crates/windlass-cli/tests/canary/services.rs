@@ -1,4 +1,4 @@
-//! Services that tell back all they were told: over HTTP, as a database, and as a program that offers tools.
+//! Services that echo everything they receive: over HTTP, as a database, and as an MCP program.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// Answers every request with all of it, and keeps what it was sent. Below `/refused` it refuses, below `/large` it says
-/// more, below `/scripted` it is a model, below `/collector` it takes traces.
+/// Answers every request with its full text, and records it. `/refused` rejects, `/large` returns a large body,
+/// `/scripted` is a model, and `/collector` receives traces.
 pub(crate) struct EchoService {
     pub port: u16,
     pub received: SharedBytes,
-    /// What was sent as traces.
+    /// The traces that were received.
     pub spans: SharedBytes,
 }
 
@@ -34,14 +34,14 @@ impl EchoService {
         received.windows(secret.len()).any(|window| window == secret.as_bytes())
     }
 
-    /// What it was told since somebody asked last.
+    /// Returns what was received since the last call.
     pub(crate) fn take_received(&self) -> String {
         let mut received = self.received.lock().expect("nobody panics here");
         String::from_utf8_lossy(&std::mem::take(&mut *received)).into_owned()
     }
 }
 
-/// A port on which each connection is given to somebody.
+/// Listens on a port and serves each connection on a thread.
 fn listen(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -95,7 +95,7 @@ fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>, traces: &Mutex<Vec<u8>>)
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n",
         reply.len()
     );
-    // What came in a header goes back in one as well.
+    // The Authorization header is echoed in a response header as well.
     let repeated = all
         .lines()
         .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("authorization")));
@@ -103,7 +103,7 @@ fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>, traces: &Mutex<Vec<u8>>)
     stream.write_all(format!("{head}{repeated}\r\n{reply}").as_bytes())
 }
 
-/// A model that calls the tool of a program once, and then says all that it was told.
+/// A model that calls the program's tool once, and then returns its full request.
 fn scripted(body: &str, all: &str) -> Value {
     let message = match body.contains("\"role\":\"tool\"") {
         true => json!({ "role": "assistant", "content": all }),
@@ -116,7 +116,7 @@ fn scripted(body: &str, all: &str) -> Value {
         "usage": { "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2 } })
 }
 
-/// A database that refuses everybody and repeats the password. What it was given is kept.
+/// A database that rejects every login and echoes the password. Received passwords are recorded.
 pub(crate) fn database(given: &Arc<Mutex<Vec<String>>>) -> u16 {
     let given = given.clone();
     listen(move |stream| drop(refuse_login(stream, &given)))
@@ -136,7 +136,7 @@ fn refuse_login(mut stream: TcpStream, given: &Mutex<Vec<String>>) -> std::io::R
         stream.read_exact(&mut rest)?;
         break;
     }
-    // The password as it is, please.
+    // Requests a cleartext password.
     stream.write_all(&[b'R', 0, 0, 0, 8, 0, 0, 0, 3])?;
     let mut head = [0; 5];
     stream.read_exact(&mut head)?;
@@ -152,7 +152,7 @@ fn refuse_login(mut stream: TcpStream, given: &Mutex<Vec<String>>) -> std::io::R
     stream.write_all(&refusal)
 }
 
-/// A program that offers a tool, and tells its variables wherever it can.
+/// An MCP program that offers a tool and leaks its environment wherever it can.
 pub(crate) const TOOL_PROGRAM: &str = r#"
 import json, os, sys
 secret = os.environ["LEAK_KEY"]

@@ -1,4 +1,4 @@
-//! References in the job of a worker: opened with the server's key, and not at all without it.
+//! Secret references in the jobs of a worker: opened with the server's key, and not without it.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl WorkerFixture {
         WorkerFixture { service, place, server }
     }
 
-    /// A worker in a folder of its own, with the credential that is asked for, and perhaps a key.
+    /// Starts a worker in a separate folder, with the requested credential and optionally a key.
     fn worker(&self, at: &TestDir, key: Option<&str>) -> CapturedProcess {
         at.write("windlass.toml", "[auth]\nvault = { token = { env = \"CANARY_FAR_VAULT\" } }\n");
         let mut variables = vec![("WINDLASS_TOKEN", self.server.token.as_str()), ("CANARY_FAR_VAULT", planted(13))];
@@ -53,14 +53,14 @@ fn a_worker_opens_references_with_the_key_of_the_server() {
     let run = world.server.wait_for_end(&begun);
     assert_eq!(run["status"], "succeeded", "{run}");
     let received = world.service.take_received();
-    // The worker looks the name up itself: what the server has under it does not count.
+    // The worker resolves the name itself: the server's value does not count.
     assert!(received.contains(planted(13)) && !received.contains(planted(2)), "{received}");
     assert!(run.to_string().contains("Bearer ***"), "{run}");
-    // A reference of that run is a text in another, here as well.
+    // In another run, the reference is plain text, here as well.
     let shown = run["input"]["key"].as_str().expect("a reference");
     let other = world.run(&json!({ "key": vault(), "plain": shown.replace("<secret:", "<secret :") }));
     assert_eq!(other["status"], "succeeded", "{other}");
-    // Two steps are one lease; what is made from the run belongs to its family.
+    // Two steps share one lease; a restarted run belongs to the same run tree.
     let (status, made) =
         world.server.json("POST", &format!("/api/v1/runs/{begun}/restart"), Some(&json!({ "from": "post" })));
     assert_eq!(status, 202, "{made}");
@@ -85,7 +85,7 @@ fn a_worker_without_the_key_fails_the_task_before_the_call() {
         let error = run["error"].to_string();
         assert!(error.contains(why) && error.contains("WINDLASS_SEAL_KEY") && error.contains("seal.key"), "{error}");
         assert_eq!(world.service.take_received(), "", "nobody was asked");
-        // Whoever has no references needs no key.
+        // A job without references needs no key.
         let plain = world.run(&json!({ "key": null, "plain": "hello" }));
         assert!(world.service.take_received().contains("hello"), "{plain}");
         let (code, out, err) = working.stop();

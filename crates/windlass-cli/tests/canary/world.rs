@@ -1,4 +1,4 @@
-//! A server with secrets of all kinds, a worker with its own, and a walk over all that can be asked.
+//! A server with secrets of all kinds, a worker with separate ones, and a crawl over the whole API.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::services::{EchoService, TOOL_PROGRAM};
 use crate::support::TestDir;
 use crate::support::server::{TestServer, parse_body};
 
-/// Settings and variables of a server whose services are at that address.
+/// Settings and variables of a server whose services listen at this address.
 pub(crate) struct SecretServerConfig {
     pub service: String,
     pub port: u16,
@@ -75,7 +75,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Every file of a folder but what its operator has written there.
+/// Collects every file of a folder except those that the operator wrote.
 pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &TestDir, when: &str) {
     for path in files(&place.path("")) {
         let own = ["windlass.toml", "leaks.py", "token"].iter().any(|name| path.ends_with(name));
@@ -85,7 +85,7 @@ pub(crate) fn collect_files(seen: &mut CollectedOutput, place: &TestDir, when: &
     }
 }
 
-/// Asks every route of the server's own document that only shows something, for everything that there is.
+/// Requests every GET route of the server's OpenAPI document, for all resources.
 pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
     let document = server.get("/api/v1/openapi.json");
     let items = |path: &str| server.get(path)["items"].as_array().cloned().unwrap_or_default();
@@ -95,7 +95,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
     let runs = texts(&items("/api/v1/runs?children=true&limit=500"), "run");
     let names = texts(&items("/api/v1/definitions?limit=500"), "name");
     for (route, operations) in document["paths"].as_object().expect("paths") {
-        // It never ends: somebody else listens to it all the time.
+        // The stream never ends: the test listens to it all the time.
         if operations.get("get").is_none() || route == "/api/v1/runs/changes" {
             continue;
         }
@@ -116,7 +116,7 @@ pub(crate) fn crawl_api(server: &TestServer, seen: &mut CollectedOutput) {
             good += usize::from(status == 200);
             seen.keep(format!("GET {path}"), answer);
         }
-        // A webhook is called and does not show anything.
+        // A webhook route shows nothing on GET.
         assert!(good > 0 || route.starts_with("/hooks/"), "{route}: none of {paths:?} has an answer");
     }
     for path in ["/", "/api/v1/runs?status=failed", "/api/v1/approvals", "/nowhere"] {
@@ -144,7 +144,7 @@ fn paths_of_run(server: &TestServer, route: &str, run: &str) -> Vec<String> {
     }
 }
 
-/// The keys of large values that are referred to.
+/// Returns the keys of referenced large values.
 fn blob_keys(value: &Value) -> BTreeSet<String> {
     match value {
         Value::Object(map) => {
@@ -156,7 +156,7 @@ fn blob_keys(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// The same with other ways of asking for events.
+/// Requests events in the other representations.
 pub(crate) fn crawl_streams(server: &TestServer, seen: &mut CollectedOutput, runs: &[String]) {
     let bearer = format!("Bearer {}", server.token);
     for run in runs {
@@ -170,13 +170,13 @@ pub(crate) fn crawl_streams(server: &TestServer, seen: &mut CollectedOutput, run
     }
 }
 
-/// A Loom definition with these parameters and actions, begun by a request.
+/// A Loom definition with these parameters and actions, started by a request.
 pub(crate) fn loom(parameters: &Value, actions: &Value) -> String {
     let triggers = json!({ "manual": { "type": "Request", "kind": "Http" } });
     json!({ "definition": { "parameters": parameters, "triggers": triggers, "actions": actions } }).to_string()
 }
 
-/// `{"$secret": …}` of the settings' own credential.
+/// A secret reference to a credential of the settings.
 pub(crate) fn vault() -> Value {
     json!({ "$secret": "vault", "field": "token" })
 }

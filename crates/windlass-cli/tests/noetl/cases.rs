@@ -1,19 +1,19 @@
-//! One playbook and what becomes of it, in `cases`: `NAME.yaml`, and beside it `NAME.json` with any of
+//! One playbook and its expected results, in `cases`: `NAME.yaml`, and beside it `NAME.json` with any of
 //!
 //! | key | |
 //! |---|---|
-//! | `service` | what the service answers, as for `windlass mock`; the playbook gets its address as `api_url` |
-//! | `database` | statements that are run before |
+//! | `service` | replies of the service, as for `windlass mock`; the playbook gets its address as `api_url` |
+//! | `database` | statements to run first |
 //! | `set` | inputs, as for `--set` |
-//! | `auth` | credentials by alias; no secret of them may show up in the report or in an event |
-//! | `output` | what the run gives; without it and without `error` any success will do |
-//! | `error` | the code with which it fails |
-//! | `events` | for a kind of event, the paths of all such events in order |
-//! | `requests` | what the service was asked, in order, and what it said |
-//! | `delays` | milliseconds before each further try |
+//! | `auth` | credentials by alias; no secret of them may appear in the report or in an event |
+//! | `output` | the run's output; without it and without `error` any success is accepted |
+//! | `error` | the code with which the run fails |
+//! | `events` | for an event type, the paths of all such events in order |
+//! | `requests` | the requests to the service in order, with the reply status |
+//! | `delays` | milliseconds before each retry |
 //! | `rows` | for a query, its rows |
 //!
-//! All that a case says must be true.
+//! Every expectation of a case must hold.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn all_cases_have_the_expected_results() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl/cases"));
     let entries = std::fs::read_dir(folder).expect("the cases").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
-    // A tool that takes long to build is in the program only on demand.
+    // A tool that takes long to build is part of the program only on demand.
     files.retain(|file| {
         cfg!(feature = "duckdb") || !file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("duckdb"))
     });
@@ -51,7 +51,7 @@ fn all_cases_have_the_expected_results() {
     assert!(!files.is_empty());
 }
 
-/// Every test that the page names is there.
+/// Every test that the README names exists.
 #[test]
 fn tests_listed_in_the_readme_exist() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl"));

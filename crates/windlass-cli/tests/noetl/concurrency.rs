@@ -1,4 +1,4 @@
-//! Turns side by side: exactly as many as a loop allows, results in the order of the items.
+//! Parallel iterations: exactly as many as a loop allows, with results in the order of the items.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::world::PlaybookFixture;
 const CANONICAL: &str = "tool: [{call: {kind: http, url: '{{ api_url }}/{{ n }}'}}]";
 const RETRY: &str = "tool: http\n    url: '{{ api_url }}/{{ n }}'";
 
-/// How many turns at once, the loop that says so, and its tool.
+/// The concurrency, the loop that sets it, and its tool.
 const LOOPS: [(usize, &str, &str); 6] = [
     (1, "{in: '{{ items }}', iterator: n}", CANONICAL),
     (3, "{spec: {mode: parallel, max_in_flight: 3}, in: '{{ items }}', iterator: n}", CANONICAL),

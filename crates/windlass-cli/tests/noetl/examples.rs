@@ -1,4 +1,4 @@
-//! Every playbook of `examples/noetl` does what its page says.
+//! Every playbook of `examples/noetl` produces the results that its README describes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::world::{PlaybookFixture, event_paths};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noetl");
 
-/// What an example gives, and what it leaves in the database.
+/// The output of an example, and the rows it leaves in the database.
 struct Example {
     name: &'static str,
     output: Value,
@@ -105,7 +105,7 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Queries whose rows tell what an example has done, however often it was interrupted.
+/// Queries whose rows show what an example has done, however often it was interrupted.
 pub(crate) const ENDPOINTS: (&str,) = (
     "SELECT endpoint, page, jsonb_path_query_array(items, '$.name') AS names FROM pagination_test_results ORDER BY 1, 2",
 );
@@ -135,7 +135,7 @@ pub(crate) fn batch_rows() -> Value {
     json!([{"total": 3, "success": 2, "failed": 1}])
 }
 
-/// A world with one of the examples in it, and their service.
+/// A fixture with one of the examples and their service.
 pub(crate) fn fixture_for(name: &str) -> (PlaybookFixture, String) {
     let mut world = PlaybookFixture::new().with_database();
     let read = |file: &str| std::fs::read_to_string(format!("{FOLDER}/{file}")).expect("an example");
@@ -161,7 +161,7 @@ fn every_example_has_the_expected_results() {
         };
         assert_eq!(done.code, Some(0), "{name}: {}{}", done.out, done.err);
         assert_eq!(done.json()["output"], output, "{name}");
-        // Each step ends once, loops too, whatever their turns did.
+        // Each step ends once, loops too, whatever their iterations did.
         assert_eq!(event_paths(&world.events(), "step.done"), steps, "{name}");
         for (query, expected) in rows {
             assert_eq!(world.rows(query), expected, "{name}: {query}");
@@ -171,7 +171,7 @@ fn every_example_has_the_expected_results() {
     assert!(files.is_empty(), "examples without a test: {files:?}");
 }
 
-/// The arc of a failed loop: nothing of its pages stays.
+/// The transition of a failed loop: none of its pages remain.
 #[test]
 fn a_failed_loop_is_cleaned_up() {
     let (mut world, file) = fixture_for("endpoints");
@@ -184,7 +184,7 @@ fn a_failed_loop_is_cleaned_up() {
     let done = world.run(&file, &[]);
     done.exits(0);
     assert_eq!(done.json()["output"], json!({"removed": 1}));
-    // Ten tries of the second page, the time between them doubled; the second endpoint is not begun.
+    // Ten attempts of the second page with doubled delays; the second endpoint is not started.
     assert_eq!(world.served().len(), 11);
     let events = world.events();
     assert_eq!(event_paths(&events, "step.failed"), ["fetch_all_endpoints"]);
@@ -194,8 +194,7 @@ fn a_failed_loop_is_cleaned_up() {
     assert_eq!(world.rows("SELECT * FROM pagination_test_results"), json!([]));
 }
 
-/// A credential that nobody has given is told of by `check`, also under the name that is meant without one, and is an
-/// error when it is reached.
+/// `check` warns about a missing credential, also under the default name, and a run that reaches it fails.
 #[test]
 fn a_missing_credential_is_reported() {
     let world = PlaybookFixture::new();

@@ -1,11 +1,11 @@
-//! A service that lets requests out only in company: whoever calls it must have that many calls under way.
+//! A service that releases requests only in groups: the caller must have that many calls in flight.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Who is not enough in company by then is sent away with an error.
+/// A request whose group is incomplete by then gets an error.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct BarrierService {
@@ -21,7 +21,7 @@ struct RequestBarrier {
 
 #[derive(Default)]
 struct BarrierState {
-    /// Waiting for their company.
+    /// Requests waiting for their group.
     waiting: usize,
     in_flight: usize,
     max_in_flight: usize,
@@ -29,7 +29,7 @@ struct BarrierState {
 }
 
 impl BarrierService {
-    /// Requests leave in groups of this size.
+    /// Starts a service that releases requests in groups of this size.
     pub(crate) fn start(group_size: usize) -> BarrierService {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -48,14 +48,14 @@ impl BarrierService {
         format!("http://{}", self.address)
     }
 
-    /// The most requests that were inside at once.
+    /// Returns the maximum number of concurrent requests.
     pub(crate) fn max_in_flight(&self) -> usize {
         self.barrier.state.lock().expect("no panic").max_in_flight
     }
 }
 
 impl RequestBarrier {
-    /// Waits until the company is complete. Nobody counts as gone before all of it are.
+    /// Waits until the group is complete. All requests of a group count as released together.
     fn wait_for_group(&self) -> bool {
         let mut state = self.state.lock().expect("no panic");
         state.in_flight += 1;
@@ -75,7 +75,7 @@ impl RequestBarrier {
     }
 }
 
-/// Answers the requests of one connection, each with the path that was asked for.
+/// Answers the requests of one connection, each with the requested path.
 fn serve(connection: &TcpStream, barrier: &RequestBarrier) {
     let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
     while let Some(first) = lines.next() {

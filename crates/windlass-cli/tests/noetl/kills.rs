@@ -1,5 +1,5 @@
-//! Killed around each of its commits in turn, a playbook goes on at the task where it stood: the same rows, and of all
-//! that it did to the world at most the one thing that was under way is done again.
+//! A playbook killed around each of its commits resumes at its current task: the rows are the same, and of all its
+//! external effects at most the one in flight is repeated.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::world::PlaybookFixture;
 
 struct Victim {
     name: &'static str,
-    /// Where changes are counted.
+    /// Tables whose changes are counted.
     tables: &'static [&'static str],
     rows: Vec<(&'static str, Value)>,
 }
@@ -24,13 +24,14 @@ fn victims() -> [Victim; 2] {
     ]
 }
 
-/// Everything the run did to the world: requests, and changes of rows.
+/// Returns the number of external effects of the run: requests and row changes.
 fn effects(world: &PlaybookFixture) -> usize {
     let changes = world.rows("SELECT count(*) AS n FROM changes");
     world.served().len() + changes[0]["n"].as_u64().expect("a number") as usize
 }
 
-/// What has come to a good end, in order: tasks, turns, steps. A try that failed may have been lost with its crash.
+/// Returns the successful ends of tasks, iterations and steps, in order. A failed attempt may have been lost with its
+/// crash.
 fn successful_ends(events: &[Value]) -> Vec<String> {
     let good = |event: &&Value| match event["type"].as_str().unwrap_or_default() {
         "task.processed" => event["outcome"]["status"] == "success",
@@ -40,7 +41,7 @@ fn successful_ends(events: &[Value]) -> Vec<String> {
     events.iter().filter(good).map(line).collect()
 }
 
-/// The world of an example, in which every change of a row is noted.
+/// The fixture of an example in which every row change is recorded.
 fn instrumented_fixture(victim: &Victim) -> (PlaybookFixture, String) {
     let (world, file) = fixture_for(victim.name);
     world.execute(
@@ -95,7 +96,7 @@ fn kill_at_each_commit(victim: &Victim, file: &str, moment: &str, undisturbed: u
             done.exits(0);
             break;
         }
-        // Before the first commit there is nothing yet to go on with.
+        // Before the first commit there is nothing to resume.
         if (moment, commits) == ("before", 1) {
             continue;
         }
@@ -106,7 +107,7 @@ fn kill_at_each_commit(victim: &Victim, file: &str, moment: &str, undisturbed: u
         }
         let done = effects(&world);
         assert!((undisturbed..=undisturbed + 1).contains(&done), "{context}: {done} effects, not {undisturbed}");
-        // No end is told of twice, and none is missing.
+        // No end is published twice, and none is missing.
         assert_eq!(successful_ends(&world.events_of(&id)), expected, "{context}");
     }
     assert!(commits > 10, "{} has no more than {commits} commits", victim.name);

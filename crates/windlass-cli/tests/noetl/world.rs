@@ -1,4 +1,4 @@
-//! What a playbook needs around it: a directory, a database of its own, a scripted service that remembers what it was asked.
+//! The fixture of a playbook: a directory, a separate database, and a scripted service that logs its requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
@@ -12,17 +12,17 @@ use windlass_testing::test_postgres::PostgresServer;
 
 use crate::support::{CommandOutput, TestDir, command_output};
 
-/// One server for all tests of this file. It ends when they do, however they end.
+/// One database server for all tests of this program. It ends with them, however they end.
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
 
 pub(crate) struct PlaybookFixture {
     pub place: TestDir,
-    /// Made when it is first asked for: most playbooks need none.
+    /// Created on first use: most playbooks need none.
     database: OnceLock<Database>,
     service: Option<MockService>,
     served: Arc<Mutex<Vec<String>>>,
-    /// More aliases, and what they stand for.
+    /// Additional credentials by alias.
     pub credentials: Vec<(String, String)>,
 }
 
@@ -32,7 +32,7 @@ impl PlaybookFixture {
         PlaybookFixture { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
     }
 
-    /// Starts a service, in place of the one before. Its memory begins anew.
+    /// Starts a service in place of the previous one, with an empty log.
     pub(crate) fn serve(&mut self, script: &str) {
         self.service = None;
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -48,7 +48,7 @@ impl PlaybookFixture {
         self.served = served;
     }
 
-    /// What the service was asked so far, and what it said: `/items?page=1 200`.
+    /// Returns the requests to the service so far, with the reply status: `/items?page=1 200`.
     pub(crate) fn served(&self) -> Vec<String> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -61,7 +61,7 @@ impl PlaybookFixture {
         self.database.get_or_init(Database::new)
     }
 
-    /// Gives the playbooks of this directory a database, under the alias `postgres`.
+    /// Gives the playbooks of this directory a database under the alias `postgres`.
     pub(crate) fn with_database(self) -> PlaybookFixture {
         self.database();
         self
@@ -78,7 +78,7 @@ impl PlaybookFixture {
         command_output(command.output().expect("the program starts"))
     }
 
-    /// Runs a playbook of this directory against the service; waiting takes no time.
+    /// Runs a playbook of this directory against the service, with virtual time.
     pub(crate) fn run(&self, file: &str, more: &[&str]) -> CommandOutput {
         let api_url = format!("api_url={}", self.api_url());
         let mut words = vec!["run", file, "--json", "-q", "--virtual-time"];
@@ -89,7 +89,7 @@ impl PlaybookFixture {
         self.windlass(&words)
     }
 
-    /// All events of the last run, one object each.
+    /// Returns all events of the last run, one object each.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.events_of("last")
     }
@@ -104,20 +104,20 @@ impl PlaybookFixture {
         self.database().query(sql);
     }
 
-    /// The rows of a query, each an object.
+    /// Returns the rows of a query, each as an object.
     pub(crate) fn rows(&self, sql: &str) -> Value {
         let text = self.database().query(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
         serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
     }
 }
 
-/// The paths of all events of one kind, in order.
+/// Returns the paths of all events of one type, in order.
 pub(crate) fn event_paths(events: &[Value], kind: &str) -> Vec<String> {
     let paths = events.iter().filter(|event| event["type"] == kind).map(|event| event["path"].as_str());
     paths.map(|path| path.unwrap_or_default().to_owned()).collect()
 }
 
-/// A database of the server, for one test, and a connection to it.
+/// A database for one test, and a connection to it.
 struct Database {
     name: String,
     runtime: Runtime,
@@ -147,7 +147,7 @@ impl Database {
         url(&self.name)
     }
 
-    /// The first value of the answer, if there is one.
+    /// Returns the first value of the result, if there is one.
     fn query(&self, sql: &str) -> Option<String> {
         let messages = self.runtime.block_on(self.client.simple_query(sql));
         let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));

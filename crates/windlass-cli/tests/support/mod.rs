@@ -1,4 +1,4 @@
-//! The program in a directory of its own.
+//! Runs the program in a temporary directory.
 
 #![allow(dead_code)]
 
@@ -14,14 +14,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The longest that any test waits for anything. No test takes this long: whoever waits longer has found a hang.
+/// Maximum time that any test waits for anything. No test takes this long: a longer wait is a hang.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 pub(crate) struct TestDir {
     directory: TempDir,
 }
 
-/// What a command left behind.
+/// The exit code and output of a command.
 pub(crate) struct CommandOutput {
     pub code: Option<i32>,
     pub out: String,
@@ -43,7 +43,7 @@ impl TestDir {
         self.directory.path().join(name)
     }
 
-    /// The program in this directory, with nothing of the machine's own settings.
+    /// Builds a command in this directory, without the machine's own WINDLASS_ variables.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
@@ -59,7 +59,7 @@ impl TestDir {
         command_output(self.command(arguments).output().expect("the program starts"))
     }
 
-    /// A command that must succeed, and its JSON.
+    /// Runs a command that must succeed, and returns its JSON.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let done = self.windlass(arguments);
         assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.out, done.err);
@@ -74,7 +74,7 @@ impl TestDir {
         let lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
         let process = process(&child);
         let (alive, deadline) = mpsc::channel::<()>();
-        // Whatever a test waits for comes from this process: once it is dead, the wait ends and the test fails.
+        // Tests wait only for output of this process: killing it ends the wait and fails the test.
         std::thread::spawn(move || {
             if deadline.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let _ = kill_process(process, Signal::KILL);
@@ -108,7 +108,7 @@ impl CommandOutput {
     }
 }
 
-/// A command that goes on. It is not left behind when a test fails.
+/// A running command. It is killed when a test fails.
 pub(crate) struct RunningCommand {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -120,7 +120,7 @@ impl RunningCommand {
         self.lines.next().expect("one more line").expect("UTF-8")
     }
 
-    /// Reads until a line has this in it, and gives that line.
+    /// Reads until a line contains this text, and returns that line.
     pub(crate) fn line_with(&mut self, part: &str) -> String {
         loop {
             let line = self.line();
@@ -134,7 +134,7 @@ impl RunningCommand {
         kill_process(process(&self.child), signal).expect("signalled");
     }
 
-    /// Everything that is left of its output, and how it ended.
+    /// Waits for the end and returns the rest of the output.
     pub(crate) fn finish(mut self) -> CommandOutput {
         let out: Vec<String> = self.lines.by_ref().map(|line| line.expect("UTF-8")).collect();
         let mut err = String::new();
@@ -146,8 +146,8 @@ impl RunningCommand {
     }
 }
 
-/// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
-/// by chance while the server is away.
+/// Returns a port for a server that is restarted. It is below the ephemeral range, so that no other process gets it
+/// by chance while the server is down.
 pub(crate) fn reserved_port() -> u16 {
     let from = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (from..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
@@ -165,7 +165,7 @@ impl Drop for RunningCommand {
     }
 }
 
-/// Counts to `turns`, with a pause between two turns.
+/// A workflow that counts to `iterations`, with a delay between two iterations.
 pub(crate) fn counting(iterations: u32, delay: &str) -> String {
     format!(
         r#"{{

@@ -1,4 +1,4 @@
-//! `windlass serve` and `windlass worker` as processes, and a client that knows no more than HTTP.
+//! `windlass serve` and `windlass worker` as processes, and a plain HTTP client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 
 use super::TestDir;
 
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// Maximum wait of a test: nothing takes this long, so a longer wait is a hang.
 const HANG: Duration = Duration::from_secs(300);
 
-/// Between two looks at something outside.
+/// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Waits for something outside to become true.
+/// Waits for an external condition to become true.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true: {what}");
-        // Those who are waited for need the processor more.
+        // The processes waited for need the processor more.
         std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// A process whose words are kept. A test that fails leaves none behind.
+/// A process with captured output. It is killed when a test fails.
 pub(crate) struct CapturedProcess {
     child: Child,
     captured: [Arc<Mutex<Vec<u8>>>; 2],
@@ -83,14 +83,14 @@ impl CapturedProcess {
         kill_process(Pid::from_child(&self.child), signal).expect("it is there");
     }
 
-    /// None of its files may grow beyond so many bytes from now on; None: any may.
+    /// Limits the size of the process's files to this many bytes from now on; `None` removes the limit.
     #[cfg(target_os = "linux")]
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).expect("it is there");
     }
 
-    /// Asks it to stop; how it has ended, and all that it has said.
+    /// Stops the process with SIGTERM and returns its exit code and all output.
     pub(crate) fn stop(mut self) -> (Option<i32>, String, String) {
         self.signal(Signal::TERM);
         wait_until("it stops", || self.has_ended());
@@ -100,7 +100,7 @@ impl CapturedProcess {
     }
 }
 
-/// A worker that the server has answered.
+/// Starts a worker and waits until it is connected.
 pub(crate) fn worker(place: &TestDir, url: &str, arguments: &[&str], variables: &[(&str, &str)]) -> CapturedProcess {
     let mut command = place.command(&[&["worker", "--server", url], arguments].concat());
     command.envs(variables.iter().copied());
@@ -112,7 +112,7 @@ pub(crate) fn worker(place: &TestDir, url: &str, arguments: &[&str], variables: 
     worker
 }
 
-/// A server that listens.
+/// A listening server.
 pub(crate) struct TestServer {
     pub process: CapturedProcess,
     pub address: String,
@@ -141,7 +141,7 @@ impl TestServer {
         format!("http://{}", self.address)
     }
 
-    /// Status, and the whole answer with its head.
+    /// Sends a request and returns the status and the whole response with its head.
     pub(crate) fn request_with_headers(
         &self,
         method: &str,
@@ -156,7 +156,7 @@ impl TestServer {
         (head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status"), answer)
     }
 
-    /// The connection, for answers that go on.
+    /// Sends a request and returns the connection, for streaming responses.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
@@ -181,7 +181,7 @@ impl TestServer {
         (status, parse_body(&answer))
     }
 
-    /// Of what must be there.
+    /// Reads a resource that must exist.
     pub(crate) fn get(&self, path: &str) -> Value {
         let (status, answer) = self.json("GET", path, None);
         assert_eq!(status, 200, "{path}: {answer}");
@@ -198,7 +198,7 @@ impl TestServer {
         assert!(status == 201 || status == 200, "{name}: {status} {answer}");
     }
 
-    /// The run, when it has ended.
+    /// Starts a run and returns it when it has ended.
     pub(crate) fn run_to_end(&self, definition: &str, input: &Value) -> Value {
         let body = json!({ "definition": definition, "input": input, "wait_ms": 60_000 });
         let (status, answer) = self.json("POST", "/api/v1/runs", Some(&body));
@@ -206,7 +206,7 @@ impl TestServer {
         answer
     }
 
-    /// Its id.
+    /// Starts a run and returns its id.
     pub(crate) fn start_run(&self, definition: &str, input: &Value) -> String {
         let body = json!({ "definition": definition, "input": input });
         let (status, answer) = self.json("POST", "/api/v1/runs", Some(&body));
@@ -214,7 +214,7 @@ impl TestServer {
         answer["run"].as_str().expect("its id").to_owned()
     }
 
-    /// Of a run that has been started, when it has ended.
+    /// Waits for the end of a started run and returns it.
     pub(crate) fn wait_for_end(&self, run: &str) -> Value {
         let begun = Instant::now();
         loop {
@@ -228,7 +228,7 @@ impl TestServer {
     }
 }
 
-/// The body of an answer.
+/// Parses the body of a response.
 pub(crate) fn parse_body(answer: &str) -> Value {
     let text = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let text = text.find(['{', '[']).map_or("", |at| &text[at..]);
@@ -236,7 +236,7 @@ pub(crate) fn parse_body(answer: &str) -> Value {
     read.and_then(Result::ok).unwrap_or_default()
 }
 
-/// What is read of a connection until it ends, as it comes.
+/// Records everything that is read from a connection until it ends.
 pub(crate) fn record_stream(stream: TcpStream) -> Arc<Mutex<Vec<u8>>> {
     let recorded: Arc<Mutex<Vec<u8>>> = Arc::default();
     let keep = recorded.clone();
