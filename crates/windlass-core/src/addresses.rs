@@ -1,4 +1,4 @@
-//! Addresses of nodes, as a plan knows them before anything runs.
+//! Addresses of nodes, derived from the plan before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use crate::plan::{IterationPath, NodeId, NodeKind, Plan, Wait};
 use crate::program::PlanError;
 
-/// Stands for any turn of a loop.
+/// Placeholder for any iteration of a loop.
 const ANY_ITERATION: &str = "#";
 
-/// Whom mail can be sent to. Empty for a plan without mailboxes.
+/// The addresses that can receive mail. Empty for a plan without mailboxes.
 #[derive(Default)]
 pub(crate) struct Addresses {
-    /// Nodes with a mailbox and nodes that people can see, outside of nets, by address: last part first, `#` for turns.
+    /// Nodes with a mailbox and visible nodes, outside of nets, by address: last part first, `#` for iterations.
     by_end: BTreeMap<String, Vec<NodeId>>,
-    /// How the address is shown, `N` for turns.
+    /// The display form of the address, with `N` for iterations.
     display: BTreeMap<NodeId, Arc<str>>,
-    /// Nodes inside loops: there may be several of them, so nothing is kept for one that is yet to come.
+    /// Nodes inside loops. There may be several instances of them, so no mail is kept for one that has not begun.
     in_loop: BTreeSet<NodeId>,
-    /// Nodes with a mailbox, outside of loops and nets, inside each node; itself included.
+    /// For each node, the nodes with a mailbox inside it, itself included, outside of loops and nets.
     inside: BTreeMap<NodeId, Vec<NodeId>>,
     in_use: bool,
 }
@@ -58,24 +58,24 @@ impl Addresses {
         Ok(all)
     }
 
-    /// Somebody can be written to.
+    /// Returns true if any node has a mailbox.
     pub(crate) fn in_use(&self) -> bool {
         self.in_use
     }
 
-    /// Nodes at this address, which has its last part first.
+    /// Returns the nodes at this address, which has its last part first.
     pub(crate) fn nodes_at(&self, last_first: &str) -> &[NodeId] {
         self.by_end.get(&index_key(last_first)).map_or(&[], Vec::as_slice)
     }
 
-    /// Nodes whose address ends like this one, which has its last part first.
+    /// Returns the nodes whose address ends with this one, which has its last part first.
     pub(crate) fn ending_with(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
         let start = index_key(last_first) + ".";
         let from = self.by_end.range(start.clone()..);
         from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, nodes)| nodes.iter().copied())
     }
 
-    /// Nodes with a mailbox, outside of loops, inside a node or it itself.
+    /// Returns the nodes with a mailbox, outside of loops, inside a node, itself included.
     pub(crate) fn inside(&self, node: NodeId) -> &[NodeId] {
         self.inside.get(&node).map_or(&[], Vec::as_slice)
     }
@@ -93,7 +93,8 @@ impl Addresses {
     }
 }
 
-/// The path as events will show it, after what is around. None inside of nets, whose bodies come as often as they like.
+/// Appends the node to the path of its parent, as events show it. Returns None inside of nets, whose bodies may run
+/// any number of times.
 fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
     let (node, mut path) = (plan.node(id), around);
     let above = node.parent.map(|parent| &plan.node(parent).kind);
@@ -119,19 +120,19 @@ fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
     Some(path)
 }
 
-/// One spelling for `a[0].b` and `a.0.b`.
+/// Normalizes an address: `a[0].b` and `a.0.b` become one spelling.
 pub(crate) fn normalised(address: &str) -> String {
     let parts: Vec<&str> = address.split(['.', '[', ']']).map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(".")
 }
 
-/// `b.0.a` for `a.0.b`.
+/// Reverses the parts of an address: `a.0.b` becomes `b.0.a`.
 pub(crate) fn last_first(normalised: &str) -> String {
     let parts: Vec<&str> = normalised.rsplit('.').collect();
     parts.join(".")
 }
 
-/// The numbers in an address, in order: which turns are meant.
+/// Returns the numbers in an address, in order: the iterations it refers to.
 pub(crate) fn iteration_indexes(normalised: &str) -> impl Iterator<Item = u64> {
     normalised.split('.').filter_map(|part| part.parse().ok())
 }
@@ -143,7 +144,7 @@ fn index_key(last_first: &str) -> String {
     parts.join(".")
 }
 
-/// Who waits for mail has a mailbox.
+/// Checks that every node that waits for mail has a mailbox or is inside a node that has one.
 fn check(plan: &Plan) -> Result<(), PlanError> {
     for node in plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Wait(Wait::Mail { .. }))) {
         let around = std::iter::successors(Some(node), |node| node.parent.map(|parent| plan.node(parent)));

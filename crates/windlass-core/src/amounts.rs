@@ -1,10 +1,10 @@
-//! Amounts as people write them.
+//! Formats amounts for people.
 
 use windlass_value::Duration;
 
 use crate::plan::{MONEY, TIME};
 
-/// An amount of a budget, without its name: `4,212`, `0.008`, `1m30s`.
+/// Formats an amount of a budget without its name: `4,212`, `0.008`, `1m30s`.
 pub fn format_amount(what: &str, amount: u64) -> String {
     match what {
         MONEY => format_money(amount),
@@ -13,7 +13,8 @@ pub fn format_amount(what: &str, amount: u64) -> String {
     }
 }
 
-/// What an amount counts. Money and spans of time say themselves what they are.
+/// Returns the unit that follows an amount, with a leading space; empty for money and durations, which carry their
+/// own unit.
 pub(crate) fn unit_suffix(what: &str) -> String {
     match what {
         MONEY | TIME => String::new(),
@@ -21,7 +22,7 @@ pub(crate) fn unit_suffix(what: &str) -> String {
     }
 }
 
-/// `4,212`.
+/// Groups the digits of a number: `4,212`.
 pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -34,13 +35,13 @@ pub(crate) fn group_digits(number: u64) -> String {
     text
 }
 
-/// `0.008` of 8000 millionths.
+/// Formats an amount of money given in millionths: 8000 is `0.008`.
 pub(crate) fn format_money(millionths: u64) -> String {
     let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `1h30m`, `20s`, `500ms`.
+/// Formats a duration: `1h30m`, `20s`, `500ms`.
 pub(crate) fn format_duration(span: Duration) -> String {
     let ms = span.as_ms();
     let parts = [(ms / 3_600_000, "h"), (ms / 60_000 % 60, "m"), (ms / 1_000 % 60, "s"), (ms % 1_000, "ms")];

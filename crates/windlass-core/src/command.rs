@@ -1,4 +1,4 @@
-//! Commands: the outputs of the reducer. What the control loop must do, in this order, once the tick is durable.
+//! Commands: the outputs of the reducer. The control loop executes them in this order once the tick is durable.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::{ErrorInfo, Event, LoopEndReason, RunReply, Status, TickKind, WaitRes
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// A tick for this run's own buffer.
+    /// A tick for this run's own queue.
     QueueEvent(TickKind),
     /// A job for a worker.
     RunWorker(Job),
-    /// Whoever runs this job should stop and confirm.
+    /// Asks the worker that runs this job to stop and confirm.
     CancelWorker { job: u64 },
-    /// Whoever holds this job between two tasks holds it no longer: its pipeline has ended, or gives the lease back because
-    /// it waits for long. The same number with a higher epoch may follow.
+    /// Ends the lease of a worker that holds this job between two tasks: the pipeline has ended, or it returns the
+    /// lease because it waits for a long time. The same job number with a higher lease epoch may follow.
     EndLease { job: u64, lease_epoch: u32 },
     /// A child run.
     StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
-    /// The child run is no longer wanted.
+    /// Cancels a child run.
     CancelChild { key: EffectKey },
-    /// An answer to whoever started the run, which goes on.
+    /// A reply to the caller that started the run; the run continues.
     Reply(RunReply),
     /// The run has succeeded.
     CompleteRun(RunResult),
@@ -30,30 +30,30 @@ pub enum Command {
     Halt(RunResult),
     /// The run has failed.
     FailWorkflow(RunResult),
-    /// Something to be seen outside.
+    /// An event to be published to observers.
     PublishEvent(Event),
 }
 
-/// Work under a lease: a task of a pipeline, with all that is needed to hand it out, and to hand it out again. The pipeline
-/// is one job from its first effect to its end, so the answer to a worker's report is either the next of these under the
-/// same number, or the lease's end.
+/// Work under a lease: a task of a pipeline with everything needed to dispatch it, once or repeatedly. A pipeline is
+/// one job from its first effect to its end, so the response to a worker's report is either the next of these under
+/// the same number or the end of the lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub job: u64,
-    /// Goes up whenever something of the job is handed out: the lease's epoch. A report with another number is late.
+    /// The lease epoch: increases whenever a task of the job is dispatched. A report with another epoch is stale.
     pub lease_epoch: u32,
-    /// The smallest number that no other job of the run has. It stays while the lease is held.
+    /// The smallest number that no other job of the run has. It stays the same while the lease is held.
     pub worker: u32,
     pub tool: Arc<str>,
     pub input: Value,
-    /// Holds the task's path as well: see [`Job::path`].
+    /// Contains the task's path as well: see [`Job::path`].
     pub key: EffectKey,
     pub attempt: u32,
     pub timeout: Option<Duration>,
-    /// When this attempt was first handed out. A repeat after a crash has the same.
+    /// The time at which this attempt was first dispatched. A repeat after a crash has the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The task has waited, and goes on.
+    /// Set when the task was suspended and now resumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Arc<ResumeData>>,
     /// The attempts before this one.
@@ -62,46 +62,46 @@ pub struct Job {
 }
 
 impl Job {
-    /// The path of the task, which is part of its idempotency key.
+    /// Returns the path of the task, which is part of its idempotency key.
     pub fn path(&self) -> &Arc<str> {
         &self.key.path
     }
 }
 
-/// What a task that is tried again is told of the attempts before.
+/// Facts about earlier attempts, passed to a task that is retried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PreviousAttempts {
-    /// When the first began.
+    /// The start of the first attempt.
     pub since: Timestamp,
     pub failed_at: Timestamp,
     pub error: ErrorInfo,
 }
 
-/// What a task that goes on is given.
+/// Data passed to a suspended task when it resumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResumeData {
-    /// In the order of its waits.
+    /// The results of its waits, in order.
     pub answers: Vec<WaitResult>,
-    /// Events that it has published before.
+    /// Number of events the task has already published.
     pub published_events: u64,
 }
 
-/// What an idempotency key is made of, together with the run's key root.
+/// The parts of an idempotency key; the run's key root completes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectKey {
     pub path: Arc<str>,
-    /// Which entry of the frame this is, over all retries of what encloses it.
+    /// Which entry of the frame this is, over all retries of the nodes around it.
     pub generation: u32,
-    /// How often the task was reached again by a jump or an arc.
+    /// How often a jump or an arc has reached the task again.
     pub visit: u32,
-    /// Goes up only when a retry follows a received reply.
+    /// Increases only when a retry follows a received reply.
     pub group: u32,
-    /// Zero for the call that begins an operation; each one that goes on with it has a number of its own.
+    /// Zero for the call that begins an operation; every call that continues it has its own number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub call: u32,
 }
 
-/// Leaves numbers that are almost always zero out of the encoding.
+/// Omits numbers that are almost always zero from the encoding.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -112,15 +112,15 @@ pub struct RunResult {
     pub status: Status,
     pub output: Value,
     pub error: Option<ErrorInfo>,
-    /// What the run has answered before it ended.
+    /// The reply the run gave before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<RunReply>,
-    /// What its jobs have used, if its root counts that.
+    /// The resources its jobs used, if the root meters them.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
 }
 
-/// One turn of a loop, for its history.
+/// One iteration of a loop, for the loop's history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IterationRecord {
     /// The loop's path; followed by `~` and its generation for a loop that was entered before under this path.
@@ -132,9 +132,10 @@ pub struct IterationRecord {
     pub condition: Option<bool>,
     pub result: Value,
     pub error: Option<ErrorInfo>,
-    /// Set on the loop's last turn.
+    /// Set on the loop's last iteration.
     pub reason: Option<LoopEndReason>,
-    /// What the turn was for, of a loop over items: whoever looks for the one that went wrong goes by it. Small ones only.
+    /// The item of the iteration, in a loop over items. It identifies the iteration that failed. Only small items are
+    /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
 }

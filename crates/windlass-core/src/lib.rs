@@ -1,7 +1,7 @@
 //! The pure reducer: `State + Tick -> (NewState, Commands)`.
 //!
-//! What is absent here is the point: no async, no I/O, no clock, no randomness, no hash-map order. Time and entropy come
-//! in the tick; values that live elsewhere are asked for and come by content hash.
+//! The crate has no async code, I/O, clock, randomness or hash-map iteration order. Time and entropy arrive in the
+//! tick. Values stored elsewhere are requested, and supplied, by content hash.
 
 mod addresses;
 pub mod amounts;

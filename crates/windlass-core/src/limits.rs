@@ -1,9 +1,9 @@
-//! Every limit that a user can meet, by name. One place: the reducer, the compilers, tools, agents, workers, the server,
-//! `windlass limits` and `windlass.toml` read these.
+//! All limits that a user can reach, by name. The reducer, the compilers, tools, agents, workers, the server,
+//! `windlass limits` and `windlass.toml` read them from here.
 //!
-//! [`Limits`] are stored with a plan, so that a changed setting does not change how a run that began goes on.
-//! [`ProcessLimits`] hold for what a process does, whatever run it does it for; [`ServerLimits`] for what a server accepts.
-//! A bound that no user meets (the size of a buffer, the time between two looks) stays by its code.
+//! [`Limits`] are stored with a plan, so that a changed setting does not affect a run that has already begun.
+//! [`ProcessLimits`] apply to the work of a process, for whichever run; [`ServerLimits`] to the requests a server
+//! accepts. Bounds that no user can reach (a buffer size, a polling interval) stay next to their code.
 
 use serde::{Deserialize, Serialize};
 use windlass_value::Duration;
@@ -25,7 +25,7 @@ macro_rules! limits {
         }
 
         impl $limits {
-            /// Name, value and meaning of each limit, for people.
+            /// Returns name, value and meaning of each limit, for people.
             pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
                 vec![$((stringify!($name), self.$name.to_string(), concat!($($doc,)+)),)+]
             }
@@ -34,77 +34,79 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Limits of definitions and runs, stored with each plan. The operator may change them; a definition cannot exceed them.
+    /// Limits of definitions and runs, stored with each plan. The operator may change them; a definition cannot exceed
+    /// them.
     Limits;
-    /// Turns of a condition loop that gives no count.
+    /// Iterations of a condition loop that specifies no count.
     default_loop_iterations: u64 = 60,
-    /// The most turns a condition loop may ask for.
+    /// The maximum number of iterations that a condition loop may request.
     max_loop_iterations: u64 = 1_000,
-    /// The most turns an `Until` in Azure's form may ask for.
+    /// The maximum number of iterations that an `Until` in Azure's form may request.
     max_loop_iterations_azure: u64 = 5_000,
-    /// Time of a condition loop that gives no timeout.
+    /// Time of a condition loop that specifies no timeout.
     default_loop_time: Duration = Duration::from_secs(3_600),
-    /// The most time a loop may ask for.
+    /// The maximum time that a loop may request.
     max_loop_time: Duration = Duration::from_secs(24 * 3_600),
-    /// The most items a foreach may have.
+    /// The maximum number of items of a foreach.
     max_loop_items: u64 = 1_000_000,
-    /// Turns at once of a parallel foreach that does not say.
+    /// Concurrent iterations of a parallel foreach that specifies no concurrency.
     default_loop_concurrency: u64 = 20,
-    /// The most turns at once a definition may ask for.
+    /// The maximum number of concurrent iterations that a definition may request.
     max_loop_concurrency: u64 = 1_000,
-    /// The most turns at once a `Foreach` in Azure's form may ask for.
+    /// The maximum number of concurrent iterations that a `Foreach` in Azure's form may request.
     max_loop_concurrency_azure: u64 = 50,
-    /// The most iterations at once of a zenflow `forEach`, and how many there are if it does not say.
+    /// The maximum number of concurrent iterations of a zenflow `forEach`, and the default if it specifies none.
     max_loop_concurrency_zenflow: u64 = 100,
-    /// Steps at once of a zenflow workflow that does not say.
+    /// Concurrent steps of a zenflow workflow that specifies no concurrency.
     default_step_concurrency_zenflow: u64 = 5,
-    /// Tool calls of one agent reply that run at once.
+    /// Concurrent tool calls of one agent reply.
     max_agent_tool_concurrency: u64 = 10,
-    /// Results that a condition loop keeps for its output; older ones are counted as dropped.
+    /// Results that a condition loop keeps for its output; older results are dropped and counted.
     max_loop_results: u64 = 1_000,
     /// Results of a loop over items are stored in chunks of this many.
     loop_chunk_items: u64 = 1_024,
-    /// From this turn on, turns that only compute are published as one progress event per slice.
+    /// From this iteration on, iterations that only compute are published as one progress event per slice.
     loop_quiet_from_iteration: u64 = 10_000,
-    /// History: this many first turns are always kept.
+    /// History: this many first iterations are always retained.
     history_first_iterations: u64 = 100,
-    /// History: this many newest turns are always kept. Failed turns are kept besides.
+    /// History: this many newest iterations are always retained. Failed iterations are retained in addition.
     history_newest_iterations: u64 = 10_000,
-    /// History: bytes of an item that is kept with an iteration that went well.
+    /// History: maximum size of an item that is retained with a successful iteration.
     max_history_item_bytes: usize = 128,
-    /// History: bytes of an item that is kept with an iteration that failed.
+    /// History: maximum size of an item that is retained with a failed iteration.
     max_history_failed_item_bytes: usize = 4_096,
-    /// Signals of one name that are kept until something waits for them; more are dropped.
+    /// Signals of one name that are buffered until a node waits for them; further signals are dropped.
     max_buffered_signals: usize = 1_000,
-    /// The same in a run of Rust steps, whose senders are told that an event is accepted.
+    /// The same limit for a run of Rust steps, whose senders receive a confirmation that an event is accepted.
     max_buffered_step_events: usize = 100_000,
     /// Task runs in one pipeline, jumps included.
     max_pipeline_task_runs: u64 = 100_000,
-    /// Child runs inside each other.
+    /// Nesting depth of child runs.
     max_call_depth: u64 = 32,
-    /// Tokens in one run, over all its time: a loop of steps may go round for days, one that never stops is still found.
+    /// Tokens in one run, over its whole lifetime. A loop of steps may run for days; one that never stops is still
+    /// detected.
     max_net_tokens: u64 = 100_000_000,
-    /// Mail that waits for one node: what comes on top is dropped.
+    /// Mail that waits for one node; further mail is dropped.
     max_mailbox_messages: u64 = 10_000,
-    /// The most tries a retry may ask for.
+    /// The maximum number of attempts that a retry may request.
     max_retry_attempts: u64 = 1_000,
-    /// Turns that one tick computes before it yields.
+    /// Iterations that one tick computes before it yields.
     slice_iterations: u64 = 1_000,
-    /// Agenda items that one tick works off before it yields.
+    /// Agenda items that one tick processes before it yields.
     slice_items: u64 = 50_000,
-    /// Steps one expression may take.
+    /// Evaluation steps of one expression.
     expression_fuel: u64 = 10_000_000,
-    /// Bytes one expression may give.
+    /// Bytes of the result of one expression.
     max_expression_output_bytes: usize = 104_857_600,
-    /// Operations that one CEL expression of a zenflow workflow may take.
+    /// Operations of one CEL expression of a zenflow workflow.
     max_cel_cost: u64 = 10_000,
-    /// Numbers that `range` of a Loom definition may give.
+    /// Numbers that `range` of a Loom definition may return.
     max_range_items: usize = 100_000,
-    /// Nodes of an XML text that an expression reads.
+    /// Nodes of an XML text that an expression parses.
     max_xml_nodes: u32 = 1_000_000,
-    /// Levels of lists and objects in each other that an expression may give: what is deeper could not be read again.
+    /// Nesting depth of lists and objects that an expression may return. A deeper value could not be read back.
     max_value_depth: usize = 200,
-    /// Nesting of a definition.
+    /// Nesting depth of a definition.
     max_definition_depth: usize = 64,
     /// Bytes of a definition.
     max_definition_bytes: usize = 1_048_576,
@@ -114,187 +116,188 @@ limits! {
     max_definition_triggers: usize = 10,
     /// Steps in one list of a zenflow workflow.
     max_steps_zenflow: usize = 100,
-    /// Zenflow workflows that include each other, in depth.
+    /// Nesting depth of zenflow workflows that include each other.
     max_include_depth: usize = 5,
-    /// Steps of a zenflow workflow with all that it includes.
+    /// Steps of a zenflow workflow, including all workflows that it includes.
     max_included_steps: usize = 10_000,
     /// Characters of a description or an instruction of a zenflow workflow.
     max_description_chars: usize = 2_000,
-    /// Bytes of a file that a zenflow workflow takes a text from (`@file`).
+    /// Bytes of a text file that a zenflow workflow reads (`@file`).
     max_text_file_bytes: u64 = 1_048_576,
-    /// Files that refer to each other before one has the text (`@file`).
+    /// Length of a chain of files that refer to each other (`@file`).
     max_text_file_depth: usize = 20,
     /// Bytes of a context file of an agent.
     max_context_file_bytes: u64 = 10_485_760,
-    /// Bytes of an agent's prompt; what is longer is cut, with a marker.
+    /// Bytes of an agent's prompt; a longer prompt is truncated, with a marker.
     max_prompt_bytes: usize = 122_880,
-    /// Bytes that one dependency brings into a prompt; what is longer is cut, with a marker.
+    /// Bytes that one dependency adds to a prompt; a longer text is truncated, with a marker.
     max_prompt_dependency_bytes: usize = 16_384,
-    /// Bytes of a prompt with a dependency that is to be seen whole; what is longer is cut, with a marker.
+    /// Bytes of a prompt that includes a dependency in full; a longer prompt is truncated, with a marker.
     max_whole_prompt_bytes: usize = 1_048_576,
-    /// Model calls of an agent whose definition does not give `maxTurns`.
+    /// Model calls of an agent whose definition specifies no `maxTurns`.
     default_agent_turns: u64 = 50,
-    /// Times that a step's agent is called again because mail has come for it.
+    /// Times that a step's agent is called again because mail has arrived for it.
     max_agent_wakes: u64 = 10,
-    /// Tokens of one reply where tokens or money are limited and the definition does not say how many.
+    /// Tokens of one reply where tokens or money are limited and the definition specifies no number.
     default_reply_tokens: u64 = 4_096,
-    /// Times that a coordinator is called because mail has come for it.
+    /// Times that a coordinator is called because mail has arrived for it.
     max_coordinator_wakes: u64 = 100,
-    /// Model calls of a coordinator each time.
+    /// Model calls of a coordinator each time it is called.
     max_coordinator_turns: u64 = 50,
-    /// Time of one answer of a coordinator.
+    /// Time of one reply of a coordinator.
     max_coordinator_time: Duration = Duration::from_secs(300),
     /// Time of a coordinator after the last step has ended.
     max_coordinator_end_time: Duration = Duration::from_secs(60),
-    /// The longest that a step waits before its first model call until the coordinator has dealt with its mail; a sixth of
-    /// it before each further call.
+    /// The maximum time that a step waits before its first model call until the coordinator has processed its mail; a
+    /// sixth of it before each further call.
     max_coordinator_hold: Duration = Duration::from_secs(30),
-    /// Runs of one trigger at once that a definition may ask for.
+    /// Concurrent runs of one trigger that a definition may request.
     max_trigger_concurrency: i64 = 50,
-    /// Runs of one trigger that wait, which a definition may ask for.
+    /// Queued runs of one trigger that a definition may request.
     max_trigger_queued_runs: i64 = 200,
-    /// Runs of one trigger that wait, beyond those at once, if the definition does not say how many.
+    /// Queued runs of one trigger, in addition to the concurrent ones, if the definition specifies no number.
     default_trigger_queued_runs: usize = 10,
-    /// Bytes of a value that travels inside events and journal; larger ones become references.
+    /// Bytes of a value that is stored inline in events and the journal; larger values become references.
     max_inline_bytes: usize = 65_536,
-    /// The longest wait, before a retry or the next call of an operation, for which a pipeline keeps its worker.
+    /// The maximum wait, before a retry or the next call of an operation, for which a pipeline keeps its worker.
     lease_hold: Duration = Duration::from_secs(5),
-    /// Time a cancelled job may take to confirm.
+    /// Time that a cancelled job may take to confirm.
     cancel_grace: Duration = Duration::from_secs(10),
-    /// Ticks or computed turns between two snapshots.
+    /// Ticks or computed iterations between two snapshots.
     snapshot_interval: u64 = 4_000,
-    /// Bytes of one run's journal after which ticks before the oldest kept snapshot may go.
+    /// Bytes of one run's journal above which ticks before the oldest retained snapshot may be deleted.
     max_journal_bytes: u64 = 67_108_864,
 }
 
 limits! {
-    /// Limits of what a process does for runs: jobs, tools, agents, a worker's results, the files of `windlass dev`. They
-    /// come from the settings of that process and are stored with no run.
+    /// Limits of the work that a process does for runs: jobs, tools, agents, results of a worker, the files of
+    /// `windlass dev`. They come from the settings of that process and are stored with no run.
     ProcessLimits;
-    /// Jobs of this process at once, over all runs; more wait.
+    /// Concurrent jobs of this process, over all runs; further jobs wait.
     max_job_concurrency: usize = 1_024,
     /// Bytes of a reply that a tool accepts.
     max_tool_reply_bytes: usize = 104_857_600,
-    /// Time of a call of `python`, `shell`, `postgres`, `sqlite` or `duckdb` that gives no timeout.
+    /// Time of a call of `python`, `shell`, `postgres`, `sqlite` or `duckdb` that specifies no timeout.
     default_tool_time: Duration = Duration::from_secs(3_600),
-    /// Time of an HTTP request that gives no timeout.
+    /// Time of an HTTP request that specifies no timeout.
     default_http_time: Duration = Duration::from_secs(120),
-    /// Time until a connection to an HTTP service or a Postgres server is made.
+    /// Time to connect to an HTTP service or a Postgres server.
     max_connect_time: Duration = Duration::from_secs(15),
     /// Redirects that one HTTP request follows.
     max_http_redirects: usize = 10,
-    /// Wait before a service that has accepted a request (202) is asked for its result, if it does not say.
+    /// Wait before the next poll of a service that has accepted a request (202), if the service specifies none.
     default_http_poll_wait: Duration = Duration::from_secs(20),
-    /// Time of one answer of a language model.
+    /// Time of one reply of a language model.
     max_model_time: Duration = Duration::from_secs(600),
-    /// The longest wait that a service may ask for (`Retry-After`): of a service that has accepted a request it is cut, a
-    /// call of a language model fails.
+    /// The maximum wait that a service may request (`Retry-After`). For a service that has accepted a request, a longer
+    /// wait is shortened to it; a call of a language model fails.
     max_retry_after: Duration = Duration::from_secs(3_600),
-    /// Bytes of rows that one statement of `postgres`, `sqlite` or `duckdb` may give.
+    /// Bytes of the rows that one statement of `postgres`, `sqlite` or `duckdb` may return.
     max_sql_result_bytes: usize = 67_108_864,
-    /// Connections to one Postgres database at once; more calls wait.
+    /// Concurrent connections to one Postgres database; further calls wait.
     max_sql_connections: usize = 10,
-    /// The longest that `sqlite` and `duckdb` wait for a database that another has locked.
+    /// The maximum time that `sqlite` and `duckdb` wait for a locked database.
     max_sql_lock_wait: Duration = Duration::from_secs(5),
-    /// Bytes that are kept of what a program of `shell` writes to each, output and errors.
+    /// Bytes kept of each output stream (standard output and standard error) of a program that `shell` runs.
     max_shell_output_bytes: usize = 1_048_576,
-    /// Python interpreters at once; more calls wait. 0: as many as the machine has cores.
+    /// Concurrent Python interpreters; further calls wait. 0: one per core of the machine.
     max_python_interpreters: usize = 0,
-    /// Characters that are kept of what Python code prints.
+    /// Characters kept of the printed output of Python code.
     max_python_print_chars: usize = 65_536,
-    /// Bytes of a result of Python code, as JSON.
+    /// Bytes of a result of Python code, encoded as JSON.
     max_python_result_bytes: usize = 67_108_864,
-    /// Bytes of an answer of `read`, `bash`, `http` or an MCP server that an agent's model gets (of other tools, twice as
-    /// many); what is longer is cut, with a marker.
+    /// Bytes of a result of `read`, `bash`, `http` or an MCP server that is passed to an agent's model (twice as many
+    /// for other tools); a longer result is truncated, with a marker.
     max_agent_answer_bytes: usize = 1_048_576,
     /// Bytes of a file that an agent writes.
     max_agent_write_bytes: usize = 16_777_216,
-    /// Time of an agent's `bash` or `http` that gives no timeout.
+    /// Time of an agent's `bash` or `http` call that specifies no timeout.
     default_agent_tool_time: Duration = Duration::from_secs(30),
-    /// The longest timeout that an agent may give its `bash` or `http`.
+    /// The maximum timeout that an agent may specify for its `bash` or `http` call.
     max_agent_tool_time: Duration = Duration::from_secs(300),
-    /// Lines of an agent's `grep` and paths of its `glob`.
+    /// Lines that an agent's `grep` returns, and paths that its `glob` returns.
     max_agent_search_results: usize = 1_000,
-    /// Bytes of a file that an agent's `grep` looks into; larger ones are left out.
+    /// Bytes of a file that an agent's `grep` searches; larger files are skipped.
     max_agent_search_file_bytes: u64 = 33_554_432,
-    /// Files and folders that one `glob` or `grep` of an agent looks at.
+    /// Files and directories that one `glob` or `grep` of an agent visits.
     max_agent_search_entries: usize = 200_000,
     /// Tools of one MCP server.
     max_mcp_tools: usize = 1_000,
-    /// Characters that are kept of the description of an MCP server's tool.
+    /// Characters kept of the description of an MCP server's tool.
     max_mcp_description_chars: usize = 8_192,
-    /// Time until an MCP server is there and has listed its tools; never more than the `timeout` of its section.
+    /// Time until an MCP server is connected and has listed its tools; never more than the `timeout` of its section.
     max_mcp_connect_time: Duration = Duration::from_secs(30),
     /// Bytes of a result that a remote worker sends. The server must accept them: `max_body_bytes` under [server].
     max_worker_result_bytes: usize = 15_728_640,
-    /// Bytes of the jobs that a remote worker takes in one answer of the server.
+    /// Bytes of the jobs that a remote worker accepts in one response of the server.
     max_worker_job_bytes: usize = 268_435_456,
-    /// Time that a remote worker keeps a result for a server that is away.
+    /// Time that a remote worker keeps a result while the server is unreachable.
     max_worker_result_wait: Duration = Duration::from_secs(1_800),
-    /// Files that `windlass dev` and `windlass register` find in folders.
+    /// Files that `windlass dev` and `windlass register` find in directories.
     max_dev_files: usize = 1_000,
-    /// Folders in each other that they look into.
+    /// Nesting depth of directories that they search.
     max_dev_depth: usize = 8,
 }
 
 limits! {
-    /// Limits of what a server accepts, set under `[server]` of its settings.
+    /// Limits of the requests that a server accepts, set under `[server]` of its settings.
     ServerLimits;
     /// Bytes of a request's body.
     max_body_bytes: usize = 16_777_216,
-    /// Time until all of a request has arrived.
+    /// Time to receive a complete request.
     max_request_time: Duration = Duration::from_secs(30),
-    /// Time until an answer begins. A call that waits for a run's reply gives up five seconds before.
+    /// Time until a response begins. A call that waits for a run's reply gives up five seconds earlier.
     max_response_time: Duration = Duration::from_secs(120),
-    /// Time until a request's head has arrived, half of it for the first of a connection; also the longest silence between
-    /// two requests.
+    /// Time to receive a request's head, and half of it for the first request of a connection; also the maximum idle
+    /// time between two requests.
     max_head_time: Duration = Duration::from_secs(20),
     /// Headers of a request.
     max_headers: usize = 64,
     /// Bytes of a request's head.
     max_head_bytes: usize = 32_768,
-    /// Time after which a client that takes nothing of its answer is disconnected.
+    /// Time after which a client that does not read its response is disconnected.
     max_client_stall_time: Duration = Duration::from_secs(30),
-    /// The longest that a start may wait for the end of its run (`wait_ms`).
+    /// The maximum time that a start may wait for the end of its run (`wait_ms`).
     max_start_wait: Duration = Duration::from_secs(60),
-    /// Event streams of one token at once.
+    /// Concurrent event streams of one token.
     max_streams_per_token: usize = 2_048,
-    /// Requests with unknown tokens of one address in a second, and twenty times as many after a pause.
+    /// Requests with unknown tokens per address and second, and a burst of twenty times as many after a pause.
     max_unknown_tokens_per_second: u32 = 1,
-    /// Deliveries to one webhook in a second, and twice as many after a pause.
+    /// Deliveries to one webhook per second, and a burst of twice as many after a pause.
     max_deliveries_per_second: u32 = 100,
-    /// Deliveries of one address in a second that prove nothing, and ten times as many after a pause.
+    /// Unauthenticated deliveries per address and second, and a burst of ten times as many after a pause.
     max_unauthenticated_deliveries_per_second: u32 = 5,
-    /// The most that the time of a signed delivery may differ from the server's.
+    /// The maximum difference between the time of a signed delivery and the server's time.
     max_signature_age: Duration = Duration::from_secs(300),
-    /// Triggers that poll at once; others wait for the next look.
+    /// Triggers that poll concurrently; others wait for the next check.
     max_poll_concurrency: usize = 16,
     /// Time of one poll of a trigger.
     max_poll_time: Duration = Duration::from_secs(30),
-    /// The longest wait that a polled service may ask for.
+    /// The maximum wait that a polled service may request.
     max_poll_wait: Duration = Duration::from_secs(604_800),
-    /// Missed runs that a schedule with `catch_up: all` makes up for.
+    /// Missed runs that a schedule with `catch_up: all` starts afterwards.
     max_catch_up_runs: usize = 100,
-    /// A run that was due less than this long ago is not missed.
+    /// Grace period: a run that was due less than this long ago does not count as missed.
     catch_up_grace: Duration = Duration::from_secs(60),
-    /// Tokens.
+    /// Number of tokens.
     max_tokens: usize = 10_000,
-    /// Bytes of an audit log file; then a new one begins.
+    /// Bytes of an audit log file; then a new file begins.
     max_audit_file_bytes: u64 = 67_108_864,
-    /// Refused calls in a second that the audit log has, and ten times as many after a pause; more are left out.
+    /// Rejected calls per second that are written to the audit log, and a burst of ten times as many after a pause;
+    /// more are omitted.
     max_refusals_logged_per_second: u32 = 10,
-    /// Tools, labels and jobs that one remote worker may name.
+    /// Tools, labels and jobs that one remote worker may list.
     max_worker_entries: usize = 10_000,
     /// Bytes of an event that a remote worker publishes for a task.
     max_worker_event_bytes: usize = 65_536,
     /// Labels of one version of a definition.
     max_labels: usize = 64,
-    /// Steps and tasks of one run that are sent as spans; more are counted only.
+    /// Steps and tasks of one run that are exported as spans; further ones are only counted.
     max_trace_spans: u64 = 10_000,
 }
 
 impl Limits {
-    /// A limit of nothing would stop the engine itself: these are at least 1.
+    /// Raises limits to at least 1 where a limit of 0 would stop the engine itself.
     #[must_use]
     pub(crate) fn at_least_one(mut self) -> Limits {
         for limit in

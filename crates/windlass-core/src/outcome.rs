@@ -1,4 +1,4 @@
-//! What a task, a node or a run ended with.
+//! The outcomes of tasks, nodes and runs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::Status;
 use crate::plan::WriteOp;
 use crate::state::BudgetUsage;
 
-/// Why something failed. Never holds a secret: tools take those out before they report.
+/// The reason of a failure. Never contains a secret: tools remove secrets before they report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorInfo {
     /// For programs: `503`, `LoopCountExceeded`, `InvalidTemplate`.
@@ -18,12 +18,12 @@ pub struct ErrorInfo {
     pub kind: Arc<str>,
     pub message: Arc<str>,
     pub hint: Option<Arc<str>>,
-    /// Where it happened first.
+    /// The path where it happened first.
     pub path: Arc<str>,
-    /// A reply was received: the receiver has seen the request, so another try is a new one.
+    /// A reply was received: the receiver has seen the request, so another attempt is a new request.
     pub replied: bool,
-    /// What else the tool has told of the failed try, for whoever looks at the error later: `http`, `pg`. No part of its
-    /// value.
+    /// Further facts about the failed attempt that the tool reported, for later inspection of the error: `http`, `pg`.
+    /// Not part of its value.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
 }
@@ -41,7 +41,7 @@ impl ErrorInfo {
         }
     }
 
-    /// The same without what it says of values.
+    /// Returns the error without the parts that may contain values.
     #[must_use]
     pub(crate) fn redacted(self) -> ErrorInfo {
         let message = "it failed; what it got and what it gave is not shown".into();
@@ -73,7 +73,7 @@ impl ErrorInfo {
     }
 }
 
-/// The end of a node.
+/// The final outcome of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub status: Status,
@@ -84,31 +84,31 @@ pub struct Outcome {
     pub attempts: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// For a loop: how it ended.
+    /// On a loop: a summary of its end.
     pub loop_summary: Option<LoopSummary>,
-    /// For a node that counts it: what the jobs inside have used, by name.
+    /// On a node that meters it: the resources used by the jobs inside, by name.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
 }
 
 impl Outcome {
-    /// It had a frame, however that ended.
+    /// Returns true if the node had a frame, however that ended.
     pub(crate) fn ran(&self) -> bool {
         self.attempts > 0
     }
 }
 
-/// A loop in one line, and what it wrote down of its turns.
+/// A summary of a loop with the records of its iterations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopSummary {
     pub kind: Arc<str>,
     pub iterations: u64,
     pub failed: u64,
     pub reason: LoopEndReason,
-    /// What it has used of its budget.
+    /// The amounts used of its budget.
     pub usage: Vec<BudgetUsage>,
     pub records: IterationRecords,
-    /// Turns whose judge gave no verdict.
+    /// Iterations whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: u64,
 }
@@ -117,36 +117,36 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a worker reports of one task.
+/// A worker's report about one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskOutcome {
-    /// Also a failed task may have an output: the reply of a server that refused.
+    /// A failed task may have an output too: the reply of a server that refused the request.
     pub output: Value,
     pub error: Option<ErrorInfo>,
-    /// Attempt, duration and what else the tool wants known.
+    /// Attempt, duration and further facts the tool reports.
     pub meta: Value,
-    /// The operation has begun and is not finished. An error counts more.
+    /// Set when the operation has begun and is not finished. An error takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
-    /// An object with what else is known of it, laid beside `status`, `result`, `error` and `meta` where rules look:
-    /// `http {status, headers}`, `pg {code, message}`.
+    /// An object with further facts. Rules see them next to `status`, `result`, `error` and `meta`: `http {status,
+    /// headers}`, `pg {code, message}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
-    /// What the task does besides giving its output: all of it or, if it has failed, nothing.
+    /// The task's side outputs. They apply completely, or not at all if the task has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side_outputs: Option<Box<SideOutputs>>,
-    /// The task waits for something and goes on when it has come. An error counts more.
+    /// Set when the task is suspended and resumes once its wait is over. An error takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Box<Suspension>>,
-    /// It was not done anew: the run that this one mends has it, in its tick of this number.
+    /// The result was reused: the run that this one retries has it, in its tick of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused: Option<u64>,
 }
 
-/// Effects of a task on its own run, in the tick of its result.
+/// Effects of a task on its own run, applied in the tick of its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideOutputs {
-    /// Tokens for the net around it, before those that it returns.
+    /// Tokens for the net around the task; they precede the tokens it returns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SentToken>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -157,7 +157,7 @@ pub struct SideOutputs {
 pub struct SentToken {
     pub kind: Arc<str>,
     pub payload: Value,
-    /// The only place that gets it.
+    /// The only place that receives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Arc<str>>,
 }
@@ -168,17 +168,17 @@ pub struct StateChange {
     pub name: Arc<str>,
     pub op: WriteOp,
     pub value: Value,
-    /// What the task has seen: if it is something else by now, the task has failed and nothing is changed.
+    /// The value the task has read: if the variable has another value by now, the task fails and nothing is changed.
     #[serde(default, skip_serializing_if = "ExpectedValue::is_any")]
     pub expected: ExpectedValue,
-    /// What a variable that is not there begins with.
+    /// The initial value of a variable that does not exist.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub initial: Value,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum ExpectedValue {
-    /// The task has not looked, or does not mind.
+    /// The task has not read the variable, or accepts any value.
     #[default]
     Any,
     Absent,
@@ -191,18 +191,18 @@ impl ExpectedValue {
     }
 }
 
-/// A task that is not finished lets its worker go. When the answer is there it is handed out again, under the same key
-/// and as the same attempt, with all answers that it has got so far.
+/// The suspension of an unfinished task, which frees its worker. When the wait is over, the task is dispatched again
+/// under the same key and as the same attempt, with the results of all its waits so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspension {
     pub waits_for: SuspendedOn,
-    /// Events it has published so far: it need not publish them again.
+    /// Number of events it has published so far; it need not publish them again.
     pub published_events: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SuspendedOn {
-    /// An event of this name, from outside or from inside.
+    /// An event of this name, from outside or from inside the run.
     Event {
         name: Arc<str>,
         /// An object; the event's payload must have equal properties.
@@ -217,7 +217,7 @@ pub enum SuspendedOn {
         definition: Arc<str>,
         input: Value,
     },
-    /// Nothing: it only wants this kept, and goes on at once.
+    /// No wait: the task only wants this value stored and resumes immediately.
     Checkpoint(Value),
 }
 
@@ -227,10 +227,11 @@ pub struct WaitAnnouncement {
     pub data: Value,
 }
 
-/// What a wait has brought.
+/// The result of a wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitResult {
-    /// What was waited for: `event NAME`, `time`, `child`, `kept`. Whoever goes on can tell whether it asks for the same.
+    /// The thing waited for: `event NAME`, `time`, `child`, `checkpoint`. A resumed task can check that it waits for
+    /// the same thing.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub waited_for: Arc<str>,
     pub value: Value,
@@ -238,18 +239,18 @@ pub struct WaitResult {
     pub error: Option<ErrorInfo>,
 }
 
-/// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
-/// It is the same attempt, but another effect.
+/// The next call of an operation that takes longer than one call: the tool is called with this input after this
+/// delay. It is the same attempt, but another effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextCall {
     pub input: Value,
     pub after: Duration,
 }
 
-/// How much of a bad answer an error message shows.
+/// Maximum number of characters of a failed reply in an error message.
 const MAX_REPLY_CHARS: usize = 200;
 
-/// What a run has answered to whoever started it.
+/// The reply of a run to the caller that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReply {
     pub value: Value,
@@ -257,7 +258,7 @@ pub struct RunReply {
 }
 
 impl RunReply {
-    /// The answer as the end of the call that waits for it.
+    /// Returns the reply as the result of the call that waits for it.
     pub fn call_result(&self) -> (Status, TaskOutcome) {
         let output = TaskOutcome::success(self.value.clone());
         if self.good {
@@ -287,7 +288,7 @@ impl TaskOutcome {
         }
     }
 
-    /// Not finished: to be called again.
+    /// Returns the outcome of an unfinished operation that is to be called again.
     pub fn call_again(input: impl Into<Value>, after: Duration) -> TaskOutcome {
         TaskOutcome { next_call: Some(NextCall { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
     }
@@ -297,7 +298,7 @@ impl TaskOutcome {
     }
 }
 
-/// Why a loop stopped. Every loop ends with one of these.
+/// The reason why a loop ended. Every loop ends with one of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopEndReason {

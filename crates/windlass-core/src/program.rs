@@ -1,4 +1,4 @@
-//! A plan made ready to run: its expressions parsed, its names indexed, its shape checked.
+//! A plan prepared for execution: expressions parsed, names indexed, structure checked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub struct Program {
     facts: Vec<NodeFacts>,
     /// Names by the scope they belong to.
     names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>>,
-    /// The same, folded to lower case, for languages that do not mind.
+    /// The same names folded to lower case, for case-insensitive languages.
     folded: ByScope<NodeId>,
-    /// Nodes that loops write down, folded to lower case, by the scope that the loop belongs to. None is a name that two
-    /// loops have.
+    /// Nodes whose results loops record, by name in lower case and by the scope that the loop belongs to. None marks a
+    /// name that two loops use.
     recorded_nodes: ByScope<Option<RecordedNode>>,
     addresses: Addresses,
     has_redactions: bool,
 }
 
-/// A node inside a loop, and which entry of the loop's records it is.
+/// A node inside a loop with the index of its entry in the loop's records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordedNode {
     pub node: NodeId,
@@ -39,28 +39,28 @@ pub(crate) struct RecordedNode {
     pub at: usize,
 }
 
-/// What the reducer would otherwise work out again and again.
+/// Facts about a node that the reducer would otherwise compute repeatedly.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
-    /// The loop, net place or node with a scope in which the node's outcome is kept; None is the run.
+    /// The loop, net place or node with a scope in which the node's outcome is stored; None is the run.
     pub home: Option<NodeId>,
     /// Nothing inside leaves the reducer: no job, no wait, no child run.
     pub computes_only: bool,
-    /// For a graph: who waits for each child.
+    /// On a graph: the dependents of each child.
     pub dependents: Vec<Vec<u32>>,
-    /// Of a graph: the children that hold nobody up.
+    /// On a graph: the children that do not delay its end.
     pub lingering: Vec<u32>,
-    /// What it gives is not shown: it says so itself, or something inside of it does.
+    /// The node's output is redacted: by its own setting or by that of a node inside it.
     pub redacted: bool,
 }
 
-/// Why a plan cannot be run. Not a mistake of a definition: the compiler finds those.
+/// The reason why a plan cannot be run. Errors of a definition are found by the compiler instead.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the plan cannot be loaded: {0}")]
 pub struct PlanError(pub String);
 
 impl Program {
-    /// `limits` hold unless the plan has limits of its own.
+    /// Loads a plan. `limits` apply unless the plan has its own limits.
     pub fn load(plan: Plan, languages: &[&dyn Language], limits: Limits) -> Result<Program, PlanError> {
         let limits = plan.limits.clone().unwrap_or(limits).at_least_one();
         check_versions(&plan)?;
@@ -85,12 +85,13 @@ impl Program {
         self.plan.node(id)
     }
 
-    /// What the run gives is not shown. If the definition does not say what it gives, that holds what all of it gives.
+    /// Returns true if the run's output is redacted. A definition that declares no outputs returns the root's output,
+    /// so it is redacted if anything inside is.
     pub fn redacts_output(&self) -> bool {
         self.plan.redaction.outputs || (self.plan.outputs.is_none() && self.facts(self.plan.root).redacted)
     }
 
-    /// Whether there is anything that is not shown.
+    /// Returns true if anything is redacted.
     pub fn has_redactions(&self) -> bool {
         self.has_redactions
     }
@@ -103,28 +104,28 @@ impl Program {
         &*self.expressions[id.0 as usize]
     }
 
-    /// Who can be written to.
+    /// Returns the addresses that can receive mail.
     pub(crate) fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// A node by name in one scope: the exact name first, then in any letter case.
+    /// Finds a node by name in one scope: by the exact name first, then ignoring case.
     pub fn named(&self, home: Option<NodeId>, name: &str) -> Option<NodeId> {
         let exact = self.names.get(&home).and_then(|names| names.get(name));
         exact.or_else(|| self.folded.get(&home)?.get(&name.to_lowercase())).copied()
     }
 
-    /// A node inside a loop of one scope that the loop writes down, by its name in lower case.
+    /// Finds a node that a loop of this scope records, by its name in lower case.
     pub(crate) fn recorded_node(&self, home: Option<NodeId>, lower: &str) -> Option<RecordedNode> {
         *self.recorded_nodes.get(&home)?.get(lower)?
     }
 
-    /// The run's parameters from its input, or everything that is wrong with it.
+    /// Returns the run's parameters from its input, or all problems of the input.
     pub fn parameters(&self, input: &Value) -> Result<Value, Vec<String>> {
         self.parameters_with_defaults(input, &Value::Null)
     }
 
-    /// The same with other defaults than the plan's, for those that are named.
+    /// Returns the same with `defaults` replacing the plan's defaults of those names.
     pub(crate) fn parameters_with_defaults(&self, input: &Value, defaults: &Value) -> Result<Value, Vec<String>> {
         let mut problems = Vec::new();
         let mut parameters = Map::new();
@@ -154,7 +155,7 @@ impl Program {
     }
 }
 
-/// Objects are laid over each other level by level; anything else replaces what it is laid over.
+/// Merges objects recursively; any other value replaces the default.
 pub(crate) fn merge_deep(default: &Value, given: &Value) -> Value {
     let (Value::Map(below), Value::Map(above)) = (default, given) else { return given.clone() };
     let mut merged = Map::clone(below);
@@ -165,18 +166,19 @@ pub(crate) fn merge_deep(default: &Value, given: &Value) -> Value {
     Value::map(merged)
 }
 
-/// Whether a variable of this kind may hold the value. Null is allowed where there is no better "nothing".
+/// Returns true if a variable of this kind may hold the value. Null is allowed where the kind has no better empty
+/// value.
 pub(crate) fn accepts_value(kind: VariableKind, value: &Value) -> bool {
     match kind {
         VariableKind::Any => true,
         VariableKind::Boolean => matches!(value, Value::Bool(_)),
         VariableKind::Integer => match value {
-            // Of the numbers that are kept as text, those written without a fraction.
+            // A number kept as text is an integer if it is written without a fraction.
             Value::Big(text) => text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
             other => matches!(other, Value::Int(_)),
         },
         VariableKind::Float => matches!(value, Value::Int(_) | Value::Float(_) | Value::Big(_)),
-        // A stored value without items is no list.
+        // A stored value without items is not a list.
         VariableKind::String => match value {
             Value::Stored(stored) => stored.items == 0,
             other => matches!(other, Value::Str(_) | Value::Null),
@@ -208,7 +210,7 @@ fn check_versions(plan: &Plan) -> Result<(), PlanError> {
     })
 }
 
-/// Children point back at their parent and come after it, so a walk along them ends.
+/// Checks that children refer back to their parent and come after it, so that a walk along them ends.
 fn check_ids(plan: &Plan) -> Result<(), PlanError> {
     if plan.root.0 as usize >= plan.nodes.len() {
         return Err(PlanError("it has no root".to_owned()));
@@ -265,7 +267,7 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What places say of each other is so.
+/// Checks that references between places are valid.
 fn check_net(net: &Net) -> Result<(), PlanError> {
     for place in &net.places {
         let at = |at: &u32| net.places.get(*at as usize);
@@ -288,7 +290,7 @@ fn check_net(net: &Net) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Each has a name of its own, and its expressions are there.
+/// Checks that triggers have unique names and existing expressions.
 fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
     for (at, trigger) in plan.triggers.iter().enumerate() {
         if plan.triggers[..at].iter().any(|other| other.name == trigger.name) {
@@ -316,7 +318,8 @@ fn fails_with_success_status(rule: &TaskRule) -> bool {
     matches!(rule.directive, Directive::Fail { status, .. } if !status.is_bad())
 }
 
-/// Takes away children that wait for nobody that is left, until none can be taken.
+/// Returns true if the dependencies contain a cycle: removes children without remaining dependencies until none can
+/// be removed.
 fn has_cycle(graph: &Graph) -> bool {
     let mut left = vec![true; graph.children.len()];
     loop {
@@ -404,7 +407,7 @@ fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<Nod
     }
 }
 
-/// A task that is tried again may wait, and tells of it.
+/// Returns true if the task only computes. A task with a retry may wait, and publishes that.
 fn task_only_computes(task: &Task) -> bool {
     let retries = |rule: &TaskRule| matches!(rule.directive, Directive::Retry(_));
     !matches!(task.action, Action::Effect(_)) && task.retry.is_none() && !task.rules.iter().any(retries)

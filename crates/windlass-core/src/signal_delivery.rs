@@ -1,4 +1,4 @@
-//! Who hears an event from outside, as a run stands.
+//! Delivery of an event from outside, given the current state of a run.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::reduce::frame_path;
 use crate::state::{FrameBody, FrameId, NetFrame, PendingWait, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
-/// What would become of an event.
+/// The effect an event would have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignalDelivery {
-    /// Somebody takes it.
+    /// A waiting node consumes the event immediately.
     Delivered,
-    /// Nobody waits for it yet: it is there for the first who does.
+    /// No node waits for it yet; it is buffered for the first node that does.
     Buffered,
-    /// It would be told of, and change nothing.
+    /// The event would be reported and would change nothing.
     Dropped,
 }
 
-/// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
+/// Returns the effect an event would have if the run received it now. The result may change as the run proceeds.
 pub fn predict_delivery(
     program: &Program,
     state: &State,
@@ -57,22 +57,22 @@ pub fn predict_delivery(
     }
 }
 
-/// How many events of one name are kept for later.
+/// Returns how many events of one name are buffered.
 pub(crate) fn max_buffered(program: &Program, state: &State) -> usize {
     let mut nets = state.nets.iter().filter_map(|id| open_net(program, state, *id));
     match nets.any(|(net, _)| net.publishes_slots) {
-        // A sender of such an event was told that it is accepted, and relies on it.
+        // A sender of such an event received a confirmation that it is accepted and relies on it.
         true => program.limits.max_buffered_step_events,
         false => program.limits.max_buffered_signals,
     }
 }
 
-/// The oldest wait whose requirements the event meets.
+/// Returns the oldest wait whose requirements the event meets.
 pub(crate) fn find_wait(state: &State, name: &str, payload: &Value) -> Option<FrameId> {
     state.waits.get(name).into_iter().flatten().copied().find(|frame| wait_accepts(state, *frame, payload))
 }
 
-/// The wait at this address.
+/// Returns the wait at this address.
 pub(crate) fn find_addressed_wait(program: &Program, state: &State, name: &str, address: &str) -> Option<FrameId> {
     let mut waiting = state.waits.get(name).into_iter().flatten().copied();
     waiting.find(|id| match state.frames.get(*id).map(|frame| &frame.body) {
@@ -82,7 +82,7 @@ pub(crate) fn find_addressed_wait(program: &Program, state: &State, name: &str, 
     })
 }
 
-/// Whether a place of the net hears an event from outside.
+/// Returns true if a place of the net accepts the event from outside.
 pub(crate) fn is_open_to(net: &Net, name: &Arc<str>, to: Option<&Arc<str>>) -> bool {
     !net.internal_only && net.places.iter().any(|place| place_accepts(place, name, to))
 }
@@ -98,7 +98,7 @@ pub(crate) fn wait_accepts(state: &State, frame: FrameId, payload: &Value) -> bo
     }
 }
 
-/// Every required property is there and equal.
+/// Returns true if the payload contains every required property with an equal value.
 pub(crate) fn meets_requirements(payload: &Value, requirements: &Value) -> bool {
     match requirements.as_map() {
         None => true,
@@ -106,7 +106,7 @@ pub(crate) fn meets_requirements(payload: &Value, requirements: &Value) -> bool 
     }
 }
 
-/// A net that goes on.
+/// Returns a net that is not being cancelled.
 pub(crate) fn open_net<'p, 's>(program: &'p Program, state: &'s State, id: FrameId) -> Option<(&'p Net, &'s NetFrame)> {
     let frame = state.frames.get(id).filter(|frame| frame.closing.is_none())?;
     match (&program.node(frame.node).kind, &frame.body) {
@@ -115,7 +115,7 @@ pub(crate) fn open_net<'p, 's>(program: &'p Program, state: &'s State, id: Frame
     }
 }
 
-/// Whether a token of this kind, perhaps for one place only, goes there.
+/// Returns true if the place accepts a token of this kind, which may be addressed to one place only.
 pub(crate) fn place_accepts(place: &Place, kind: &Arc<str>, to: Option<&Arc<str>>) -> bool {
     to.is_none_or(|to| place.name == *to) && place.accepts.contains(kind)
 }

@@ -1,8 +1,8 @@
-//! How things end.
+//! The status with which a node or a run ends.
 
 use serde::{Deserialize, Serialize};
 
-/// The end of a node or a run.
+/// The final status of a node or a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -27,13 +27,13 @@ impl Status {
         }
     }
 
-    /// Neither a success nor a deliberate omission.
+    /// Returns true unless the status is a success or a deliberate skip.
     pub fn is_bad(self) -> bool {
         !matches!(self, Status::Succeeded | Status::Skipped)
     }
 }
 
-/// Some of the statuses.
+/// A set of statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct StatusSet(u8);
 

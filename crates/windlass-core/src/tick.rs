@@ -1,4 +1,4 @@
-//! Ticks: the inputs of the reducer. All that is not deterministic enters here.
+//! Ticks: the inputs of the reducer. Everything nondeterministic enters here.
 
 use std::sync::Arc;
 
@@ -10,29 +10,30 @@ use crate::{Status, TaskOutcome};
 /// The name of the event that starts a run.
 pub const START_EVENT: &str = "start";
 
-/// The name of an event that is mail to a node, `{to, text}`, if any node of the plan has a mailbox.
+/// The name of an event that is mail to a node, `{to, text}`, in a plan that has at least one mailbox.
 pub const MAIL_EVENT: &str = "mail";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Never earlier than the tick before.
+    /// Never earlier than the time of the previous tick.
     pub at: Timestamp,
     /// Entropy: every random value of this tick derives from it and a counter.
     pub seed: u64,
     pub kind: TickKind,
-    /// More was accepted before this tick was reduced, and comes next: whatever this one leaves behind, the run is not idle.
+    /// More input was accepted before this tick was reduced and follows it. Whatever this tick leaves behind, the run
+    /// is not idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_pending: bool,
 }
 
-/// Where a run comes from that another run has called.
+/// The origin of a run that another run called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallOrigin {
     /// The run that called it.
     pub parent: Arc<str>,
-    /// The run that all this began with.
+    /// The root of the run tree.
     pub trace: Arc<str>,
-    /// The node of the run's own scope whose output is the run's, if the caller asks for one.
+    /// The node in the run's own scope whose output becomes the run's output, if the caller requests one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_node: Option<Arc<str>>,
 }
@@ -44,48 +45,48 @@ pub enum TickKind {
         name: Arc<str>,
         payload: Value,
         request: Option<Arc<str>>,
-        /// Of the start: whose child the run is.
+        /// On the start event: the parent run of a child run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Box<CallOrigin>>,
-        /// The only place that gets it.
+        /// The only place that receives the event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Arc<str>>,
-        /// Of the start: what came with the payload, as an object, if a trigger was told of it.
+        /// On the start event: metadata that accompanied the payload, as an object, if a trigger received it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         trigger_metadata: Value,
-        /// Of the start: what stands in the place of the plan's defaults in this run, as an object.
+        /// On the start event: values that replace the plan's defaults in this run, as an object.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         defaults: Value,
     },
-    /// A worker has ended a task of its job.
+    /// A worker finished a task of its job.
     StepResult {
         job: u64,
         lease_epoch: u32,
         outcome: TaskOutcome,
     },
-    /// A worker has let its lease run out: its task is handed out again, with the same key.
+    /// A worker's lease expired: its task is dispatched again, with the same idempotency key.
     LeaseLost {
         job: u64,
         lease_epoch: u32,
     },
-    /// A child run has ended.
+    /// A child run ended.
     CallResult {
         call: u64,
         status: Status,
         outcome: TaskOutcome,
     },
-    /// Somebody wants the run to end.
+    /// A request to end the run.
     CancelRun {
         reason: Arc<str>,
         request: Option<Arc<str>>,
-        /// Whoever called the run no longer waits for it. One that has replied takes no heed.
+        /// The parent run no longer waits for this run. A run that has already replied ignores the request.
         #[serde(default, skip_serializing_if = "is_false")]
         by_caller: bool,
     },
-    /// A worker wants something said while it works.
+    /// A worker publishes an event while it works.
     PublishEvent {
         job: u64,
-        /// The lease's epoch; with another one it is late.
+        /// The lease epoch; a report with another epoch is stale.
         lease_epoch: u32,
         kind: Arc<str>,
         data: Value,
@@ -100,26 +101,26 @@ pub enum TickKind {
     Resume {
         request: Option<Arc<str>>,
     },
-    /// A worker is alive and says how far it is.
+    /// A worker is alive and reports its progress.
     Progress {
         job: u64,
-        /// The lease's epoch; with another one it is late.
+        /// The lease epoch; a report with another epoch is stale.
         lease_epoch: u32,
         data: Value,
     },
-    /// The process that ran this is gone; another has taken over.
+    /// The process that executed the run is gone; another process has taken over.
     Restart,
     /// The last tick yielded: there is more to compute.
     Proceed,
 }
 
-/// Leaves fields at their default out of the journal: most ticks have none of them.
+/// Omits fields at their default from the journal: most ticks have none of them.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
 impl TickKind {
-    /// The name in seed 001's words.
+    /// Returns the name that seed 001 uses.
     pub fn name(&self) -> &'static str {
         match self {
             TickKind::AddEvent { .. } => "AddEvent",

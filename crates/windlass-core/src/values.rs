@@ -1,12 +1,13 @@
-//! Values that live outside the state, by content hash.
+//! Values stored outside of the state, by content hash.
 
 use windlass_value::{BlobHash, StoredValue, Value};
 
 /// The reducer's access to stored values. Deterministic: the same hash is always the same value.
 pub trait Values {
-    /// None: not at hand. The reducer then gives up the tick unchanged and names what it needs.
+    /// Returns the value, or None if it is not loaded. The reducer then gives up the tick unchanged and names the
+    /// values it needs.
     fn get(&self, hash: &BlobHash) -> Option<Value>;
 
-    /// Keeps a value; it becomes durable together with the tick.
+    /// Stores a value; it becomes durable together with the tick.
     fn put(&mut self, value: &Value) -> StoredValue;
 }

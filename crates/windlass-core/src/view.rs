@@ -1,4 +1,4 @@
-//! A run as a person wants to see it: the tree of live frames, loops folded.
+//! A view of a run for people: the tree of live frames, with loops folded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,36 +10,36 @@ use crate::reduce::usage_value;
 use crate::state::{ApprovalForm, Frame, FrameBody, FrameId, State, WaitFrame};
 use crate::{LoopEndReason, Program};
 
-/// A live node, without the machinery around it.
+/// A live node. Hidden nodes around it are left out.
 #[derive(Clone, Debug)]
 pub struct FrameView {
     pub name: Arc<str>,
-    /// The dialect's word for its kind.
+    /// The dialect's name of the node kind.
     pub label: Arc<str>,
     /// `running`, `waiting`, `retrying`, `cancelling`.
     pub activity: &'static str,
     pub started_at: Timestamp,
     pub attempt: u32,
     pub iteration: Option<u64>,
-    /// How paths write that turn.
+    /// How paths write that iteration.
     pub iteration_path: IterationPath,
     pub looping: Option<LoopView>,
-    /// What the jobs inside have used so far, if it counts that; else null.
+    /// Resources used so far by the jobs inside, if the node meters them; else null.
     pub usage: Value,
-    /// What it asks of people, with the name of the signal that answers it.
+    /// The form it shows to people, with the name of the signal that answers it.
     pub open_form: Option<(Arc<str>, Box<ApprovalForm>)>,
     pub children: Vec<FrameView>,
 }
 
 #[derive(Clone, Debug)]
 pub struct LoopView {
-    /// Turns begun.
+    /// Iterations begun.
     pub begun: u64,
     pub ended: u64,
     pub failed: u64,
-    /// The most turns there can be, if that is known.
+    /// The maximum number of iterations, if it is known.
     pub max_iterations: Option<u64>,
-    /// The condition as it is written.
+    /// The condition as written in the definition.
     pub condition: Option<Value>,
     pub last: Value,
     pub stopping: Option<LoopEndReason>,
@@ -47,7 +47,7 @@ pub struct LoopView {
 
 type ChildrenByParent = BTreeMap<FrameId, Vec<(u64, FrameId)>>;
 
-/// The live frames of a run, from its root.
+/// Returns the live frames of a run, starting at its root.
 pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
     let mut inner: ChildrenByParent = BTreeMap::new();
     for (id, frame) in state.frames.iter() {
@@ -115,7 +115,7 @@ fn activity(frame: &Frame) -> &'static str {
     }
 }
 
-/// The loop that a task of this frame has entered, if nobody can see it by itself.
+/// Returns the loop that a task of this frame has entered, if that loop is hidden.
 fn hidden_loop(program: &Program, state: &State, frame: &Frame) -> Option<LoopView> {
     let FrameBody::Pipeline(pipeline) = &frame.body else { return None };
     let entered = pipeline.child.and_then(|child| state.frames.get(child));
@@ -146,7 +146,7 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
     })
 }
 
-/// What the jobs of a live run have used so far; null if its root does not count that.
+/// Returns the resources that the jobs of a live run have used so far; null if its root does not meter them.
 pub fn usage_so_far(state: &State) -> Value {
     let root = state.root.and_then(|root| state.frames.get(root));
     root.and_then(|root| root.account.as_ref()).map_or(Value::Null, |account| usage_value(&account.usage))

@@ -1,4 +1,4 @@
-//! Deliveries to triggers: which runs they start.
+//! Trigger deliveries: which runs a delivery starts.
 
 use crate::support;
 

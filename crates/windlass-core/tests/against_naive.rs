@@ -1,4 +1,4 @@
-//! The reducer against an interpreter that is too simple to be wrong: status, output, turns and stop reason of every node.
+//! Compares the reducer with a naive reference interpreter: status, output, iterations and stop reason of every node.
 
 use crate::support;
 
@@ -23,7 +23,7 @@ fn limits(tight: bool, kept: u64) -> Limits {
 type Ends = BTreeMap<String, (String, Value)>;
 type Loops = BTreeMap<String, (u64, String)>;
 
-/// Last ends and loops by path, from the events.
+/// Returns the last end of every node and the loops by path, from the published events.
 fn published_ends(sim: &Sim) -> (Ends, Loops) {
     let mut ends = BTreeMap::new();
     let mut loops = BTreeMap::new();
@@ -42,7 +42,7 @@ fn published_ends(sim: &Sim) -> (Ends, Loops) {
     (ends, loops)
 }
 
-/// What the loops of the run's own scope have written down.
+/// Returns the records that the loops of the run scope have collected.
 fn recorded(program: &Program, sim: &Sim) -> BTreeMap<String, IterationRecords> {
     let scope = sim.state.scopes.get(sim.state.root_scope).expect("the run's scope");
     let kept = scope.outcomes.iter().filter_map(|(node, outcome)| {

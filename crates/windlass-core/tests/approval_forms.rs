@@ -1,4 +1,4 @@
-//! Waits that ask somebody something: what is asked, how it is addressed, what becomes of answers.
+//! Waits that request human input: the approval form, its address, and the handling of answers.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn ask(b: &mut Builder, name: &str, asks: &str, deadline: Option<u64>) -> NodeKi
     NodeKind::Wait(Wait::Signal { name: name.into(), requirements: None, deadline, form: Some(b.expr(asks)) })
 }
 
-/// One question for each of three items, all at once.
+/// One concurrent input request for each of three items.
 fn ask_per_item(name: &str) -> Program {
     let mut b = Builder::new();
     let looping = b.node(None, "each", |_, _| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(0)))));

@@ -1,4 +1,4 @@
-//! Loops that end before their time: broken off, or stalled; and what they say of it.
+//! Loops that end early, by a break or a stall, and the report they give.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use windlass_core::plan::*;
 use windlass_core::{LoopEndReason, Program, Status};
 use windlass_value::Value;
 
-/// The first turn that gives "good" is enough.
+/// The loop ends with the first iteration that returns "good".
 fn first_success(in_flight: u64, on_iteration_failure: IterationFailure, collect: CollectMode) -> Program {
     looped(|b, id| {
         let items = range(b, 6);
@@ -54,7 +54,7 @@ fn without_a_success_the_loop_ends_as_its_iterations_do() {
     assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("items".to_owned(), 6)));
 }
 
-/// A turn that stops the loop by its failure is not asked whether it is enough.
+/// The break condition is not evaluated for an iteration whose failure stops the loop.
 #[test]
 fn a_failure_that_stops_the_loop_precedes_the_break_condition() {
     let program = looped(|b, id| {
@@ -93,7 +93,7 @@ fn expected_report(status: &str, reason: &str, met: bool, iterations: i64) -> (S
     (status.to_owned(), reason.to_owned(), met, iterations)
 }
 
-/// Every condition loop: until, while, doUntil, and one that never asks.
+/// Returns the checks of every condition loop: until, while, doUntil, and one that never evaluates a condition.
 fn checks(b: &mut Builder, met_after: i64) -> [LoopCheck; 4] {
     let met = completed(b, met_after);
     let goes_on = b.condition(json(&format!(r#"{{"$lt": [{{"$turn": "completed"}}, {met_after}]}}"#)));
@@ -108,7 +108,7 @@ fn checks(b: &mut Builder, met_after: i64) -> [LoopCheck; 4] {
 #[test]
 fn every_condition_loop_can_be_broken_off() {
     for which in 0..4 {
-        // Broken off after 3 turns; the condition is met after so many.
+        // Broken off after 3 iterations; `met_after` is the number of iterations after which the condition is met.
         for (met_after, expected) in [
             (9, expected_report("break", "condition", false, 3)),
             (3, expected_report("break", "condition", false, 3)),
@@ -121,7 +121,7 @@ fn every_condition_loop_can_be_broken_off() {
             });
             let sim = ran(&program);
             let expected = match (which, met_after) {
-                // Both at once: the condition is met all the same.
+                // Break and condition in the same iteration: the condition still counts as met.
                 (0..3, 3) => expected_report("completed", "condition", true, 3),
                 (3, _) => expected_report("break", "condition", false, 3),
                 _ => expected,
@@ -135,7 +135,7 @@ fn every_condition_loop_can_be_broken_off() {
     }
 }
 
-/// The words are all different, and only a condition that is met counts as met.
+/// Each end has a different status word, and the report has `met` only if the condition is met.
 #[test]
 fn a_report_contains_the_reason_of_the_loop_end() {
     let with = |change: fn(&mut Builder, &mut Loop)| {

@@ -1,4 +1,4 @@
-//! What the turns of a loop may use up together.
+//! Budgets shared by the iterations of a loop.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ fn budget_of(what: &str, max: u64) -> Budget {
     Budget { what: what.into(), max: Amount::Fixed(max) }
 }
 
-/// Two effects a turn, one after the other.
+/// Two sequential effects per iteration.
 fn two_calls(b: &mut Builder, id: Option<NodeId>) -> NodeId {
     b.sequence(id, "body", |b, id| vec![b.effect(id, "one", "1"), b.effect(id, "two", "2")])
 }
@@ -38,12 +38,12 @@ fn outcome_using(tokens: i64) -> TaskOutcome {
     TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(0u32) }
 }
 
-/// Every worker says that it has used so many tokens.
+/// Every worker reports that it has used `tokens` tokens.
 fn world_using<'p>(tokens: i64) -> World<'p> {
     Box::new(move |_, _, rng| Reply::After(Duration::from_ms(rng.below(900)), outcome_using(tokens)))
 }
 
-/// Effects that were handed out, each once however often a worker got it.
+/// Returns the number of dispatched effects; an effect that several workers received counts once.
 fn effects(sim: &Sim) -> usize {
     let which = |job: &Job| (job.job, job.key.path.clone(), job.key.visit, job.attempt, job.key.call);
     sim.dispatched.iter().map(which).collect::<BTreeSet<_>>().len()
@@ -51,7 +51,7 @@ fn effects(sim: &Sim) -> usize {
 
 #[test]
 fn calls_are_counted_before_dispatch() {
-    // Calls allowed, turns that begin, effects, reason.
+    // Allowed calls, iterations that begin, effects, reason.
     for (calls, iterations, sent, reason) in [
         (0, 1, 0, "budget"),
         (1, 1, 1, "budget"),
@@ -60,7 +60,7 @@ fn calls_are_counted_before_dispatch() {
         (6, 3, 6, "count"),
         (9, 3, 6, "count"),
     ] {
-        // A budget for not even one turn is a failure in any case.
+        // A budget too small for one iteration is a failure in any case.
         let content = if calls < 2 { Status::Failed } else { Status::Succeeded };
         for (on_exhausted, status) in [(ExhaustedPolicy::Fail, Status::Failed), (ExhaustedPolicy::Succeed, content)] {
             let program = limited(3, vec![budget_of(CALLS, calls)], on_exhausted);
@@ -158,7 +158,7 @@ fn a_redispatched_job_is_the_same_call() {
 
 #[test]
 fn nested_loops_all_count() {
-    // Outer and inner budget, how the outer one ends, effects.
+    // Outer and inner budget, how the outer loop ends, effects.
     for (outer, inner, reason, sent) in
         [(5, 99, "budget", 5), (99, 2, "items", 6), (4, 2, "budget", 4), (6, 2, "items", 6)]
     {
@@ -198,7 +198,7 @@ fn concurrent_iterations_share_the_budget() {
 
 #[test]
 fn reported_usage_ends_the_loop_between_iterations() {
-    // 10 tokens an effect, 20 a turn: the turn that goes beyond is not followed by another.
+    // 10 tokens per effect, 20 per iteration: no iteration follows the one that exceeds the budget.
     for (tokens, iterations) in [(1, 1), (20, 1), (35, 2), (60, 3)] {
         let program = limited(9, vec![budget_of("tokens", tokens)], ExhaustedPolicy::Fail);
         let mut sim = Sim::new(&program, world_using(10));
@@ -299,7 +299,7 @@ fn a_continued_operation_is_one_call() {
             LoopLimits { budget: vec![budget_of(CALLS, 2), budget_of("tokens", 99)], ..repeat(2, body).limits };
         Loop { limits, on_exhausted: ExhaustedPolicy::Fail, ..repeat(2, body) }
     });
-    // Each operation takes three calls, each of which uses something.
+    // Each operation takes three calls, and each call reports usage.
     let mut sim = Sim::new(
         &program,
         Box::new(|_, which, _| {
@@ -313,7 +313,7 @@ fn a_continued_operation_is_one_call() {
     assert_eq!(sim.output().get("usage"), Some(&json(r#"{"calls": 2, "tokens": 30}"#)));
 }
 
-/// A graph of two agents, each with one call that reserves; the outer node has the budget.
+/// A graph of two agents, each with one call that reserves budget; the outer node has the budget.
 fn reserving(max_tokens: u64, each: u64) -> Program {
     let mut b = Builder::new();
     let root = b.node(None, "root", |b, id| {
@@ -333,7 +333,7 @@ fn reserving(max_tokens: u64, each: u64) -> Program {
 
 #[test]
 fn reservations_are_released_and_insufficient_calls_wait() {
-    // Budget, reserved by each call, calls at once, calls in all, how the run ends.
+    // Budget, reservation of each call, concurrent calls, total calls, how the run ends.
     for (budget, each, in_flight, calls, status) in [
         (100, 40, 2, 2, Status::Succeeded),
         (60, 40, 1, 2, Status::Succeeded),

@@ -1,4 +1,4 @@
-//! Effects whose tool is computed, operations that take more than one call, rules that say how a step fails, and replies.
+//! Effects with a computed tool name, operations of more than one call, rules that set a step's failure, and replies.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn single_task(make: impl FnOnce(&mut Builder) -> Task) -> Program {
     b.load()
 }
 
-/// One effect with an input of 1 that is tried so often.
+/// One effect with the input 1 and this number of attempts.
 fn effect(attempts: u64) -> Program {
     single_task(|b| Task { retry: Some(retry(attempts, secs(1))), ..Task::new(b.action("1")) })
 }
@@ -38,7 +38,7 @@ fn error(sim: &Sim) -> (String, String, String) {
     (error.code.to_string(), error.kind.to_string(), error.message.to_string())
 }
 
-/// What was sent: input, attempt, and the key's group and call.
+/// Returns what was sent: input, attempt, and the key's group and call.
 fn sent(sim: &Sim) -> Vec<(Value, u32, u32, u32)> {
     sim.dispatched.iter().map(|job| (job.input.clone(), job.attempt, job.key.group, job.key.call)).collect()
 }
@@ -101,7 +101,7 @@ fn a_disallowed_name_is_an_ordinary_failure() {
     assert_eq!((sim.status(), sim.count("task.retrying")), (Status::Failed, 2));
 }
 
-/// A random name: what was sent under a key is sent again under it, to the same tool.
+/// The name is random: a repeated send under one key goes to the same tool.
 #[test]
 fn a_computed_name_is_evaluated_once_for_a_key() {
     let random = |b: &mut Builder| {
@@ -158,7 +158,7 @@ fn the_node_input_is_the_first_call_input() {
     assert_eq!(sim.end_of("all.seen"), Some(("succeeded".into(), int(1))));
 }
 
-/// Lost on the way: the same key, so that a receiver knows it. Refused: a new operation.
+/// A lost call keeps its key, so that the receiver can recognize it. A refused call begins a new operation.
 #[test]
 fn a_retry_restarts_the_operation() {
     let program = effect(9);
@@ -190,7 +190,7 @@ fn late_reports_change_nothing() {
     sim.tick(TickKind::StepResult { job: 0, lease_epoch: 0, outcome: unfinished(2, secs(1)) });
     assert_eq!((sim.count("task.waiting"), sim.count("job.refused")), (0, 1));
     sim.reply("step", unfinished(2, secs(5)));
-    // The first worker and its successor speak once more while the operation goes on.
+    // The first worker and its successor report once more while the operation continues.
     for lease_epoch in [0, 1] {
         sim.tick(TickKind::StepResult { job: 0, lease_epoch, outcome: unfinished(9, secs(1)) });
         sim.tick(TickKind::LeaseLost { job: 0, lease_epoch });
@@ -275,7 +275,7 @@ fn a_large_input_of_a_later_call_is_stored_outside_the_state() {
     assert!(matches!(sim.flights[0].job.input, Value::Stored(_)));
 }
 
-// How a rule fails a step.
+// Rules that set a step's failure.
 
 #[test]
 fn a_rule_sets_the_error_of_the_step() {

@@ -1,5 +1,5 @@
-//! Encodings of what journals, snapshots and plans hold: everything reads back as it was written, and fields that say
-//! nothing take no room.
+//! Encodings of journals, snapshots and plans: every value reads back as it was written, and fields at their
+//! default take no space.
 
 use crate::support;
 
@@ -69,13 +69,13 @@ fn a_plan_without_pins_omits_the_field() {
     assert!(rmp_serde::from_slice::<Plan>(&bytes).expect("read").pins.is_empty());
 }
 
-/// Fields at their default are left out of a plan's bytes: plans stay small.
+/// Fields at their default are omitted from a plan's bytes, which keeps plans small.
 #[test]
 fn a_plan_omits_unused_fields() {
     let names = ["hidden", "times", "fresh", "entry", "item", "merge", "done", "input", "facts", "origin"];
     let encoded_names = |bytes: Vec<u8>, known: &[&str]| {
         let is_encoded = |name_text: &&str| {
-            // A name is written as its length and its letters.
+            // A name is encoded as its length followed by its characters.
             let name: Vec<u8> = [0xa0 | name_text.len() as u8].into_iter().chain(name_text.bytes()).collect();
             bytes.windows(name.len()).any(|part| part == name)
         };

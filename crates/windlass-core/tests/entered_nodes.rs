@@ -1,4 +1,4 @@
-//! Tasks that enter nodes: a pipeline with loops, waits, calls and graphs among its tasks.
+//! Tasks that enter nodes: pipelines with loops, waits, calls and graphs among their tasks.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use windlass_value::{Level, Value};
 
 const PREV: &str = r#"{"$var": "_prev"}"#;
 
-/// A pipeline named `pipe`; its tasks are made with its id.
+/// A pipeline named `pipe`; `make` builds its tasks with its id.
 fn pipeline(make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<Task>) -> Program {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, id| NodeKind::Pipeline(Pipeline { tasks: make(b, Some(id)) }));
@@ -30,7 +30,7 @@ fn three(b: &mut Builder, id: Option<NodeId>, name: &str, in_flight: u64) -> Nod
     })
 }
 
-/// The loop, then a sink that gets its results.
+/// The loop, followed by a sink that receives its results.
 fn loop_then_sink(hidden: bool) -> Program {
     pipeline(|b, id| {
         let looping = three(b, id, "all", 3);
@@ -49,7 +49,7 @@ fn the_output_of_an_entered_node_is_the_task_result() {
     assert_eq!(sim.paths("loop.done"), ["pipe.all"]);
 }
 
-/// Machinery has no name of its own in a path: the task's label is there instead.
+/// A hidden node adds no name to a path: the label of its task stands there instead.
 #[test]
 fn a_hidden_node_is_addressed_by_its_task_label() {
     let program = loop_then_sink(true);
@@ -72,7 +72,7 @@ fn a_task_that_enters_a_node_publishes_the_usual_events() {
     assert_eq!(of("fetch").data.get("outcome").unwrap().get("result"), Some(&json("[0, 1, 2]")));
 }
 
-/// Whoever looks at the step sees its loop: while it runs, and when it has ended.
+/// A reader of the step sees its loop, both while it runs and after it has ended.
 #[test]
 fn a_hidden_loop_is_shown_as_the_pipelines_loop() {
     let program = loop_then_sink(true);
@@ -89,7 +89,7 @@ fn a_hidden_loop_is_shown_as_the_pipelines_loop() {
     assert_eq!((ended.iterations, ended.reason.as_str()), (3, "items"));
 }
 
-/// Two machines side by side have the same paths inside; their effects must still be told apart.
+/// Two concurrent hidden nodes have the same paths inside; their effect keys must still differ.
 #[test]
 fn no_two_entries_share_an_effect() {
     let program = pipeline(|b, id| {
@@ -105,7 +105,7 @@ fn no_two_entries_share_an_effect() {
     assert_eq!(keys.len(), 6, "{keys:?}");
 }
 
-/// A visible node is kept under its name: for tasks after it, and for nodes after the pipeline.
+/// The result of a visible node is stored under its name, for later tasks and for nodes after the pipeline.
 #[test]
 fn the_end_of_a_visible_node_can_be_read_by_its_name() {
     let mut b = Builder::new();
@@ -121,7 +121,7 @@ fn the_end_of_a_visible_node_can_be_read_by_its_name() {
     assert_eq!(ran(&program).output().get("after"), Some(&json(r#"[5, 5, "succeeded"]"#)));
 }
 
-/// One task that enters a job, with what is given besides; then one that shows what it finds.
+/// One task that enters a job, with additional settings from `make`; then one that returns what it can read.
 fn entering_a_job(make: impl FnOnce(&mut Builder, &mut Task, NodeId)) -> Program {
     pipeline(|b, id| {
         let job = b.effect(id, "job", "0");
@@ -148,7 +148,7 @@ fn the_error_of_a_node_is_the_task_error_and_a_rule_can_handle_it() {
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("500")));
 }
 
-/// However a node ends, a task either has succeeded or has an error with a code.
+/// For every way a node can end, the task either succeeds or has an error with a code.
 #[test]
 fn every_unsuccessful_end_is_an_error_with_a_code() {
     let ended = |status: Status, error: Option<ErrorInfo>| {
@@ -266,7 +266,7 @@ fn a_wait_among_tasks_takes_its_signal() {
     assert_eq!(sim.output(), Value::Int(9));
 }
 
-/// The step of a net is a pipeline with a loop in it: turns see the step's variables, and the step's end is one.
+/// The step of a net is a pipeline that contains a loop: iterations see the step's variables, and the step ends once.
 #[test]
 fn a_place_whose_body_enters_a_loop_is_one_step() {
     let mut b = Builder::new();
@@ -322,7 +322,7 @@ fn a_pipeline_with_nodes_that_only_compute_only_computes() {
     }
 }
 
-/// The same however little is at hand.
+/// The results are the same when few values are resident.
 #[test]
 fn a_node_output_may_be_stored_outside_the_state() {
     let program = {

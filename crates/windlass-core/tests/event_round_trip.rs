@@ -1,4 +1,4 @@
-//! Every type of event survives the journal and the wire, whatever its fields hold.
+//! Every event type survives the journal and the wire with any field values.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use windlass_core::{Event, EventDoc, EventKind, FieldDoc, FieldShape};
 use windlass_value::{BlobHash, Map, StoredValue, Timestamp, Value, parse_json, to_json};
 
-/// Any value, also one that is stored elsewhere.
+/// Generates any value, including one that is stored outside the event.
 fn any_value() -> BoxedStrategy<Value> {
     let stored =
         |size: u64| Value::Stored(Arc::new(StoredValue { hash: BlobHash([7; 32]), size, items: 0, chunked: false }));
@@ -42,7 +42,8 @@ fn value_of_shape(shape: FieldShape) -> BoxedStrategy<Value> {
     }
 }
 
-/// The fields that must be there, and some of the others. One that is there is not empty: it would be left out.
+/// Generates all required fields and some of the optional ones. Generated fields are not empty, since empty ones are
+/// omitted.
 fn map_of_fields(fields: &'static [FieldDoc]) -> BoxedStrategy<Map> {
     let mut whole = Just(Map::new()).boxed();
     for field in fields {

@@ -1,4 +1,4 @@
-//! A run that is stopped inside a tick, right before something begins, and goes on as another run.
+//! A run that is stopped inside a tick, right before a node begins, and continues as another run (fork).
 
 use crate::support;
 
@@ -29,7 +29,7 @@ fn run_to_end(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
     sim
 }
 
-/// What a watch sees of a whole run.
+/// Replays a whole run with a watch and returns the watch.
 fn replay_with_watch(live: &Sim, watch: ReplayWatch) -> ReplayWatch {
     let mut state = State::new(RunView::new("run", "plan", Timestamp(0)));
     let mut values = live.values.clone();
@@ -70,7 +70,7 @@ fn paths_of(sim: &Sim) -> BTreeSet<String> {
 proptest! {
     #![proptest_config(support::cases(400))]
 
-    /// That nothing is called again that was reported before, the simulation checks with every key.
+    /// The simulation checks with every key that no reported effect is called again.
     #[test]
     fn a_fork_at_any_node_start_ends_as_the_original_run(seed: u64, depth in 0u32..4, tight: bool, chosen: prop::sample::Index) {
         let program = program(seed, Profile::Steady, depth, tight);
@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(paths_of(&fork), paths_of(&live));
     }
 
-    /// In plans with races the end may differ; the fork comes to one, and leaves nothing behind.
+    /// The end may differ in plans with races; the fork still ends and leaves nothing behind.
     #[test]
     fn a_fork_of_any_plan_ends(seed: u64, depth in 0u32..4, chosen: prop::sample::Index) {
         let program = program(seed, Profile::Wild, depth, false);
@@ -99,7 +99,7 @@ proptest! {
         prop_assert!(fork.ended());
     }
 
-    /// A watch changes nothing, and a run without failures has none.
+    /// A watch changes nothing, and a run without failures records none.
     #[test]
     fn failures_are_found_at_the_start_of_the_failed_node(seed: u64, depth in 0u32..4) {
         let program = program(seed, Profile::Wild, depth, false);
@@ -133,7 +133,7 @@ fn time_between_run_and_fork_does_not_count() {
     assert_eq!((sim.status(), sim.now), (Status::Succeeded, due + day));
 }
 
-/// Hundreds of turns are one tick: the fork stands between two of them.
+/// One tick holds hundreds of iterations: the fork point lies between two of them.
 #[test]
 fn a_fork_point_can_lie_between_two_iterations_of_one_tick() {
     let program = looped(|b, id| {
@@ -177,7 +177,7 @@ fn the_first_event_contains_the_fork_origin() {
     assert!(sim.state.fork_origin.is_none(), "it is told once");
 }
 
-/// Whatever ends a run as failed has failed it, also if nothing else has.
+/// A node that ends the run as failed counts as the failure, even if no other node has failed.
 #[test]
 fn a_run_failed_by_its_definition_is_forked_at_the_ending_node() {
     let seed = 12758975746410542315;

@@ -1,4 +1,4 @@
-//! States that cannot be are reported as such: nothing panics, and nothing goes on as if they were right.
+//! Impossible states are reported as faults: the reducer neither panics nor continues as if they were valid.
 
 use crate::support;
 
@@ -39,7 +39,7 @@ fn at_work() -> Program {
     looped(|b, id| repeat(3, b.effect(id, "body", "1")))
 }
 
-/// What the worker's report leads to in a state that somebody has changed.
+/// Returns the fault that a worker's report causes in a damaged state.
 fn fault_of_report(change: impl FnOnce(&mut State)) -> ImpossibleTick {
     let program = at_work();
     let mut sim = begun(&program);
@@ -119,7 +119,7 @@ fn a_child_that_its_parent_does_not_count_is_impossible() {
     assert!(matches!(impossible.fault, ReducerFault::Miscounted { .. }), "{impossible}");
 }
 
-/// What a tick leads to in a state that somebody has changed.
+/// Returns the fault that a tick causes in a damaged state.
 fn fault_of_tick(
     program: &Program,
     begin: impl FnOnce(&mut Sim<'_>),
@@ -323,7 +323,7 @@ fn a_node_that_did_not_run_has_not_succeeded() {
         NodeKind::Graph(graph(vec![child(bad, Vec::new()), child(then, after)]))
     });
     let mut program = b.load();
-    // A plan that says so is not loaded.
+    // A plan that declares this is not loaded.
     let NodeKind::Graph(graph) = &mut program.plan.nodes[0].kind else { unreachable!() };
     graph.unmet = Status::Succeeded;
     let refused = Program::load(program.plan.clone(), &[&TestLanguage], Limits::default());
@@ -383,7 +383,7 @@ fn a_reader_without_its_mailbox_is_impossible() {
     assert!(matches!(impossible.fault, ReducerFault::NoSuchPart { part: "mailbox", .. }), "{impossible}");
 }
 
-/// An item may outlive its frame: that is not impossible, and changes nothing.
+/// An agenda item may outlive its frame: this is valid and changes nothing.
 #[test]
 fn agenda_items_of_an_ended_frame_change_nothing() {
     let program = at_work();
@@ -394,7 +394,7 @@ fn agenda_items_of_an_ended_frame_change_nothing() {
     assert_eq!(apply(&program, &mut sim.state, &mut sim.values, report), Ok(()));
 }
 
-/// A way to make a state one that cannot be.
+/// A way to damage a state.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Kind,
@@ -410,7 +410,7 @@ enum Damage {
 const DAMAGES: [Damage; 8] =
     [Damage::Kind, Damage::Frame, Damage::Scope, Damage::Task, Damage::Count, Damage::Job, Damage::Node, Damage::Cycle];
 
-/// Whether there was something that could be damaged in this way.
+/// Damages the state and returns whether it held anything that could be damaged in this way.
 fn damage(program: &Program, state: &mut State, how: Damage, rng: &mut Rng) -> bool {
     let all: Vec<FrameId> = state.frames.iter().map(|(id, _)| id).collect();
     if all.is_empty() {
@@ -425,7 +425,7 @@ fn damage(program: &Program, state: &mut State, how: Damage, rng: &mut Rng) -> b
                 _ => FrameBody::Call { call: 999 },
             };
         }
-        // One without children may have ended; its parent would only wait for ever.
+        // A frame without children may have ended; its parent would then only wait forever.
         Damage::Frame if frame.live == 0 => return false,
         Damage::Frame => _ = state.frames.remove(id),
         Damage::Scope => {
@@ -462,7 +462,7 @@ fn moment<'p>(program: &'p Program, seed: u64) -> Sim<'p> {
     sim
 }
 
-/// Ticks that reach every part of a state.
+/// Returns ticks that reach every part of a state.
 fn ticks(state: &State) -> Vec<TickKind> {
     let calls = state.calls.keys().map(|call| {
         let outcome = TaskOutcome::success(Value::Null);
@@ -488,7 +488,7 @@ proptest! {
             return Ok(());
         }
         prop_assert!(sim.state.check(&program).is_err(), "{how:?} is not noticed");
-        // Indexes into the plan and chains of parents are only looked at when a state is loaded.
+        // Indexes into the plan and parent chains are checked only when a state is loaded.
         if matches!(how, Damage::Node | Damage::Cycle) {
             return Ok(());
         }

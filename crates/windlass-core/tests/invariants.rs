@@ -1,4 +1,4 @@
-//! Laws that hold for every plan, every seed and every moment.
+//! Invariants that hold for every plan, every seed and every point of a run.
 
 use crate::support;
 
@@ -17,12 +17,12 @@ use windlass_core::plan::FAILED_KIND;
 use windlass_core::{Command, Job, Limits, Program, Status, Tick, TickKind, TickOutput};
 use windlass_value::Value;
 
-/// How many moments of a run are tried, at most.
+/// Maximum number of points of a run that are tried.
 const MOMENTS: usize = 10;
 
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
     let limits = if tight { tight_limits(seed) } else { Limits::default() };
-    // Bodies by chance may send each other tokens without end.
+    // Random bodies may send each other tokens without end.
     random_program(seed, profile, depth, Limits { max_net_tokens: 60, ..limits })
 }
 
@@ -37,7 +37,7 @@ fn input() -> Value {
     Value::object([("n", Value::Int(3))])
 }
 
-/// Some moments of a run, the first and the last among them.
+/// Returns some points of a run, including the first and the last.
 fn moments(ticks: usize) -> impl Iterator<Item = usize> {
     let stride = (ticks / MOMENTS).max(1);
     (1..=ticks).filter(move |at| at % stride == 0 || *at == 1 || *at == ticks)
@@ -54,7 +54,7 @@ fn undisturbed<'p>(program: &'p Program, seed: u64) -> Sim<'p> {
     Sim::with_seed(program, seed, Box::new(|_, _, _| support::Reply::Never))
 }
 
-/// Status and output; which of several errors came first may depend on time.
+/// Returns status and output; the order of several errors may depend on timing.
 fn ending(sim: &Sim) -> (Status, Value) {
     (sim.status(), sim.output())
 }
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// A plan whose run once met a fault.
+/// A plan whose run once caused a fault.
 #[test]
 fn regressions_that_caused_a_fault() {
     let program = program(15823780264235098529, Profile::Wild, 3, true);
@@ -115,11 +115,11 @@ fn regressions_that_caused_a_fault() {
     assert!(live.state.result().is_some());
 }
 
-/// Plans that once had something to say.
+/// Plans whose cancelled runs once left something behind.
 #[test]
 fn regressions_of_cancelled_runs_that_left_state_behind() {
     for (seed, depth, tight, paused) in [
-        // The root was called off in the moment in which it would have been tried again.
+        // The root was cancelled at the moment of its retry.
         (14403257627770050334, 2, false, false),
         (14403257627770050334, 2, false, true),
     ] {
@@ -203,7 +203,7 @@ proptest! {
     }
 }
 
-/// After a restart every task that was out is handed out once more: same key, next number, workers from 0.
+/// After a restart every dispatched task is dispatched once more: same key, next lease epoch, workers from 0.
 fn check_redispatched(before: &[TickOutput], sim: &Sim) {
     let commands =
         |outputs: &[TickOutput]| outputs.iter().flat_map(|output| output.commands.clone()).collect::<Vec<_>>();
@@ -227,7 +227,7 @@ fn check_redispatched(before: &[TickOutput], sim: &Sim) {
     }
 }
 
-/// While it is paused, time may pass and jobs may end, yet no job begins.
+/// During a pause, time may pass and jobs may end, but no job begins.
 fn check_nothing_begins_while_paused(sim: &mut Sim) {
     let handed_out = sim.dispatched.len();
     sim.buffer.clear();
@@ -240,7 +240,7 @@ fn check_nothing_begins_while_paused(sim: &mut Sim) {
     assert!(begun == 0 || !sim.state.paused, "a paused run hands out no new job");
 }
 
-/// The plans by chance are worth something only if they go everywhere.
+/// Random plans are useful only if they reach every feature.
 #[test]
 fn random_plans_reach_every_feature() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

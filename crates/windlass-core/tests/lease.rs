@@ -1,4 +1,5 @@
-//! A pipeline is one job: whose it is from task to task, when it is given back, and that what comes late changes nothing.
+//! A pipeline is one job: which worker holds it from task to task, when the lease is returned, and that late reports
+//! change nothing.
 
 use crate::support;
 
@@ -27,7 +28,7 @@ fn three() -> Program {
     b.load()
 }
 
-/// One task that is tried again after so many milliseconds.
+/// One task that is retried after this number of milliseconds.
 fn retried(wait_ms: u64) -> Program {
     let mut b = Builder::new();
     b.node(None, "pipe", |b, _| {
@@ -37,12 +38,12 @@ fn retried(wait_ms: u64) -> Program {
     b.load()
 }
 
-/// Job, epoch and worker of everything that was handed out.
+/// Returns job, lease epoch and worker of every dispatch.
 fn dispatches(sim: &Sim) -> Vec<(u64, u32, u32)> {
     sim.dispatched.iter().map(|job| (job.job, job.lease_epoch, job.worker)).collect()
 }
 
-/// The leases that have ended: job and epoch.
+/// Returns the leases that have ended: job and lease epoch.
 fn ended_leases(sim: &Sim) -> Vec<(u64, u32)> {
     let commands = sim.outputs.iter().flat_map(|output| &output.commands);
     let ends = commands.filter_map(|command| match command {
@@ -63,7 +64,7 @@ fn a_pipeline_is_one_job_from_task_to_task() {
     assert_eq!((ended_leases(&sim), sim.status()), (vec![(0, 2)], Status::Succeeded));
 }
 
-/// What only computes between two effects does not cost the worker.
+/// Tasks that only compute between two effects do not cost the worker its lease.
 #[test]
 fn the_lease_survives_computed_tasks_in_between() {
     let mut b = Builder::new();
@@ -134,7 +135,7 @@ fn a_long_operation_returns_the_lease() {
     }
 }
 
-/// A worker that was given back serves others; its old job goes on with another.
+/// A returned worker serves other jobs; its old job continues with another worker.
 #[test]
 fn a_free_worker_gets_the_next_job() {
     let mut b = Builder::new();
@@ -214,7 +215,7 @@ fn losing_an_idle_worker_loses_nothing() {
     assert_eq!((sim.status(), dispatches(&sim)), (Status::Succeeded, vec![(0, 0, 0), (0, 1, 0)]));
 }
 
-/// The first worker was only slow: what it says is refused at every later point, and said to be.
+/// The first worker was only slow: every later report of it is rejected, and each rejection is published.
 #[test]
 fn a_stale_worker_is_rejected_by_its_lease_epoch() {
     let program = three();
@@ -246,7 +247,7 @@ fn a_report_under_another_lease_epoch_is_rejected() {
     assert_eq!((sim.count("task.progress"), sim.count("said"), sim.count("job.refused")), (1, 1, 4));
 }
 
-/// Three tasks, of which the second is refused twice, and what they leave behind in the turn, the step and `_prev`.
+/// Three tasks, the second of which fails twice, and what they write to the iteration, the step and `_prev`.
 fn with_state_writes() -> Program {
     let mut b = Builder::new();
     b.looping(None, "loop", |b, id| {
@@ -281,8 +282,8 @@ fn fails_twice<'p>() -> support::world::World<'p> {
     })
 }
 
-/// The pipeline's position, its attempts, `_prev` and its variables are in the ticks: wherever it is cut, it goes on there.
-/// (That nothing that was reported on is handed out again is checked with every tick, see `Sim::check_key`.)
+/// The ticks contain the pipeline's position, its attempts, `_prev` and its variables: after a cut at any tick it
+/// resumes there. (`Sim::check_key` checks with every tick that no reported task is dispatched again.)
 #[test]
 fn cut_at_any_tick_a_pipeline_resumes_at_its_position() {
     let program = with_state_writes();
@@ -305,7 +306,7 @@ fn cut_at_any_tick_a_pipeline_resumes_at_its_position() {
     }
 }
 
-/// All of a state but what every tick changes.
+/// Encodes a state without the fields that every tick changes.
 fn encoded_without_time(state: &State) -> Vec<u8> {
     let mut state: State = decoded(&encoded(state));
     (state.ticks, state.events, state.seed, state.draws) = (0, 0, 0, 0);
@@ -315,7 +316,7 @@ fn encoded_without_time(state: &State) -> Vec<u8> {
 proptest! {
     #![proptest_config(support::cases(300))]
 
-    /// Whoever had a job, and has it no longer, may say what it likes, and whenever.
+    /// A worker that no longer holds a job may report anything at any time.
     #[test]
     fn late_reports_never_change_the_state(seed: u64, depth in 0u32..4, tight: bool) {
         let limits = if tight { tight_limits(seed) } else { Limits::default() };
@@ -328,7 +329,7 @@ proptest! {
         for (number, tick) in live.journal.iter().enumerate() {
             sim.now = tick.at;
             sim.reduce(tick.clone()).expect("a tick that was possible is possible again");
-            // What is on the agenda goes on with any tick; only a state that has come to rest can be compared.
+            // Any tick processes the agenda; only a state with an empty agenda can be compared.
             let at_rest = sim.state.agenda.is_empty() && sim.state.next_due().is_none_or(|due| due > sim.now);
             if number % stride > 0 || sim.ended() || !at_rest {
                 continue;

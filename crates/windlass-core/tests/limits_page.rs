@@ -1,4 +1,4 @@
-//! `docs/limits.md` lists every limit of `[limits]`, and every limit that a message or a page names exists.
+//! `docs/limits.md` lists every limit of `[limits]`, and every limit named in a message or a docs page exists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -37,7 +37,7 @@ fn render_page() -> String {
     page
 }
 
-/// `UPDATE=1 cargo test -p windlass-core limits_page` writes it.
+/// `UPDATE=1 cargo test -p windlass-core limits_page` regenerates the page.
 #[test]
 fn the_page_lists_every_limit() {
     let now = render_page();
@@ -48,7 +48,7 @@ fn the_page_lists_every_limit() {
     assert!(kept == now, "docs/limits.md is outdated: UPDATE=1 cargo test -p windlass-core limits_page");
 }
 
-/// One name would be set in two ways.
+/// A shared name would have two settings.
 #[test]
 fn no_two_limits_share_a_name() {
     let (limits, process) = (Limits::default().describe(), ProcessLimits::default().describe());
@@ -56,7 +56,7 @@ fn no_two_limits_share_a_name() {
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
 }
 
-/// `[server]` has these besides its limits, and messages may name them.
+/// Keys of `[server]` besides its limits, which messages may name.
 const SERVER_KEYS: [&str; 4] = ["connections", "connections_per_address", "outbound", "rate"];
 
 #[test]
@@ -73,7 +73,7 @@ fn messages_name_limits_that_exist() {
         for (prefix, known) in [("`limits.", &known), ("`server.", &server)] {
             for (at, _) in text.match_indices(prefix) {
                 let name = text[at + prefix.len()..].split('`').next().unwrap_or_default();
-                // A name that is put together, or a method of something else.
+                // A name that is assembled at run time, or a method of another type.
                 if name.starts_with('{') || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
                     continue;
                 }
@@ -85,7 +85,7 @@ fn messages_name_limits_that_exist() {
     assert!(named.len() > 20, "the messages were not found: {named:?}");
 }
 
-/// Sources and pages; tests may name what does not exist.
+/// Collects source files and docs pages; tests may name limits that do not exist.
 fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! The contract of loops.md, law by law.
+//! The loop contract of loops.md, rule by rule.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use windlass_core::state::{FrameBody, ItemStorage};
 use windlass_core::{Command, Limits, LoopEndReason, Program, Status, TaskOutcome};
 use windlass_value::{Duration, Timestamp, Value};
 
-// How many turns.
+// Number of iterations.
 
 #[derive(Clone, Copy)]
 enum When {
@@ -286,7 +286,7 @@ fn iterations_that_end_together_share_one_delay() {
     assert_eq!(sim.output(), json("[0, 1, 2, 3]"));
 }
 
-// Turn variables and scopes.
+// Iteration variables and scopes.
 
 #[test]
 fn the_body_index_is_zero_based_and_the_condition_counts_completed_iterations() {
@@ -358,7 +358,7 @@ fn iteration_variables_end_with_the_iteration() {
     }
 }
 
-// Turns at once.
+// Concurrent iterations.
 
 #[test]
 fn results_are_in_index_order_regardless_of_completion_order() {
@@ -417,7 +417,7 @@ fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     assert_eq!(sim.output(), json("[null, null, 2]"));
 }
 
-// Failed turns.
+// Failed iterations.
 
 fn policy(on_iteration_failure: IterationFailure, collect: CollectMode) -> Program {
     looped(|b, id| {
@@ -426,7 +426,7 @@ fn policy(on_iteration_failure: IterationFailure, collect: CollectMode) -> Progr
     })
 }
 
-/// Runs four turns, those with a `true` failing.
+/// Runs four iterations, of which those marked `true` fail.
 fn with_failures(on_iteration_failure: IterationFailure, fails: [bool; 4]) -> (Status, String, Value) {
     let program = policy(on_iteration_failure, CollectMode::Stats);
     let mut sim = Sim::new(
@@ -527,7 +527,7 @@ fn a_loop_that_makes_no_progress_stalls() {
         let sim = ran(&program);
         (sim.status(), sim.loop_end("loop"))
     };
-    // true, true, false, false, false: three times the same.
+    // true, true, false, false, false: the same value three times.
     assert_eq!(stalled(ExhaustedPolicy::Fail), (Status::Failed, ("stalled".to_owned(), 5)));
     assert_eq!(stalled(ExhaustedPolicy::Succeed), (Status::Succeeded, ("stalled".to_owned(), 5)));
 }
@@ -663,7 +663,7 @@ fn a_loop_delay_does_not_end_the_wait_before_a_retry() {
     assert_eq!(sim.open_paths(), jobs_at(2));
 }
 
-// What is kept, and where.
+// Retention and storage of results.
 
 #[test]
 fn a_condition_loop_keeps_its_newest_thousand_results() {

@@ -1,4 +1,4 @@
-//! Mail between nodes of a run: whom an address means, what becomes of what nobody reads, who is told of what.
+//! Mail between nodes of a run: how addresses resolve, what happens to unread mail, and which reports a hub receives.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use windlass_core::plan::*;
 use windlass_core::{Limits, PlanError, Program, Status, TickKind};
 use windlass_value::Value;
 
-// What is sent, and what is read.
+// Sending and reading.
 
 #[test]
 fn mail_is_read_once_and_oldest_first_with_its_number_sender_and_time() {
@@ -38,7 +38,7 @@ fn a_waiting_node_gets_mail_immediately() {
     assert!(!has_job(&sim, "b"));
     post(&mut sim, "a", "b", "wake up");
     assert_eq!(texts(&last_input(&sim, "b")), ["wake up"]);
-    // What is there already is not waited for.
+    // The node does not wait for mail that is already there.
     post(&mut sim, "a", "b", "again");
     request_op(&mut sim, "b", "listen");
     assert_eq!(texts(&last_input(&sim, "b")), ["again"]);
@@ -112,7 +112,7 @@ fn delivered_mail_is_redelivered_to_the_next_attempt() {
     let expected = ["msg-1 null", "msg-1 true", "msg-2 null", "msg-1,msg-2 true"];
     assert_eq!(events(&sim, "message.delivered", &["ids", "again"]), expected);
     sim.fail("a.do");
-    // It has failed for good, and what it was given has been told of.
+    // The node has failed for good, and its deliveries have been published.
     assert_eq!(drops(&sim), [""; 0]);
     assert_every_mail_is_settled_once(&sim);
 }
@@ -127,7 +127,7 @@ fn a_node_cannot_write_to_itself() {
     assert_eq!(drops(&sim), ["msg-1 a unknown-step"]);
 }
 
-// Whom an address means.
+// Address resolution.
 
 #[test]
 fn an_unknown_address_is_rejected_with_a_reason() {
@@ -150,7 +150,7 @@ fn an_unknown_address_is_rejected_with_a_reason() {
     }
 }
 
-/// `boss` beside a loop with two turns at once, each an actor `worker` and an actor `other`.
+/// `boss` next to a loop with two concurrent iterations, each with an actor `worker` and an actor `other`.
 fn crew(iteration_path: IterationPath) -> Program {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {
@@ -193,7 +193,7 @@ fn a_bare_name_resolves_while_it_is_unique() {
     for actor in ["loop[0].worker", "loop[0].other", "loop[1].worker"] {
         request_op(&mut sim, actor, "end");
     }
-    // The third turn has begun where the first was.
+    // The third iteration has started in the slot of the first.
     request_op(&mut sim, "loop[2].worker", "end");
     assert_eq!(post_result(&mut sim, "boss", "worker"), "unknown-step", "none is left");
     let answer = post(&mut sim, "boss", "other", "who?");
@@ -201,7 +201,7 @@ fn a_bare_name_resolves_while_it_is_unique() {
     request_op(&mut sim, "loop[1].other", "end");
     assert_eq!(post_result(&mut sim, "boss", "other"), "queued");
     assert_eq!(read_mail(&mut sim, "loop[2].other"), ["hello"]);
-    // The whole name of a part is needed.
+    // A path segment must be given in full.
     assert_eq!(post_result(&mut sim, "boss", "ther"), "unknown-step");
 }
 
@@ -264,7 +264,7 @@ fn an_unknown_address_is_answered_with_the_known_ones() {
     assert_eq!(known_addresses(&answer), names[..20]);
 }
 
-// Who has not begun, and who has ended.
+// Recipients that have not started, and recipients that have ended.
 
 #[test]
 fn mail_to_an_unstarted_node_is_buffered() {
@@ -304,7 +304,7 @@ fn a_node_entered_by_a_task_is_addressable() {
     });
     let program = b.load();
     let mut sim = start_actors(&program);
-    // Machinery goes by the label of its task.
+    // A hidden node is addressed by the label of its task.
     assert_eq!(post_result(&mut sim, "pipe.first", "pipe.two"), "queued");
     assert_eq!(post_result(&mut sim, "pipe.first", "pipe.second"), "unknown-step");
     request_op(&mut sim, "pipe.first", "end");
@@ -334,7 +334,7 @@ fn unread_mail_is_dropped_individually_when_its_node_ends() {
     assert_eq!(sim.paths("message.dropped"), ["b", "b"]);
 }
 
-/// `first`, then `second` under a condition, then `third` after it, only if it has succeeded.
+/// `first`, then `second` under a condition, then `third`, which runs only if `second` has succeeded.
 fn conditional(unmet: Status) -> Builder {
     let mut b = Builder::new();
     let root = b.node(None, "root", |b, id| {
@@ -365,7 +365,7 @@ fn mail_buffered_for_a_node_that_never_starts_is_dropped() {
     request_op(&mut sim, "first", "end");
     assert!(sim.ended());
     assert_eq!(drops(&sim), ["msg-1 second target-terminal", "msg-2 third target-terminal"]);
-    // Nor when the graph is called off before it begins.
+    // The same if the graph is cancelled before the node starts.
     let mut b = Builder::new();
     let root = b.node(None, "root", |b, id| {
         let inner = b.node(Some(id), "inner", |b, id| {
@@ -448,7 +448,7 @@ fn cancelling_a_run_drops_all_mail_with_that_reason() {
     }
 }
 
-// Too much.
+// Limits.
 
 #[test]
 fn a_full_mailbox_rejects_mail() {
@@ -487,13 +487,13 @@ fn a_node_gets_no_mail_after_its_wake_limit() {
     }
     assert_eq!(events(&sim, "mail.wakes_warning", &["to", "wakes", "most"]), ["a 4 5"]);
     assert_eq!(post_result(&mut sim, "b", "a"), "max-wake-cycles");
-    // Nobody waits for what will not come.
+    // A wait for mail that cannot come ends immediately.
     request_op(&mut sim, "a", "listen");
     assert!(has_job(&sim, "a"));
     assert_eq!(texts(&last_input(&sim, "a")), [""; 0]);
 }
 
-// From outside.
+// Mail from outside the run.
 
 #[test]
 fn mail_can_be_sent_from_outside() {
@@ -534,7 +534,7 @@ fn without_mailboxes_an_event_named_mail_is_an_ordinary_event() {
 
 // Reports.
 
-/// What the hub has been told, a line each.
+/// Returns the reports that the hub has received, one line each.
 fn reported(sim: &mut Sim) -> Vec<String> {
     request_op(sim, "hub", "read");
     let mails = last_input(sim, "hub");
@@ -546,7 +546,7 @@ fn reported(sim: &mut Sim) -> Vec<String> {
     mails.as_list().unwrap().iter().map(line).collect()
 }
 
-/// A hub beside a graph named `flow` with these children, which report to the hub.
+/// A hub next to a graph named `flow` with these children, which report to the hub.
 fn reporting(flow: impl FnOnce(&mut Builder, NodeId) -> Graph) -> Builder {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {

@@ -1,5 +1,5 @@
-//! Waits for mail: who lets whom come to rest, what happens when nobody is left who could write, and that mail obeys the
-//! laws of everything else.
+//! Waits for mail: waiting until another node is idle, the end of waits that no node can satisfy, and the general
+//! invariants with mail in flight.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ use windlass_core::plan::*;
 use windlass_core::{Job, Limits, Program, Status, TaskOutcome, Tick, TickKind};
 use windlass_value::{Duration, Value};
 
-// Letting another come to rest.
+// Waiting until another node is idle.
 
 #[test]
 fn waiting_for_idle_collects_the_mail_sent_meanwhile() {
@@ -29,7 +29,7 @@ fn waiting_for_idle_collects_the_mail_sent_meanwhile() {
     assert!(!has_job(&sim, "a"), "and may have more to say");
     request_op(&mut sim, "hub", "listen");
     assert_eq!(texts(&last_input(&sim, "a")), ["one", "two"]);
-    // It rests: there is nothing to wait for.
+    // The node is idle: there is nothing to wait for.
     request_op(&mut sim, "a", "settle");
     assert!(has_job(&sim, "a"));
     assert_eq!((texts(&last_input(&sim, "a")), sim.count("mail.hold_timeout")), (vec![], 0));
@@ -63,7 +63,7 @@ fn an_ended_or_missing_node_counts_as_idle() {
     let mut sim = start_actors(&program);
     request_op(&mut sim, "a", "settle");
     assert!(has_job(&sim, "a"));
-    // Nor is one that waits for itself, nor one that has not begun.
+    // The same holds for a node that waits for itself, and for one that has not started.
     for names in [["hub", "a"], ["a", "hub"]] {
         let program = chain(&names).load();
         let mut sim = start_actors(&program);
@@ -84,7 +84,7 @@ fn waiting_for_idle_times_out() {
     sim.advance(secs(1));
     assert_eq!(texts(&last_input(&sim, "a")), ["slowly"]);
     assert_eq!(events(&sim, "mail.hold_timeout", &["to"]), ["hub"]);
-    // After that it may still wait for mail.
+    // After the timeout the node may still wait for mail.
     request_op(&mut sim, "a", "both");
     sim.advance(secs(30));
     assert!(!has_job(&sim, "a"));
@@ -112,7 +112,7 @@ fn a_node_cancelled_while_waiting_leaves_nothing_behind() {
     }
 }
 
-/// `a`, `b` and `c` let each other come to rest, in a circle.
+/// `a`, `b` and `c` wait for each other to be idle, in a cycle.
 fn cycle() -> Program {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {
@@ -132,7 +132,7 @@ fn a_cycle_of_idle_waits_ends_when_nothing_else_moves() {
         assert!(!has_job(&sim, actor));
     }
     request_op(&mut sim, "c", "settle");
-    // The first to wait goes on; the others let it come to rest.
+    // The first waiter continues; the others wait until it is idle.
     assert_eq!((has_job(&sim, "a"), has_job(&sim, "b"), has_job(&sim, "c")), (true, false, false));
     assert_eq!(
         (texts(&last_input(&sim, "a")), sim.now.0, sim.count("mail.hold_timeout")),
@@ -165,7 +165,7 @@ fn a_cycle_of_idle_waits_lasts_until_its_timeout_while_something_else_moves() {
     assert_eq!(sim.count("mail.hold_timeout"), 1);
 }
 
-/// Waits that have their mailbox themselves, and let each other come to rest.
+/// Wait nodes that have their own mailbox and wait for each other to be idle.
 #[test]
 fn a_timed_out_wait_ends_and_the_other_continues_without_mail() {
     let mut b = Builder::new();
@@ -190,7 +190,7 @@ fn a_timed_out_wait_ends_and_the_other_continues_without_mail() {
     assert_eq!(sim.end_of("two").unwrap(), (Value::from("succeeded"), json("[]")));
 }
 
-/// The shape of a coordinator: it goes round until it has read that the flow has ended.
+/// A coordinator: it repeats until it has read that the flow has ended.
 #[test]
 fn a_coordinator_gets_all_reports_and_ends_with_the_flow() {
     let mut b = Builder::new();
@@ -243,7 +243,7 @@ fn a_coordinator_gets_all_reports_and_ends_with_the_flow() {
     assert_eq!((sim.status(), drops(&sim).len()), (Status::Succeeded, 0));
 }
 
-// Nobody is left who could write.
+// No node is left that could write.
 
 #[test]
 fn a_wait_for_mail_that_no_node_can_send_ends_empty() {
@@ -273,7 +273,7 @@ fn among_several_waiting_nodes_the_first_continues_and_may_write_to_the_others()
 
 #[test]
 fn a_wait_continues_while_a_potential_sender_exists() {
-    // A delay, a retry, somebody outside, a child run: each may lead to mail.
+    // A delay, a retry, an external client, a child run: each may lead to mail.
     let kinds: [fn(&mut Builder) -> NodeKind; 3] = [
         |_| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(9)))),
         |_| NodeKind::Wait(Wait::Signal { name: "go".into(), requirements: None, deadline: None, form: None }),
@@ -339,7 +339,7 @@ fn a_tick_with_more_pending_does_not_end_mail_waits() {
     assert_eq!(texts(&last_input(&sim, "a")), ["just in time"]);
 }
 
-// The laws, with mail on its way.
+// The invariants, with mail in flight.
 
 const ADDRESSES: [&str; 12] = [
     "hub",
@@ -356,7 +356,7 @@ const ADDRESSES: [&str; 12] = [
     "nobody",
 ];
 
-/// A hub beside a flow: two actors, one after the other; a loop of actors, two at a time; a last one after all.
+/// A hub next to a flow: two sequential actors; a loop of actors with two in flight; a last actor after all of them.
 fn busy_plan(seed: u64, tight: bool) -> Program {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {
@@ -401,7 +401,7 @@ fn busy_plan(seed: u64, tight: bool) -> Program {
     b.load_with(Limits { max_mailbox_messages: 2 + seed % 4, ..limits })
 }
 
-/// Actors that do anything, a few times.
+/// Actors that perform random operations, a few times each.
 fn busy_world<'p>(seed: u64) -> World<'p> {
     Box::new(move |_, which, rng| {
         let dice = mix(digest(seed, which.path.as_bytes()) ^ (which.entry * 100 + which.run) as u64);
@@ -426,7 +426,7 @@ fn run_busy_plan(program: &Program, seed: u64) -> Sim<'_> {
     let mut sim = Sim::with_seed(program, seed, busy_world(seed));
     sim.disturbance = 5;
     sim.start();
-    // Somebody outside writes now and then.
+    // An external client writes occasionally.
     for round in 0..1_000 {
         if sim.ended() {
             break;
@@ -484,7 +484,7 @@ proptest! {
     }
 }
 
-/// The laws are worth something only if mail goes everywhere.
+/// The invariants are useful only if mail reaches every code path.
 #[test]
 fn random_actors_reach_every_outcome() {
     let mut seen = std::collections::BTreeMap::<String, usize>::new();
@@ -504,10 +504,10 @@ fn random_actors_reach_every_outcome() {
     }
 }
 
-// Nothing is left behind.
+// No state is left behind.
 
-/// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it, is written to by a
-/// node inside, and reads; the hub reads now and then.
+/// A hub next to a loop of `iterations` iterations. Each iteration is a node with a mailbox that reports to the hub,
+/// writes to it, gets mail from a node inside, and reads; the hub reads occasionally.
 fn long_loop(iterations: u64) -> Program {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| {
@@ -570,7 +570,7 @@ fn iterations_with_mail_leave_nothing_behind() {
     check_nothing_left(&sim.state);
 }
 
-// Who holds nobody up.
+// Lingering nodes, which no other node waits for.
 
 #[test]
 fn a_lingering_node_gets_its_time_after_all_others_have_ended() {
@@ -590,9 +590,9 @@ fn a_lingering_node_gets_its_time_after_all_others_have_ended() {
         sim.advance(secs(59));
         assert!(has_job(&sim, "hub") && sim.state.result().is_none());
         match ends_by_itself {
-            // However it ends.
+            // The way it ends does not matter.
             true => sim.fail("hub.do"),
-            // Its job is given some time to stop.
+            // Its job gets the cancellation grace period.
             false => sim.advance(secs(1)).advance(Limits::default().cancel_grace),
         };
         sim.drain_buffer();

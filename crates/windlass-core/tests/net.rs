@@ -1,4 +1,4 @@
-//! Places and tokens: who gets what, in which order, and how it ends.
+//! Places and tokens: which place gets a token, in which order, and how the net ends.
 
 use crate::support;
 
@@ -41,12 +41,12 @@ fn worker_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str
     place(name, accepts, b.effect(id, name, ARGS))
 }
 
-/// A place whose body gives a value at once.
+/// A place whose body returns a value immediately.
 fn returning_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
     place(name, accepts, b.evaluate(id, name, gives))
 }
 
-/// A place that emits what it gives: every kind that is written in it.
+/// A place that emits every kind listed in its output.
 fn emitting_place(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
     let kinds = gives.split(r#""kind": ""#).skip(1).filter_map(|rest| rest.split('"').next());
     let produces = kinds.chain(["none"]).map(Into::into).collect();
@@ -111,7 +111,7 @@ fn tokens_beyond_the_place_concurrency_wait_in_order() {
     assert_eq!(keys.len(), 5, "each firing is an effect of its own");
 }
 
-/// All bodies of a place have one path: who reads the events tells them apart by their numbers.
+/// All bodies of a place share one path; readers of the events distinguish them by their numbers.
 #[test]
 fn bodies_of_one_place_are_distinguished_by_number() {
     let mut b = net(stop(), |b, id| {
@@ -140,7 +140,7 @@ fn bodies_of_one_place_are_distinguished_by_number() {
     assert_eq!(firings("step.failed"), [Value::Int(1)], "what is called off with the end has its number, too");
 }
 
-/// The task behind a step in code is machinery; its tries are the step's.
+/// The task behind a step in code is hidden; its retries are published as those of the step.
 #[test]
 fn retries_of_a_numbered_step_are_published() {
     let mut b = net(NetEnd::Quiet, |b, id| vec![worker_place(b, id, "work", &["start"])]);
@@ -211,7 +211,7 @@ fn a_join_of_all_waits_for_one_token_of_each_kind() {
     assert_eq!(sim.output(), Value::from("end"));
 }
 
-/// source → work (several) → joined, which is the end.
+/// source → work (several) → joined, which ends the net.
 fn fanned(tokens: &str) -> Program {
     net(NetEnd::Quiet, |b, id| {
         let payload = output_of(b);
@@ -311,7 +311,7 @@ fn the_stop_kind_ends_the_net_and_cancels_the_other_bodies() {
 
 #[test]
 fn after_the_stop_kind_no_token_moves() {
-    // The net says what it gives by an expression, which is worked out after the other tokens were delivered.
+    // The net's output is an expression, which is evaluated after the other tokens were delivered.
     let mut b = net(stop(), |b, id| {
         let tokens = r#"[{"kind": "stop", "payload": 1}, {"kind": "more", "payload": 2}]"#;
         vec![emitting_place(b, id, "source", &["start"], tokens), worker_place(b, id, "more", &["more"])]
@@ -516,7 +516,7 @@ fn a_cancelled_net_leaves_nothing_behind() {
     assert_eq!(sim.status(), Status::Cancelled);
 }
 
-// Steps that are visited many times, and what they are told.
+// Steps that are visited many times, and their inputs.
 
 #[test]
 fn the_first_token_may_be_computed() {
@@ -538,7 +538,7 @@ fn a_first_token_that_cannot_be_computed_fails_the_net() {
     assert_eq!(code(&ran(&b.load())), "InvalidTemplate");
 }
 
-/// Goes back to itself until its own count says otherwise.
+/// A step that returns to itself until its count reaches a limit.
 #[test]
 fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     let program = net(NetEnd::Quiet, |b, id| {
@@ -563,7 +563,7 @@ fn each_visit_of_a_step_is_a_separate_effect_with_its_own_events() {
     assert_eq!(field("token"), ["start", "again", "again"].map(Value::from));
 }
 
-/// Joins wait for one token along each arc, so each arc has a kind of its own.
+/// A join waits for one token per arc, so each arc has its own kind.
 #[test]
 fn a_join_takes_one_token_of_each_incoming_arc() {
     let program = net(NetEnd::Quiet, |b, id| {
@@ -587,7 +587,7 @@ fn a_join_takes_one_token_of_each_incoming_arc() {
     assert_eq!(sim.output(), json(r#"{"join@left": 1, "join@right": 2}"#));
 }
 
-/// Guards and arcs read what may not be there.
+/// Guards and arcs may read missing values.
 #[test]
 fn a_place_guard_sees_its_token_and_missing_values_make_it_false() {
     let guarded = |source: &str| {
@@ -605,7 +605,7 @@ fn a_place_guard_sees_its_token_and_missing_values_make_it_false() {
     assert_eq!(guarded(r#"{"$eq": [{"$node": "nobody"}, 1]}"#), (Value::Null, 1));
 }
 
-/// What an arc is told of a failed step; without an arc that takes it the run fails with the step's own error.
+/// An arc receives the failure of a step; without an arc that accepts it, the run fails with the step's error.
 #[test]
 fn a_step_failure_goes_to_an_arc_or_fails_the_run() {
     let program = |name: &str| {

@@ -1,4 +1,4 @@
-//! Pipelines, graphs, branches, and what every node can have: retries, a time, its own way to say what it gives.
+//! Pipelines, graphs, branches, and the common node settings: retries, timeout, output expression.
 
 use crate::support;
 
@@ -55,7 +55,7 @@ fn tasks_run_in_order_and_see_what_came_before() {
     assert_eq!(&*sim.dispatched[0].key.path, "pipe.second");
 }
 
-/// One effect with a rule for its failure, then a task that gives what it finds.
+/// One effect with a rule for its failure, then a task that returns what it can read.
 fn with_rule(directive: Directive) -> Program {
     pipeline(|b| {
         let rule = TaskRule { previous: Some(b.expr("\"ruled\"")), ..failed_rule(b, directive) };
@@ -196,7 +196,7 @@ fn an_end_action_ends_the_whole_run() {
     }
 }
 
-// Variables, and values that are elsewhere.
+// Variables, and values stored outside the state.
 
 #[test]
 fn writes_change_variables_by_their_own_rules() {
@@ -281,7 +281,7 @@ fn equal_chunks_are_loaded_once() {
     });
     let program = b.load_with(Limits { loop_chunk_items: 2, ..Limits::default() });
     let mut sim = Sim::new(&program, echo());
-    // It refuses to be asked for what it has, or for the same thing twice.
+    // The values refuse a load of what is resident, or of one chunk twice.
     sim.values = MemoryValues::forgetful();
     sim.start().run();
     assert_eq!(sim.output().get("loop"), Some(&json("[2, 2, 2, 2, 2, 2]")));
@@ -314,7 +314,7 @@ struct Wiring {
     fails: bool,
 }
 
-/// Children `c0`, `c1`, … wired so; gives the graph's status and which of them ran.
+/// Runs a graph of children `c0`, `c1`, … with this wiring; returns the graph's status and the children that ran.
 fn wired(ending: GraphStatusRule, wiring: &[Wiring]) -> (Status, Vec<String>) {
     let mut b = Builder::new();
     b.node(None, "graph", |b, id| {
@@ -378,23 +378,23 @@ fn dependencies_decide_what_runs_and_leaves_decide_how_it_ends() {
     let (good, failed) = (Status::Succeeded, Status::Failed);
     let ran = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
     let table = [
-        // A failure that nobody handles.
+        // An unhandled failure.
         (vec![fine, broken], failed, failed, ran(&["c0", "c1"])),
-        // A failure that somebody handles.
+        // A handled failure.
         (
             vec![Wiring { after: &[], fails: true }, Wiring { after: &[(0, BAD)], fails: false }],
             good,
             failed,
             ran(&["c0", "c1"]),
         ),
-        // A skipped leaf hands the decision to what it waited for.
+        // A skipped leaf passes the decision to its dependencies.
         (
             vec![Wiring { after: &[], fails: true }, Wiring { after: &[(0, OK)], fails: false }],
             failed,
             failed,
             ran(&["c0"]),
         ),
-        // Skipping goes on, and can be waited for.
+        // Skipping propagates, and can be depended on.
         (
             vec![
                 Wiring { after: &[], fails: false },
@@ -406,7 +406,7 @@ fn dependencies_decide_what_runs_and_leaves_decide_how_it_ends() {
             good,
             ran(&["c0", "c3"]),
         ),
-        // The same dependency written twice is one.
+        // A dependency that is declared twice counts once.
         (
             vec![Wiring { after: &[], fails: false }, Wiring { after: &[(0, OK), (0, OK)], fails: false }],
             good,
@@ -513,7 +513,7 @@ fn a_branch_takes_the_first_case_that_holds() {
     assert_eq!(choosing(Some("\"2\""), &["2"], true), ["otherwise"], "nothing is converted");
 }
 
-// What every node can have.
+// Common node settings.
 
 #[test]
 fn an_output_expression_sees_the_outcome_of_its_node() {
@@ -610,7 +610,7 @@ fn a_node_cancelled_at_its_retry_is_not_entered() {
         let program = b.load();
         let mut sim = begun(&program);
         sim.fail("root.a.work");
-        // One tick brings the time of the next try, and what comes after it.
+        // One tick delivers both the retry timer and the tick after it.
         sim.now = sim.now + secs(if cancelled { 4 } else { 9 });
         match cancelled {
             true => sim.cancel(),

@@ -1,4 +1,4 @@
-//! What a loop writes down of its turns.
+//! Records that a loop collects of its iterations.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn recorded(sim: &Sim) -> IterationRecords {
     }
 }
 
-/// Every turn writes down its item and how its two actions ended.
+/// Every iteration records its item and the status of its two actions.
 fn recording(in_flight: u64, retention: RecordRetention, on_iteration_failure: IterationFailure) -> Program {
     looped(|b, id| {
         let items = range(b, 3);
@@ -134,7 +134,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     assert_eq!(records.as_list().unwrap().iter().map(first).collect::<Vec<_>>(), (0..2_005).collect::<Vec<_>>());
 }
 
-// Entries: what is kept of a turn instead of its output.
+// Entries: the value collected for an iteration instead of its output.
 
 const ENTRY: &str = r#"{"city": {"$turn": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
                         "why": {"$get": [{"$var": "error"}, "code"]}}"#;
@@ -161,7 +161,7 @@ fn entries_cover_successful_and_failed_iterations_in_index_order() {
     assert_eq!(iterations_done[0].data.get("result"), Some(&"c".into()), "a turn's result is what its body gave");
 }
 
-/// A turn that stops the loop has its entry; one that the loop calls off has none.
+/// An iteration that stops the loop has an entry; one that the loop cancels has none.
 #[test]
 fn a_cancelled_iteration_has_no_entry() {
     let program = entered(3, CollectMode::List, IterationFailure::Stop { running_finish: false }, ENTRY);
@@ -199,7 +199,7 @@ fn entries_of_a_long_loop_leave_the_state() {
     assert!(numbers.eq(0..30));
 }
 
-// What a turn knows of its loop.
+// What an iteration can read about its loop.
 
 #[test]
 fn an_iteration_sees_the_item_name_and_the_item_count() {

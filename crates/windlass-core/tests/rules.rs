@@ -1,4 +1,4 @@
-//! What a task's rules and retries see, how often they match, and what they write.
+//! The names that a task's rules and retries see, how often they match, and what they write.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn failure_with_code(code: &str) -> TaskOutcome {
     TaskOutcome::failure(ErrorInfo::new(code, "http", "no").replied())
 }
 
-/// `outcome.error.code` is this one.
+/// A rule for `outcome.error.code`.
 fn on_code(b: &mut Builder, code: &str, directive: Directive) -> TaskRule {
     let found = r#"{"$get": [{"$get": [{"$var": "outcome"}, "error"]}, "code"]}"#;
     rule(Some(b.condition(json(&format!(r#"{{"$eq": [{found}, "{code}"]}}"#)))), directive)
@@ -29,8 +29,8 @@ fn attempts(sim: &Sim) -> Vec<u32> {
     sim.dispatched.iter().map(|job| job.attempt).collect()
 }
 
-/// Nobody has answered: a rule that only asks again sends the very same; one that writes sends what comes of it, under
-/// another key.
+/// No reply has come: a rule that only retries sends the same request; a rule that writes sends the changed request,
+/// under another key.
 #[test]
 fn a_rule_that_writes_sends_another_request() {
     for (writes, second) in [(false, (0, Value::Null)), (true, (1, Value::Int(7)))] {
@@ -48,9 +48,9 @@ fn a_rule_that_writes_sends_another_request() {
     }
 }
 
-// How often.
+// Match counts.
 
-/// A page after the other while there is more, at most so many.
+/// Requests page after page while there are more, up to a maximum.
 fn pages(times: Amount<u64>) -> Program {
     pipeline(|b| {
         let more = b.condition(json(r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "more"]}"#));
@@ -93,7 +93,7 @@ fn a_bound_may_be_computed_from_the_outcome_and_zero_never_matches() {
     }
 }
 
-/// Rules without a bound share the task's tries; bounded ones count for themselves.
+/// Rules without a bound share the task's attempts; bounded rules count separately.
 #[test]
 fn a_bounded_retry_counts_its_own_attempts() {
     let program = |bounded: bool| {
@@ -119,7 +119,7 @@ fn a_bounded_retry_counts_its_own_attempts() {
     assert_eq!(tried(true, &["429", "429", "503", "429"]), (true, 4), "its third");
 }
 
-/// Backoff grows with the rule's own tries, not with those of another.
+/// The backoff grows with the rule's own attempts, not with those of another rule.
 #[test]
 fn a_bounded_retry_backs_off_by_its_own_attempts() {
     let program = pipeline(|b| {
@@ -138,7 +138,7 @@ fn a_bounded_retry_backs_off_by_its_own_attempts() {
     assert_eq!(sim.dispatched.len(), 3, "one second, although it is the third try");
 }
 
-/// A page has its tries anew; the pages are counted over all.
+/// Each page has fresh attempts; the page count spans all of them.
 #[test]
 fn attempts_reset_at_each_visit_and_jumps_do_not() {
     let program = pipeline(|b| {
@@ -174,7 +174,7 @@ fn the_tasks_own_attempts_precede_its_rules() {
     assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json("[3, 3]")));
 }
 
-/// A rule that asks for the task again gives it its own tries anew.
+/// A rule that retries the task resets the task's own attempts.
 #[test]
 fn each_retry_by_a_rule_has_the_tasks_own_attempts() {
     let program = pipeline(|b| {
@@ -211,7 +211,7 @@ fn amounts_of_a_retry_see_the_task() {
     assert_eq!((sim.status(), sim.dispatched.len()), (Status::Failed, 3));
 }
 
-// What is known of an outcome.
+// Facts about an outcome.
 
 #[test]
 fn facts_are_added_to_the_outcome_and_its_meta_is_complete() {
@@ -281,7 +281,7 @@ fn a_single_labelled_task_sees_itself_and_is_published() {
     assert_eq!((sim.output(), sim.count("task.started")), (Value::Null, 0));
 }
 
-/// The input of a later try tells which one it is.
+/// The input of a later attempt contains the attempt number.
 #[test]
 fn an_attempt_sees_its_number() {
     let program = pipeline(|b| {
@@ -308,7 +308,7 @@ fn missing_values_make_a_guard_false() {
     assert_eq!(code(&ran(&program(false))), "InvalidTemplate");
 }
 
-/// Only what is missing: anything else that is wrong is still wrong.
+/// Only missing values make a guard false; any other error fails it.
 #[test]
 fn any_other_guard_error_is_a_failure() {
     for wrong in [r#"{"$not": 5}"#, "7"] {
@@ -320,7 +320,7 @@ fn any_other_guard_error_is_a_failure() {
     }
 }
 
-/// A guard asks for values that are elsewhere as any other expression does.
+/// A guard requests values stored outside the state as any other expression does.
 #[test]
 fn a_guard_loads_values_stored_outside_the_state() {
     let mut b = Builder::new();
@@ -342,7 +342,7 @@ fn a_guard_loads_values_stored_outside_the_state() {
 
 // Writes.
 
-/// The last of these writes gives this.
+/// Applies the writes and returns the value of the last one.
 fn written(input: &str, writes: &[(WriteOp, &str)], level: Level, fresh: bool) -> Result<Value, String> {
     let program = pipeline(|b| {
         let write =
@@ -386,7 +386,7 @@ fn a_write_among_tasks_sees_what_the_task_sees() {
     assert_eq!(ran(&program).output(), json("[1, 2]"));
 }
 
-/// A list grows where it is, whether its parts are here or elsewhere.
+/// A list is extended in place, whether its parts are resident or stored.
 #[test]
 fn lists_are_extended_by_stored_values() {
     let mut b = Builder::new();
@@ -403,7 +403,7 @@ fn lists_are_extended_by_stored_values() {
     assert_eq!(sim.output().get("length"), Some(&Value::Int(80)));
 }
 
-/// The place of an error is the task; what is told of a task has one path. A lone task without a label is its node.
+/// The path of an error is the task; the events of a task have one path. A single task without a label is its node.
 #[test]
 fn a_failure_path_names_the_task() {
     let failing = |label: &'static str| {

@@ -1,4 +1,4 @@
-//! Nodes with a scope of their own, how graphs end and choose, and how turns are written.
+//! Nodes with their own scope, graph end and pick policies, and the path style of iterations.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ fn write(b: &mut Builder, op: WriteOp, value: &str) -> Task {
     Task { label: "w".into(), ..Task::new(Action::Write(write)) }
 }
 
-/// A pipeline with a scope: sets `v`, asks somebody, then gives `v`.
+/// A pipeline with a scope: sets `v`, waits for a signal, then returns `v`.
 fn scoped_pipeline(b: &mut Builder, parent: Option<NodeId>, name: &str, value: &str) -> NodeId {
     let id = b.node(parent, name, |b, _| {
         let set = write(b, WriteOp::Set, value);
@@ -144,7 +144,7 @@ fn skipping_propagates_only_where_configured() {
     }
 }
 
-/// The order in which six steps of two groups begin, two at a time. Those of group a take longer.
+/// Returns the order in which six steps of two groups begin, two in flight. Those of group a take longer.
 fn order(pick: PickPolicy) -> String {
     let mut b = Builder::new();
     b.node(None, "root", |b, id| {

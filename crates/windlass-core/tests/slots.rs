@@ -1,4 +1,4 @@
-//! Slots of steps: who has which, who waits, who has given his away; and how long things may take.
+//! Slots of steps: which body holds which slot, which one waits, which one has yielded its slot; and time bounds.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use windlass_core::plan::*;
 use windlass_core::{Limits, Program, Status, SuspendedOn, Suspension, TaskOutcome};
 use windlass_value::{Duration, Value};
 
-/// A step that is given five events, with so many workers and these tries.
+/// A step that gets five events, with this concurrency and number of attempts.
 fn crowd(max_concurrency: u32, attempts: u64) -> Program {
     let work = step("work", "item", "done").max_concurrency(max_concurrency).retries(retry(attempts, secs(10)));
     let gather = step("gather", "done", "stop").join(Join::FanOut);
@@ -21,7 +21,7 @@ fn split(program: &Program) -> Sim<'_> {
     sim
 }
 
-/// The jobs that are out at a path, by what they were given.
+/// Returns the inputs of the jobs dispatched at a path.
 fn at_work(sim: &Sim, path: &str) -> Vec<i64> {
     let here = sim.flights.iter().filter(|flight| &**flight.job.path() == path);
     here.filter_map(|flight| flight.job.input.get("args")?.as_int()).collect()
@@ -167,7 +167,7 @@ fn a_suspended_body_yields_its_slot() {
     suspend(&mut sim, 1, event(1));
     suspend(&mut sim, 2, event(2));
     assert_eq!(at_work(&sim, "work"), [3]);
-    // Each gets its own answer, and comes back in the order of the answers.
+    // Each body gets its own answer and resumes in the order of the answers.
     sim.event("answer", json(r#"{"to": 2}"#)).drain_buffer();
     sim.event("answer", json(r#"{"to": 1}"#)).drain_buffer();
     done(&mut sim, 3);
@@ -186,7 +186,7 @@ fn a_suspended_body_yields_its_slot() {
 
 #[test]
 fn a_body_that_ends_while_suspended_frees_its_slot_once() {
-    // Called off while it waits for its time, or while it waits for a slot.
+    // Cancelled while it waits for its timer, or while it waits for a slot.
     for awaiting_slot in [false, true] {
         let mut b = steps(vec![
             step("split", "start", "item").fans_into(&[3]),
@@ -263,11 +263,11 @@ fn a_restart_in_the_middle_changes_nothing_but_the_workers() {
     assert_eq!(input_texts_at(&other, "gather"), ["[1,2,3,4,5]"]);
 }
 
-// How long things may take.
+// Time bounds.
 
 #[test]
 fn attempts_may_be_bounded_in_time() {
-    // The bound, whether the coming wait counts; the wait; how long a try takes; how many tries are made, of five.
+    // Time bound; whether it includes the next wait; the wait; duration of an attempt; attempts made, of five.
     let cases = [
         (None, 4, 0, 5),
         (Some((10, false)), 4, 0, 4),
@@ -285,7 +285,7 @@ fn attempts_may_be_bounded_in_time() {
         let mut sim = begun(&program);
         exhaust_attempts(&mut sim, "work", takes);
         assert_eq!(sim.dispatched.len(), tries, "{bound:?}, {wait} {takes}");
-        // The same when the whole node is entered anew.
+        // The same when the whole node is entered again.
         let mut b = Builder::new();
         let root = b.effect(None, "work", "1");
         b.node_mut(root).retry = Some(policy);
@@ -301,7 +301,7 @@ fn exhaust_attempts(sim: &mut Sim, path: &str, takes: u64) {
         sim.advance(secs(takes));
         sim.fail(path);
         if !sim.ended() {
-            // The process may well have been lost meanwhile: the time goes on.
+            // The process may be lost in between: the time continues to count.
             sim.restart();
             while sim.flights.is_empty() {
                 sim.advance(secs(1));
@@ -344,9 +344,9 @@ fn a_run_timeout_names_the_active_steps() {
     assert_eq!(error.facts, json(r#"{"active": ["work", "ship"]}"#));
 }
 
-// Many.
+// Large numbers of events.
 
-/// What is evaluated for an event does not grow with how many there are.
+/// The number of expressions evaluated per event does not grow with the number of events.
 #[test]
 fn a_large_fan_out_costs_as_much_per_member_as_a_small_one() {
     let evaluations = |members: usize| {

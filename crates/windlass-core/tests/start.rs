@@ -1,4 +1,4 @@
-//! How a run begins: its parameters, laid over their defaults, and where it comes from.
+//! Run starts: parameters merged with their defaults, and the origin of a run.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use windlass_core::plan::*;
 use windlass_core::{CallOrigin, Limits, Program, Status, TickKind};
 use windlass_value::Value;
 
-/// A run that gives its parameter `p`.
+/// A run that returns its parameter `p`.
 fn with_parameter(default: Option<&str>, kind: VariableKind, merge: bool, limits: Limits) -> Program {
     let mut b = Builder::new();
     b.evaluate(None, "show", r#"{"$run": "p"}"#);
@@ -53,7 +53,7 @@ fn a_non_object_replaces_the_default() {
     assert_eq!(output_for(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
 }
 
-/// What two objects make together may be too large to be kept in the state.
+/// The merge of two objects may be too large for the state.
 #[test]
 fn a_large_merged_parameter_is_stored_outside_the_state() {
     let default = r#"{"a": "0123456789012345678901234567890123456789"}"#;
@@ -66,7 +66,7 @@ fn a_large_merged_parameter_is_stored_outside_the_state() {
     assert_eq!(sim.output().as_map().unwrap().len(), 2);
 }
 
-/// Snapshots hold the state: what was given must not be in each of them.
+/// Snapshots contain the state: the run input must not be part of each of them.
 #[test]
 fn a_large_input_for_a_merged_parameter_is_stored_outside_the_state() {
     let limits = Limits { max_inline_bytes: 60, ..Limits::default() };
@@ -80,7 +80,7 @@ fn a_large_input_for_a_merged_parameter_is_stored_outside_the_state() {
     assert_eq!(sim.output().get("b"), Some(&Value::from(large.as_str())));
 }
 
-/// A default may be computed, from the input and the parameters before it; what is given is not computed.
+/// A default may be computed from the input and the preceding parameters; a provided value is not evaluated.
 #[test]
 fn a_default_may_be_computed() {
     let program = |q: &str| {
@@ -107,7 +107,7 @@ fn a_default_may_be_computed() {
     assert_eq!(sim.status(), Status::Failed);
 }
 
-/// A caller may want the output of one node.
+/// A caller may request the output of a single node.
 #[test]
 fn a_caller_selects_the_output_node() {
     let mut b = Builder::new();
@@ -159,7 +159,7 @@ fn a_child_run_knows_its_parent_and_root() {
     assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
 }
 
-/// What is nested too deeply could be written, but never be read again.
+/// A value nested too deeply could be written, but never read again.
 #[test]
 fn the_depth_of_a_value_is_limited() {
     let program = |limit: usize| {

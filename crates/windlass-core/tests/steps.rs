@@ -1,5 +1,4 @@
-//! Steps in code, as the reducer knows them: who gets an event, how events come together, who is told of failures, and when
-//! nothing can help any more.
+//! Steps in code, as the reducer executes them: routing of events, joins, failure handlers, and proven hangs.
 
 use crate::support;
 
@@ -27,7 +26,7 @@ fn external_event(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
     .drain_buffer();
 }
 
-// Who gets it.
+// Routing.
 
 fn two_receivers() -> Program {
     steps(vec![step("first", "start", "item stop"), step("one", "item", "stop"), step("two", "item more", "stop")])
@@ -36,7 +35,7 @@ fn two_receivers() -> Program {
 
 #[test]
 fn only_the_target_gets_a_targeted_event() {
-    // What is sent or comes from outside, for whom; who works then; why nobody does.
+    // The event that is sent or comes from outside, and its target; the steps that run then; the reason if none does.
     let cases = [
         ("item", None, vec!["first", "one", "two"], ""),
         ("item", Some("two"), vec!["first", "two"], ""),
@@ -52,7 +51,7 @@ fn only_the_target_gets_a_targeted_event() {
         let line = format!(" event={kind} reason={reason} idle=false");
         assert_eq!(unhandled, if reason.is_empty() { Vec::new() } else { vec![line] });
         assert!(sim.state.signals.is_empty(), "what is for one step is not kept");
-        // The same from inside.
+        // The same for an event sent by a step.
         let mut sim = begun(&program);
         let sent = to.map_or(format!("{kind} 1"), |to| format!("{kind}@{to} 1"));
         sim.reply("first", sending(&[&sent], ""));
@@ -80,7 +79,7 @@ fn sent_events_precede_the_returned_one_and_are_dropped_on_failure() {
 
 #[test]
 fn an_unhandled_event_is_published_with_the_idle_flag() {
-    // What the first step does; whether each event that is not taken was the last thing going on.
+    // What the first step does; for each unhandled event, whether it was the last activity.
     let cases: [(TaskOutcome, &[&str]); 5] = [
         (sending(&[], "unknown"), &["idle=true"]),
         (sending(&["unknown"], "unknown"), &["idle=false", "idle=true"]),
@@ -114,9 +113,9 @@ fn an_input_request_is_published_and_answered() {
     assert_eq!(sim.output(), Value::Int(8));
 }
 
-// How events come together.
+// Joins.
 
-/// One step that fires whatever it is told to, and a join over it.
+/// One step that emits the events it is given, and a join over it.
 fn joining(join: Join, kinds: &str) -> Program {
     steps(vec![
         step("source", "start again", &format!("{kinds} again stop")),
@@ -130,7 +129,7 @@ fn a_join_over_kinds_fires_with_one_event_per_required_kind() {
     use SurplusPolicy::{Drop, Fail, Keep};
     let a_b = r#"[{"kind":"A","payload":1},{"kind":"B","payload":2}]"#;
     let b_a_a = r#"[{"kind":"B","payload":1},{"kind":"A","payload":2},{"kind":"A","payload":3}]"#;
-    // Needs, key, surplus; what comes; what the step is run with; how many are dropped; the error's code.
+    // Needs, key, surplus policy; events that arrive; inputs of the step; number of dropped events; error code.
     type Case =
         (&'static str, Option<&'static str>, SurplusPolicy, &'static [&'static str], Vec<String>, usize, &'static str);
     let keyed = |order: u32, b: u32| {
@@ -230,11 +229,11 @@ fn a_join_of_members_of_two_fan_outs_closes_both() {
     assert_eq!(input_texts_at(&sim, "gather"), ["[]", "[]"]);
 }
 
-// Fan-outs that say where they close into.
+// Fan-outs with declared joins.
 
 #[test]
 fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
-    // The joins of `split`; what it returns; then which worker is done with what, in order; what each join gets.
+    // The joins of `split`; what it returns; which worker finishes with which output, in order; what each join gets.
     type Case = (&'static [u32], &'static str, &'static [(usize, &'static str)], [Option<&'static str>; 2]);
     let cases: [Case; 5] = [
         (&[2], "[item 1; item 2; item 3]", &[(2, "done 3"), (0, "done 1"), (0, "done 2")], [Some("[1,2,3]"), None]),
@@ -283,7 +282,7 @@ fn members_of_a_fan_out_without_a_join_belong_to_the_enclosing_fan_out() {
     assert_eq!(input_texts_at(&sim, "gather"), ["[12,11,21]"], "by the outer member, then as they have come");
 }
 
-// Who is told of failures.
+// Failure handlers.
 
 fn handled(times: u32) -> Program {
     steps(vec![
@@ -314,14 +313,14 @@ fn a_handler_gets_all_facts_of_a_failure() {
 
 #[test]
 fn a_handler_has_a_budget_per_chain_of_events() {
-    // The budget; how often the step fails, each time handled by trying again; whether the run lives on.
+    // The budget; how often the step fails, each failure handled by a retry; whether the run continues.
     for (times, fails, lives) in [(1, 1, true), (1, 2, false), (2, 2, true), (2, 3, false), (0, 1, false)] {
         let program = handled(times);
         let mut sim = begun(&program);
         complete_oldest(&mut sim, "first", "risky");
         for n in 0..fails {
             sim.fail("risky");
-            // A snapshot in the middle changes nothing.
+            // A snapshot in between changes nothing.
             sim.state = sim::decoded(&sim::encoded(&sim.state));
             if n < times {
                 complete_oldest(&mut sim, "rescue", "again");
@@ -359,7 +358,7 @@ fn each_chain_of_events_has_its_own_budget_and_a_join_takes_the_largest() {
 
 #[test]
 fn a_handler_does_not_handle_every_unsuccessful_end() {
-    // A timeout of the step's own is a failure; a handler's failure and a cancelled run are not for handlers.
+    // A timeout of the step is a failure; a handler's failure and a cancelled run do not go to handlers.
     let program = handled(1);
     let mut sim = begun(&program);
     complete_oldest(&mut sim, "first", "risky");
@@ -402,14 +401,14 @@ fn inconsistent_plans_are_rejected() {
     }
 }
 
-// When nothing can help any more.
+// Proven hangs.
 
 #[test]
 fn a_proven_hang_names_what_is_missing() {
     let pair = |join: Join| step("pair", "A B", "stop").join(join);
     let keep_surplus = |key| every("A B", key, SurplusPolicy::Keep);
     let first = || step("first", "start", "A B C");
-    // The steps after the first; what the first gives; what the error says, if it is one.
+    // The steps after the first; what the first returns; the expected error, if any.
     let cases: Vec<(Vec<Step>, &str, &str)> = vec![
         (vec![pair(keep_surplus(None))], "A 1", "`pair` waits for `B` of `first`"),
         (vec![pair(Join::All)], "A 1", "`pair` waits for a token of `first`"),
@@ -420,7 +419,7 @@ fn a_proven_hang_names_what_is_missing() {
             "[A 1]",
             "`pair` waits for `B` of `first`; what `first` has fanned out stays open",
         ),
-        // Somebody outside can help: with the end, with what is missing, with what leads there.
+        // An external event can help: with the stop kind, with the missing kind, with a kind that leads to it.
         (vec![pair(keep_surplus(None)), step("late", "reply", "stop")], "", ""),
         (vec![pair(keep_surplus(None)), step("late", "reply", "B")], "A 1", ""),
         (vec![step("pair", "A D", "stop").join(every("A D", None, SurplusPolicy::Keep))], "A 1", ""),
@@ -431,7 +430,7 @@ fn a_proven_hang_names_what_is_missing() {
             "",
         ),
         (vec![pair(keep_surplus(None)), step("note", "reply", "")], "A 1", ""),
-        // Somebody outside can do something, and it does not help.
+        // External events are possible, but none of them helps.
         (
             vec![pair(keep_surplus(None)), step("late", "reply", "A")],
             "",

@@ -1,5 +1,5 @@
-//! Tasks that are not finished: they wait for events, time and children, have values kept, send, and change what the run
-//! remembers.
+//! Tasks that suspend: they wait for events, timers and child runs, save checkpoints, send tokens, and change run
+//! state.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use windlass_core::{
 };
 use windlass_value::{Timestamp, Value};
 
-/// A net of one step that a worker does, then the stop; the input is what the run remembers as `n`.
+/// Builds a net of one worker step, followed by the stop; the input initializes the run variable `n`.
 fn step(retry: Option<Retry>) -> Builder {
     let mut b = Builder::new();
     b.node(None, "net", |b, id| {
@@ -152,7 +152,7 @@ fn an_expired_deadline_is_a_wait_result() {
     assert_eq!(sim.dispatched.len(), 1);
     sim.advance(secs(1));
     assert_eq!(wait_results(last(&sim)), vec![Value::from("WaitTimedOut")]);
-    // Nobody waits any more.
+    // No wait is open any more.
     sim.event("go", 1i64);
     assert_eq!(sim.events.last().map(|event| &*event.kind), Some("event.unhandled"));
 }
@@ -243,7 +243,7 @@ fn the_next_attempt_sees_the_last_failure_and_repeats_failed_waits() {
     assert_ne!(children[0], children[1], "another try calls another child");
 }
 
-/// The input cannot be evaluated for what goes on after the wait; the try after that has the same answers.
+/// The input cannot be evaluated when the task resumes after the wait; the next attempt has the same wait results.
 #[test]
 fn a_task_that_cannot_resume_after_its_wait_is_retried_with_the_same_results() {
     let mut b = Builder::new();

@@ -1,4 +1,4 @@
-//! Waiting for time, for somebody, for a child run; and being called off meanwhile.
+//! Waits for time, for signals and for child runs; and cancellation during them.
 
 use crate::support;
 
@@ -31,7 +31,7 @@ fn signal(requirements: Option<&str>, deadline: Option<u64>) -> Program {
     })
 }
 
-/// Two waits for one name, one after the other.
+/// Two sequential waits for one name.
 fn twice() -> Program {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| vec![b.signal(id, "first", "go"), b.signal(id, "second", "go")]);
@@ -263,7 +263,7 @@ fn a_definition_must_be_named() {
     assert_eq!(begun(&program).result().error.as_ref().map(|error| &*error.code), Some("BadDefinition"));
 }
 
-// Being called off.
+// Cancellation.
 
 fn one_effect(limits: Limits) -> Program {
     let mut b = Builder::new();
@@ -356,7 +356,7 @@ fn a_timeout_tick_ends_a_run_only_when_its_time_is_over() {
     sim.now = sim.now + secs(1);
     sim.tick(TickKind::Timeout);
     assert!(sim.state.decided_end.is_some());
-    // The job in flight has its grace.
+    // The job in flight has its grace period.
     sim.advance(secs(11));
     assert_eq!(sim.status(), Status::TimedOut);
 
@@ -410,7 +410,7 @@ fn impossible(program: &Program, sim: &mut Sim, tick: &Tick) -> Option<Impossibl
     reduce(program, &mut sim.state, tick, &mut sim.values, &mut PartialTick::default()).err()
 }
 
-/// The loop says with each tick whether more is at hand: what is being delivered is no idleness.
+/// The control loop marks each tick that has more behind it: a run with pending deliveries is not idle.
 #[test]
 fn a_run_with_pending_deliveries_is_not_idle() {
     let program = twice();

@@ -1,6 +1,6 @@
 //! Macros that declare event types and the objects inside them: names, fields, documentation and conversions at once.
 
-/// The name of a field on the wire: its own, unless another is given.
+/// The wire name of a field: its own name, unless another one is given.
 macro_rules! wire_name {
     ($field:ident) => {
         stringify!($field)
@@ -11,8 +11,8 @@ macro_rules! wire_name {
 }
 pub(super) use wire_name;
 
-/// Declares structs that are objects on the wire: fields that are always there, and those that are left out when they are
-/// empty.
+/// Declares structs that are objects on the wire, with fields that are always present and optional fields that are
+/// omitted when empty.
 macro_rules! object_fields {
     ($(
         $(#[doc = $doc:literal])+
@@ -85,7 +85,7 @@ macro_rules! object_fields {
 }
 pub(super) use object_fields;
 
-/// Declares the enum and its conversions. `optional` fields are left out on the wire when they are empty.
+/// Declares the enum and its conversions. `optional` fields are omitted from the wire when they are empty.
 macro_rules! events {
     ($(
         $(#[doc = $doc:literal])+
@@ -98,7 +98,7 @@ macro_rules! events {
     )+) => {
         /// The type of an event, with the fields of that type.
         ///
-        /// The journal holds this form, tagged with the type's name; the wire holds the fields beside `type`.
+        /// The journal holds this form, tagged with the type's name; the wire holds the fields next to `type`.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -115,7 +115,7 @@ macro_rules! events {
                     )*)?
                 },
             )+
-            /// An event of a type that the engine does not define, or whose fields are not those of the type: it is
+            /// An event of a type that the engine does not define, or whose fields differ from those of its type. It is
             /// carried unchanged.
             #[serde(rename = "other")]
             Other {
@@ -175,7 +175,7 @@ macro_rules! events {
                 }
             }
 
-            /// None when there is no such type or the fields are not those of the type.
+            /// Returns None when there is no such type or the fields are not those of the type.
             pub(super) fn typed(type_name: &str, map: &Map) -> Option<EventKind> {
                 Some(match type_name {
                     $( $name => EventKind::$variant {

@@ -1,10 +1,11 @@
 //! Conversion of event fields to and from the wire.
 //!
-//! An event has two forms. The journal has the derived one, tagged from outside, which is written and read without a
-//! detour. The wire has `{"type": …, …fields}`, whose fields are [`Value`]s: references to stored values stay references,
-//! and large values are shared instead of copied, which no serde serializer can do. Both forms, and the description that
-//! `docs/events.md`, the JSON Schema and the web UI's types are written from, come from one declaration by the macros
-//! below. That is also why no schema crate is used: it would describe the derived form, not the wire's.
+//! An event has two forms. The journal contains the derived, externally tagged form, which is written and read
+//! directly. The wire form is `{"type": …, …fields}`, whose fields are [`Value`]s: references to stored values stay
+//! references, and large values are shared instead of copied, which no serde serializer can do. The macros below
+//! generate both forms from one declaration, together with the description from which `docs/events.md`, the JSON
+//! Schema and the types of the web UI are written. A schema crate would describe the derived form instead of the wire
+//! form, so none is used.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub enum FieldShape {
     Time,
     /// A span of time in milliseconds.
     Milliseconds,
-    /// One of a few words.
+    /// One of a fixed set of words.
     OneOf(&'static [&'static str]),
     List(&'static FieldShape),
     OrNull(&'static FieldShape),
@@ -50,7 +51,7 @@ pub struct FieldDoc {
     /// The name on the wire.
     pub name: &'static str,
     pub docs: &'static [&'static str],
-    /// The field is left out when there is nothing to say.
+    /// The field is omitted when it is empty.
     pub optional: bool,
     pub shape: FieldShape,
 }
@@ -69,7 +70,7 @@ pub(crate) trait EventField: Sized {
 
     fn to_wire(&self) -> Value;
 
-    /// None when the value is not of this type.
+    /// Returns None when the value is not of this type.
     fn from_wire(value: &Value) -> Option<Self>;
 
     /// Visits every value of any shape inside.
@@ -171,7 +172,7 @@ impl EventField for Timestamp {
     }
 }
 
-/// Null when there is none. As an optional field it is left out instead.
+/// Null when there is none. An optional field is omitted instead.
 impl<T: EventField + 'static> EventField for Option<T> {
     const SHAPE: FieldShape = FieldShape::OrNull(&T::SHAPE);
 
@@ -180,7 +181,7 @@ impl<T: EventField + 'static> EventField for Option<T> {
     }
 
     fn from_wire(value: &Value) -> Option<Option<T>> {
-        // A null that is a value of the type stays one.
+        // A null that is a valid value of the type stays a value.
         T::from_wire(value).map(Some).or_else(|| value.is_null().then_some(None))
     }
 
@@ -207,7 +208,7 @@ impl<T: EventField + 'static> EventField for Vec<T> {
     }
 }
 
-/// For a part that several holders share. It has no values that could be visited.
+/// For a part that several holders share. It has no values to visit.
 impl<T: EventField + 'static> EventField for Arc<T> {
     const SHAPE: FieldShape = T::SHAPE;
 
@@ -220,7 +221,7 @@ impl<T: EventField + 'static> EventField for Arc<T> {
     }
 }
 
-/// Enums that are one word on the wire.
+/// Implements [`EventField`] for enums that are a single word on the wire.
 macro_rules! word_fields {
     ($($type:ty),+) => {$(
         impl EventField for $type {
@@ -253,7 +254,7 @@ pub(super) fn is_default<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
 }
 
-/// The shape of an optional field that is there.
+/// Returns the shape of an optional field that is present.
 pub(super) const fn present(shape: FieldShape) -> FieldShape {
     match shape {
         FieldShape::OrNull(inner) => *inner,
@@ -265,7 +266,7 @@ pub(super) fn put(map: &mut Map, name: &'static str, field: &impl EventField) {
     map.insert(interned(name), field.to_wire());
 }
 
-/// Adds the fields that are missing and cannot be left out.
+/// Adds the missing fields that cannot be omitted.
 pub(super) fn fill(fields: &[FieldDoc], map: &mut Map) {
     for field in fields {
         match (map.get_mut(field.name), field.shape) {

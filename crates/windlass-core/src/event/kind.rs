@@ -1,4 +1,4 @@
-//! The types of events, each with its fields. This is the only place where their names stand.
+//! The event types with their fields. Their wire names are defined only here.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::parts::{EventError, IdleReason, LoopEventLimits, LoopStats, PatchScop
 use crate::{LoopEndReason, Status};
 
 events! {
-    /// Somebody asked for the run. The first event of a run.
+    /// A caller requested the run. The first event of a run.
     "playbook.execution_requested" ExecutionRequested {
         /// The definition's name.
         definition: Arc<str>,
-        /// The input as the caller gave it.
+        /// The input as the caller supplied it.
         input: Value,
     } optional {
-        /// The parent run, of a child run.
+        /// The parent run, on a child run.
         parent: Option<Arc<str>>,
-        /// The run at the root of the run tree, of a child run.
+        /// The root of the run tree, on a child run.
         trace: Option<Arc<str>>,
     }
 
@@ -34,31 +34,31 @@ events! {
     "workflow.held" WorkflowHeld {
         /// The definition's name.
         definition: Arc<str>,
-        /// The input as the caller gave it.
+        /// The input as the caller supplied it.
         input: Value,
     }
 
-    /// The run is made from another one and begins inside it.
+    /// The run was forked from another run and begins at a point inside it.
     "workflow.restarted" WorkflowRestarted {
-        /// The run that it was made from.
+        /// The run it was forked from.
         from: Arc<str>,
-        /// The first step that is done anew.
+        /// The first step that runs again.
         from_path: Arc<str>,
     } optional {
-        /// Only what had failed is done anew.
+        /// Only the parts that had failed run again.
         retry: bool,
     }
 
-    /// Only an event from outside can move the run.
+    /// Only an event from outside can make the run proceed.
     "workflow.idle" WorkflowIdle {
         /// The names of the events that it waits for.
         waits: Vec<Arc<str>>,
     }
 
-    /// The run was paused: nothing new begins.
+    /// The run was paused: no new work begins.
     "workflow.paused" WorkflowPaused {}
 
-    /// The run goes on after a pause.
+    /// The run resumes after a pause.
     "workflow.resumed" WorkflowResumed {}
 
     /// The run has ended. The last event of a run.
@@ -68,26 +68,26 @@ events! {
         /// The run's output or a reference to it.
         output: Value,
     } optional {
-        /// Why it did not succeed.
+        /// The reason why it did not succeed.
         error: Option<Arc<EventError>>,
-        /// What its jobs have used, by name, where the definition counts it.
+        /// Resources used by its jobs, by name, where the definition meters them.
         usage: Value,
     }
 
-    /// The run has answered its caller and goes on.
+    /// The run has replied to its caller and continues.
     "run.replied" RunReplied {
-        /// The answer or a reference to it.
+        /// The reply or a reference to it.
         reply: Value,
-        /// Whether the answer is a success.
+        /// Whether the reply is a success.
         good: bool,
     }
 
     /// A step begins.
     "step.started" StepStarted {
-        /// The kind of step, in the dialect's word.
+        /// The kind of step, as the dialect names it.
         kind: Arc<str>,
     } optional {
-        /// The event that the step runs for.
+        /// The kind of the token that triggered the step.
         token: Option<Arc<str>>,
         /// How often the step was reached, this time included.
         visit: Option<u32>,
@@ -108,9 +108,9 @@ events! {
     } optional {
         /// The step's output or a reference to it.
         output: Option<Value>,
-        /// What went wrong inside although the step succeeded.
+        /// An error inside the step, although the step succeeded.
         error: Option<Arc<EventError>>,
-        /// What its jobs have used, by name, where the definition counts it.
+        /// Resources used by its jobs, by name, where the definition meters them.
         usage: Value,
         /// The number of this step run.
         firing: Option<u64>,
@@ -123,15 +123,15 @@ events! {
     } optional {
         /// The step's output or a reference to it.
         output: Option<Value>,
-        /// Why it failed.
+        /// The reason why it failed.
         error: Option<Arc<EventError>>,
-        /// What its jobs have used, by name, where the definition counts it.
+        /// Resources used by its jobs, by name, where the definition meters them.
         usage: Value,
         /// The number of this step run.
         firing: Option<u64>,
         /// The code of the reason why the step did not run at all.
         reason: Option<Arc<str>>,
-        /// That reason in words.
+        /// The message for that reason.
         message: Option<Arc<str>>,
     }
 
@@ -142,15 +142,15 @@ events! {
     } optional {
         /// The step's output or a reference to it.
         output: Option<Value>,
-        /// Why it was skipped.
+        /// The reason why it was skipped.
         error: Option<Arc<EventError>>,
-        /// What its jobs have used, by name, where the definition counts it.
+        /// Resources used by its jobs, by name, where the definition meters them.
         usage: Value,
         /// The number of this step run.
         firing: Option<u64>,
         /// The code of the reason why the step did not run at all.
         reason: Option<Arc<str>>,
-        /// That reason in words.
+        /// The message for that reason.
         message: Option<Arc<str>>,
     }
 
@@ -158,13 +158,13 @@ events! {
     "step.queued" StepQueued {
         /// The event that the step would run for.
         event: Arc<str>,
-        /// How many wait for a worker of this step, this one included.
+        /// How many step runs wait for a worker of this step, this one included.
         waiting: u64,
     }
 
-    /// A step waits for something and has given its worker back.
+    /// A step is suspended and has returned its worker.
     "step.idle" StepIdle {
-        /// Why it waits.
+        /// The reason why it waits.
         reason: IdleReason,
     } optional {
         /// The number of the worker that is free again.
@@ -173,7 +173,7 @@ events! {
         firing: Option<u64>,
     }
 
-    /// A step that was idle goes on.
+    /// An idle step resumes.
     "step.running" StepRunning {
         /// The number of the step's worker among those of the same step.
         worker: u32,
@@ -181,42 +181,42 @@ events! {
         firing: u64,
     }
 
-    /// A task begins, or one more call of a task that takes several.
+    /// A task begins, or another call of a task that takes several calls.
     "task.started" TaskStarted {
-        /// The task's label; empty where a step is one task.
+        /// The task's label; empty where a step consists of one task.
         task: Arc<str>,
         /// The number of the attempt, from 1.
         attempt: u32,
     } optional {
-        /// The tool, for a task that a worker does.
+        /// The tool, for a task that a worker executes.
         tool: Option<Arc<str>>,
         /// The number of a further call of the same attempt.
         call: u32,
     }
 
-    /// A worker says how far it is.
+    /// A worker reports progress.
     "task.progress" TaskProgress {
-        /// What the worker reports.
+        /// The progress that the worker reports.
         progress: Value,
     }
 
-    /// A task's operation goes on elsewhere; it is asked again later.
+    /// A task's operation continues elsewhere; the tool is called again later.
     "task.waiting" TaskWaiting {
         /// The task's label.
         task: Arc<str>,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// When it is asked again.
+        /// The time of the next call.
         until: Timestamp,
     }
 
-    /// A task or a step failed and is tried again.
+    /// A task or a step failed and is retried.
     "task.retrying" TaskRetrying {
         /// The number of the attempt that failed, from 1.
         attempt: u32,
         /// The wait before the next attempt, in milliseconds.
         delay: Duration,
-        /// Why the attempt failed.
+        /// The error of the failed attempt.
         error: Arc<EventError>,
     } optional {
         /// The number of this step run.
@@ -225,28 +225,28 @@ events! {
 
     /// A task has ended.
     "task.processed" TaskProcessed {
-        /// The task's label; empty where a step is one task.
+        /// The task's label; empty where a step consists of one task.
         task: Arc<str>,
         /// The number of the attempt, from 1.
         attempt: u32,
         /// How it ended.
         outcome: TaskResult,
     } optional {
-        /// The result was taken over from an earlier run.
+        /// The result was reused from an earlier run.
         reused: bool,
     }
 
     /// A loop begins.
     "loop.started" LoopStarted {
-        /// The kind of loop, in the dialect's word.
+        /// The kind of loop, as the dialect names it.
         kind: Arc<str>,
-        /// What limits it.
+        /// The limits of the loop.
         limits: LoopEventLimits,
     }
 
     /// An iteration begins.
     "loop.iteration.started" IterationStarted {
-        /// The number of the iteration, from 0.
+        /// The index of the iteration, from 0.
         iteration: u64,
     }
 
@@ -254,59 +254,59 @@ events! {
     "loop.iteration.done" IterationDone {
         /// The loop's name.
         action_name as "actionName": Arc<str>,
-        /// The number of the iteration, from 0.
+        /// The index of the iteration, from 0.
         iteration: u64,
-        /// The kind of loop, in the dialect's word.
+        /// The kind of loop, as the dialect names it.
         loop_type as "loopType": Arc<str>,
         /// How it ended.
         status: Status,
-        /// The loop's condition after it, if that was evaluated.
+        /// The result of the loop's condition after the iteration, if it was evaluated.
         condition_result as "conditionResult": Option<bool>,
         /// The iteration's result or a reference to it.
         result: Value,
-        /// How long it took, in milliseconds.
+        /// The duration of the iteration, in milliseconds.
         duration: Duration,
     } optional {
-        /// What the loop has used of its budget, by name.
+        /// The amounts the loop has used of its budget, by name.
         usage: Value,
-        /// What the iteration's jobs have used, by name.
+        /// Resources used by the iteration's jobs, by name.
         iteration_usage as "turnUsage": Value,
-        /// Why it failed.
+        /// The reason why it failed.
         error: Option<Arc<EventError>>,
     }
 
-    /// Iterations of a long loop that only compute, in one event.
+    /// Iterations of a long loop that only computes, combined in one event.
     "loop.progress" LoopProgress {
-        /// The first of them.
+        /// The first iteration.
         from: u64,
-        /// The last of them.
+        /// The last iteration.
         to: u64,
-        /// How many of them failed.
+        /// The number of failed iterations.
         failed: u64,
     }
 
-    /// The judge of a loop has looked at an iteration.
+    /// The judge of a loop has evaluated an iteration.
     "loop.judged" LoopJudged {
-        /// The number of the iteration, from 0.
+        /// The index of the iteration, from 0.
         iteration: u64,
         /// Whether the loop is done; null without a verdict.
         done: Option<bool>,
-        /// All that the judge said.
+        /// The complete output of the judge.
         verdict: Value,
     }
 
     /// A loop has ended.
     "loop.done" LoopDone {
-        /// How many iterations it had.
+        /// The number of iterations.
         iterations as "turns": u64,
-        /// Why it ended.
+        /// The reason why it ended.
         reason: LoopEndReason,
         /// How it ended.
         status: Status,
-        /// Its iterations by how they ended.
+        /// The iterations, counted by their status.
         stats: LoopStats,
     } optional {
-        /// What it has used of its budget, by name.
+        /// The amounts used of its budget, by name.
         usage: Value,
         /// Iterations whose judge gave no verdict.
         unjudged: u64,
@@ -314,27 +314,27 @@ events! {
 
     /// A job used more of a budget than was left.
     "budget.exceeded" BudgetExceeded {
-        /// The name of what is counted.
+        /// The name of the metered resource.
         what: Arc<str>,
-        /// How much was used.
+        /// The amount used.
         used: u64,
-        /// How much there was.
+        /// The maximum amount.
         max as "most": u64,
     }
 
     /// Variables have changed.
     "ctx.patched" ContextPatched {
-        /// Whose variables they are.
+        /// The owner of the variables.
         scope: PatchScope,
         /// The new values, by name.
         patch: Value,
     }
 
-    /// A step asks somebody outside.
+    /// A step asks for input from outside the run.
     "input.required" InputRequired {
-        /// The name of the event that asks.
+        /// The name of the event that carries the request.
         event: Arc<str>,
-        /// What it says.
+        /// The payload of the request.
         payload: Value,
         /// The step that asks.
         step: Arc<str>,
@@ -343,31 +343,31 @@ events! {
         firing: Option<u64>,
     }
 
-    /// A form waits for a person.
+    /// A form waits for an answer from a person.
     "approval.requested" ApprovalRequested {
         /// The name of the event that answers it.
         name: Arc<str>,
-        /// Where the answer goes.
+        /// The address for the answer.
         address: Arc<str>,
-        /// What is asked.
+        /// The contents of the form.
         form: Value,
     } optional {
-        /// Until when it can be answered.
+        /// The deadline for the answer.
         deadline: Option<Timestamp>,
     }
 
-    /// An event from outside or inside found nobody who waits for it.
+    /// No node was waiting for an event from outside or inside the run.
     "event.unhandled" EventUnhandled {
         /// The event's name.
         event: Arc<str>,
-        /// What became of it.
+        /// The reason why it was not handled.
         reason: Arc<str>,
     } optional {
-        /// Whether nothing else goes on in the run.
+        /// Whether the run has no other work in progress.
         idle: Option<bool>,
     }
 
-    /// A report for a job was rejected: its lease is over.
+    /// A report for a job was rejected: its lease has ended.
     "job.refused" JobRefused {
         /// The kind of report.
         event: Arc<str>,
@@ -375,88 +375,88 @@ events! {
         job: u64,
         /// The lease epoch of the report.
         lease_epoch: u32,
-        /// Why it was rejected.
+        /// The reason why it was rejected.
         reason: Arc<str>,
     } optional {
         /// The lease epoch of the job.
         expected: Option<u32>,
     }
 
-    /// A message is on its way.
+    /// A message was sent.
     "message.sent" MessageSent {
         /// The message's number in the run.
         id: Arc<str>,
-        /// The sender; empty for one from outside.
+        /// The sender; empty for a message from outside.
         from: Arc<str>,
         /// The receiver.
         to: Arc<str>,
     }
 
-    /// Messages were read.
+    /// Messages were delivered.
     "message.delivered" MessageDelivered {
         /// The receiver.
         to: Arc<str>,
         /// The numbers of the messages.
         ids: Vec<Arc<str>>,
     } optional {
-        /// An earlier attempt of the receiver has read them already.
+        /// The messages were already delivered to an earlier attempt of the receiver.
         again: bool,
     }
 
-    /// A message will not be read.
+    /// A message will not be delivered.
     "message.dropped" MessageDropped {
         /// The message's number in the run.
         id: Arc<str>,
-        /// The sender; empty for one from outside.
+        /// The sender; empty for a message from outside.
         from: Arc<str>,
-        /// The receiver that was named.
+        /// The receiver named in the message.
         to: Arc<str>,
         /// The code of the reason.
         reason: Arc<str>,
     } optional {
-        /// The reason in words.
+        /// The reason as a message.
         message: Option<Arc<str>>,
-        /// The receivers that there are.
+        /// The receivers that exist.
         known: Option<Vec<Arc<str>>>,
     }
 
-    /// A reader no longer waits for another one to come to rest.
+    /// A reader stopped waiting for another receiver to become idle.
     "mail.hold_timeout" MailHoldTimeout {
-        /// The one that did not come to rest.
+        /// The receiver that did not become idle.
         to: Arc<str>,
     }
 
-    /// A receiver has used most of the times that it may be given messages.
+    /// A receiver has used most of its allowed mail deliveries.
     "mail.wakes_warning" MailWakesWarning {
         /// The receiver.
         to: Arc<str>,
-        /// How often it was given messages.
+        /// The number of deliveries so far.
         wakes: u64,
-        /// How often it may be.
+        /// The maximum number of deliveries.
         max as "most": u64,
     }
 
-    /// An agent's model answers, piece by piece.
+    /// Streamed output of an agent's model.
     "agent.output" AgentOutput {
-        /// The next piece of the answer.
+        /// The next part of the output.
         delta: Value,
     } optional {
-        /// The piece is part of the model's reasoning.
+        /// The part belongs to the model's reasoning.
         reasoning: bool,
     }
 
-    /// An agent wanted to use a tool that needs permission.
+    /// A permission decision on an agent's tool call.
     "agent.permission" AgentPermission {
         /// The tool.
         tool: Arc<str>,
-        /// The answer.
+        /// The decision.
         decision: PermissionDecision,
     } optional {
-        /// Why it was refused.
+        /// The reason why permission was denied.
         reason: Option<Arc<str>>,
     }
 
-    /// An agent uses a tool.
+    /// An agent calls a tool.
     "agent.tool" AgentTool {
         /// The tool.
         tool: Arc<str>,
@@ -464,36 +464,36 @@ events! {
         arguments: Value,
     }
 
-    /// Something about an agent's tools is wrong, and the agent goes on.
+    /// A non-fatal problem with an agent's tools; the agent continues.
     "agent.warning" AgentWarning {
-        /// What is wrong.
+        /// The problem.
         message: Arc<str>,
     }
 
-    /// The coordinator tells the user what is going on.
+    /// A progress message from the coordinator to the user.
     "coordinator.narration" CoordinatorNarration {
-        /// What it says.
+        /// The message.
         text: Value,
     }
 
-    /// The coordinator sums up at the end.
+    /// The coordinator's summary at the end.
     "coordinator.synthesis" CoordinatorSynthesis {
     } optional {
-        /// What came of the workflow.
+        /// The result of the workflow.
         summary: Option<Value>,
     }
 
-    /// The coordinator failed; the steps go on without it.
+    /// The coordinator failed; the steps continue without it.
     "coordinator.failed" CoordinatorFailed {
-        /// Why it failed.
+        /// The reason why it failed.
         error: Value,
     }
 
-    /// Events that are no longer kept. Made by readers, never stored.
+    /// Events that are no longer retained. Readers create this event; it is never stored.
     "events.trimmed" EventsTrimmed {
-        /// The first of them.
+        /// The first of these events.
         from: u64,
-        /// The last of them.
+        /// The last of these events.
         to: u64,
     }
 }

@@ -1,8 +1,8 @@
 //! Events published by the engine: observations of a run, numbered from 1 without a gap.
 //!
-//! [`EventKind`] is the one declaration of all event types; declared in `kind.rs` by a macro. To add one: declare it there, publish it, and
-//! let `UPDATE=1 cargo test -p windlass-core --test event_reference` write the reference, the schema and the types of the
-//! web UI.
+//! [`EventKind`] is the only declaration of all event types; a macro declares it in `kind.rs`. To add a type, declare
+//! it there, publish it, and run `UPDATE=1 cargo test -p windlass-core --test event_reference`, which writes the
+//! reference, the schema and the types of the web UI.
 
 mod declare;
 mod field;
@@ -22,13 +22,13 @@ pub use parts::{
     EventError, IdleReason, LoopEventLimits, LoopStats, PatchScope, PermissionDecision, TaskResult, TaskStatus,
 };
 
-/// Names on the wire that no event type may use for a field of its own.
+/// Wire names that no event type may use for its own fields.
 const FIXED: [&str; 5] = ["seq", "at", "type", "path", "workflowId"];
 
 /// An observation of a run.
 ///
-/// As JSON it is `{"seq", "at", "type", "path", …fields}`; the journal has it as a tuple, in which the type's fields are
-/// written as they are.
+/// Its JSON form is `{"seq", "at", "type", "path", …fields}`; its journal form is a tuple with the type's fields as
+/// declared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Counts from 1 per run without a gap.
@@ -61,7 +61,7 @@ impl Event {
             map.insert(FIXED[4], run);
         }
         for (name, value) in self.fields() {
-            // Fields of a custom event cannot pass for one of the fixed fields.
+            // Fields of a custom event must not override the fixed fields.
             if !FIXED.contains(&&*name) {
                 map.insert(name, value);
             }
@@ -69,7 +69,7 @@ impl Event {
         map
     }
 
-    /// Reads an object of the wire. None if one of the fixed fields is missing or wrong.
+    /// Reads an event from its wire object. Returns None if one of the fixed fields is missing or wrong.
     pub fn from_wire(mut map: Map) -> Option<Event> {
         let seq = u64::try_from(map.remove(FIXED[0])?.as_int()?).ok()?;
         let at = Timestamp::parse_rfc3339(map.remove(FIXED[1])?.as_str()?)?;
@@ -94,8 +94,8 @@ impl EventKind {
 }
 
 impl EventKind {
-    /// The event of this type with these fields; [`EventKind::Other`] where the engine defines no such type, or one with
-    /// other fields. The fields are the same either way.
+    /// Returns the event of this type with these fields; [`EventKind::Other`] where the engine defines no such type, or
+    /// one with other fields. The fields are the same either way.
     pub fn new(type_name: Arc<str>, fields: Map) -> EventKind {
         match EventKind::typed(&type_name, &fields) {
             Some(kind) if kind.fields() == fields => kind,
@@ -103,8 +103,8 @@ impl EventKind {
         }
     }
 
-    /// The event of this type with some of its fields: those that are missing and cannot be left out are empty. For tests
-    /// and for views that know only a part.
+    /// Returns the event of this type with some of its fields: missing fields that cannot be omitted are empty. For
+    /// tests and for views that know only some of the fields.
     pub fn with_defaults(type_name: &str, mut fields: Map) -> EventKind {
         if let Some(docs) = EventKind::DOCS.iter().find(|docs| docs.type_name == type_name) {
             field::fill(docs.fields, &mut fields);
@@ -112,7 +112,7 @@ impl EventKind {
         EventKind::new(type_name.into(), fields)
     }
 
-    /// The number of the step run that it is about, where step runs have numbers.
+    /// Returns the number of the step run that the event is about, where step runs have numbers.
     pub fn firing(&self) -> Option<u64> {
         match self {
             EventKind::StepStarted { firing, .. }
@@ -127,7 +127,7 @@ impl EventKind {
         }
     }
 
-    /// The error that it reports, if it reports one.
+    /// Returns the error that the event reports, if any.
     pub fn error(&self) -> Option<&EventError> {
         match self {
             EventKind::WorkflowFinished { error, .. }

@@ -1,4 +1,4 @@
-//! Objects and words inside events.
+//! Objects and enumerations used inside events.
 
 use std::sync::Arc;
 
@@ -17,45 +17,45 @@ object_fields! {
         code: Arc<str>,
         /// A coarse class that retries match: `timeout`, `connection`, `http`, `expression`, `limit`, `tool`.
         kind: Arc<str>,
-        /// For people. A message over the inline limit is cut.
+        /// The message for people. A message over the inline limit is truncated.
         message: Arc<str>,
     }
     optional {
-        /// What to do about it.
+        /// Advice on how to fix it.
         hint: Option<Arc<str>>,
-        /// Where it happened first.
+        /// The path where it happened first.
         path: Arc<str>,
     }
 
     /// The limits of a loop.
     LoopEventLimits {
-        /// The most iterations, if they are limited.
+        /// The maximum number of iterations, if it is limited.
         count: Option<u64>,
-        /// The most time, as an ISO 8601 duration.
+        /// The maximum time, as an ISO 8601 duration.
         timeout: Option<Arc<str>>,
         /// The number of items, for a loop over items.
         items: Option<u64>,
     }
     optional {
-        /// Iterations that run at the same time, if there are more items than that.
+        /// The maximum number of concurrent iterations, if there are more items than that.
         max_concurrency as "atOnce": Option<u64>,
-        /// The budget: the most of each thing that is counted, by its name.
+        /// The budget: the maximum of each metered resource, by name.
         budget: Value,
     }
 
     /// Iterations of a loop, counted by how they ended.
     LoopStats {
-        /// All that have ended.
+        /// All iterations that have ended.
         total: u64,
-        /// Those that succeeded.
+        /// Iterations that succeeded.
         success: u64,
-        /// Those that failed.
+        /// Iterations that failed.
         failed: u64,
     }
 }
 
 impl EventError {
-    /// The error without what only the engine needs; texts beyond this many bytes are cut.
+    /// Returns the error without the fields that only the engine needs. Texts longer than `max_bytes` are truncated.
     pub(crate) fn new(error: &ErrorInfo, max_bytes: usize) -> Arc<EventError> {
         Arc::new(EventError {
             code: error.code.clone(),
@@ -74,21 +74,21 @@ fn cut(text: &Arc<str>, max_bytes: usize) -> Arc<str> {
     }
 }
 
-/// How a task ended, with what its tool reported.
+/// The outcome of a task, with the facts that its tool reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
     /// Whether the task has an error.
     pub status: TaskStatus,
     /// The task's output or a reference to it.
     pub result: Value,
-    /// Why the task failed.
+    /// The reason why the task failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub error: Option<Arc<EventError>>,
-    /// Attempt, duration and what the tool says of its work.
+    /// Attempt, duration and further facts the tool reports about its work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub meta: Value,
-    /// An object with further facts of the tool, such as `http` and `pg`; null when there are none. On the wire they stand
-    /// beside the other fields.
+    /// An object with further facts from the tool, such as `http` and `pg`; null when there are none. On the wire they
+    /// appear next to the other fields.
     #[serde(default, skip_serializing_if = "is_default")]
     pub facts: Value,
 }
@@ -160,7 +160,7 @@ impl EventField for TaskResult {
     }
 }
 
-/// Declares enums that are one word on the wire.
+/// Declares enums that are a single word on the wire.
 macro_rules! words {
     ($( $(#[doc = $doc:literal])+ $name:ident { $first:ident = $first_word:literal $(, $variant:ident = $word:literal)* } )+) => {$(
         $(#[doc = $doc])+
@@ -192,12 +192,12 @@ words! {
     /// Whether a task gave an output or an error.
     TaskStatus { Success = "success", Error = "error" }
 
-    /// Whose variables a patch changes.
+    /// The owner of the variables that a patch changes.
     PatchScope { Run = "run", Step = "step", Iteration = "turn" }
 
-    /// Why a step gave its worker back.
+    /// The reason why a step returned its worker.
     IdleReason { Wait = "wait", Retry = "retry" }
 
-    /// The answer to an agent that wants to use a tool.
+    /// The decision on an agent's request to use a tool.
     PermissionDecision { Allowed = "allowed", Always = "always", Denied = "refused" }
 }

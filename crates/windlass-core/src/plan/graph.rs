@@ -1,4 +1,4 @@
-//! Nodes that wait for each other, and choices between nodes.
+//! Graphs of nodes with dependencies, and branches.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::{Status, StatusSet};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Graph {
     pub children: Vec<GraphChild>,
-    /// How many children at once; None is no limit.
+    /// The maximum number of concurrent children; None is no limit.
     pub max_concurrency: Option<u32>,
     pub ending: GraphStatusRule,
     pub on_failure: GraphFailurePolicy,
-    /// The status of a child whose dependencies ended in a way it does not accept.
+    /// The status of a child whose dependencies ended with a status that it does not accept.
     pub unmet: Status,
-    /// Who waits for a child that never ran because of its own dependencies does not run either, whatever it accepts.
+    /// A dependent of a child that never ran because of its own dependencies does not run either, whatever it accepts.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skips_transitively: bool,
-    /// Which of the children that could start does, when not all of them can.
+    /// Selects the next of the ready children when not all of them can start.
     #[serde(default, skip_serializing_if = "PickPolicy::is_ready")]
     pub pick: PickPolicy,
 }
@@ -30,12 +30,12 @@ fn is_false(flag: &bool) -> bool {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PickPolicy {
-    /// In the order in which they became ready, and of those in the order of the plan.
+    /// In the order in which they became ready; among those, in plan order.
     #[default]
     Ready,
-    /// From each group in turn.
+    /// Alternates between the groups.
     RoundRobin,
-    /// From the group of which the fewest are running.
+    /// From the group with the fewest running children.
     LeastBusy,
 }
 
@@ -48,11 +48,11 @@ impl PickPolicy {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GraphChild {
     pub node: NodeId,
-    /// All must have ended, each in an accepted status.
+    /// All must have ended, each with an accepted status.
     pub after: Vec<GraphDependency>,
-    /// Looked at when the dependencies are met; false skips the child.
+    /// Evaluated when the dependencies are met; false skips the child.
     pub condition: Option<ExprId>,
-    /// Children that [`Graph::pick`] takes for alike.
+    /// Children of one group are equivalent for [`Graph::pick`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Arc<str>>,
 }
@@ -64,10 +64,11 @@ pub struct GraphDependency {
     pub accepts: StatusSet,
 }
 
-/// How the children's statuses make the graph's.
+/// Derives the graph's status from the children's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GraphStatusRule {
-    /// By the children nobody waits for: failed, timed out, else succeeded. A skipped one is replaced by those it waited for.
+    /// By the children without dependents: failed, timed out, else succeeded. A skipped child is replaced by its
+    /// dependencies.
     Leaves,
     /// Any failed child fails the graph.
     Any,
@@ -75,17 +76,17 @@ pub enum GraphStatusRule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GraphFailurePolicy {
-    /// What does not depend on the failed child goes on.
+    /// Children that do not depend on the failed child continue.
     Continue,
-    /// The rest is cancelled.
+    /// The remaining children are cancelled.
     CancelRest,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Branch {
-    /// The value that [`Test::Equals`] compares with.
+    /// The value that [`BranchTest::Equals`] compares with.
     pub on: Option<ExprId>,
-    /// The first that holds is taken.
+    /// The first case that holds is taken.
     pub cases: Vec<BranchCase>,
     pub otherwise: Option<NodeId>,
 }

@@ -1,4 +1,4 @@
-//! The one loop.
+//! The loop node, used for the loops of every dialect.
 
 use std::sync::Arc;
 
@@ -10,48 +10,50 @@ use crate::Limits;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loop {
-    /// What the dialect calls it: `until`, `while`, `doUntil`, `foreach`, `repeat`.
+    /// The dialect's name of the loop: `until`, `while`, `doUntil`, `foreach`, `repeat`.
     pub kind: Arc<str>,
     pub source: LoopSource,
     pub check: LoopCheck,
-    /// A node that decides after a turn: an output with `done: true` ends the loop.
+    /// A node that decides after an iteration: an output with `done: true` ends the loop.
     pub judge: Option<NodeId>,
     pub limits: LoopLimits,
     pub on_exhausted: ExhaustedPolicy,
-    /// Between turns: never before the first, never after the last.
+    /// The delay between iterations: never before the first, never after the last.
     pub delay: Option<Amount<Duration>>,
     pub max_concurrency: Amount<u64>,
     pub on_iteration_failure: IterationFailure,
     pub body: NodeId,
     pub collect: CollectMode,
-    /// Looked at after each turn, in the turn's scope: true ends the loop as succeeded. An extension.
+    /// A condition evaluated after each iteration, in the iteration's scope: true ends the loop as succeeded. An
+    /// extension.
     pub break_when: Option<ExprId>,
     pub stall: Option<StallCheck>,
-    /// What is written down of each turn, for whoever asks the loop about them.
+    /// The record kept of each iteration, for later queries about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordingSpec>,
-    /// What is kept of each turn in [`Collect::List`] and [`Collect::Stats`] instead of its output, failed turns too.
-    /// Evaluated in the turn's scope when the turn has ended, with the names `status` (`success`, `error`), `output` and
-    /// `error`.
+    /// The entry kept of each iteration in [`CollectMode::List`] and [`CollectMode::Stats`] instead of its output, also
+    /// of failed iterations. Evaluated in the iteration's scope when the iteration has ended, with the names `status`
+    /// (`success`, `error`), `output` and `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<ExprId>,
-    /// What the definition calls the item.
+    /// The definition's name for the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "IterationPath::is_brackets")]
     pub iteration_path: IterationPath,
-    /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
+    /// A loop the compiler generated. It publishes no events and keeps no history; the nodes inside it do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub internal: bool,
-    /// A judge that fails, fails the loop. Otherwise it has only not decided.
+    /// A failed judge fails the loop. Otherwise it counts as undecided.
     #[serde(default, skip_serializing_if = "is_false")]
     pub judge_fails: bool,
 }
 
-/// Constructors. A dialect names the options that it knows (`Loop { delay, ..Loop::repeat(body, limits) }`); all others
-/// have the defaults given here, so that a new option concerns the core and the dialects that offer it.
+/// Constructors. A dialect sets the options that it knows (`Loop { delay, ..Loop::repeat(body, limits) }`); all
+/// others have the defaults given here, so that a new option affects only the core and the dialects that offer it.
 impl Loop {
-    /// A loop over a list: one iteration at a time, the first failure ends it, and it gives the list of all results.
+    /// Creates a loop over a list: one iteration at a time, the first failure ends it, and its output is the list of
+    /// all results.
     pub fn each(items: ExprId, body: NodeId, limits: &Limits) -> Loop {
         Loop {
             kind: "foreach".into(),
@@ -62,8 +64,8 @@ impl Loop {
         }
     }
 
-    /// A loop that goes on until a check, a judge or a limit ends it: the first failure and an exhausted limit fail it, and
-    /// it gives its report.
+    /// Creates a loop that repeats until a check, a judge or a limit ends it. The first failure and an exhausted limit
+    /// fail it, and its output is its report.
     pub fn repeat(body: NodeId, limits: &Limits) -> Loop {
         Loop {
             kind: "repeat".into(),
@@ -93,22 +95,23 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Evaluated in a turn's scope when the turn has ended, well or badly.
+/// Records of iterations. The expression is evaluated in an iteration's scope when the iteration has ended,
+/// successfully or not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordingSpec {
     pub value: ExprId,
     pub keep: RecordRetention,
-    /// The nodes inside the loop whose records the value's entries are, in order: those can be read by name when the loop
+    /// The nodes inside the loop that the record's entries belong to, in order. They can be read by name when the loop
     /// has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeId>,
-    /// How many of the entries are shown when the loop is asked for all; the others are for those who name them.
+    /// The number of entries shown when all records of the loop are requested; the others are only read by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<u32>,
 }
 
 impl RecordingSpec {
-    /// Of nothing that has a name.
+    /// Creates records that belong to no named nodes.
     pub fn new(value: ExprId, keep: RecordRetention) -> RecordingSpec {
         RecordingSpec { value, keep, nodes: Vec::new(), listed: None }
     }
@@ -116,9 +119,9 @@ impl RecordingSpec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordRetention {
-    /// Only the last turn's, by index.
+    /// Only the record of the last iteration, by index.
     Last,
-    /// Every turn's, in index order.
+    /// The records of all iterations, in index order.
     All,
 }
 
@@ -132,7 +135,7 @@ pub enum LoopSource {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoopCheck {
     Never,
-    /// Also before the first turn: no turn at all is possible.
+    /// Also before the first iteration, so there may be no iteration at all.
     Before {
         condition: ExprId,
         stop_when: bool,
@@ -148,18 +151,19 @@ pub struct LoopLimits {
     /// None only for a loop over items.
     pub iterations: Option<Amount<u64>>,
     pub time: Option<Amount<Duration>>,
-    /// Whether a turn that outlives the time is cut off; else time is looked at between turns only.
+    /// Cancels an iteration that outlives the time limit; otherwise the time is checked between iterations only.
     pub cancels_iterations_on_timeout: bool,
-    /// More than this is refused when the limits are computed, as the compiler refuses it when they are written down.
+    /// Computed limits above this maximum are rejected, as the compiler rejects them when they are written in the
+    /// definition.
     pub max_iterations: u64,
     pub max_time: Duration,
-    /// What the turns may use up in all, worked out when the loop is entered.
+    /// The budget that all iterations share, evaluated when the loop is entered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<Budget>,
 }
 
 impl LoopLimits {
-    /// A loop over items ends with its items; their number is limited when they are known.
+    /// Returns the limits of a loop over items, which ends with its items; their number is limited once they are known.
     pub fn for_items(limits: &Limits) -> LoopLimits {
         LoopLimits {
             iterations: None,
@@ -171,8 +175,8 @@ impl LoopLimits {
         }
     }
 
-    /// The default number of iterations and the default time, neither above its maximum: an operator who lowers a maximum
-    /// also means loops that name no limit.
+    /// Returns the default number of iterations and the default time, neither above its maximum: an operator who lowers
+    /// a maximum also affects loops that specify no limit.
     pub fn for_repeats(limits: &Limits) -> LoopLimits {
         LoopLimits {
             iterations: Some(Amount::Fixed(limits.default_loop_iterations.min(limits.max_loop_iterations))),
@@ -184,11 +188,11 @@ impl LoopLimits {
     }
 }
 
-/// An amount that the turns of a loop share.
+/// An amount that the iterations of a loop share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Budget {
-    /// [`CALLS`] counts effects before they are handed out; any other name is summed from `meta.usage` of the jobs that
-    /// have ended.
+    /// [`CALLS`] counts effects before they are dispatched; any other name is summed from `meta.usage` of finished
+    /// jobs.
     pub what: Arc<str>,
     pub max: Amount<u64>,
 }
@@ -196,13 +200,13 @@ pub struct Budget {
 /// The budget that the reducer counts itself.
 pub const CALLS: &str = "calls";
 
-/// The budget that the clock uses up, in milliseconds.
+/// The budget of elapsed time, in milliseconds.
 pub const TIME: &str = "time";
 
-/// The budget that is kept in millionths.
+/// The budget of money, in millionths.
 pub const MONEY: &str = "money";
 
-/// How a turn is written in paths.
+/// The form of an iteration in paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationPath {
     /// `loop[3].inner`
@@ -213,7 +217,7 @@ pub enum IterationPath {
 }
 
 impl IterationPath {
-    /// What follows the loop's path.
+    /// Returns the text that follows the loop's path.
     pub fn write(self, index: u64) -> String {
         match self {
             IterationPath::Brackets => format!("[{index}]"),
@@ -234,32 +238,33 @@ pub enum ExhaustedPolicy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationFailure {
-    /// The loop fails at once; turns in flight are cancelled, unless they may finish.
+    /// The loop fails at once; iterations in flight are cancelled, unless they may finish.
     Stop { running_finish: bool },
-    /// The other turns run; then the loop fails.
+    /// The other iterations run; then the loop fails.
     FailAtEnd,
-    /// Counted, nothing more.
+    /// Failures are counted and have no other effect.
     Count,
-    /// Only the last turn's status matters.
+    /// Only the status of the last iteration matters.
     LastDecides,
-    /// The loop fails when more turns than this have failed.
+    /// The loop fails when more iterations than this have failed.
     Tolerate(u64),
 }
 
-/// What the loop gives.
+/// The output of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CollectMode {
     /// `{status, reason, iterations, conditionMet, lastResult, results}`; results are the newest, with `resultsDropped`.
     Report,
-    /// The list of the turns' results, in index order.
+    /// The list of the iterations' results, in index order.
     List,
     /// `{results, stats: {total, success, failed}}`, in index order.
     Stats,
-    /// What the last turn gave.
+    /// The output of the last iteration.
     Last,
 }
 
-/// The loop ends as `stalled` when the expression has given the same value this many turns in a row. An extension.
+/// The loop ends as `stalled` when the expression has returned the same value this many iterations in a row. An
+/// extension.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StallCheck {
     pub watch: ExprId,

@@ -1,4 +1,4 @@
-//! The plan: what a definition compiles to. Immutable, addressed by its hash, the same for every dialect.
+//! The plan: the compiled form of a definition. Immutable, addressed by its hash, the same for every dialect.
 //!
 //! A plan holds its expressions as source. [`Program`](crate::Program) is a plan with its expressions parsed.
 
@@ -37,18 +37,18 @@ use crate::{ErrorInfo, Limits, Status};
 /// The version of a plan's encoding. It is raised when a program that does not know the new form would misread it.
 pub const ENCODING_VERSION: u16 = 1;
 
-/// The version of a plan's meaning. It is raised when the same plan would run differently, because a journal is replayed
-/// with the meaning it was written with.
+/// The version of a plan's semantics. It is raised when the same plan would run differently, because a journal is
+/// replayed with the semantics it was written with.
 pub const SEMANTICS_VERSION: u16 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
-/// An expression of the plan, by its place in [`Plan::expressions`].
+/// An expression of the plan, by its index in [`Plan::expressions`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ExprId(pub u32);
 
-/// Bytes of the source file.
+/// A byte range of the source file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SourceSpan {
     pub start: u32,
@@ -61,38 +61,39 @@ pub struct Plan {
     pub semantics: u16,
     pub name: Arc<str>,
     pub dialect: Arc<str>,
-    /// The definition's text, so that a run can always show what it runs.
+    /// The definition's text, so that a run can always show its source.
     pub source: Arc<str>,
     /// Parents before their children.
     pub nodes: Vec<Node>,
     pub root: NodeId,
     pub expressions: Vec<ExpressionSource>,
     pub parameters: Vec<Parameter>,
-    /// The run's output, by name. None: the dialect has no such thing and the output is the root's.
+    /// The run's output, by name. None: the dialect declares no outputs, and the output is the root's.
     pub outputs: Option<Vec<(Arc<str>, ExprId)>>,
-    /// The whole run's timeout; counts only time in which the run is alive.
+    /// The timeout of the whole run; counts only time in which the run is alive.
     pub timeout: Option<Duration>,
-    /// The limits its runs are held to, fixed when the plan is kept: a change of configuration must not change how a run
-    /// that has begun goes on.
+    /// The limits of its runs, fixed when the plan is stored: a configuration change must not affect a run that has
+    /// already begun.
     pub limits: Option<Limits>,
-    /// What may start a run, and when it does; see [`admit`](crate::admit).
+    /// The triggers that may start a run; see [`admit`](crate::admit).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
-    /// Facts that the reducer does not need and a server does.
+    /// Metadata that the server needs and the reducer does not.
     pub metadata: Value,
-    /// Definitions that its calls may name, by the hash of their plan: a run that has begun goes on with these.
+    /// Definitions that its calls may name, by the hash of their plan: a run that has begun keeps using these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<(Arc<str>, BlobHash)>,
-    /// What the dialect advises after an error of the reducer's own, by its code: the reducer's words for it are another's.
+    /// The dialect's hints for the reducer's own errors, by error code. They replace the reducer's hints, which fit
+    /// another dialect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<(Arc<str>, Arc<str>)>,
-    /// What the dialect calls errors of the reducer's own.
+    /// The dialect's wording of the reducer's own errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_wordings: Vec<ErrorWording>,
-    /// What never began in a graph that is called off is kept as cancelled; else it has no end at all.
+    /// Records children that never began in a cancelled graph as cancelled; otherwise they have no outcome at all.
     #[serde(default, skip_serializing_if = "is_false")]
     pub records_unstarted: bool,
-    /// Of the run itself: what it begins with, and what it gives.
+    /// Redaction of the run's own input and output.
     #[serde(default, skip_serializing_if = "Redaction::is_none")]
     pub redaction: Redaction,
 }
@@ -106,7 +107,8 @@ pub struct ExpressionSource {
 }
 
 impl ExpressionSource {
-    /// What the author wrote. A language whose sources say more than that has it under its own name.
+    /// Returns the expression as the author wrote it. A language whose sources contain more than that stores it under
+    /// its own name.
     pub fn as_written(&self) -> &Value {
         self.source.get(&self.language).unwrap_or(&self.source)
     }
@@ -118,14 +120,14 @@ pub struct Parameter {
     pub kind: VariableKind,
     pub default: Option<Value>,
     pub allowed: Option<Vec<Value>>,
-    /// An object that is given leaves out what it does not change: its properties are laid over the default's, level by
-    /// level.
+    /// An object given as a value omits the properties that it does not change: it is merged over the default,
+    /// recursively.
     #[serde(default, skip_serializing_if = "is_false")]
     pub merge: bool,
-    /// The default, computed when the run starts, from the run's input and the parameters before this one.
+    /// The default, computed when the run starts, from the run's input and the preceding parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed: Option<ExprId>,
-    /// It holds a secret: whoever gives it names where the secret is kept.
+    /// The parameter holds a secret: the caller supplies a secret reference.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secure: bool,
 }
@@ -139,7 +141,7 @@ impl Parameter {
         Parameter { name: name.into(), kind, default: None, allowed: None, merge: false, computed: None, secure: false }
     }
 
-    /// Whether an object given under this name is laid over another one.
+    /// Returns true if an object given under this name is merged over the default object.
     pub fn merges_into(&self, name: &str) -> bool {
         self.merge && *self.name == *name && matches!(self.default, Some(Value::Map(_)))
     }
@@ -149,43 +151,45 @@ impl Parameter {
 pub struct Node {
     /// Unique among the nodes that share a scope: the run's, or a loop body's.
     pub name: Arc<str>,
-    /// What people call this kind of node in the dialect: `http`, `until`, `compose`.
+    /// The dialect's name of this kind of node: `http`, `until`, `compose`.
     pub label: Arc<str>,
     pub parent: Option<NodeId>,
     pub kind: NodeKind,
     pub span: SourceSpan,
     pub timeout: Option<NodeTimeout>,
-    /// Enters the node anew when it fails. A lone task has its retry on the task instead.
+    /// Enters the node again when it fails. A single task has its retry on the task instead.
     pub retry: Option<Retry>,
-    /// What the node gives instead of its kind's own output, succeeded or failed; sees the node's own outcome under its
-    /// name.
+    /// Replaces the output of the node's kind, on success and on failure; the expression sees the node's own outcome
+    /// under its name.
     pub output: Option<ExprId>,
-    /// Part of the dialect's machinery: no events, no place in paths, not in anybody's output.
+    /// Generated by the compiler: publishes no events and appears in no path and no output.
     pub hidden: bool,
-    /// Opens a scope: variables of its own ([`Level::Step`](windlass_value::Level::Step)), and a home for what is inside.
+    /// Opens a scope: its own variables ([`Level::Step`](windlass_value::Level::Step)) and outcomes of the nodes
+    /// inside.
     #[serde(default, skip_serializing_if = "is_false")]
     pub scope: bool,
-    /// What may be used up inside it, all entries by a retry together. A loop's own is in its limits.
+    /// The budget of everything inside it, shared by all entries that a retry makes. A loop's own budget is in its
+    /// limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<Budget>,
-    /// What its jobs say that they have used is added up, and told with its end.
+    /// Sums up the resources that its jobs report and publishes them with its end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub meters_usage: bool,
-    /// Mail can be sent to it, under its path.
+    /// The node can receive mail, addressed by its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<Mailbox>,
-    /// The mailbox that hears of its start and its end.
+    /// The mailbox that receives reports of its start and its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports_to: Option<Arc<str>>,
-    /// As a child of a graph it holds nobody up: when all the others have ended it has this long, then it is called off. How
-    /// it ends does not count for the graph.
+    /// As a child of a graph it does not delay the graph's end: when all other children have ended, it has this much
+    /// time and is then cancelled. Its status does not count for the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger_time: Option<Duration>,
     #[serde(default, skip_serializing_if = "Redaction::is_none")]
     pub redaction: Redaction,
 }
 
-/// What of a node is not shown, neither in events nor in what is told of the run. Expressions see it all the same.
+/// The parts of a node that are redacted in events and in every view of the run. Expressions still see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redaction {
     #[serde(default, skip_serializing_if = "is_false")]
@@ -203,7 +207,7 @@ impl Redaction {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeTimeout {
     pub after: Amount<Duration>,
-    /// The status the node then has.
+    /// The status of the node when the timeout expires.
     pub status: Status,
 }
 
@@ -218,19 +222,19 @@ pub enum NodeKind {
     Call(ChildRunCall),
 }
 
-/// How a dialect tells of an error of the reducer's own.
+/// The dialect's wording of an error of the reducer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorWording {
-    /// The reducer's code.
+    /// The reducer's error code.
     pub reducer_code: Arc<str>,
-    /// The dialect's.
+    /// The dialect's error code.
     pub code: Arc<str>,
     /// With `{name}`, `{span}`, `{ended}`, `{got}` where the error has them. None: the reducer's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
 }
 
-/// A number or span of time that is written down, or computed when it is needed.
+/// A fixed number or duration, or one that is computed when it is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Amount<T> {
     Fixed(T),
@@ -239,7 +243,8 @@ pub enum Amount<T> {
 }
 
 impl Plan {
-    /// The tools it cannot do without that are not there. Of names that are computed, one of those it may come to is enough.
+    /// Returns the required tools that are not available. For a computed name, one available tool of those it may name
+    /// is enough.
     pub fn missing_tools(&self, is_available: impl Fn(&str) -> bool) -> Vec<&str> {
         let tasks = self.nodes.iter().filter_map(|node| match &node.kind {
             NodeKind::Pipeline(pipeline) => Some(&pipeline.tasks),
@@ -264,8 +269,8 @@ impl Plan {
         &self.nodes[id.0 as usize]
     }
 
-    /// An error in the plan's own words, if it has any for it, and with the plan's hint. `{name}` in a message stands for
-    /// the value of that name.
+    /// Returns the error with the plan's wording, if it has one for this code, and with the plan's hint. `{name}` in a
+    /// message is replaced by the value of that name.
     pub(crate) fn apply_wording(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
         let Some(wording) = self.error_wordings.iter().find(|wording| wording.reducer_code == error.code) else {
             return error;
@@ -278,13 +283,13 @@ impl Plan {
         self.apply_hint(ErrorInfo { code: wording.code.clone(), message, ..error })
     }
 
-    /// An error as this plan's authors know it.
+    /// Returns the error with the plan's hint for its code, if there is one.
     pub(crate) fn apply_hint(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
         ErrorInfo { hint: own.or(error.hint), ..error }
     }
 
-    /// An empty plan of a dialect, to be filled by its compiler.
+    /// Creates an empty plan of a dialect, to be filled by its compiler.
     pub fn new(name: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>, source: impl Into<Arc<str>>) -> Plan {
         Plan {
             encoding: ENCODING_VERSION,
@@ -309,7 +314,7 @@ impl Plan {
         }
     }
 
-    /// Appends a node. A compiler reserves a parent's place first and fills in its kind when the children are known.
+    /// Appends a node. A compiler reserves the parent first and fills in its kind when the children are known.
     pub fn add_node(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
@@ -345,17 +350,17 @@ impl Node {
 }
 
 impl NodeKind {
-    /// A pipeline of one task that only evaluates: the simplest node there is.
+    /// Returns a pipeline with one task that only evaluates: the simplest node there is.
     pub fn evaluate(expression: ExprId) -> NodeKind {
         NodeKind::single_task(Action::Evaluate(expression))
     }
 
-    /// A pipeline of one task.
+    /// Returns a pipeline with one task.
     pub fn single_task(action: Action) -> NodeKind {
         NodeKind::Pipeline(Pipeline { tasks: vec![Task::new(action)] })
     }
 
-    /// The nodes directly inside this one, in declaration order.
+    /// Returns the nodes directly inside this one, in declaration order.
     pub fn children(&self) -> Vec<NodeId> {
         match self {
             NodeKind::Wait(_) | NodeKind::Call(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Places and tokens: routing that a graph cannot express, because steps may run many times.
+//! A Petri net of places and tokens: routing that a graph cannot express, because steps may run many times.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ pub struct Net {
     /// The kind of the token that the net begins with; its payload is the run's input.
     pub start: Arc<str>,
     pub end: NetEnd,
-    /// The first token's payload instead of the run's input.
+    /// The first token's payload, instead of the run's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<ExprId>,
-    /// Events tell which slot a body has, who waits for one, and which bodies led to which.
+    /// Events report the slot of each body, the tokens that wait for a slot, and which bodies led to which.
     #[serde(default, skip_serializing_if = "is_false")]
     pub publishes_slots: bool,
-    /// Kinds that are meant for somebody outside: a token of such a kind is told of as `input.required`, and that is
-    /// enough; places may accept it as well.
+    /// Kinds that request input from outside the run: a token of such a kind is published as `input.required`, and no
+    /// place has to accept it; places may accept it as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub input_requests: Vec<Arc<str>>,
-    /// Kinds that bodies wait for. What comes before its wait is kept, whether it comes from outside or from a place; of
-    /// other kinds only what comes from outside.
+    /// Kinds that bodies wait for. A token that arrives before its wait is buffered, whether it comes from outside or
+    /// from a place; of other kinds, only tokens from outside are buffered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited_kinds: Vec<Arc<str>>,
-    /// Its places are reached by its own tokens alone: no event from outside begins one.
+    /// Only the net's own tokens reach its places: no event from outside starts a body.
     #[serde(default, skip_serializing_if = "is_false")]
     pub internal_only: bool,
 }
@@ -56,7 +56,8 @@ fn is_false(flag: &bool) -> bool {
 pub enum NetEnd {
     /// When no token and no body is left. The output is that of the body that ended last.
     Quiet,
-    /// At the first token of this kind; its payload is the output. Quiet before that is a proven hang.
+    /// At the first token of this kind; its payload is the output. A net that becomes quiescent before that has
+    /// provably hung.
     Stop(Arc<str>),
 }
 
@@ -64,7 +65,7 @@ pub enum NetEnd {
 pub struct Place {
     pub name: Arc<str>,
     pub accepts: Vec<Arc<str>>,
-    /// How many bodies at once; more tokens wait in order.
+    /// The maximum number of concurrent bodies; further tokens wait in order.
     pub max_concurrency: u32,
     pub join: Join,
     /// False consumes the token without running the body.
@@ -73,27 +74,28 @@ pub struct Place {
     pub arcs: Vec<NetArc>,
     /// All matching arcs fire, not only the first.
     pub inclusive: bool,
-    /// The kinds its body's output may hold, as tokens `{kind, payload}` or a list of them; they are emitted as well.
+    /// The kinds that the body's output may contain, as tokens `{kind, payload}` or a list of them; they are emitted as
+    /// well.
     pub produces: Vec<Arc<str>>,
-    /// What its good end is called where arcs look (`event.name`); None: `loop.done` for a loop, else `step.done`.
+    /// The name of its successful end for arcs (`event.name`); None: `loop.done` for a loop, else `step.done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_event: Option<Arc<str>>,
-    /// A body that waits to be tried again, or whose task waits, gives its slot to the next; when it goes on, it comes
-    /// before those in the queue.
+    /// A body that waits for a retry, or whose task is suspended, gives its slot to the next token; when it resumes, it
+    /// precedes the tokens in the queue.
     #[serde(default, skip_serializing_if = "is_false")]
     pub yields_slot: bool,
-    /// Who is told of a body's failure that no arc takes.
+    /// The handler of a body's failure that no arc takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<FailureHandler>,
-    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, perhaps with nothing, its
-    /// members in the order in which they were returned. Other joins look for a fan-out further out. None: those that have
-    /// members, in order of arrival; all of them if there is none.
+    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, possibly with no members,
+    /// and has its members in the order in which they were returned. Other joins use a fan-out further out. None: the
+    /// joins that have members, in order of arrival; all joins if none has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out_joins: Option<Vec<u32>>,
 }
 
 impl Place {
-    /// One body at a time, for each token by itself.
+    /// Creates a place that runs one body at a time, for each token separately.
     pub fn new(name: impl Into<Arc<str>>, accepts: Vec<Arc<str>>, body: NodeId) -> Place {
         Place {
             name: name.into(),
@@ -113,44 +115,44 @@ impl Place {
     }
 }
 
-/// A place that takes failures: tokens of the kind [`FAILED_KIND`], which go to it alone.
+/// A place that handles failures: tokens of the kind [`FAILED_KIND`], which go to it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureHandler {
     pub place: u32,
-    /// How often one line of tokens may come by here: what a handler's tokens lead to counts on.
+    /// How often one line of tokens may reach this handler: tokens that result from the handler's tokens count too.
     pub max_uses: u32,
 }
 
-/// What a failure is called as a token: `{step, error, attempts, event {kind, payload}}`.
+/// The token kind of a failure: `{step, error, attempts, event {kind, payload}}`.
 pub const FAILED_KIND: &str = crate::EventKind::STEP_FAILED;
 
-/// How tokens come together before the body runs.
+/// The way tokens are combined before the body runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Join {
     /// Each token runs the body once.
     None,
-    /// One token of each accepted kind; surplus ones wait for the next set.
+    /// One token of each accepted kind; surplus tokens wait for the next set.
     All,
-    /// The same, and what the tokens carry is laid over each other, in the order of the kinds: one object.
+    /// The same, and the payloads are merged in the order of the kinds: one object.
     Merged,
     /// All members of the fan-out that the tokens come from; fires once when it has closed.
     FanOut,
-    /// One token for each of these, in this order, the same kind perhaps more than once; the body sees a list of
+    /// One token for each of these, in this order, the same kind possibly more than once; the body sees a list of
     /// `{kind, payload}`.
     Each {
         needs: Vec<Arc<str>>,
-        /// Only tokens with equal values of this property come together.
+        /// Only tokens with equal values of this property are combined.
         key: Option<Arc<str>>,
         surplus: SurplusPolicy,
     },
 }
 
-/// What becomes of a token of a kind that the set at hand has all of.
+/// The treatment of a token whose kind is already complete in the current set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SurplusPolicy {
     /// It waits for the next set.
     Keep,
-    /// It is told of, and is gone.
+    /// It is reported and dropped.
     Drop,
     /// The net fails.
     Fail,
@@ -163,7 +165,7 @@ pub struct NetArc {
     pub on: ArcTrigger,
     pub when: Option<ExprId>,
     pub payload: Option<ExprId>,
-    /// Made when the arc fires, before its token is looked at.
+    /// Executed when the arc fires, before its token is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<VariableUpdate>,
 }

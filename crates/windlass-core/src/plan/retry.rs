@@ -1,4 +1,4 @@
-//! Retry as data: the one way to try again, for tasks, nodes and rules.
+//! Retry policies as data: the only retry mechanism, for tasks, nodes and rules.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use super::Amount;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Tries in all, the first included.
+    /// Attempts in total, the first included.
     pub attempts: Amount<u64>,
     pub backoff: Backoff,
-    /// Which errors are tried again: codes (`503`), kinds (`timeout`). Empty: all.
+    /// The errors that are retried: codes (`503`), kinds (`timeout`). Empty: all errors.
     pub on: Vec<Arc<str>>,
-    /// How long after the first try another may begin.
+    /// The time window after the first attempt in which another attempt may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<RetryWindow>,
 }
 
-/// A bound in time, whatever happens in between: restarts count.
+/// A bound in elapsed time that includes restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryWindow {
     pub time: Duration,
-    /// The wait that would come next counts as well.
+    /// The wait before the next attempt counts as well.
     pub includes_next_wait: bool,
 }
 
@@ -49,8 +49,8 @@ pub enum Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Jitter {
     None,
-    /// Up to this part of the wait is added; the bounds are applied afterwards.
+    /// Adds up to this fraction of the wait; the bounds are applied afterwards.
     Add(f64),
-    /// Anywhere between half the wait of this retry and the wait itself (from the lower bound for the first).
+    /// Uniform between half the wait of this retry and the wait itself (from the lower bound for the first retry).
     Spread,
 }

@@ -1,4 +1,4 @@
-//! What starts a run.
+//! Triggers, which start runs.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::{ExprId, SourceSpan};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trigger {
     pub name: Arc<str>,
-    /// What the dialect calls it: `request`, `recurrence`.
+    /// The dialect's name of the trigger: `request`, `recurrence`.
     pub kind: Arc<str>,
-    /// Fails for a delivery that is not as it should be: that one is refused. Looked at before the conditions.
+    /// An expression that fails for an invalid delivery, which is then rejected. Evaluated before the conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<ExprId>,
-    /// All must hold, or the delivery starts nothing.
+    /// All conditions must hold, or the delivery starts no run.
     pub conditions: Vec<ExprId>,
-    /// A list: each of its items is the input of a run of its own.
+    /// A list: each of its items is the input of a separate run.
     pub split: Option<ExprId>,
-    /// Facts for whoever listens: a schedule, a schema, a method.
+    /// Settings for the listener of the trigger: a schedule, a schema, a method.
     pub settings: Value,
     pub span: SourceSpan,
 }

@@ -1,4 +1,5 @@
-//! Whether a delivery to a trigger starts runs, and which. Time and chance come with the call, as they do with a tick.
+//! Admission of trigger deliveries: whether a delivery starts runs, and which. Time and entropy come with the call,
+//! as they do with a tick.
 
 use windlass_value::{BlobHash, Map, RunView, Timestamp, Value};
 
@@ -7,39 +8,39 @@ use super::{ItemStop, PartialTick, Reducer};
 use crate::plan::Trigger;
 use crate::{ErrorInfo, Program, State, Values};
 
-/// What a trigger is told.
+/// A delivery to a trigger.
 #[derive(Clone, Copy)]
 pub struct TriggerDelivery<'d> {
     pub input: &'d Value,
-    /// What comes with it; see [`RunView::beside`].
+    /// Metadata of the delivery; see [`RunView::beside`].
     pub metadata: &'d Value,
 }
 
-/// What a delivery leads to.
+/// The result of a delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The input of each run that is to be started.
     pub inputs: Vec<Value>,
-    /// Why there is none, when a condition was not met.
+    /// The condition that was not met, if there are no inputs because of one.
     pub unmet: Option<UnmetCondition>,
 }
 
-/// The condition that kept a delivery out.
+/// The condition that rejected a delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnmetCondition {
-    /// Its place among the trigger's conditions.
+    /// Its index among the trigger's conditions.
     pub condition: usize,
-    /// As it is written.
+    /// The condition as written in the definition.
     pub source: Value,
 }
 
-/// Why a delivery could not be looked at.
+/// The reason why a delivery could not be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdmissionError {
-    /// Load these values and ask again.
+    /// Load these values and call again.
     NeedBlobs(Vec<BlobHash>),
-    /// A delivery that is not valid, a condition or a list that cannot be evaluated, too many items, an input that does
-    /// not fit the definition.
+    /// An invalid delivery, a condition or list that cannot be evaluated, too many items, or an input that does not
+    /// match the definition.
     Rejected(Box<ErrorInfo>),
 }
 
@@ -60,8 +61,8 @@ impl From<ErrorInfo> for AdmissionError {
     }
 }
 
-/// The delivery must be valid and all conditions must hold; then the list is split, or the input is the one run's. The expressions see what a run with
-/// this input would see when it starts.
+/// Evaluates a delivery. It must be valid and all conditions must hold; then its list is split, or its input is that
+/// of a single run. The expressions see what a run with this input would see when it starts.
 pub fn admit(
     program: &Program,
     trigger: &Trigger,
@@ -94,7 +95,7 @@ pub fn admit(
     Ok(Admission { inputs, unmet: None })
 }
 
-/// Also a delivery that cannot be read at all is not valid.
+/// Maps an evaluation error of the validation: a delivery that cannot be read at all is invalid too.
 fn invalid(stop: ItemStop) -> AdmissionError {
     match stop.into() {
         AdmissionError::Rejected(mut error) if *error.code == *"InvalidTemplate" => {
@@ -105,7 +106,8 @@ fn invalid(stop: ItemStop) -> AdmissionError {
     }
 }
 
-/// A delivery that is split need not fit the parameters: its items must.
+/// Returns the parameters for the trigger's expressions. A delivery that is split need not match the parameters: its
+/// items must.
 fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Value, AdmissionError> {
     match (program.parameters(input), trigger.split) {
         (Ok(parameters), _) => Ok(parameters),
@@ -131,7 +133,7 @@ fn items(program: &Program, list: &Value) -> Result<Vec<Value>, AdmissionError> 
         return Err(ErrorInfo::new("TooManyItems", "limit", message).hint(hint).into());
     }
     for (at, item) in items.iter().enumerate() {
-        // One that does not fit must not leave a delivery half started.
+        // An item that does not match must not leave a delivery partially started.
         program.parameters(item).map_err(|problems| invalid_input(&problems, Some(at)))?;
     }
     Ok(items.to_vec())

@@ -1,7 +1,7 @@
-//! What may be used up inside a node, and what was. Counted in the state, so that no crash forgets what was spent.
+//! Budgets of nodes and the amounts used. Both are part of the state, so that a crash loses no accounting.
 //!
-//! A call that says beforehand how much it may use takes that much from every budget around it, and gives back what it did
-//! not need. Where only the calls that are out stand in its way, it waits for them.
+//! A call that declares the amounts it may use reserves them from every budget around it and returns what it did not
+//! need. If only calls in flight prevent it, it waits for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::plan::{Budget, CALLS, ExprId, MONEY, TIME};
 use crate::state::{AgendaItem, BudgetUsage, Closing, Frame, FrameBody, FrameId, ScopeId, Timer, UsageAccount};
 use crate::{ErrorInfo, EventKind, LoopEndReason, Status, TaskOutcome, amounts};
 
-/// Amounts by the name of the budget they come from.
+/// Amounts by the name of their budget.
 pub(in crate::reduce) type Amounts = Vec<(Arc<str>, u64)>;
 
 /// Whether the budgets around a call allow it.
 pub(in crate::reduce) enum BudgetDecision {
     Yes,
-    /// When calls that are out have ended, perhaps.
+    /// Possibly, when calls in flight have ended.
     Later,
-    /// This frame has not enough left.
+    /// The budget of this frame does not suffice.
     No(FrameId),
 }
 
-/// What an error says of budgets that do not suffice.
+/// The text of an error about budgets that do not suffice.
 pub(in crate::reduce) struct BudgetShortage {
     pub what: &'static str,
     pub detail: String,
@@ -40,7 +40,7 @@ impl BudgetUsage {
         &*self.what == CALLS
     }
 
-    /// No other effect may be handed out.
+    /// Returns true if no other effect may be dispatched.
     pub(in crate::reduce) fn is_spent(&self) -> bool {
         self.used >= self.max
     }
@@ -51,7 +51,7 @@ impl BudgetUsage {
 }
 
 impl Reducer<'_> {
-    /// The amounts of a budget; nothing of them is used yet.
+    /// Evaluates the amounts of a budget; none of them is used yet.
     pub(in crate::reduce) fn evaluate_budget(
         &mut self,
         limits: &[Budget],
@@ -69,7 +69,7 @@ impl Reducer<'_> {
         limits.iter().map(used).collect()
     }
 
-    /// A node that is entered for the first time begins to count; entered anew, it counts on.
+    /// Begins metering when a node is entered for the first time; a node that is entered again continues counting.
     pub(in crate::reduce) fn open_account(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let frame = self.frame(id)?;
         if frame.account.is_some() {
@@ -97,7 +97,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A frame has had the time that it was given as a budget.
+    /// Handles the expiry of a frame's budget of time.
     pub(in crate::reduce) fn budget_time_over(&mut self, id: FrameId) -> FaultResult {
         if let Some(account) = self.frame_mut(id)?.account.as_mut() {
             account.time = None;
@@ -111,7 +111,7 @@ impl Reducer<'_> {
         self.exhaust(id, None)
     }
 
-    /// What a call says that it may use.
+    /// Evaluates the amounts that a call may use.
     pub(in crate::reduce) fn reservation(
         &mut self,
         expression: Option<ExprId>,
@@ -123,7 +123,8 @@ impl Reducer<'_> {
         Ok(amounts(&reserved))
     }
 
-    /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
+    /// Reserves the amounts if all budgets around the call allow it. The innermost budget that does not suffice
+    /// decides: outer budgets do not pay for a call that it refuses.
     pub(in crate::reduce) fn reserve_budget(&mut self, id: FrameId, reserved: &Amounts) -> FaultResult<BudgetDecision> {
         let around = self.enclosing_budgets(id)?;
         let mut later = false;
@@ -136,7 +137,7 @@ impl Reducer<'_> {
                 lacks |= short;
                 later |= amount > 0 && budget.is_insufficient_for(amount.saturating_add(budget.reserved));
             }
-            // The end of the budget is the end of what has it: what was asked for before may still be answered.
+            // An exhausted budget ends its frame; calls that were dispatched before may still complete.
             match lacks && !self.is_paying(*frame)? {
                 true => return Ok(BudgetDecision::No(*frame)),
                 false => later |= lacks,
@@ -156,7 +157,7 @@ impl Reducer<'_> {
         Ok(BudgetDecision::Yes)
     }
 
-    /// A call inside is out that has taken something from a budget.
+    /// Returns true if a call inside is in flight that has reserved an amount.
     fn is_paying(&self, id: FrameId) -> FaultResult<bool> {
         for open in self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty()) {
             if self.enclosing_frames(open.frame)?.contains(&id) {
@@ -166,14 +167,14 @@ impl Reducer<'_> {
         Ok(false)
     }
 
-    /// The task begins when a call that is out gives back what it did not need.
+    /// Delays the task until a call in flight returns an unused reservation.
     pub(in crate::reduce) fn wait_for_budget(&mut self, id: FrameId) -> FaultResult {
         self.return_worker(id)?;
         self.state.waiting_for_budget.push_back(id);
         Ok(())
     }
 
-    /// Nothing is left: a loop ends where it is, anything else fails. `by` is what was refused.
+    /// Handles an exhausted budget: a loop ends where it is, any other node fails. `by` is the frame that was refused.
     pub(in crate::reduce) fn exhaust(&mut self, id: FrameId, by: Option<FrameId>) -> FaultResult {
         let frame = self.frame(id)?;
         if matches!(frame.body, FrameBody::Loop(_)) {
@@ -186,14 +187,14 @@ impl Reducer<'_> {
         let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{detail}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
         let mut error = self.program.plan.apply_hint(error);
-        // A run has no path: what was refused has one.
+        // A run has no path; the refused frame has one.
         if self.path(id).is_empty() {
             error.path = by.map_or_else(|| "".into(), |by| self.task_path(by));
         }
         self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own_end: true })
     }
 
-    /// A job has ended: what it has used is counted, what was reserved for it is free again.
+    /// Accounts for a finished job: adds the amounts it used and frees its reservation.
     pub(in crate::reduce) fn account_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) -> FaultResult {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that ends"))?;
         let (frame, reserved) = (open.frame, std::mem::take(&mut open.reserved));
@@ -218,8 +219,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Calls that wait look again when all has come of those that have ended: what they led to is not to be cut off by the
-    /// end of a budget.
+    /// Lets waiting calls check their budgets again, once all consequences of finished calls are processed: the end of
+    /// a budget must not cancel those.
     pub(in crate::reduce) fn recheck_budgets(&mut self) -> bool {
         if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.budget_freed) {
             return false;
@@ -229,7 +230,7 @@ impl Reducer<'_> {
         !self.state.agenda.is_empty() && !self.state.paused && self.work.items_left > 0
     }
 
-    /// A call has used more than was set aside for it, and more than there was.
+    /// Publishes that a call used more than was reserved for it, and more than the budget allows.
     fn publish_exceeded(&mut self, id: FrameId, exceeded: Vec<BudgetUsage>) {
         for BudgetUsage { what, used, max, .. } in exceeded {
             self.publish_at(id, EventKind::BudgetExceeded { what, used, max });
@@ -257,12 +258,12 @@ impl Reducer<'_> {
         Ok(of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget)))
     }
 
-    /// A frame and those around it, from the inside out.
+    /// Returns a frame and the frames around it, from the inside out.
     fn enclosing_frames(&self, id: FrameId) -> FaultResult<Vec<FrameId>> {
         self.enclosing_frames_where(id, |_| true)
     }
 
-    /// Those that have a budget.
+    /// Returns those of them that have a budget.
     fn enclosing_budgets(&self, id: FrameId) -> FaultResult<Vec<FrameId>> {
         self.enclosing_frames_where(id, |frame| {
             let of_loop = matches!(&frame.body, FrameBody::Loop(looping) if !looping.budget.is_empty());
@@ -283,10 +284,10 @@ impl Reducer<'_> {
     }
 }
 
-/// The code of an error that another try would only repeat.
+/// The code of an error that a retry would only repeat.
 pub(in crate::reduce) const EXCEEDED: &str = "BudgetExceeded";
 
-/// Whole numbers from 0 on; anything else is no amount.
+/// Parses amounts: whole numbers from 0 on; other values are ignored.
 fn amounts(value: &Value) -> Amounts {
     let amount = |(what, amount): (&Arc<str>, &Value)| {
         amount.as_int().and_then(|amount| u64::try_from(amount).ok()).map(|amount| (what.clone(), amount))
@@ -298,7 +299,7 @@ fn amount_of(amounts: &Amounts, what: &str) -> u64 {
     amounts.iter().find(|(name, _)| **name == *what).map_or(0, |(_, amount)| *amount)
 }
 
-/// `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
+/// Returns `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
 pub(crate) fn usage_value(usage: &BTreeMap<Arc<str>, u64>) -> Value {
     match usage.is_empty() {
         true => Value::Null,
@@ -306,13 +307,13 @@ pub(crate) fn usage_value(usage: &BTreeMap<Arc<str>, u64>) -> Value {
     }
 }
 
-/// `{calls: 3, tokens: 1200}`; none for a loop without a budget.
+/// Returns `{calls: 3, tokens: 1200}`; None for a loop without a budget.
 pub(in crate::reduce) fn amounts_value(budget: &[BudgetUsage], amount: impl Fn(&BudgetUsage) -> u64) -> Option<Value> {
     let map: Map = budget.iter().map(|budget| (budget.what.clone(), Value::from(amount(budget)))).collect();
     (!budget.is_empty()).then(|| Value::map(map))
 }
 
-/// The one that did not suffice for a call, and what that wanted; else the one that is spent.
+/// Describes the budget that did not suffice for a call, with the amount requested; else the budget that is spent.
 pub(in crate::reduce) fn shortage(budget: &[BudgetUsage]) -> BudgetShortage {
     let refused = budget.iter().find(|budget| budget.refused > 0);
     let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_iterations()));

@@ -1,4 +1,4 @@
-//! Evaluation: an expression meets the part of the state it may see.
+//! Evaluation of expressions against the part of the state that they may see.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,30 +15,30 @@ use crate::plan::{Amount, ExprId, LoopSource, NodeId, NodeKind};
 use crate::state::{Iteration, Scope, ScopeId, State};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
-/// Names that only this evaluation sees, and which turn a loop's condition counts.
+/// Names visible only to this evaluation, and the iteration that a loop's condition counts.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Locals<'a> {
     pub names: Option<&'a Map>,
-    /// What a task knows of itself.
+    /// The names of the current task.
     pub task: Option<&'a TaskNames<'a>>,
-    /// In a condition the innermost turn's index is the number of turns completed.
+    /// In a condition, the innermost iteration's index is the number of completed iterations.
     pub iteration_index: Option<u64>,
-    /// What the innermost turn's previous result is, in a condition.
+    /// In a condition, the previous result of the innermost iteration.
     pub previous: Option<&'a Value>,
-    /// A turn that has no scope of its own: a condition before the first.
+    /// An iteration without its own scope: a condition before the first iteration.
     pub iteration: Option<&'a Iteration>,
     /// A node that is about to end, with its outcome so far.
     pub own: Option<(NodeId, &'a Arc<Outcome>)>,
-    /// The innermost turn has ended: what has no outcome in it did not run.
+    /// The innermost iteration has ended: a node without an outcome in it did not run.
     pub iteration_ended: bool,
 }
 
-/// What a condition says.
+/// The result of a condition.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ConditionResult {
     Yes,
     No,
-    /// No, because of something that is not there.
+    /// False because of a missing value.
     Missing(String),
 }
 
@@ -136,7 +136,7 @@ impl Reducer<'_> {
         })
     }
 
-    /// A span of time: ISO 8601 text or a number of seconds.
+    /// Evaluates a duration: ISO 8601 text or a number of seconds.
     pub(crate) fn duration(&mut self, amount: &Amount<Duration>, scope: ScopeId) -> Result<Duration, ItemStop> {
         self.duration_with(amount, scope, Locals::default())
     }
@@ -163,7 +163,7 @@ impl Reducer<'_> {
         })
     }
 
-    /// A whole number that is not negative.
+    /// Evaluates a whole number that is not negative.
     pub(crate) fn count(&mut self, amount: &Amount<u64>, scope: ScopeId) -> Result<u64, ItemStop> {
         self.count_with(amount, scope, Locals::default())
     }
@@ -185,7 +185,7 @@ impl Reducer<'_> {
         })
     }
 
-    /// The content of a value that may be stored elsewhere.
+    /// Loads the content of a value that may be stored elsewhere.
     pub(crate) fn resolve(&self, value: &Value) -> Result<Value, ItemStop> {
         match value {
             Value::Stored(stored) => load(self.values, stored).map_err(|error| ItemStop::Need(error.blobs)),
@@ -204,7 +204,7 @@ struct ScopeView<'a> {
 }
 
 impl<'a> ScopeView<'a> {
-    /// From the innermost scope outwards.
+    /// Iterates from the innermost scope outwards.
     fn chain(&self) -> impl Iterator<Item = &'a Scope> {
         let state = self.state;
         std::iter::successors(state.scopes.get(self.scope), move |scope| {
@@ -212,7 +212,7 @@ impl<'a> ScopeView<'a> {
         })
     }
 
-    /// A name that only this evaluation sees.
+    /// Looks up a name that is visible only to this evaluation.
     fn own_name(&self, name: &str) -> Option<Value> {
         let named = self.locals.names.and_then(|names| names.get(name).cloned());
         named.or_else(|| self.locals.task.and_then(|task| task.get(name)))
@@ -233,7 +233,7 @@ impl<'a> ScopeView<'a> {
             if let Some(outcome) = scope.outcome(node) {
                 return Some((node, outcome));
             }
-            // Where a node has opened a scope, its names hide those further out, whether they have ended or not.
+            // A node that opens a scope hides outer names with its own, whether those nodes have ended or not.
             if scope.owner.is_some_and(|owner| self.program.node(owner).scope) {
                 return None;
             }
@@ -241,7 +241,8 @@ impl<'a> ScopeView<'a> {
         None
     }
 
-    /// The scopes outside of the innermost owners. The turn of a loop and the loop's own scope have the same.
+    /// Iterates over the scopes outside of the innermost owners. The iteration of a loop and the loop's own scope have
+    /// the same owner.
     fn chain_outside(&self, owners: usize) -> impl Iterator<Item = &'a Scope> {
         let (mut passed, mut last) = (0, None);
         self.chain().skip_while(move |scope| {
@@ -269,7 +270,7 @@ impl<'a> ScopeView<'a> {
         }
     }
 
-    /// A node of a turn that ended without it, because what is around it was skipped.
+    /// Returns a node without an outcome in an iteration that has ended: a node around it was skipped.
     fn skipped_node(&self, name: &str) -> Option<NodeView> {
         let scope = self.state.scopes.get(self.scope).filter(|_| self.locals.iteration_ended)?;
         let node = self.program.named(scope.owner, name).filter(|node| scope.outcome(*node).is_none())?;
@@ -289,13 +290,13 @@ impl<'a> ScopeView<'a> {
         })
     }
 
-    /// How many entries of a loop's records are shown to who asks for all.
+    /// Returns how many entries of a loop's records are shown when all are requested.
     fn records_listed(&self, node: NodeId) -> Option<usize> {
         let NodeKind::Loop(looping) = &self.program.node(node).kind else { return None };
         looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
 
-    /// A loop without items shows those of the loop around it, under their name.
+    /// Returns the name of the item. A loop without items shows those of the loop around it, under their name.
     fn item_name(&self, iteration: &Iteration) -> Option<Arc<str>> {
         let mut node = Some(iteration.loop_node);
         while let Some(id) = node {
@@ -310,7 +311,7 @@ impl<'a> ScopeView<'a> {
         None
     }
 
-    /// The named nodes directly inside one, looking through hidden ones.
+    /// Collects the named nodes directly inside one, looking through hidden nodes.
     fn visible_children(&self, node: NodeId, found: &mut Vec<NodeId>) {
         for child in self.program.node(node).kind.children() {
             match self.program.node(child).hidden {
@@ -366,7 +367,7 @@ impl ScopeTrait for ScopeView<'_> {
                 return None;
             }
             let Some(recorded) = self.program.recorded_node(scope.owner, &lower) else { continue };
-            // A loop that is about to begin shows nothing of when it ran before.
+            // A loop that is about to begin shows nothing of its earlier entries.
             if self.locals.iteration.is_some_and(|turn| turn.loop_node == recorded.looping) {
                 return None;
             }
@@ -461,7 +462,7 @@ impl ScopeTrait for ScopeView<'_> {
     }
 }
 
-/// The n-th random number of a tick (SplitMix64).
+/// Returns the n-th random number of a tick (SplitMix64).
 pub(crate) fn random_at(seed: u64, draw: u64) -> u64 {
     let mut z = seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -469,7 +470,7 @@ pub(crate) fn random_at(seed: u64, draw: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The whole of a stored value. A chunked list is put together from its chunks; all that miss are named at once.
+/// Loads a complete stored value. A chunked list is assembled from its chunks; all missing chunks are named together.
 fn load(values: &dyn Values, stored: &StoredValue) -> Result<Value, EvalError> {
     let content = values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))?;
     if !stored.chunked {
@@ -481,7 +482,7 @@ fn load(values: &dyn Values, stored: &StoredValue) -> Result<Value, EvalError> {
         .iter()
         .filter_map(|chunk| if let Value::Stored(stored) = chunk { Some(&**stored) } else { None })
         .collect();
-    // Equal chunks are one blob, so they are asked for once.
+    // Equal chunks are one blob, so they are requested once.
     let missing: BTreeSet<_> =
         chunks.iter().map(|chunk| chunk.hash).filter(|hash| values.get(hash).is_none()).collect();
     if !missing.is_empty() {

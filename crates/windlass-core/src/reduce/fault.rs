@@ -1,13 +1,14 @@
-//! Ticks and states that cannot be: the journal, the state and the program disagree.
+//! Impossible ticks and states: the journal, the state and the program disagree.
 //!
-//! Two kinds of "it is not there" look alike and are kept apart:
+//! Two kinds of missing frames look alike and are distinguished:
 //!
-//! - **Already ended.** Agenda items and timers may outlive their frame: it was called off, or it is about to be entered
-//!   anew. Functions that are reached that way ask with [`Reducer::frame_if_live`], [`Reducer::frame_if_open`] or a node
-//!   kind's `…_if_open`, and return when there is nothing left to do.
-//! - **Impossible.** Everything else that is referred to exists and has the expected kind: a parent outlives its children, a
-//!   job belongs to a pipeline. Functions access it with [`Reducer::frame`] or a node kind's `…_frame`. A [`Fault`] ends
-//!   the tick, the caller gets an [`Impossible`], and the runtime quarantines the run with that reason.
+//! - **Already ended.** Agenda items and timers may outlive their frame: it was cancelled, or it is about to be
+//!   entered again. Functions that are reached that way use [`Reducer::frame_if_live`], [`Reducer::frame_if_open`] or
+//!   a node kind's `…_if_open`, and return when there is nothing left to do.
+//! - **Impossible.** Everything else that is referred to exists and has the expected kind: a parent outlives its
+//!   children, a job belongs to a pipeline. Functions access it with [`Reducer::frame`] or a node kind's `…_frame`. A
+//!   [`ReducerFault`] ends the tick, the caller gets an [`ImpossibleTick`], and the runtime quarantines the run with
+//!   that reason.
 //!
 //! Nothing here panics: a state may have been read from damaged bytes.
 
@@ -17,13 +18,13 @@ use super::Reducer;
 use crate::Status;
 use crate::state::{Frame, FrameBody, FrameId, Scope, ScopeId};
 
-/// A tick that cannot be applied to a state. The state may be half changed and must not be used any further.
+/// A tick that cannot be applied to a state. The state may be partially changed and must not be used any further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("tick {number} ({tick}) is impossible here: {fault}{}", at_path(.path))]
 pub struct ImpossibleTick {
     pub number: u64,
     pub tick: &'static str,
-    /// The path of the frame that is at fault, as far as it can be told.
+    /// The path of the frame that is at fault, as far as it is known.
     pub path: String,
     pub fault: ReducerFault,
 }
@@ -58,7 +59,7 @@ pub enum ReducerFault {
     Damaged { what: &'static str },
 }
 
-/// The result of something that only fails if the state cannot be.
+/// The result of an operation that only fails on an impossible state.
 pub(crate) type FaultResult<T = ()> = Result<T, Box<ReducerFault>>;
 
 fn at_path(path: &str) -> String {
@@ -66,7 +67,7 @@ fn at_path(path: &str) -> String {
 }
 
 impl ReducerFault {
-    /// The frame that is at fault.
+    /// Returns the frame that is at fault.
     pub(crate) fn frame(&self) -> Option<FrameId> {
         match self {
             ReducerFault::NoFrame { frame, .. }
@@ -154,37 +155,37 @@ pub(crate) fn kind_of(body: &FrameBody) -> &'static str {
 }
 
 impl Reducer<'_> {
-    /// The frame, which exists.
+    /// Returns a frame that must exist.
     pub(crate) fn frame(&self, id: FrameId) -> FaultResult<&Frame> {
         self.state.frames.get(id).ok_or_else(|| no_frame(id, "a frame"))
     }
 
-    /// The frame, which exists.
+    /// Returns a frame that must exist, mutably.
     pub(crate) fn frame_mut(&mut self, id: FrameId) -> FaultResult<&mut Frame> {
         self.state.frames.get_mut(id).ok_or_else(|| no_frame(id, "a frame"))
     }
 
-    /// The frame, unless it has already ended: for what may outlive it.
+    /// Returns the frame, unless it has already ended: for callers that may outlive it.
     pub(crate) fn frame_if_live(&self, id: FrameId) -> Option<&Frame> {
         self.state.frames.get(id)
     }
 
-    /// The frame, unless it has already ended: for what may outlive it.
+    /// Returns the frame mutably, unless it has already ended: for callers that may outlive it.
     pub(crate) fn frame_if_live_mut(&mut self, id: FrameId) -> Option<&mut Frame> {
         self.state.frames.get_mut(id)
     }
 
-    /// The frame, unless it has already ended or is being called off: for what may outlive it.
+    /// Returns the frame, unless it has already ended or is being cancelled: for callers that may outlive it.
     pub(crate) fn frame_if_open(&self, id: FrameId) -> Option<&Frame> {
         self.state.frames.get(id).filter(|frame| frame.closing.is_none())
     }
 
-    /// The scope, which exists.
+    /// Returns a scope that must exist.
     pub(crate) fn scope(&self, id: ScopeId) -> FaultResult<&Scope> {
         self.state.scopes.get(id).ok_or_else(|| no_scope(id, "a scope"))
     }
 
-    /// The scope, which exists.
+    /// Returns a scope that must exist, mutably.
     pub(crate) fn scope_mut(&mut self, id: ScopeId) -> FaultResult<&mut Scope> {
         self.state.scopes.get_mut(id).ok_or_else(|| no_scope(id, "a scope"))
     }

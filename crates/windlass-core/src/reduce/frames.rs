@@ -1,17 +1,17 @@
-//! The life of a frame: begun, entered, finished, or called off. The same for every node kind; what happens between entry and
-//! end is in the file of the kind.
+//! The life cycle of a frame: created, entered, finished or cancelled. It is the same for every node kind; the file
+//! of each kind contains what happens between entry and end.
 //!
 //! | state | enter | child ends | finish | close | alarm | deadline |
 //! |---|---|---|---|---|---|---|
 //! | new | the kind's first state | – | finishing, ended | ended | – | ended |
 //! | entered | – | by kind | closing if a child is live; else finishing, backoff, ended | closing, ended | by kind | as close |
-//! | finishing (an end is on the agenda) | – | – | backoff, ended | ended, or finishing with what it has | – | as close |
+//! | finishing (an end is on the agenda) | – | – | backoff, ended | ended, or finishing with its output so far | – | as close |
 //! | backoff | – | – | ended, if a second end was on the agenda | ended | new | as close |
-//! | closing | ignored | closing, ended when none is live | closing, ended | closing: an outer call replaces its own end | – | – |
+//! | closing | ignored | closing, ended when none is live | closing, ended | closing: an outer cancellation replaces its own end | – | – |
 //! | ended | ignored | – | ignored | ignored | – | – |
 //!
-//! – is impossible and a fault. *Ignored* is legitimate: agenda items, and a parent's list of children, may outlive a frame.
-//! Timers may not: they go with it.
+//! – is impossible and a fault. *Ignored* is legitimate: agenda items, and a parent's list of children, may outlive a
+//! frame. Timers may not: they are removed with it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::state::{
 use crate::{Command, ErrorInfo, EventKind, Outcome, Status};
 
 impl Reducer<'_> {
-    /// Puts a child on the agenda.
+    /// Creates a child frame and puts it on the agenda.
     pub(crate) fn begin_child(
         &mut self,
         parent: FrameId,
@@ -87,18 +87,18 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), ItemStop> {
-        // It was called off before it was entered.
+        // It was cancelled before it was entered.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let program = self.program;
         if frame.closing.is_some() {
-            // Its last words are on the agenda, behind this entry: what begins here would outlive it.
+            // Its end is on the agenda behind this entry; whatever begins here would outlive it.
             return Ok(());
         }
         if !matches!(frame.body, FrameBody::New) {
             return Err(wrong_frame(id, "a frame that has not been entered", &frame.body).into());
         }
         let (node, scope) = (program.node(frame.node), frame.scope);
-        // The node's time counts from its first entry, over all its attempts.
+        // The node's timeout counts from its first entry, over all its attempts.
         let time_from = if frame.attempt == 1 { self.now() } else { frame.started_at };
         let timeout = match &node.timeout {
             Some(timeout) => Some(self.duration(&timeout.after, scope)?),
@@ -124,7 +124,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Told before a node's own work begins. Quiet and hidden nodes are not told of.
+    /// Publishes the start of a node before its own work begins. Quiet and hidden nodes publish nothing.
     pub(crate) fn publish_started(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
         let node = self.program.node(frame.node);
@@ -148,7 +148,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What a place's body runs for; None for a frame that is no place's body.
+    /// Returns the firing that a place's body runs for; None for a frame that is not a place's body.
     fn firing_of(&self, frame: &Frame) -> FaultResult<Option<&Firing>> {
         let Some(parent) = frame.parent else { return Ok(None) };
         match &self.frame(parent)?.body {
@@ -178,7 +178,7 @@ impl Reducer<'_> {
         self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
-    /// Ends a frame. Its children must have ended; those that have not are called off first.
+    /// Ends a frame. Live children are cancelled first.
     pub(crate) fn finish(&mut self, id: FrameId, mut ended: FrameEnd) -> FaultResult {
         if self.frame(id)?.live > 0 {
             let FrameEnd { status, error, output, .. } = ended;
@@ -203,9 +203,9 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
+    /// Completes an end that needs an expression first: the node's output or its retry.
     pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &FrameEnd) -> Result<(), ItemStop> {
-        // It was called off, with nothing inside, while its end was on the agenda.
+        // It was cancelled, with nothing inside, while its end was on the agenda.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let cancelled_as = frame.closing.as_ref().filter(|closing| !closing.own_end).map(|closing| closing.status);
         if let Some(status) = cancelled_as
@@ -228,7 +228,7 @@ impl Reducer<'_> {
         let mut ended = ended.clone();
         let evaluates_output = cancelled_as.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
         if let Some(expression) = node.output.filter(|_| evaluates_output) {
-            // The node's own outcome is there under its name, before it is kept.
+            // The node's own outcome is visible under its name before it is stored.
             let usage = usage_of(self.frame(id)?);
             let own = ended.clone().into_outcome(started_at, self.now());
             let own = Arc::new(Outcome { usage, ..own });
@@ -241,12 +241,12 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &FrameEnd, error: ErrorInfo) -> FaultResult {
-        // A failure keeps its own cause; the policy that could not be evaluated only means that there is no retry.
+        // A failure keeps its own cause; a policy that cannot be evaluated only means that there is no retry.
         let error = ended.error.clone().or(Some(error));
         self.end(id, FrameEnd { status: Status::Failed, error, ..ended.clone() })
     }
 
-    /// The frame is gone after this; its end is recorded, told and handed to the parent.
+    /// Removes the frame: its end is recorded, published and passed to the parent.
     pub(crate) fn end(&mut self, id: FrameId, mut ended: FrameEnd) -> FaultResult {
         if self.is_redacted(id) {
             ended.error = ended.error.map(ErrorInfo::redacted);
@@ -256,7 +256,7 @@ impl Reducer<'_> {
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let job = job_of(&frame.body);
         let output = self.to_reference(ended.output);
-        // While the frame is there, so are those around it that have to know what its job has used.
+        // The frames around it, which account for its job, are only found while this frame exists.
         if let Some(job) = job {
             self.account_job(job, None)?;
         }
@@ -271,7 +271,7 @@ impl Reducer<'_> {
         }
         self.mailbox_ends(id, &outcome)?;
         self.watch_end(id, outcome.status)?;
-        // What was told of the end may not have ended the frame itself.
+        // Publishing the end must not have removed the frame itself.
         let Some(frame) = self.state.frames.remove(id) else { return Err(no_frame(id, "the frame that ends")) };
         let budget_time = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
@@ -292,14 +292,14 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Removes the scope that a frame has opened, which is gone: the scope around it.
+    /// Removes the scope that a removed frame had opened, and returns the scope around it.
     fn leave_scope(&mut self, frame: &Frame) -> FaultResult<ScopeId> {
         let opened = self.state.scopes.remove(frame.scope);
         let around = opened.and_then(|scope| scope.parent);
         around.ok_or_else(|| no_scope(frame.scope, "one that its frame has opened inside another"))
     }
 
-    /// What is entered anew finds nothing of what it left behind.
+    /// Clears the scope of a node that is entered again.
     pub(crate) fn clear_scope(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
         if self.program.node(frame.node).scope {
@@ -309,7 +309,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Keeps the outcome in the scope the node belongs to.
+    /// Stores the outcome in the scope that the node belongs to.
     fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) -> FaultResult {
         let home = self.program.facts(node).home;
         let mut scope_id = Some(self.frame(id)?.scope);
@@ -321,11 +321,11 @@ impl Reducer<'_> {
             }
             scope_id = scope.parent;
         }
-        // Nodes of a scope that is not around this frame are read by nobody.
+        // Nothing reads nodes of a scope that is not around this frame.
         Ok(())
     }
 
-    /// Marks everything inside an untaken branch as skipped, so that later nodes can ask.
+    /// Records everything inside an untaken branch as skipped, so that later nodes can refer to it.
     pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) -> FaultResult {
         let node = self.program.node(node_id);
         if !node.hidden {
@@ -344,7 +344,7 @@ impl Reducer<'_> {
         self.record_without_run(near, node, Status::Skipped, error)
     }
 
-    /// The end of a node that never had a frame.
+    /// Records and publishes the end of a node that never had a frame.
     pub(crate) fn record_without_run(
         &mut self,
         near: FrameId,
@@ -399,10 +399,10 @@ impl Reducer<'_> {
         Ok(outcome)
     }
 
-    /// Calls a frame off. It ends with the given status once nothing inside it is alive: a job in flight keeps its place
-    /// until its worker confirms or its grace is over.
+    /// Cancels a frame. It ends with the given status once nothing inside it is alive: a job in flight keeps its slot
+    /// until its worker confirms or its grace period is over.
     pub(crate) fn close(&mut self, id: FrameId, closing: Closing) -> FaultResult {
-        // A child that has ended is listed by its parent until the parent hears of it.
+        // A child that has ended is listed by its parent until the parent has processed its end.
         let Some(frame) = self.frame_if_live_mut(id) else { return Ok(()) };
         let own = closing.own_end;
         let before = frame.closing.as_ref().map(|before| before.own_end);
@@ -410,7 +410,7 @@ impl Reducer<'_> {
             return Ok(());
         }
         frame.closing = Some(Box::new(closing));
-        // A frame that ends by itself may be entered anew, in what is left of its time.
+        // A frame that ends by itself may be entered again, in the rest of its time.
         let deadline = if own { None } else { frame.deadline.take() };
         for key in [deadline, frame.alarm.take()].into_iter().flatten() {
             self.state.timers.remove(&key);
@@ -422,13 +422,13 @@ impl Reducer<'_> {
         let frame = self.frame(id)?;
         if let Some(job) = job_of(&frame.body) {
             let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "the job of a pipeline"))?;
-            // A worker at rest has nothing to stop: it only hears that its lease is over.
+            // A resting worker has nothing to stop: it is only notified that its lease has ended.
             if !open.resting {
                 return self.cancel_job(job);
             }
         }
         let inside = children(&frame.body);
-        // A child run that has ended is not called off.
+        // A child run that has ended is not cancelled.
         if let FrameBody::Call { call } = frame.body
             && let Some(open) = self.state.calls.get(&call)
         {
@@ -441,14 +441,14 @@ impl Reducer<'_> {
         self.close_if_empty(id)
     }
 
-    /// Ends a frame that is being called off, when nothing inside it is left.
+    /// Ends a frame that is being cancelled, when nothing inside it is left.
     pub(crate) fn close_if_empty(&mut self, id: FrameId) -> FaultResult {
-        // Calling off its children may have ended it.
+        // Cancelling its children may have ended it.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         if frame.live > 0 {
             return Ok(());
         }
-        // It goes on, or is about to be entered anew: nothing calls it off.
+        // It continues, or is about to be entered again: it is not being cancelled.
         let Some(closing) = frame.closing.as_deref().cloned() else { return Ok(()) };
         if matches!(frame.body, FrameBody::Loop(_)) {
             return self.loop_cancelled(id, closing);
@@ -468,7 +468,7 @@ impl Reducer<'_> {
         self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: None })
     }
 
-    /// Nothing is left inside. What there is may still have to be put together.
+    /// Ends a cancelled frame with nothing left inside. Its partial output may have to be evaluated first.
     pub(crate) fn end_cancelled(&mut self, id: FrameId, ended: FrameEnd) -> FaultResult {
         match self.gives_partial_output(id)? {
             true => self.state.agenda.push_back(AgendaItem::Finish(id, Box::new(ended))),
@@ -477,7 +477,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A node whose time is over, and a run that is called off, give what they have so far.
+    /// Returns true for a node whose time is over and for a cancelled run: they return their output so far.
     fn gives_partial_output(&self, id: FrameId) -> FaultResult<bool> {
         let frame = self.frame(id)?;
         let ends =
@@ -496,7 +496,7 @@ impl Reducer<'_> {
         let frame = self.frame(parent)?;
         if frame.closing.is_some() && !matches!(frame.body, FrameBody::Loop(_)) {
             if matches!(frame.body, FrameBody::Net(_)) {
-                // Every firing has a scope of its own.
+                // Every firing has its own scope.
                 self.state.scopes.remove(scope);
             }
             self.child_removed(parent)?;
@@ -523,12 +523,12 @@ impl Reducer<'_> {
     }
 }
 
-/// What the jobs inside a frame have used, as far as it is counted.
+/// Returns the resources used by the jobs inside a frame, as far as they are metered.
 fn usage_of(frame: &Frame) -> Value {
     frame.account.as_ref().map_or(Value::Null, |account| usage_value(&account.usage))
 }
 
-/// The job of a pipeline; nothing else has one.
+/// Returns the job of a pipeline; no other frame has one.
 fn job_of(body: &FrameBody) -> Option<u64> {
     match body {
         FrameBody::Pipeline(pipeline) => pipeline.job,
@@ -543,7 +543,7 @@ fn job_of(body: &FrameBody) -> Option<u64> {
     }
 }
 
-/// The live frames directly inside.
+/// Returns the live frames directly inside.
 fn children(body: &FrameBody) -> Vec<FrameId> {
     match body {
         FrameBody::New | FrameBody::Backoff | FrameBody::Wait(_) | FrameBody::Call { .. } => Vec::new(),

@@ -1,8 +1,8 @@
-//! One tick at a time, in place.
+//! Applies ticks to a state, one at a time and in place.
 //!
-//! A tick puts items on the agenda; the agenda is worked off until it is empty, the run is paused, or the slice is used
-//! up. An item evaluates before it changes anything: when a value is not at hand, the item goes back to the front and the
-//! caller is told what to fetch.
+//! A tick puts items on the agenda; the agenda is processed until it is empty, the run is paused, or the slice is
+//! used up. An item evaluates before it changes anything: when a value is not loaded, the item returns to the front,
+//! and the result names the values to load.
 
 mod admit;
 mod budget;
@@ -35,7 +35,7 @@ use crate::state::{AgendaItem, FrameId, Phase, State};
 use crate::tick::START_EVENT;
 use crate::{Command, ErrorInfo, IterationRecord, Program, Tick, TickKind, Values};
 
-/// What a tick led to.
+/// The result of a call of [`reduce`].
 #[derive(Debug)]
 pub enum Reduced {
     Done(TickOutput),
@@ -46,11 +46,12 @@ pub enum Reduced {
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct TickOutput {
     pub commands: Vec<Command>,
-    /// Turns that ended, for the loops' histories.
+    /// Iterations that ended, for the loops' histories.
     pub iterations: Vec<IterationRecord>,
 }
 
-/// Applies one tick. `resume` carries what a call that needed values had done already; give back what you got.
+/// Applies one tick. `resume` carries the progress of an earlier call that needed values; pass back the one you
+/// received.
 pub fn reduce(
     program: &Program,
     state: &mut State,
@@ -72,34 +73,34 @@ pub fn reduce(
     }
 }
 
-/// A tick that is half done because values are being fetched.
+/// A tick that is partially applied because values are being loaded.
 #[derive(Debug, Default)]
 pub struct PartialTick {
     begun: bool,
     output: TickOutput,
     iterations_left: u64,
     items_left: u64,
-    /// Loops with quiet turns that no event has told of.
+    /// Loops with quiet iterations that no event has reported.
     unpublished: Vec<FrameId>,
-    /// Of whoever replays the run.
+    /// Set by a replay of the run.
     watch: Option<Box<ReplayWatch>>,
 }
 
 impl PartialTick {
-    /// For a tick that has not begun; its commands go into this list, which is empty.
+    /// Creates the progress of a tick that has not begun; its commands are added to this list, which is empty.
     pub fn with_commands(commands: Vec<Command>) -> PartialTick {
         PartialTick { output: TickOutput { commands, iterations: Vec::new() }, ..PartialTick::default() }
     }
 }
 
-/// Why an item was not worked off.
+/// The reason why an item was not completed.
 pub(crate) enum ItemStop {
     Need(Vec<BlobHash>),
     Failed(Box<ErrorInfo>),
     Impossible(Box<ReducerFault>),
 }
 
-/// Why a tick was not applied. What fails an item fails its frame, and the tick goes on.
+/// The reason why a tick was not applied. An item that fails only fails its frame, and the tick continues.
 enum TickStop {
     Need(Vec<BlobHash>),
     Impossible(Box<ReducerFault>),
@@ -151,7 +152,7 @@ impl Reducer<'_> {
             return Err(Box::new(ReducerFault::TimeGoesBack { at: tick.at, now: self.state.now }));
         }
         let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
-        // One that is to be held is paused first; from then on it takes what a run takes that is paused.
+        // A run that is to be held is paused first; from then on it accepts the input that a paused run accepts.
         let holds =
             self.state.held_start.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
         if self.state.phase == Phase::Created && !starts && !holds {
@@ -178,7 +179,7 @@ impl Reducer<'_> {
         self.apply(&tick.kind)
     }
 
-    /// Works the agenda off, until nothing moves that could.
+    /// Processes the agenda until nothing can proceed.
     fn process(&mut self, more_pending: bool) -> Result<(), TickStop> {
         loop {
             self.process_agenda()?;
@@ -244,7 +245,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// An item that could not evaluate what it had to fails the frame it belongs to.
+    /// Fails the frame of an item that could not evaluate an expression.
     fn item_failed(&mut self, item: &AgendaItem, error: ErrorInfo) -> FaultResult {
         self.watch_item_failed(item);
         match item {
@@ -264,10 +265,10 @@ impl Reducer<'_> {
             }
             AgendaItem::Parameters => match self.state.root {
                 Some(root) => self.fail(root, error),
-                // The run was cancelled before it had worked them out.
+                // The run was cancelled before the parameters were computed.
                 None => Ok(()),
             },
-            // It asks for nothing but values.
+            // It only needs values.
             AgendaItem::Mail(_) => Ok(()),
         }
     }

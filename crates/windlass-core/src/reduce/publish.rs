@@ -1,4 +1,4 @@
-//! What is seen from outside: events, paths, and values that are too large to travel.
+//! Output to observers: events, paths, and references to large values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::plan::{NodeId, NodeKind};
 use crate::state::{ForkOrigin, Frame, FrameBody, FrameId, State};
 use crate::{Command, ErrorInfo, Event, EventError, EventKind, Outcome, Program, Status};
 
-/// Stands for a value that is not shown.
+/// Returns the placeholder of a redacted value.
 pub fn redacted_value() -> Value {
     Value::Str(interned("(not shown)"))
 }
 
-/// Bytes that most paths need.
+/// Capacity that is enough for most paths, in bytes.
 const PATH_BYTES: usize = 64;
 
 impl Reducer<'_> {
-    /// Numbers an event and hands it out. Values that are too large to travel become references.
+    /// Numbers an event and publishes it. Values above the inline limit become references.
     pub(crate) fn publish(&mut self, path: Arc<str>, mut kind: EventKind) {
         kind.each_value(&mut |value| self.replace_by_reference(value));
         self.state.events += 1;
@@ -33,18 +33,18 @@ impl Reducer<'_> {
         self.publish(path, kind);
     }
 
-    /// An event whose type a tool or a definition names.
+    /// Publishes an event whose type a tool or a definition names.
     pub(crate) fn publish_custom(&mut self, path: Arc<str>, type_name: &Arc<str>, data: &Value) {
         let fields = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
         self.publish(path, EventKind::new(type_name.clone(), fields));
     }
 
-    /// An error as events report it.
+    /// Converts an error to the form that events report.
     pub(crate) fn event_error(&self, error: &ErrorInfo) -> Arc<EventError> {
         EventError::new(error, self.program.limits.max_inline_bytes)
     }
 
-    /// What a frame gives, as far as it may be seen.
+    /// Returns a frame's output, or the placeholder if it is redacted.
     pub(crate) fn redacted_output(&self, id: FrameId, output: &Value) -> Value {
         let node = self.state.frames.get(id).map(|frame| frame.node);
         match node.is_some_and(|node| self.program.facts(node).redacted) {
@@ -53,7 +53,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Whether anything of this frame's own is not shown: then errors do not tell of values.
+    /// Returns true if anything of this frame's own is redacted: then errors must not contain values.
     pub(crate) fn is_redacted(&self, id: FrameId) -> bool {
         self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).redaction.is_none())
     }
@@ -74,7 +74,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
+    /// Returns the number of a place's body where events report it: all bodies of a place share one path.
     pub(crate) fn published_firing(&self, id: FrameId) -> FaultResult<Option<u64>> {
         let frame = self.frame(id)?;
         let Some(parent) = frame.parent else { return Ok(None) };
@@ -89,16 +89,16 @@ impl Reducer<'_> {
         }
     }
 
-    /// The first event of a run that was made from another.
+    /// Publishes the first event of a forked run.
     pub(crate) fn publish_forked(&mut self, forked: &ForkOrigin) {
         let (from, from_path, retry) = (forked.run.clone(), forked.path.clone(), forked.retry);
         self.publish("".into(), EventKind::WorkflowRestarted { from, from_path, retry });
     }
 
-    /// One event for all the quiet turns of this slice.
+    /// Publishes one event for all the quiet iterations of this slice.
     pub(crate) fn publish_pending_iterations(&mut self) -> FaultResult {
         for id in std::mem::take(&mut self.work.unpublished) {
-            // A loop that has ended since, or is to be entered anew, has told of them at its end.
+            // A loop that has ended since, or is to be entered again, has published them at its end.
             if matches!(self.frame_if_live(id), Some(Frame { body: FrameBody::Loop(_), .. })) {
                 self.publish_pending_iterations_of(id)?;
             }
@@ -115,7 +115,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Once, when only an outside event can move the run; again after it has moved. While more is to come, not yet.
+    /// Publishes once that only an outside event can make the run proceed; again after it has proceeded. Not while more
+    /// input is pending.
     pub(crate) fn publish_idle(&mut self, more_pending: bool) {
         let idle = self.state.is_idle();
         if more_pending {
@@ -129,7 +130,7 @@ impl Reducer<'_> {
         self.state.idle_published = idle;
     }
 
-    /// A value that is too large to travel becomes a reference.
+    /// Replaces a value above the inline limit by a reference.
     pub(crate) fn to_reference(&mut self, mut value: Value) -> Value {
         self.replace_by_reference(&mut value);
         value
@@ -144,7 +145,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// `sync[3].fetch`, without the nodes that are only machinery.
+    /// Returns the path of a frame, such as `sync[3].fetch`, without hidden nodes.
     pub(crate) fn path(&self, id: FrameId) -> Arc<str> {
         if let Some(name) = self.top_level_name(id) {
             return name;
@@ -152,7 +153,7 @@ impl Reducer<'_> {
         frame_path(self.program, self.state, id).into()
     }
 
-    /// The path of a node that stands right inside a hidden root: its name, which need not be put together.
+    /// Returns the path of a node directly inside a hidden root: its name, which is shared instead of assembled.
     fn top_level_name(&self, id: FrameId) -> Option<Arc<str>> {
         let frame = self.state.frames.get(id)?;
         let (node, above) = (self.program.node(frame.node), self.state.frames.get(frame.parent?)?);
@@ -162,7 +163,7 @@ impl Reducer<'_> {
         plain.then(|| node.name.clone())
     }
 
-    /// The path of the task that a pipeline is at; for anything else its own.
+    /// Returns the path of a pipeline's current task; for any other frame, its own path.
     pub(crate) fn task_path(&self, id: FrameId) -> Arc<str> {
         let labelled = self.state.frames.get(id).is_some_and(|frame| self.current_label(frame).is_some());
         if let Some(name) = self.top_level_name(id).filter(|_| !labelled) {
@@ -176,7 +177,7 @@ impl Reducer<'_> {
         text.into()
     }
 
-    /// The label of the task that a pipeline is at; None for anything else.
+    /// Returns the label of a pipeline's current task; None for any other frame.
     fn current_label(&self, frame: &Frame) -> Option<&str> {
         let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) =
             (&self.program.node(frame.node).kind, &frame.body)
@@ -194,8 +195,8 @@ impl Reducer<'_> {
         text.into()
     }
 
-    /// The generation of a frame that is not the first under its path: it, or something around it, was tried again,
-    /// visited again, or reached again.
+    /// Returns the generation of a frame that is not the first under its path: the frame, or one around it, was
+    /// retried, visited again, or reached again.
     pub(crate) fn entered_before(&self, id: FrameId) -> FaultResult<Option<u32>> {
         let mut around = Some(id);
         while let Some(at) = around {
@@ -208,7 +209,7 @@ impl Reducer<'_> {
         Ok(None)
     }
 
-    /// Whether what is around a frame has begun it before. What a graph, a branch or a loop begins, it begins once.
+    /// Returns true if the parent has begun this frame before. A graph, a branch or a loop begins each child once.
     fn is_reached_again(&self, frame: &Frame) -> FaultResult<bool> {
         let Some(parent) = frame.parent else { return Ok(false) };
         match &self.frame(parent)?.body {
@@ -229,7 +230,7 @@ impl Reducer<'_> {
     }
 }
 
-/// Where a frame stands, as people write it.
+/// Returns the path of a frame.
 pub(crate) fn frame_path(program: &Program, state: &State, id: FrameId) -> String {
     let mut text = String::with_capacity(PATH_BYTES);
     write_path(program, state, id, &mut text);
@@ -237,7 +238,7 @@ pub(crate) fn frame_path(program: &Program, state: &State, id: FrameId) -> Strin
 }
 
 fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) {
-    // A frame that is not there has no path: a fault may name one.
+    // A frame that does not exist has no path: a fault may name one.
     let Some(frame) = state.frames.get(id) else { return };
     if let Some(parent) = frame.parent {
         write_path(program, state, parent, text);
@@ -248,14 +249,14 @@ fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) 
     }
     let node = program.node(frame.node);
     match task_label(program, state, frame).filter(|_| node.hidden) {
-        // Machinery that a task enters stands for the task.
+        // A hidden node that a task enters represents the task.
         Some(label) => push_name(text, label),
         None if node.hidden => {}
         None => push_name(text, &node.name),
     }
 }
 
-/// The label of the task that has entered this frame; None if something other than a task has.
+/// Returns the label of the task that has entered this frame; None if it was not entered by a task.
 fn task_label<'p>(program: &'p Program, state: &State, frame: &Frame) -> Option<&'p str> {
     let above = state.frames.get(frame.parent?)?;
     let NodeKind::Pipeline(pipeline) = &program.node(above.node).kind else { return None };

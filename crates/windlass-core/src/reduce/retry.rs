@@ -1,4 +1,4 @@
-//! The one retry: whether, and after how long.
+//! Evaluation of retry policies: whether another attempt is made, and after which delay.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::plan::{Amount, Growth, Jitter, Retry, RetryWindow};
 use crate::state::{FrameBody, FrameId, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind};
 
-/// What has been tried so far.
+/// The attempts so far.
 #[derive(Clone, Copy)]
 pub(crate) struct RetryHistory {
-    /// How many times.
+    /// Number of attempts.
     pub tries: u32,
-    /// When the first try began.
+    /// Start of the first attempt.
     pub since: Option<Timestamp>,
-    /// How long whoever refused wants to be left alone.
+    /// Delay requested by the server's Retry-After header.
     pub requested_delay: Duration,
 }
 
 impl Reducer<'_> {
-    /// How long to wait before the next try; None when there is none.
+    /// Returns the wait before the next attempt; None when there is none.
     pub(crate) fn retry_after(
         &mut self,
         retry: &Retry,
@@ -39,7 +39,7 @@ impl Reducer<'_> {
         if !retries_error(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
             return Ok(None);
         }
-        // A number that is written down was held to the limit at load.
+        // A number that is written in the definition was checked against the limit at load.
         let max = self.program.limits.max_retry_attempts;
         if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= max {
             let message = format!("{tries} tries, and the policy wants more; the limit is {max}: {}", error.message);
@@ -63,7 +63,7 @@ impl Reducer<'_> {
         Ok(Some(wait).filter(|_| !retry.window.is_some_and(late)))
     }
 
-    /// Uniform between the previous step's wait and this one's, each within the bounds.
+    /// Returns a random wait, uniform between the previous attempt's wait and this one's, each within the bounds.
     fn spread_wait(&mut self, retry: &Retry, interval: Duration, base: f64, tries: u32) -> f64 {
         let min = retry.backoff.min.map_or(0.0, |min| min.0 as f64);
         let max = retry.backoff.max.map_or(f64::MAX, |max| max.0 as f64);
@@ -75,14 +75,14 @@ impl Reducer<'_> {
         lower + (upper - lower) * self.random_unit()
     }
 
-    /// A random number from 0 to 1, from the tick.
+    /// Returns a random number from 0 to 1, derived from the tick.
     fn random_unit(&mut self) -> f64 {
         let draw = self.state.draws;
         self.state.draws += 1;
         (random_at(self.state.seed, draw) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts a failed node off to be entered anew, as a new generation.
+    /// Schedules a failed node to be entered again, as a new generation.
     pub(crate) fn enter_again_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) -> FaultResult {
         self.watch_reentry(id);
         let tries = self.frame(id)?.attempt;
@@ -123,7 +123,8 @@ impl Reducer<'_> {
     }
 }
 
-/// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A policy that names none takes all.
+/// Returns true if the policy retries the error. Codes and kinds are compared as text; `5xx` matches every code of
+/// that hundred. A policy that names none matches all.
 fn retries_error(retry: &Retry, error: &ErrorInfo) -> bool {
     retry.on.is_empty()
         || retry.on.iter().any(|pattern| {

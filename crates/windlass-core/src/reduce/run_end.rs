@@ -1,8 +1,8 @@
-//! The end of a run: its status, its output, and what is told of it.
+//! The end of a run: its status, its output, and its final event.
 //!
-//! | run | the root ends | an end was decided on before | its outputs cannot be evaluated |
+//! | run | the root ends | an end was decided before | its outputs cannot be evaluated |
 //! |---|---|---|---|
-//! | held | – | ended as decided: nothing of it has begun | – |
+//! | held | – | ended as decided: it has not begun | – |
 //! | running | ended, as the root has | ended as decided, when the root has ended | failed |
 //! | ended | – | ignored | – |
 //!
@@ -19,7 +19,7 @@ use crate::state::{Closing, Phase};
 use crate::{Command, ErrorInfo, EventKind, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
-    /// The last item of a run: its output, its end.
+    /// Processes the last item of a run: its output and its end.
     pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), ItemStop> {
         let decided_end = self.state.decided_end.clone();
         let (status, error) = match decided_end {
@@ -45,7 +45,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What the node gave that the caller asks for. One that has not run gave nothing.
+    /// Returns the output of the node that the caller requests; null if it has not run.
     fn output_of(&self, name: &str) -> Result<Value, ItemStop> {
         let node = self.program.named(None, name).ok_or_else(|| {
             let message = format!("the caller wants the output of `{name}`, which this definition does not have");
@@ -60,7 +60,7 @@ impl Reducer<'_> {
         self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
     }
 
-    /// The end of a run that was held until now.
+    /// Ends a run that was held until now.
     pub(crate) fn end_held_run(&mut self, closing: Closing) -> FaultResult {
         let Closing { status, error, output, .. } = closing;
         self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });

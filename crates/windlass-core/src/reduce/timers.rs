@@ -1,14 +1,14 @@
-//! Timers: all of them live in the state, so nothing about time is lost with a process.
+//! Timers. All of them are part of the state, so no pending timer is lost with a process.
 //!
-//! | timer | its owner is there | its owner is gone |
+//! | timer | its owner exists | its owner is gone |
 //! |---|---|---|
-//! | deadline | the frame is called off | – |
+//! | deadline | the frame is cancelled | – |
 //! | loop time, budget | the loop stops; any other frame fails | – |
-//! | alarm | the frame goes on: see its kind | – |
-//! | grace | the job is gone without a word of its worker | – |
-//! | run | its end is decided as timed out; armed anew, if it was alive for less | – |
+//! | alarm | the frame continues: see its kind | – |
+//! | grace | the job is removed without a confirmation from its worker | – |
+//! | run | its end is decided as timed out; armed again, if it was alive for less | – |
 //!
-//! – is impossible and a fault: a timer goes with its owner.
+//! – is impossible and a fault: a timer is removed with its owner.
 
 use windlass_value::{Timestamp, Value};
 
@@ -26,7 +26,7 @@ impl Reducer<'_> {
         key
     }
 
-    /// Whatever tick brings the time, all that is due by it happens first, in order of due time.
+    /// Fires all due timers, in order of due time, before the tick itself is applied.
     pub(crate) fn fire_due_timers(&mut self) -> FaultResult {
         while let Some(entry) = self.state.timers.first_entry() {
             if entry.key().0 > self.state.now {
@@ -45,9 +45,9 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Leaves a frame this long at most.
+    /// Limits the remaining time of a frame.
     pub(crate) fn limit_deadline(&mut self, id: FrameId, at: Timestamp) -> FaultResult {
-        // It has ended, and its parent has yet to hear of it.
+        // It has ended, and its parent has not processed that yet.
         let Some(frame) = self.frame_if_live(id) else { return Ok(()) };
         let before = frame.deadline;
         if before.is_some_and(|(before, _)| before <= at) {
@@ -61,13 +61,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The timer goes with its frame, so the frame is there.
+    /// Handles a node's deadline. The timer is removed with its frame, so the frame exists.
     fn deadline(&mut self, id: FrameId) -> FaultResult {
         let program = self.program;
         let frame = self.frame_mut(id)?;
         frame.deadline = None;
         let node = program.node(frame.node);
-        // A node without a timeout was given a deadline because it holds up nothing but its graph's end.
+        // A node without a timeout was given a deadline because only its graph's end waits for it.
         let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
         let suffix = match &timeout.after {
             Amount::Fixed(after) => format!("of {after} allows"),
@@ -83,7 +83,7 @@ impl Reducer<'_> {
         self.close(id, Closing::failed(timeout.status, error))
     }
 
-    /// The timer goes with its frame, and with the wait that it is for.
+    /// Handles an alarm. The timer is removed with its frame, and with the wait that it belongs to.
     fn alarm(&mut self, id: FrameId, key: TimerKey) -> FaultResult {
         let frame = self.frame_mut(id)?;
         if frame.alarm != Some(key) {
@@ -99,7 +99,7 @@ impl Reducer<'_> {
                 Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => {
                     self.wait_expired(id)
                 }
-                // It is tried again, with the answers that it has got; or its operation goes on elsewhere.
+                // It is retried with its wait results, or its operation continues elsewhere.
                 Some(PendingWait::Resolved) | None => self.request_slot(id),
             },
             FrameBody::Loop(_) => {
@@ -122,9 +122,9 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The run's own time counts only while it is alive, so the timer may be early.
+    /// Handles the run's timeout. Only time in which the run is alive counts, so the timer may be early.
     pub(crate) fn run_timeout_due(&mut self) -> FaultResult {
-        // A tick may ask for it in a run that has no timeout.
+        // A tick may request it in a run that has no timeout.
         let Some(timeout) = self.program.plan.timeout else { return Ok(()) };
         if self.state.alive_time < timeout {
             self.arm_run_timeout();
@@ -151,14 +151,14 @@ impl Reducer<'_> {
         }
     }
 
-    /// Somebody has decided how the run ends; what is alive is called off first.
+    /// Ends the run with a decided status; everything alive is cancelled first.
     pub(crate) fn end_early(&mut self, closing: Closing) -> FaultResult {
         if self.state.decided_end.is_some() {
             return Ok(());
         }
         self.state.paused = false;
         if self.state.held_start.take().is_some() {
-            // It has never begun: there is nothing to call off.
+            // It has never begun: there is nothing to cancel.
             return self.end_held_run(closing);
         }
         self.state.decided_end = Some(closing);

@@ -1,6 +1,6 @@
-//! For whoever replays a run: with which item of which tick something began, and a stop right before it.
+//! Support for replaying a run: finds the item of the tick with which something began, and stops right before it.
 //!
-//! A live run has no watch, and pays for none.
+//! A live run has no watch and pays no cost for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,53 +14,53 @@ use crate::plan::{Loop, NodeKind};
 use crate::state::{AgendaItem, Frame, FrameBody, FrameId, State};
 use crate::{Status, TaskOutcome};
 
-/// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
+/// A point inside a run: the number of ticks reduced, and the number of items of the next tick that were processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ReplayPoint {
     pub tick: u64,
     pub item: u64,
 }
 
-/// Something that ended badly by itself, not because of something inside it.
+/// A node that failed by itself, not because of something inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedFailure {
-    /// When it began; None if that was before the first tick that was watched.
+    /// The point where it began; None if that was before the first watched tick.
     pub began_at: Option<ReplayPoint>,
     pub path: Arc<str>,
 }
 
-/// What a watch has seen of failures.
+/// The failures that a watch has observed.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedFailures {
-    /// The one that began first. One that was tried again and then went well is none.
+    /// The failure that began first. A node that was retried and then succeeded does not count.
     pub first: Option<ObservedFailure>,
-    /// The first that was called off, by somebody outside or with the run.
+    /// The first node that was cancelled, from outside or with the run.
     pub cancelled: Option<ObservedFailure>,
-    /// When frames began that failed although all inside them had gone well: by an expression, a rule, a limit. What they
-    /// have got does not help them, so it is not to be used again.
+    /// The points where frames began that failed although everything inside them had succeeded: by an expression, a
+    /// rule, a limit. Their results do not help them, so they must not be reused.
     pub not_reusable: Vec<ReplayPoint>,
-    /// What has ended the run as failed, and went well itself: it counts if nothing else did not.
+    /// The node that ended the run as failed and succeeded itself; it counts if nothing else failed.
     run_ended_by: Option<ObservedFailure>,
     live: BTreeMap<FrameId, LiveFrame>,
 }
 
-/// What is known of a frame that has not ended.
+/// Observations about a frame that has not ended.
 #[derive(Clone, Debug, Default)]
 struct LiveFrame {
     began: Option<ReplayPoint>,
     failed: Option<ObservedFailure>,
-    /// Of the child that failed last, by its slot: it may be tried again.
+    /// The child that failed last, by its slot: it may be retried.
     latest: Option<(u64, ObservedFailure)>,
     cancelled: Option<ObservedFailure>,
     /// The child that ended last.
     last: Option<ObservedFailure>,
-    /// It could not go on with what its last child gave.
+    /// It could not continue with the output of its last child.
     failed_by_last_child: bool,
     /// Its last task was reported as failed.
     reported: bool,
 }
 
-/// Goes from tick to tick with whoever replays; see [`Resume::watched`].
+/// Observes a replay, from tick to tick; see [`PartialTick::with_watch`].
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWatch {
     now: ReplayPoint,
@@ -75,32 +75,32 @@ pub struct ReplayWatch {
 }
 
 impl ReplayWatch {
-    /// Notes when something at this path begins: a node, a task that has a label, a loop's turn.
+    /// Creates a watch that records when something at this path begins: a node, a task with a label, an iteration.
     pub fn at_path(path: Arc<str>) -> ReplayWatch {
         ReplayWatch { path: Some(path), ..ReplayWatch::default() }
     }
 
-    /// Notes the paths of all that begins.
+    /// Creates a watch that records the paths of everything that begins.
     pub fn all_paths() -> ReplayWatch {
         ReplayWatch { paths: Some(Vec::new()), ..ReplayWatch::default() }
     }
 
-    /// Notes what fails.
+    /// Creates a watch that records failures.
     pub fn for_failures() -> ReplayWatch {
         ReplayWatch { failures: Some(ObservedFailures::default()), ..ReplayWatch::default() }
     }
 
-    /// Stops the tick before its item of this number, counted from 0. What is on the agenda stays there.
+    /// Creates a watch that stops the tick before its item of this number, counted from 0. The agenda keeps its items.
     pub fn stop_before(item: u64) -> ReplayWatch {
         ReplayWatch { stop_before: Some(item), ..ReplayWatch::default() }
     }
 
-    /// Knows the live frames that began at these moments, which are in order.
+    /// Creates a watch that marks the live frames that began at these points, which are in order.
     pub fn marking_frames(marks: Vec<ReplayPoint>) -> ReplayWatch {
         ReplayWatch { marks, ..ReplayWatch::default() }
     }
 
-    /// Whether this frame, or one around it, began at one of the moments.
+    /// Returns true if this frame, or one around it, began at one of the points.
     pub fn is_marked(&self, state: &State, frame: FrameId) -> bool {
         let above = |id: &FrameId| state.frames.get(*id).and_then(|frame| frame.parent);
         std::iter::successors(Some(frame), above).any(|id| self.marked.contains(&id))
@@ -110,12 +110,12 @@ impl ReplayWatch {
         self.stopped
     }
 
-    /// The beginnings since this was asked last.
+    /// Returns the begin points since the last call.
     pub fn take_begun(&mut self) -> Vec<ReplayPoint> {
         std::mem::take(&mut self.begun)
     }
 
-    /// The paths since this was asked last.
+    /// Returns the paths since the last call.
     pub fn take_paths(&mut self) -> Vec<Arc<str>> {
         self.paths.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -126,12 +126,12 @@ impl ReplayWatch {
 }
 
 impl PartialTick {
-    /// For a tick that is watched.
+    /// Creates the progress of a watched tick.
     pub fn with_watch(watch: Option<Box<ReplayWatch>>) -> PartialTick {
         PartialTick { watch, ..PartialTick::default() }
     }
 
-    /// The watch, when the tick is done.
+    /// Returns the watch, when the tick is done.
     pub fn take_watch(&mut self) -> Option<Box<ReplayWatch>> {
         self.watch.take()
     }
@@ -139,14 +139,14 @@ impl PartialTick {
 
 fn earlier_failure(one: Option<ObservedFailure>, other: Option<ObservedFailure>) -> Option<ObservedFailure> {
     match (one, other) {
-        // What began before anybody watched began first.
+        // A node that began before the watch did began first.
         (Some(one), Some(other)) => Some(if other.began_at < one.began_at { other } else { one }),
         (one, other) => one.or(other),
     }
 }
 
 impl Reducer<'_> {
-    /// A tick begins.
+    /// Notes the beginning of a tick.
     pub(super) fn watch_tick_begin(&mut self) {
         if let Some(watch) = &mut self.work.watch {
             watch.now = ReplayPoint { tick: self.state.ticks - 1, item: 0 };
@@ -158,7 +158,8 @@ impl Reducer<'_> {
         self.work.watch.as_ref().is_some_and(|watch| watch.stopped)
     }
 
-    /// Called before an item is worked off; once more, if values have to be fetched for it. False: it stays where it is.
+    /// Called before an item is processed, and again if values have to be loaded for it. False: the item stays on the
+    /// agenda.
     pub(super) fn watch_item(&mut self, item: &AgendaItem) -> bool {
         let Some(mut watch) = self.work.watch.take() else { return true };
         let now = watch.now;
@@ -193,12 +194,13 @@ impl Reducer<'_> {
         }
     }
 
-    /// The frame, unless it has already ended or was entered before.
+    /// Returns the frame, unless it has already ended or was entered before.
     fn first_entry(&self, id: FrameId) -> Option<&Frame> {
         self.frame_if_live(id).filter(|frame| frame.attempt == 1)
     }
 
-    /// Whether what this item begins is at the path. Of several frames under one path the outermost is meant.
+    /// Returns true if this item begins something at the path. Of several frames with the same path, the outermost
+    /// counts.
     fn begins_at(&self, item: &AgendaItem, path: &str) -> bool {
         match item {
             AgendaItem::Enter(id) => {
@@ -213,7 +215,7 @@ impl Reducer<'_> {
                 *self.path(*id) == *path && *self.path(parent) != *path && self.fresh_task_path(parent) != path
             }
             AgendaItem::Task(id) => self.begins_task(*id) && self.fresh_task_path(*id) == path,
-            // These go on with what has begun, or lead to items that begin something.
+            // These continue what has begun, or lead to items that begin something.
             AgendaItem::TaskEnded(..)
             | AgendaItem::ChildEnded { .. }
             | AgendaItem::StartChild { .. }
@@ -228,7 +230,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// What this item begins, as people would write it.
+    /// Returns the path of whatever this item begins.
     fn begun_path(&self, item: &AgendaItem) -> Option<Arc<str>> {
         let path = match item {
             AgendaItem::Enter(id) => {
@@ -236,7 +238,7 @@ impl Reducer<'_> {
                 Some(path).filter(|path| parent.is_none_or(|parent| *self.path(parent) != **path))?
             }
             AgendaItem::Task(id) => self.begins_task(*id).then(|| self.fresh_task_path(*id).into())?,
-            // These go on with what has begun, or lead to items that begin something.
+            // These continue what has begun, or lead to items that begin something.
             AgendaItem::TaskEnded(..)
             | AgendaItem::ChildEnded { .. }
             | AgendaItem::StartChild { .. }
@@ -252,15 +254,15 @@ impl Reducer<'_> {
         Some(path).filter(|path| !path.is_empty())
     }
 
-    /// The loop directly around a frame, and the path of the iteration that the frame belongs to.
+    /// Returns the loop directly around a frame, and the path of the frame's iteration.
     fn iteration_path(&self, frame: &Frame, parent: FrameId) -> Option<(&Loop, String)> {
         let above = self.state.frames.get(parent)?;
         let NodeKind::Loop(looping) = &self.program.node(above.node).kind else { return None };
         Some((looping, format!("{}{}", self.path(parent), looping.iteration_path.write(frame.slot))))
     }
 
-    /// The task has not been tried, and waits for nothing. A frame of another kind is a fault of the item itself, which is
-    /// found when it is worked off.
+    /// Returns true if the task has not been attempted and waits for nothing. A frame of another kind is a fault of the
+    /// item itself, which is detected when the item is processed.
     fn begins_task(&self, id: FrameId) -> bool {
         let Some(frame) = self.frame_if_live(id) else { return false };
         match &frame.body {
@@ -278,7 +280,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// The path of the task that a pipeline is at, if it has a label; else, and for anything else, nothing.
+    /// Returns the path of a pipeline's current task, if it has a label; otherwise an empty string.
     fn fresh_task_path(&self, id: FrameId) -> String {
         let Some(frame) = self.frame_if_live(id) else { return String::new() };
         let (NodeKind::Pipeline(pipeline), FrameBody::Pipeline(body)) =
@@ -294,14 +296,14 @@ impl Reducer<'_> {
         self.work.watch.as_mut().and_then(|watch| watch.failures.as_mut())
     }
 
-    /// A worker's report counts.
+    /// Records a worker's accepted report.
     pub(super) fn watch_report(&mut self, id: FrameId, outcome: &TaskOutcome) {
         if let Some(failures) = self.failures_mut() {
             failures.live.entry(id).or_default().reported = outcome.error.is_some();
         }
     }
 
-    /// An item could not evaluate what it had to.
+    /// Records an item that could not evaluate an expression.
     pub(super) fn watch_item_failed(&mut self, item: &AgendaItem) {
         let Some(now) = self.work.watch.as_ref().map(|watch| watch.now) else { return };
         let Some(failures) = self.failures_mut() else { return };
@@ -313,7 +315,7 @@ impl Reducer<'_> {
                 let own = ObservedFailure { began_at: Some(now), path: "".into() };
                 failures.first = earlier_failure(failures.first.take(), Some(own));
             }
-            // Their frames fail, and tell of it at their end.
+            // Their frames fail, and report it at their end.
             AgendaItem::Enter(_)
             | AgendaItem::Task(_)
             | AgendaItem::TaskEnded(..)
@@ -328,7 +330,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// A frame ends the run as failed. Called while it is still there.
+    /// Records a frame that ends the run as failed. Called while the frame still exists.
     pub(super) fn watch_run_end(&mut self, id: FrameId) {
         let path = self.path(id);
         if let Some(failures) = self.failures_mut() {
@@ -337,21 +339,21 @@ impl Reducer<'_> {
         }
     }
 
-    /// A frame is to be entered anew: what failed inside it counts no longer.
+    /// Resets a frame that is entered again: failures inside it no longer count.
     pub(super) fn watch_reentry(&mut self, id: FrameId) {
         if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
             *live = LiveFrame { began: live.began, ..LiveFrame::default() };
         }
     }
 
-    /// A pipeline's task is to be tried again.
+    /// Notes that a pipeline's task is retried.
     pub(super) fn watch_task_retry(&mut self, id: FrameId) {
         if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
             live.latest = None;
         }
     }
 
-    /// Called while the frame is still there.
+    /// Records the end of a frame. Called while the frame still exists.
     pub(super) fn watch_end(&mut self, id: FrameId, status: Status) -> FaultResult {
         if let Some(watch) = &mut self.work.watch {
             watch.marked.remove(&id);
@@ -363,12 +365,12 @@ impl Reducer<'_> {
         let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, FrameBody::New));
         let cancelled_from_outside = frame.closing.as_ref().is_some_and(|closing| !closing.own_end);
         let path = self.path(id);
-        // Asked above: there is a watch, and it notes failures.
+        // Checked above: there is a watch, and it records failures.
         let Some(watch) = &mut self.work.watch else { return Ok(()) };
         let now = watch.now;
         let Some(failures) = &mut watch.failures else { return Ok(()) };
         let live = failures.live.remove(&id).unwrap_or_default();
-        // What fails before it is entered has begun with its end.
+        // A node that fails before it is entered has begun with its end.
         let began = if entered { live.began } else { live.began.or(Some(now)) };
         let own = ObservedFailure { began_at: began, path };
         let mut failed = earlier_failure(live.failed, live.latest.map(|(_, failure)| failure));
@@ -382,7 +384,7 @@ impl Reducer<'_> {
                 failed = Some(blamed);
             }
             Status::Cancelled if cancelled.is_none() => cancelled = Some(own.clone()),
-            // What is to blame for it is known already, or nothing is.
+            // The cause is already known, or there is none.
             Status::Failed | Status::TimedOut | Status::Cancelled | Status::Succeeded | Status::Skipped => {}
         }
         let Some(parent) = parent else {
@@ -398,7 +400,7 @@ impl Reducer<'_> {
         above.cancelled = earlier_failure(above.cancelled.take(), cancelled);
         if let Some(failure) = failed {
             let before = match above.latest.take() {
-                // The same child again: both are what its next try may mend.
+                // The same child again: its next attempt may fix both.
                 Some((same, before)) if same == slot => {
                     above.latest = Some((slot, before.earlier(failure)));
                     return Ok(());

@@ -1,4 +1,4 @@
-//! Changes of variables: one rule for every dialect.
+//! Writes of variables: one implementation for every dialect.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::program::{accepts_value, kind_name};
 use crate::state::{Scope, ScopeId, Variable};
 
 impl Reducer<'_> {
-    /// Makes one change with an operand that has been evaluated. Everything is checked before anything changes.
+    /// Applies one write with an evaluated operand. Everything is checked before anything changes.
     pub(crate) fn write(&mut self, write: &VariableUpdate, scope: ScopeId, operand: Value) -> Result<Value, ItemStop> {
         let target = self.target(write.level, scope)?;
         let operand = if write.op == WriteOp::Extend { self.resolve(&operand)? } else { operand };
@@ -48,13 +48,13 @@ impl Reducer<'_> {
         Ok(value)
     }
 
-    /// What is counted up or down begins at 0.
+    /// Returns the initial value for counting: an empty variable counts from 0.
     fn initial_for_counting(&self, op: WriteOp, before: Value) -> Value {
         let counts = matches!(op, WriteOp::Add | WriteOp::Subtract);
         if counts && before.is_null() { Value::Int(0) } else { before }
     }
 
-    /// Makes sure that a write, and one after it, can read what they change.
+    /// Loads the values that a write, and one after it, needs.
     pub(crate) fn load_for_write(
         &self,
         write: &VariableUpdate,
@@ -67,8 +67,8 @@ impl Reducer<'_> {
         self.resolve(operand).map(|_| ())
     }
 
-    /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is. False: this is no
-    /// appending, or there is no list yet.
+    /// Appends to a list in place, at a cost that does not depend on its length: the list has no other holder. False:
+    /// the write does not append, or there is no list yet.
     fn append_in_place(&mut self, target: ScopeId, write: &VariableUpdate, operand: &Value) -> FaultResult<bool> {
         let append: fn(&mut Vec<Value>, &Value) = match write.op {
             WriteOp::Extend => extend,
@@ -109,7 +109,7 @@ impl Reducer<'_> {
         Ok(self.scope(target)?.variables.get(name))
     }
 
-    /// The variable as it is; one of the run that was never declared comes from the run's input.
+    /// Returns the current variable; a variable of the run that was never declared comes from the run's input.
     fn current(&self, target: ScopeId, write: &VariableUpdate) -> FaultResult<Option<Variable>> {
         let name = &*write.name;
         let declared = self.variable_in(target, name)?.cloned();
@@ -154,7 +154,7 @@ fn declared(
     Ok((kind, if value.is_null() { initial(kind) } else { value }))
 }
 
-/// What a variable of this kind holds that is declared without a value.
+/// Returns the value of a variable of this kind that is declared without a value.
 fn initial(kind: VariableKind) -> Value {
     match kind {
         VariableKind::Boolean => Value::Bool(false),
@@ -165,7 +165,7 @@ fn initial(kind: VariableKind) -> Value {
     }
 }
 
-/// What a write without a value works with: counting goes by one.
+/// Returns the operand of a write without a value: counting uses 1.
 pub(crate) fn default_operand(op: WriteOp) -> Value {
     match op {
         WriteOp::Add | WriteOp::Subtract => Value::Int(1),
@@ -227,8 +227,8 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
     }
 }
 
-/// What a variable would be after an operation, if it can be made. Costs nothing that grows with a list: one that is appended
-/// to is given as it was.
+/// Returns the value of a variable after an operation, if the operation is possible. The cost does not grow with a
+/// list: a list that is appended to is returned unchanged.
 pub(crate) fn check_write(op: WriteOp, name: &str, before: &Value, operand: &Value) -> Result<Value, ErrorInfo> {
     match (op, before) {
         (WriteOp::Declare(_) | WriteOp::Set, _) => Ok(operand.clone()),

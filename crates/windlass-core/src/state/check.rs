@@ -1,7 +1,7 @@
-//! A check of a whole state, for states that come from outside: a snapshot may be damaged, or belong to another plan.
+//! Validates a complete state that was loaded from outside: a snapshot may be damaged, or belong to another plan.
 //!
-//! The reducer relies on what is checked here. It finds frames of the wrong kind and ids of nothing by itself and reports a
-//! [`Fault`]; indexes into the plan, and chains of parents, it follows without looking twice.
+//! The reducer relies on these checks. It detects frames of the wrong kind and dangling ids itself and reports a
+//! [`ReducerFault`]; it follows indexes into the plan and chains of parents without checking them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{Program, ReducerFault};
 type StateCheckResult = Result<(), Box<ReducerFault>>;
 
 impl State {
-    /// Whether the state can be one of this program.
+    /// Checks that the state can belong to this program.
     pub fn check(&self, program: &Program) -> Result<(), ReducerFault> {
         self.check_all(program).map_err(|fault| *fault)
     }
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Items may outlive their frames; only the end of a child needs its parent.
+    /// Checks an agenda item. Items may outlive their frames; only the end of a child needs its parent.
     fn check_item(&self, item: &AgendaItem, live: &mut BTreeMap<FrameId, u32>) -> StateCheckResult {
         match item {
             AgendaItem::ChildEnded { parent, scope, .. } => {
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// Jobs, calls, timers and waits go with their frames.
+    /// Checks that jobs, calls, timers and waits refer to existing frames.
     fn check_references(&self) -> StateCheckResult {
         if has_cycle(&self.frames, |id| self.frames.get(id).and_then(|frame| frame.parent)) {
             return Err(Box::new(ReducerFault::Damaged { what: "the chain of frames" }));
@@ -211,7 +211,7 @@ fn check_net(id: FrameId, net: &Net, body: &NetFrame) -> StateCheckResult {
     Ok(())
 }
 
-/// Whether following the parents of some entry never ends. Each entry is passed once.
+/// Returns true if following the parents of some entry never ends. Each entry is visited once.
 fn has_cycle<T>(slab: &Slab<T>, parent: impl Fn(SlabId<T>) -> Option<SlabId<T>>) -> bool {
     let mut ends: BTreeSet<SlabId<T>> = BTreeSet::new();
     for (id, _) in slab.iter() {

@@ -1,4 +1,4 @@
-//! A state that becomes another run's: what was done stays, the time in between does not count.
+//! Forking a state for another run: completed work stays, and the time in between does not count.
 
 use std::sync::Arc;
 
@@ -10,26 +10,27 @@ use crate::ErrorInfo;
 use crate::plan::{NodeKind, Wait};
 use crate::program::{Program, accepts_value, kind_name};
 
-/// Where a run was made from another; told of by its first event.
+/// The origin of a run that was forked from another run; published by its first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
     pub run: Arc<str>,
-    /// What is done anew first.
+    /// The path that runs again first.
     pub path: Arc<str>,
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub retry: bool,
 }
 
-/// Why a variable cannot be set.
+/// The reason why a variable cannot be set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetVariableError {
-    /// These are there.
+    /// No such variable; contains the names that exist.
     NoSuchVariable(Vec<Arc<str>>),
     WrongKind(ErrorInfo),
 }
 
 impl State {
-    /// Another run begins with this state: its ticks and events are counted from the beginning, and nobody has called it.
+    /// Makes this the initial state of another run: its ticks and events are counted from the beginning, and it has no
+    /// parent run.
     pub fn reset_for_fork(&mut self, run: &Arc<str>) {
         self.run.id = run.clone();
         self.run.parent = None;
@@ -37,8 +38,8 @@ impl State {
         (self.ticks, self.events) = (0, 0);
     }
 
-    /// The time goes on at `at`: whatever was to happen after a while happens after that while, and no time that was given
-    /// to something has passed meanwhile. What waits for a point in time waits for that point.
+    /// Continues the run's time at `at`: delays and timeouts keep their remaining duration, so that no time has passed
+    /// for them. A wait for a point in time keeps that point.
     pub fn shift_time_to(&mut self, program: &Program, at: Timestamp) {
         let by = at.since(self.now);
         if at <= self.now || by == Duration::ZERO {
@@ -83,7 +84,7 @@ impl State {
         self.now = at;
     }
 
-    /// The frame that the next item of the agenda begins, or goes on with.
+    /// Returns the frame that the next agenda item begins or continues.
     pub fn next_frame(&self) -> Option<FrameId> {
         match self.agenda.front()? {
             AgendaItem::Enter(frame) | AgendaItem::Task(frame) => Some(*frame),
@@ -91,7 +92,7 @@ impl State {
         }
     }
 
-    /// Sets a variable that this frame can see, where it is kept: the innermost of that name.
+    /// Sets a variable that this frame can see, in the innermost scope that has one of that name.
     pub fn set_variable(&mut self, frame: FrameId, name: &str, value: Value) -> Result<(), SetVariableError> {
         let mut known = Vec::new();
         let mut at: Option<ScopeId> = self.frames.get(frame).map(|frame| frame.scope);
@@ -108,7 +109,7 @@ impl State {
             known.extend(scope.variables.keys().cloned());
             at = scope.parent;
         }
-        // What the run was given counts as its variables until they are written.
+        // The run's parameters and input count as its variables until they are written.
         let mut found = false;
         for given in [&mut self.run.parameters, &mut self.run.input] {
             let Value::Map(given) = given else { continue };

@@ -14,8 +14,8 @@ use crate::{ErrorInfo, LoopEndReason, LoopSummary, PreviousAttempts, ResumeData,
 pub struct Frame {
     pub node: NodeId,
     pub parent: Option<FrameId>,
-    /// Which child of the parent this is: a graph's child, a loop's iteration (its body or its judge), a net's firing, a
-    /// pipeline's task.
+    /// The index of this frame among the parent's children: a graph's child, a loop's iteration (its body or its
+    /// judge), a net's firing, a pipeline's task.
     pub slot: u64,
     pub scope: ScopeId,
     pub generation: u32,
@@ -24,28 +24,28 @@ pub struct Frame {
     pub started_at: Timestamp,
     /// Children that have not ended.
     pub live: u32,
-    /// No events: a turn far into a loop that only computes.
+    /// Publishes no events: an iteration far into a loop that only computes.
     pub quiet: bool,
     pub deadline: Option<TimerKey>,
     /// A delay, a wait, a backoff.
     pub alarm: Option<TimerKey>,
-    /// Set while the frame is being called off: how it will end.
+    /// Set while the frame is being cancelled: its pending end.
     pub closing: Option<Box<Closing>>,
     pub body: FrameBody,
-    /// What is counted of what goes on inside.
+    /// Usage counters of everything inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Box<UsageAccount>>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UsageAccount {
-    /// What may be used up.
+    /// The budgets of the frame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetUsage>,
-    /// What was used, by name, of a node that counts it.
+    /// Amounts used, by name, on a node that meters them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub usage: BTreeMap<Arc<str>, u64>,
-    /// When the time that is its budget is over.
+    /// The timer of its budget of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimerKey>,
 }
@@ -55,17 +55,18 @@ pub struct Closing {
     pub status: Status,
     pub error: Option<ErrorInfo>,
     pub output: Value,
-    /// The frame's own end, not a call from outside: its retry and its way to say what it gives still apply.
+    /// The frame ends by itself and not by a cancellation from outside: its retry and its output expression still
+    /// apply.
     pub own_end: bool,
 }
 
 impl Closing {
-    /// Called off because of something further out.
+    /// Returns the end of a frame that is cancelled by something around it.
     pub(crate) fn cancelled() -> Closing {
         Closing { status: Status::Cancelled, error: None, output: Value::Null, own_end: false }
     }
 
-    /// A deadline that ends the node as failed: nobody further out has asked for it.
+    /// Returns true for a deadline that ends the node as failed: nothing around it requested that.
     pub(crate) fn is_expired_deadline(&self) -> bool {
         !self.own_end && self.status == Status::Failed
     }
@@ -79,7 +80,7 @@ impl Closing {
 pub enum FrameBody {
     /// On the agenda, not entered yet.
     New,
-    /// Failed, and waiting to be entered anew.
+    /// Failed, and waiting to be entered again.
     Backoff,
     Pipeline(Box<PipelineFrame>),
     Graph(GraphFrame),
@@ -99,7 +100,7 @@ pub struct PipelineFrame {
     pub pc: u32,
     /// Task runs so far, jumps and retries included.
     pub runs: u64,
-    /// Tries of the current task, the running one included.
+    /// Attempts of the current task, the running one included.
     pub attempt: u32,
     /// How often each task was reached; only filled when a task is reached again.
     pub visits: BTreeMap<u32, u32>,
@@ -107,50 +108,50 @@ pub struct PipelineFrame {
     pub task_started_at: Timestamp,
     pub previous: Value,
     pub inputs: Value,
-    /// Something was sent under the current key, with these inputs; another try under it sends the same.
+    /// A request was sent under the current key, with these inputs; another attempt under the same key sends the same.
     pub sent: bool,
-    /// The tool it was sent to, if its name is computed.
+    /// The tool that received it, if its name is computed.
     pub tool: Option<Arc<str>>,
-    /// What the operation goes on with when the alarm rings.
+    /// The input of the operation's next call, made when the alarm fires.
     pub next_call_input: Option<Value>,
-    /// Calls of the current key's group that went on with an operation. A try that begins it anew under the same key does
-    /// not count them anew: it may be told to go on with something else.
+    /// Calls of the current key's group that continued an operation. An attempt that begins the operation again under
+    /// the same key does not reset the count: the tool may request another continuation.
     pub call: u32,
-    /// The job that a worker has, busy or at rest.
+    /// The job that a worker holds, running or resting.
     pub job: Option<u64>,
-    /// The job's number and its last epoch, while the lease is given back.
+    /// The job's number and its last lease epoch, while the lease is returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned_lease: Option<(u64, u32)>,
     /// The frame of the node that the current task has entered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<FrameId>,
-    /// Times that a rule has asked for the current task again.
+    /// How often a rule has requested the current task again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rounds: u32,
-    /// Tries of the current task before a rule last asked for it again.
+    /// Attempts of the current task before a rule last requested it again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries_before: u32,
-    /// How often rules that may match only so often have matched, by task and rule.
+    /// How often rules with a maximum number of matches have matched, by task and rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub matched: BTreeMap<(u32, u32), u64>,
-    /// How the last hidden loop among its tasks ended: what people take for the pipeline's own loop.
+    /// The summary of the last hidden loop among its tasks, which is shown as the pipeline's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_summary: Option<LoopSummary>,
-    /// When the current task was first tried.
+    /// The start of the first attempt of the current task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_try_at: Option<Timestamp>,
-    /// How its last attempt has failed, for a task that wants to know.
+    /// The failure of the last attempt, for a task that needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_attempts: Option<Arc<PreviousAttempts>>,
-    /// What the current task waits for.
+    /// The pending wait of the current task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_wait: Option<Box<PendingWait>>,
-    /// What the waits of the current task have brought.
+    /// The results of the current task's waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Arc<ResumeData>>,
 }
 
-/// A task that has let its worker go until something comes.
+/// The wait of a suspended task, which has no worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PendingWait {
     Event {
@@ -161,7 +162,7 @@ pub enum PendingWait {
     Child {
         call: u64,
     },
-    /// Nothing any more: it is to be handed out again, as the same attempt.
+    /// The wait is over: the task is to be dispatched again, as the same attempt.
     Resolved,
 }
 
@@ -174,10 +175,10 @@ pub struct GraphFrame {
     pub children: Vec<ChildState>,
     pub ended: u32,
     pub running: u32,
-    /// Children that could start but for the limit on how many at once.
+    /// Children that could start but for the concurrency limit.
     pub ready: VecDeque<u32>,
     pub error: Option<ErrorInfo>,
-    /// Groups that have had a turn, the longest ago first.
+    /// Groups that were picked before, least recently picked first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent_groups: Vec<Option<Arc<str>>>,
     /// How many children of each group are running.
@@ -189,7 +190,7 @@ pub struct GraphFrame {
 pub struct ChildState {
     /// Dependencies that have not ended.
     pub missing: u32,
-    /// A dependency ended in a way this child does not accept.
+    /// A dependency ended with a status that this child does not accept.
     pub unmet: bool,
     pub status: Option<Status>,
     pub frame: Option<FrameId>,
@@ -201,14 +202,14 @@ pub struct LoopFrame {
     pub items: Option<LoopItems>,
     pub max_iterations: Option<u64>,
     pub max_concurrency: u64,
-    /// When the time limit is reached.
+    /// The time at which the time limit is reached.
     pub time_at: Option<Timestamp>,
     pub time_key: Option<TimerKey>,
-    /// Turns that have begun; the next turn's index.
+    /// Iterations begun; the next iteration's index.
     pub begun: u64,
     pub ended: u64,
     pub failed: u64,
-    /// Turns that were called off with or by the loop; neither successes nor failures.
+    /// Iterations that were cancelled with or by the loop; neither successes nor failures.
     pub cancelled: u64,
     /// The iterations that have not ended, by index.
     pub iterations: BTreeMap<u64, LiveIteration>,
@@ -216,34 +217,34 @@ pub struct LoopFrame {
     pub last_status: Option<Status>,
     pub last_error: Option<ErrorInfo>,
     pub first_error: Option<ErrorInfo>,
-    /// Why the loop stops as failed.
+    /// The error of a loop that stops as failed.
     pub cause: Option<ErrorInfo>,
     pub previous: Value,
     pub results: LoopResults,
     pub condition_met: bool,
-    /// No further turn begins; the loop ends when the live ones have.
+    /// No further iteration begins; the loop ends when the live ones have ended.
     pub stopping: Option<LoopEndReason>,
     pub stall: Option<(Value, u64)>,
-    /// Quiet turns that no event has told of yet: the first, and how many of them failed.
+    /// Quiet iterations that no event has reported yet: the first, and how many of them failed.
     pub unpublished: Option<(u64, u64)>,
-    /// Its end has been decided and told.
+    /// Its end has been decided and published.
     pub concluded: bool,
-    /// It was broken off by the definition's own wish.
+    /// `break_when` ended the loop.
     pub broken_off: bool,
     pub budget: Vec<BudgetUsage>,
-    /// What was written down of the last turn, by index.
+    /// The record of the last iteration, by index.
     pub record: Value,
-    /// What was written down of every turn.
+    /// The records of all iterations.
     pub records: LoopResults,
-    /// What its history is kept under, if it was entered before under its path.
+    /// The key of its history, if it was entered before under its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Arc<str>>,
-    /// Turns whose judge gave no verdict.
+    /// Iterations whose judge gave no verdict.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub unjudged: u64,
 }
 
-/// How far an iteration is: its body runs, or its judge does.
+/// The phase of a live iteration: its body runs, or its judge does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LiveIteration {
     Body(FrameId),
@@ -251,7 +252,7 @@ pub enum LiveIteration {
 }
 
 impl LiveIteration {
-    /// The frame that runs for it.
+    /// Returns the frame that runs for it.
     pub fn frame(&self) -> FrameId {
         match self {
             LiveIteration::Body(frame) | LiveIteration::Judge(frame) => *frame,
@@ -263,16 +264,16 @@ fn is_zero_u64(number: &u64) -> bool {
     *number == 0
 }
 
-/// How much of a budget is gone.
+/// The used part of a budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetUsage {
     pub what: Arc<str>,
     pub used: u64,
     pub max: u64,
-    /// Taken by calls that are out.
+    /// Reserved by calls in flight.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub reserved: u64,
-    /// What the call wanted that this did not suffice for.
+    /// The amount requested by the call for which the budget did not suffice.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub refused: u64,
 }
@@ -331,22 +332,22 @@ pub struct LoopItems {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ItemStorage {
     Inline(Value),
-    /// Lists of equal length, but for the last.
+    /// Lists of equal length, except for the last.
     Chunks {
         chunks: Vec<StoredValue>,
         chunk_items: u64,
     },
 }
 
-/// Results, or records, on their way to the loop's end.
+/// Results or records, collected until the loop ends.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoopResults {
     /// Full chunks, in index order.
     pub chunks: Vec<StoredValue>,
     pub stored_items: u64,
-    /// Contiguous results after the chunks; for a condition loop the newest ones.
+    /// Contiguous results after the chunks; for a condition loop, the newest ones.
     pub tail: VecDeque<Value>,
-    /// Results that came before an earlier turn's.
+    /// Results that arrived before those of an earlier iteration.
     pub early: BTreeMap<u64, Value>,
     pub dropped: u64,
 }
@@ -363,12 +364,13 @@ pub enum WaitFrame {
     Mail(MailWait),
 }
 
-/// What somebody is asked.
+/// A form to be answered by a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalForm {
-    /// The wait's path; with `#` and a number if that path was there before, so that no two waits of a run have the same.
+    /// The wait's path; with `#` and a number if that path was used before, so that no two waits of a run share an
+    /// address.
     pub address: Arc<str>,
-    /// `{title, message, schema, assignees}`, as far as they were given.
+    /// `{title, message, schema, assignees}`, as far as they were supplied.
     pub content: Value,
     pub since: Timestamp,
     pub deadline: Option<Timestamp>,
@@ -377,7 +379,7 @@ pub struct ApprovalForm {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NetFrame {
     pub places: Vec<PlaceFrame>,
-    /// Bodies that run, by slot: which place, which fan-outs the token belongs to.
+    /// Running bodies, by slot, with their place and the fan-outs of their token.
     pub firings: BTreeMap<u64, Box<Firing>>,
     pub next_slot: u64,
     pub tokens: u64,
@@ -399,10 +401,10 @@ pub struct PlaceFrame {
     /// Tokens that a join of several kinds holds, by the value of its key; one queue for each need.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sets: BTreeMap<Arc<str>, Vec<VecDeque<NetToken>>>,
-    /// Bodies, by slot, that have waited and want to go on.
+    /// Bodies, by slot, that have waited and can resume.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub awaiting_slot: VecDeque<u64>,
-    /// Workers' numbers that were in use and are free.
+    /// Worker numbers that were in use and are free.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub free: BTreeSet<u32>,
 }
@@ -413,16 +415,17 @@ pub struct NetToken {
     pub payload: Value,
     /// The fan-outs it belongs to, innermost last.
     pub lineage: Vec<u64>,
-    /// The only place that gets it.
+    /// The only place that receives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Arc<str>>,
     /// The bodies, by slot, that it comes from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<u64>,
-    /// How often what led to it has come by each handler.
+    /// How often the tokens that led to it have reached each handler.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handled: BTreeMap<u32, u32>,
-    /// Which member of each of its fan-outs it comes from, for those that keep their members' order; 0 for what is missing.
+    /// The member of each of its fan-outs that it comes from, for fan-outs that keep their members' order; 0 where
+    /// missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
 }
@@ -440,10 +443,10 @@ pub struct Firing {
     pub from: Vec<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handled: BTreeMap<u32, u32>,
-    /// The number of its slot at the place; None while it is parked.
+    /// The number of its slot at the place; None while it is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u32>,
-    /// What its tasks have sent.
+    /// The tokens its tasks have sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SentToken>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -452,14 +455,14 @@ pub struct Firing {
     pub slot_state: SlotState,
 }
 
-/// Whether a body has one of its place's slots.
+/// Whether a body holds one of its place's slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SlotState {
     #[default]
     Running,
-    /// It waits, and has given its slot away.
+    /// It waits and has given up its slot.
     Suspended,
-    /// It wants to go on, and waits for a slot.
+    /// It can resume and waits for a slot.
     AwaitingSlot,
 }
 
@@ -473,13 +476,13 @@ impl SlotState {
 pub struct FanOut {
     pub open: u64,
     pub parent: Vec<u64>,
-    /// What joins hold for it: place, then members in arrival order.
+    /// Tokens that joins hold for it: place, then members in arrival order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<u32, Vec<FanOutMember>>,
-    /// The place whose body has made it, if somebody asks for that.
+    /// The place whose body created it, if that is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
-    /// Of the body that has made it.
+    /// The order of the body that created it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -11,29 +11,29 @@ use crate::plan::NodeId;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MailState {
-    /// How many there have been: the newest mail has this number.
+    /// Number of mails so far: the newest mail has this number.
     pub numbers: u64,
-    /// How many waits there have been.
+    /// Number of waits so far.
     pub waits: u64,
-    /// The mailboxes of nodes that are alive.
+    /// The mailboxes of live nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub boxes: BTreeMap<FrameId, MailboxFrame>,
-    /// Whose they are, by address. In a net several may have the same.
+    /// Their owners, by address. Several nodes of a net may share an address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_address: BTreeMap<Arc<str>, Vec<FrameId>>,
-    /// The same with the last part of the address first: those that end alike stand together.
+    /// The same with the last part of the address first, so that addresses with the same suffix are adjacent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_end: BTreeMap<Arc<str>, Vec<FrameId>>,
-    /// What has come for nodes that have not begun.
+    /// Mail for nodes that have not begun.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub early: BTreeMap<NodeId, VecDeque<Value>>,
-    /// Owners of mailboxes that have got something somebody inside waits for, in that order.
+    /// Owners of mailboxes that have received mail for which a frame inside waits, in order.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ready: VecDeque<FrameId>,
-    /// Waits that let somebody else come to rest first, by their number.
+    /// Waits that first wait for another node to become idle, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waiting_for_idle: BTreeMap<u64, FrameId>,
-    /// Waits for mail that has not come, by their number.
+    /// Waits for mail that has not arrived, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocked: BTreeMap<u64, FrameId>,
 }
@@ -41,23 +41,23 @@ pub struct MailState {
 /// The mailbox of a node that is alive.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MailboxFrame {
-    /// As events show it.
+    /// The address as events show it.
     pub address: Arc<str>,
-    /// Oldest first: what was sent, with `id`, `from` and `at`.
+    /// Oldest first: the content, with `id`, `from` and `at`.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub waiting: VecDeque<Value>,
-    /// How many of those that wait, from the oldest on, were given to an earlier try of the node.
+    /// The number of waiting mails, from the oldest on, that were delivered to an earlier attempt of the node.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redelivered: u64,
-    /// What this try was given, where another may follow.
+    /// Mail delivered to this attempt, where another attempt may follow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delivered: Vec<Value>,
-    /// How often it was emptied of what was new.
+    /// How often new mail was taken from it.
     pub wakes: u64,
-    /// Waits inside that want what comes next, oldest first.
+    /// Waits inside that wait for the next mail, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub readers: VecDeque<FrameId>,
-    /// Waits elsewhere that let it come to rest, oldest first.
+    /// Waits elsewhere that wait for it to become idle, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub idle_waiters: VecDeque<FrameId>,
 }
@@ -67,12 +67,12 @@ fn is_none(number: &u64) -> bool {
 }
 
 impl MailboxFrame {
-    /// What has not been given to anybody.
+    /// Returns the mail that has not been delivered.
     pub(crate) fn undelivered(&self) -> impl Iterator<Item = &Value> {
         self.waiting.iter().skip(self.redelivered as usize)
     }
 
-    /// The next try gets what this one was given.
+    /// Makes the mail of this attempt available to the next one.
     pub(crate) fn redeliver(&mut self) {
         self.redelivered += self.delivered.len() as u64;
         for mail in std::mem::take(&mut self.delivered).into_iter().rev() {
@@ -80,7 +80,7 @@ impl MailboxFrame {
         }
     }
 
-    /// Its owner has read all and wants more.
+    /// Returns true if its owner has read all mail and waits for more.
     pub fn is_idle(&self) -> bool {
         !self.readers.is_empty() && self.waiting.is_empty()
     }
@@ -90,21 +90,21 @@ impl MailboxFrame {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct MailWait {
     pub number: u64,
-    /// Whose mail.
+    /// The owner of the mailbox.
     pub owner: FrameId,
     pub blocks: bool,
-    /// Whose rest comes first.
+    /// The node that must become idle first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_target: Option<FrameId>,
 }
 
 impl MailState {
-    /// Nobody has written or waited, and nobody can be written to.
+    /// Returns true if no mail was ever sent or waited for, and no node can receive any.
     pub(crate) fn is_unused(&self) -> bool {
         self.numbers == 0 && self.waits == 0 && self.is_empty()
     }
 
-    /// Nothing lies anywhere, and nobody waits.
+    /// Returns true if there is no mail and no wait.
     pub fn is_empty(&self) -> bool {
         let MailState {
             numbers: _,

@@ -1,7 +1,7 @@
-//! The state of a run: what a snapshot stores, and all of it.
+//! The complete state of a run, as a snapshot stores it.
 //!
-//! Nothing that the reducer should know lives outside: delayed retries, deadlines, waits, attempt counts, slots. Only the
-//! reducer changes it; everybody else reads.
+//! The reducer keeps no information outside of it: delayed retries, deadlines, waits, attempt counts and slots are
+//! all included. Only the reducer changes it; all other code only reads it.
 
 mod check;
 mod fork;
@@ -33,7 +33,7 @@ pub const STATE_FORMAT: u16 = 1;
 pub type FrameId = SlabId<Frame>;
 pub type ScopeId = SlabId<Scope>;
 
-/// A timer's place in the queue: due time, then order of making.
+/// The key of a timer in the queue: due time, then creation order.
 pub type TimerKey = (Timestamp, u64);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct State {
     pub paused: bool,
     /// Ticks reduced so far.
     pub ticks: u64,
-    /// Turns begun so far, over all loops.
+    /// Iterations begun so far, over all loops.
     pub iterations: u64,
     /// The number of the newest event.
     pub events: u64,
@@ -52,22 +52,22 @@ pub struct State {
     pub seed: u64,
     /// Random values drawn in this tick.
     pub draws: u64,
-    /// How long the run has been alive, for its timeout.
+    /// The time the run has been alive, for its timeout.
     pub alive_time: Duration,
     pub root: Option<FrameId>,
     pub root_scope: ScopeId,
     pub frames: Slab<Frame>,
     pub scopes: Slab<Scope>,
     pub agenda: VecDeque<AgendaItem>,
-    /// Boxed: most runs have one or none, and an empty tree's first leaf has room for eleven.
+    /// Boxed: most runs have one entry or none, and the first leaf of a tree reserves space for eleven.
     pub jobs: BTreeMap<u64, Box<OpenJob>>,
     pub calls: BTreeMap<u64, OpenCall>,
     pub timers: BTreeMap<TimerKey, Timer>,
-    /// Who waits for an outside event, by name, oldest first.
+    /// Frames that wait for an outside event, by name, oldest first.
     pub waits: BTreeMap<Arc<str>, VecDeque<FrameId>>,
-    /// Outside events that nobody has waited for yet.
+    /// Buffered outside events that no frame waits for yet.
     pub signals: BTreeMap<Arc<str>, VecDeque<Value>>,
-    /// Live nets, which take outside events.
+    /// Live nets, which accept outside events.
     pub nets: Vec<FrameId>,
     pub free_workers: BTreeSet<u32>,
     pub workers: u32,
@@ -75,42 +75,42 @@ pub struct State {
     pub next_call: u64,
     pub next_timer: u64,
     pub next_generation: u32,
-    /// The end that somebody has decided on before the root has ended: a cancel, a terminate, a timeout.
+    /// An end that was decided before the root has ended: by a cancellation, a terminate action or a timeout.
     pub decided_end: Option<Closing>,
-    /// What the run has answered; from then on it is its own master.
+    /// The reply the run has given; from then on its caller cannot cancel it.
     pub reply: Option<RunReply>,
-    /// The node whose output is the run's.
+    /// The node whose output is the run's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_node: Option<Arc<str>>,
     pub idle_published: bool,
-    /// Pipelines whose next call waits for what others have reserved.
+    /// Pipelines whose next call waits for amounts that other calls have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub waiting_for_budget: VecDeque<FrameId>,
-    /// Something that was reserved is free again, and they have not looked yet.
+    /// A reserved amount was freed, and the waiting pipelines have not been checked yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub budget_freed: bool,
     #[serde(default, skip_serializing_if = "MailState::is_unused")]
     pub mail: MailState,
-    /// It was made from another run, and has not said so yet.
+    /// Set when the run was forked from another run and has not published that yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_origin: Option<Box<ForkOrigin>>,
     #[serde(default, skip_serializing_if = "OpenForms::is_unused")]
     pub forms: OpenForms,
-    /// It has been told to start, and waits until somebody lets it.
+    /// A start that was received and is held until the run is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_start: Option<Box<HeldStart>>,
 }
 
-/// A start that is put off: what it needs beside the input, and what has come since.
+/// A held start: its parameters other than the input, and the events received since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldStart {
     pub origin: Option<Box<CallOrigin>>,
     pub defaults: Value,
-    /// Events from outside, in their order.
+    /// Events from outside, in order of arrival.
     pub events: Vec<HeldEvent>,
 }
 
-/// An event that came before the run was let start.
+/// An event that was received while the start was held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldEvent {
     pub name: Arc<str>,
@@ -118,11 +118,11 @@ pub struct HeldEvent {
     pub to: Option<Arc<str>>,
 }
 
-/// The open waits that ask somebody something.
+/// The open waits that show a form to people.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenForms {
     pub open: BTreeSet<FrameId>,
-    /// Goes up whenever one opens or closes.
+    /// Increases whenever a form opens or closes.
     pub changes: u64,
 }
 
@@ -134,23 +134,23 @@ impl OpenForms {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Made, not started.
+    /// Created, not started.
     Created,
     Running,
     Ended(RunResult),
 }
 
-/// The variables a frame can see: one for the run, one for each loop turn and each node that opens one.
+/// The variables a frame can see: one scope for the run, one for each iteration and each node that opens one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scope {
     pub parent: Option<ScopeId>,
     /// The loop, net place or node this scope belongs to; None for the run.
     pub owner: Option<NodeId>,
     pub variables: BTreeMap<Arc<str>, Variable>,
-    /// Ends of the nodes that belong to this scope, sorted by node.
+    /// Outcomes of the nodes that belong to this scope, sorted by node.
     pub outcomes: Vec<(NodeId, Arc<Outcome>)>,
     pub iteration: Option<Iteration>,
-    /// What a place was given. It is no variable, so nothing that is written can take its name.
+    /// The token of a place's body. It is not a variable, so no write can use its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenContext>,
 }
@@ -186,24 +186,24 @@ pub struct Iteration {
     pub previous: Value,
     pub loop_started_at: Timestamp,
     pub started_at: Timestamp,
-    /// How many items its loop has.
+    /// The number of items of its loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
 
-/// A job that a worker has: the job as it was last handed out, and what only the reducer knows of it.
+/// A job that a worker holds: the job as it was last dispatched, and the reducer's own data about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenJob {
-    /// The pipeline whose job it is.
+    /// The pipeline that the job belongs to.
     pub frame: FrameId,
-    /// Its input is null while it is at rest.
+    /// Its input is null while the job is resting.
     pub job: Job,
-    /// Called off; until it confirms, or this timer fires, it keeps its slot.
+    /// Set when the job is cancelled; it keeps its slot until its worker confirms or this timer fires.
     pub cancelled: Option<TimerKey>,
-    /// Its worker has reported and keeps the lease until the pipeline knows what comes next.
+    /// Its worker has reported and keeps the lease until the pipeline determines the next task.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resting: bool,
-    /// What the call has taken from the budgets around it.
+    /// The amounts that the call has reserved from the surrounding budgets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<(Arc<str>, u64)>,
 }
@@ -213,13 +213,13 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl OpenJob {
-    /// A worker is busy with exactly this; what it says counts.
+    /// Returns true if a worker currently executes the job under this lease epoch, so that its reports count.
     pub fn is_dispatched_under(&self, lease_epoch: u32) -> bool {
         self.job.lease_epoch == lease_epoch && !self.resting
     }
 }
 
-/// A child run that has not ended, with all that is needed to ask for it again.
+/// A child run that has not ended, with everything needed to request it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenCall {
     pub frame: FrameId,
@@ -230,21 +230,21 @@ pub struct OpenCall {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Timer {
-    /// The node has had its time.
+    /// The node's timeout expired.
     Deadline(FrameId),
-    /// A loop has had its time.
+    /// The loop's time limit expired.
     LoopTime(FrameId),
     /// A delay, wait or backoff is over.
     Alarm(FrameId),
-    /// A cancelled job has not confirmed.
+    /// A cancelled job has not confirmed in time.
     Grace(u64),
-    /// A node has had the time that is its budget.
+    /// The node's budget of time is used up.
     Budget(FrameId),
-    /// The run has had its time.
+    /// The run's timeout expired.
     Run,
 }
 
-/// Work that the reducer has to do. An item evaluates before it changes anything.
+/// A unit of work for the reducer. An item evaluates before it changes anything.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AgendaItem {
     Enter(FrameId),
@@ -261,22 +261,22 @@ pub enum AgendaItem {
         graph: FrameId,
         child: u32,
     },
-    /// Looks at a loop's condition before its first turn.
+    /// Evaluates a loop's condition before its first iteration.
     FirstCheck(FrameId),
     NextIteration(FrameId),
     /// Looks for tokens that can fire.
     Fire(FrameId),
     Finish(FrameId, Box<FrameEnd>),
     EndRun(Arc<Outcome>),
-    /// Computes the defaults of parameters that were not given.
+    /// Computes the defaults of parameters that were not supplied.
     Parameters,
-    /// A token from outside, of which a part has to be fetched before its way is known.
+    /// A token from outside, part of which must be loaded before it can be routed.
     Token(FrameId, Box<NetToken>),
-    /// Mail from outside, which may have to be fetched before its way is known.
+    /// Mail from outside, which may have to be loaded before it can be routed.
     Mail(Value),
 }
 
-/// How a frame is about to end.
+/// The pending end of a frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FrameEnd {
     pub status: Status,
@@ -341,7 +341,7 @@ impl State {
         }
     }
 
-    /// What the run asks of people now, with the name of the signal that answers it.
+    /// Returns the forms that the run shows to people now, with the name of the signal that answers each.
     pub fn open_forms(&self) -> impl Iterator<Item = (&Arc<str>, &ApprovalForm)> {
         self.forms.open.iter().filter_map(|id| match self.frames.get(*id).map(|frame| &frame.body) {
             Some(FrameBody::Wait(WaitFrame::Signal { name, form: Some(form), .. })) => Some((name, &**form)),
@@ -349,7 +349,7 @@ impl State {
         })
     }
 
-    /// When the earliest timer is due.
+    /// Returns the due time of the earliest timer.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
@@ -361,23 +361,24 @@ impl State {
         }
     }
 
-    /// There is work that needs neither time nor anybody else.
+    /// Returns true if there is work that needs neither time nor input.
     pub(crate) fn has_work(&self) -> bool {
         !self.agenda.is_empty() && !self.paused
     }
 
-    /// Nothing is being done: only time, a signal or a child's end can move it.
+    /// Returns true if no work is in progress: only time, a signal or the end of a child run can make the run proceed.
     pub fn is_quiet(&self) -> bool {
         self.jobs.is_empty() && !self.has_work()
     }
 
-    /// Nothing but an outside event can move it.
+    /// Returns true if only an outside event can make the run proceed.
     pub fn is_idle(&self) -> bool {
         let waiting = !self.waits.is_empty() || !self.nets.is_empty();
         waiting && self.agenda.is_empty() && self.phase == Phase::Running && !self.moves_by_itself()
     }
 
-    /// A step waits for this time, and nothing is done before. (A loop that waits between two turns is not such a step.)
+    /// Returns the time that a step waits for, if nothing happens before. (A loop that waits between two iterations is
+    /// not such a step.)
     pub fn waits_until(&self) -> Option<Timestamp> {
         if !self.is_quiet() || !self.calls.is_empty() {
             return None;
@@ -390,12 +391,14 @@ impl State {
         matches!(body, Some(FrameBody::Wait(WaitFrame::Time))).then_some(at)
     }
 
-    /// A worker, a child run or a delay will bring it on, whatever is on the agenda. (A wait's deadline is not work.)
+    /// Returns true if a worker, a child run or a delay will make the run proceed, regardless of the agenda. (A wait's
+    /// deadline is not work.)
     pub fn moves_by_itself(&self) -> bool {
         self.moves_ignoring(|_| false)
     }
 
-    /// The same, when waits for mail do not count that let somebody come to rest: nobody does, if nothing else moves.
+    /// Returns the same, not counting waits for mail that wait for another node to become idle: none does if nothing
+    /// else proceeds.
     pub(crate) fn moves_without_mail(&self) -> bool {
         self.moves_ignoring(|wait| matches!(wait, WaitFrame::Mail(_)))
     }

@@ -1,4 +1,5 @@
-//! Numbered places that are used again. An id also carries a stamp, so an old id never reaches a new tenant.
+//! A slab: numbered entries that are reused. An id also carries a stamp, so that an old id never refers to a new
+//! value.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -85,7 +86,7 @@ impl<T> Slab<T> {
         if entry.stamp == id.stamp { entry.value.as_mut() } else { None }
     }
 
-    // A frame is large: it is moved to the caller last, so that it is moved once.
+    // A frame is large: the move to the caller comes last, so that it is moved only once.
     #[inline]
     pub fn remove(&mut self, id: SlabId<T>) -> Option<T> {
         let entry = self.entries.get_mut(id.index as usize)?;
@@ -96,7 +97,7 @@ impl<T> Slab<T> {
         entry.value.take()
     }
 
-    /// Whether exactly the vacant places are listed as free, each once.
+    /// Returns true if exactly the vacant entries are listed as free, each once.
     pub(crate) fn is_sound(&self) -> bool {
         let mut free = vec![false; self.entries.len()];
         for index in &self.free {

@@ -1,5 +1,5 @@
-//! The reference of events, their JSON Schema and the web UI's types are what the enum declares.
-//! `UPDATE=1 cargo test -p windlass-core --test event_reference` writes them.
+//! The event reference, the JSON Schema and the web UI's types match the declaration of the enum.
+//! `UPDATE=1 cargo test -p windlass-core --test event_reference` regenerates them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,12 +12,12 @@ use std::path::Path;
 
 use windlass_core::FieldShape;
 
-/// Lines of documentation as one text.
+/// Joins lines of documentation into one text.
 fn lines(docs: &[&str]) -> String {
     docs.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// The objects inside events, each once, in the order of their use.
+/// Returns the object shapes inside events, each once, in order of first use.
 fn objects() -> Vec<&'static windlass_core::ObjectShape> {
     fn add(shape: FieldShape, found: &mut Vec<&'static windlass_core::ObjectShape>) {
         match shape {

@@ -1,11 +1,11 @@
-//! The JSON Schema of events, written from the declaration of their types.
+//! The JSON Schema of events, generated from the declaration of their types.
 
 use windlass_core::{EventDoc, EventKind, FieldDoc, FieldShape, ObjectShape};
 use windlass_value::{Map, Value};
 
 use super::lines;
 
-/// One schema for all events: one alternative for each type that the engine defines, and one for custom types.
+/// Returns one schema for all events: one alternative per engine event type, and one for custom types.
 pub(crate) fn event_schema() -> Value {
     let mut defs = Map::new();
     let mut events: Vec<Value> = EventKind::DOCS.iter().map(|docs| event(docs, &mut defs)).collect();

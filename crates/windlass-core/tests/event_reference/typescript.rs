@@ -62,7 +62,7 @@ fn fields(text: &mut String, fields: &[FieldDoc]) {
     }
 }
 
-/// `LoopIterationDone` for `loop.iteration.done`.
+/// Returns the interface name of an event type: `LoopIterationDone` for `loop.iteration.done`.
 fn interface(type_name: &str) -> String {
     let upper = |word: &str| word[..1].to_uppercase() + &word[1..];
     let words: String = type_name.split(['.', '_']).map(upper).collect();

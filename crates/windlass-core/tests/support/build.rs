@@ -1,4 +1,4 @@
-//! Plans by hand: small functions that leave out what a test does not care about.
+//! Hand-written plans: small functions that omit what a test does not need.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Builder {
         self.source(source, ExpressionMode::Value)
     }
 
-    /// An expression, from JSON.
+    /// Compiles an expression given as JSON.
     pub(crate) fn expr(&mut self, text: &str) -> ExprId {
         self.value(json(text))
     }
@@ -47,12 +47,12 @@ impl Builder {
         self.source(source, ExpressionMode::LoopCondition)
     }
 
-    /// A condition over what may not be there.
+    /// Compiles a condition that may read missing values.
     pub(crate) fn guard(&mut self, source: Value) -> ExprId {
         self.source(source, ExpressionMode::Guard)
     }
 
-    /// A node whose kind comes when its children are known.
+    /// Adds a node; `make` gets its id, adds its children and returns its kind.
     pub(crate) fn node(
         &mut self,
         parent: Option<NodeId>,
@@ -105,7 +105,7 @@ impl Builder {
         self.node(parent, name, |_, _| NodeKind::Wait(wait))
     }
 
-    /// Children one after the other, whatever became of the one before.
+    /// Adds children that run sequentially, regardless of the end of the previous one.
     pub(crate) fn sequence(
         &mut self,
         parent: Option<NodeId>,
@@ -123,7 +123,7 @@ impl Builder {
         })
     }
 
-    /// Children that wait for nobody.
+    /// Adds children without dependencies.
     pub(crate) fn parallel(
         &mut self,
         parent: Option<NodeId>,
@@ -138,7 +138,7 @@ impl Builder {
         })
     }
 
-    /// A loop; `make` gives it, and may change what [`repeat`] or [`each`] have preset.
+    /// Adds a loop that `make` builds; `make` may change the presets of [`repeat`] and [`each`].
     pub(crate) fn looping(
         &mut self,
         parent: Option<NodeId>,
@@ -166,7 +166,7 @@ pub(crate) fn no_limits() -> LoopLimits {
     LoopLimits { max_iterations: 1_000_000, max_time: secs(1_000_000), ..LoopLimits::for_items(&Limits::default()) }
 }
 
-/// A loop that ends after so many turns, as succeeded.
+/// A loop that succeeds after this number of iterations.
 pub(crate) fn repeat(iterations: u64, body: NodeId) -> Loop {
     Loop {
         limits: LoopLimits { iterations: Some(Amount::Fixed(iterations)), ..no_limits() },
@@ -175,7 +175,7 @@ pub(crate) fn repeat(iterations: u64, body: NodeId) -> Loop {
     }
 }
 
-/// A loop over items, so many at once.
+/// A loop over items with this many in flight.
 pub(crate) fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
     Loop {
         limits: no_limits(),

@@ -1,4 +1,4 @@
-//! What must hold of every state, between any two ticks.
+//! Invariants of every state between two ticks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn frame(state: &State, id: FrameId) -> &Frame {
     state.frames.get(id).expect("a frame that something refers to is there")
 }
 
-/// Every child has its parent, and every parent counts its children: those alive and those whose end is on the agenda.
+/// Every child has its parent, and every parent counts its children: live ones and those whose end is on the agenda.
 fn check_frames(program: &Program, state: &State) {
     let mut live: BTreeMap<FrameId, u32> = BTreeMap::new();
     for (id, child) in state.frames.iter() {
@@ -65,7 +65,7 @@ fn inner(body: &FrameBody) -> Vec<FrameId> {
     }
 }
 
-/// A timer belongs to somebody who knows of it, and the other way round.
+/// Every timer belongs to an owner that refers to it, and vice versa.
 fn check_timers(state: &State) {
     for (key, timer) in &state.timers {
         let known = match timer {
@@ -88,7 +88,7 @@ fn check_timers(state: &State) {
     }
 }
 
-/// Worker numbers are used once, and none is lost.
+/// Worker numbers are unique, and none is lost.
 fn check_jobs(state: &State) {
     let mut workers = state.free_workers.clone();
     for (number, open) in &state.jobs {
@@ -142,7 +142,7 @@ fn check_indexes(state: &State) {
     assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, FrameBody::Net(_))), "a net that is none");
 }
 
-/// What budgets have reserved is what the jobs inside have taken.
+/// The reserved amount of a budget equals the reservations of the jobs inside.
 fn check_reserved(state: &State) {
     let mut reservations: BTreeMap<(FrameId, Arc<str>), u64> = BTreeMap::new();
     for open in state.jobs.values() {
@@ -175,7 +175,7 @@ fn check_reserved(state: &State) {
     );
 }
 
-/// Every mailbox is a living node's and is found under its address; every wait for mail is known to whom it concerns.
+/// Every mailbox belongs to a live node and is found under its address; every mail wait is known to its target.
 fn check_mail(program: &Program, state: &State) {
     let mail = &state.mail;
     let owners: BTreeSet<FrameId> =
@@ -209,14 +209,14 @@ fn check_mail(program: &Program, state: &State) {
     assert!(!mail.early.keys().any(|node| begun(*node)), "who has begun has its mail");
 }
 
-/// Between ticks, if no other is known to follow: whoever waits for mail may still get some.
+/// Between ticks with no further tick pending, every node that waits for mail may still get some.
 pub(crate) fn check_mail_may_come(state: &State) {
     let moves = state.moves_by_itself() || !state.agenda.is_empty() || state.paused;
     let outside = !state.waits.is_empty() || !state.nets.is_empty();
     assert!(state.mail.blocked.is_empty() || moves || outside, "somebody waits for mail that nobody will write");
 }
 
-/// Every scope is somebody's.
+/// Every scope has an owner.
 fn check_scopes(state: &State) {
     let from_items = state.agenda.iter().filter_map(|item| match item {
         AgendaItem::ChildEnded { scope, .. } => Some(*scope),
@@ -233,7 +233,7 @@ fn check_scopes(state: &State) {
     assert_eq!(reached.len(), state.scopes.len(), "a scope that nobody refers to");
 }
 
-/// Caps are exact: turns of a loop, children of a graph, bodies of a place.
+/// Concurrency limits are exact: iterations of a loop, children of a graph, bodies of a place.
 fn check_concurrency_limits(program: &Program, state: &State) {
     let mut busy: BTreeMap<FrameId, BTreeSet<u64>> = BTreeMap::new();
     for open in state.jobs.values() {
@@ -265,7 +265,7 @@ fn check_concurrency_limits(program: &Program, state: &State) {
     }
 }
 
-/// Slots are counted, numbers are used once, and who wants to come back is known.
+/// Slots are counted, slot numbers are unique, and every body that awaits a slot is listed.
 fn check_places(net: &Net, body: &NetFrame) {
     for (at, (place, state)) in net.places.iter().zip(&body.places).enumerate() {
         let here = |slot_state: SlotState| {
@@ -301,7 +301,7 @@ fn check_places(net: &Net, body: &NetFrame) {
     }
 }
 
-/// The open work of a fan-out is what can be counted.
+/// The open work of a fan-out matches a recount.
 fn check_fan_outs(body: &NetFrame) {
     let mut open: BTreeMap<u64, u64> = BTreeMap::new();
     let queued = body.places.iter().flat_map(|place| {

@@ -1,4 +1,4 @@
-//! A tiny expression language, as JSON trees: `{"$add": [{"$var": "x"}, 1]}`. Anything without a `$` is itself.
+//! A small expression language of JSON trees: `{"$add": [{"$var": "x"}, 1]}`. A value without a `$` is a literal.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use windlass_value::{
 
 pub(crate) struct TestLanguage;
 
-/// As real languages do: a value made of itself twice, turn after turn, would soon be larger than any memory.
+/// Real languages have such a limit too: a value doubled in every iteration would soon exceed any memory.
 const MAX_BYTES: usize = 100_000;
 
 pub(crate) const TOO_LARGE: &str = "the value is too large";
@@ -19,12 +19,12 @@ thread_local! {
     static EVALUATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many expressions this thread has evaluated: what a tick costs, roughly.
+/// Returns the number of expressions that this thread has evaluated, a rough measure of the cost of a tick.
 pub(crate) fn evaluations() -> u64 {
     EVALUATIONS.get()
 }
 
-/// A value, from JSON.
+/// Parses a value from JSON.
 pub(crate) fn json(text: &str) -> Value {
     parse_json(text).unwrap_or_else(|_| panic!("not JSON: {text}"))
 }
@@ -214,7 +214,7 @@ fn node(op: &str, name: &str, scope: &dyn EvalScope, mode: ExpressionMode) -> Re
     })
 }
 
-/// The content of a stored value; lists that are cut into chunks are put together.
+/// Returns the content of a stored value; chunked lists are reassembled.
 fn resolve_stored(value: &Value, scope: &dyn EvalScope) -> Result<Value, EvalError> {
     let Value::Stored(stored) = value else { return Ok(value.clone()) };
     let content = scope.blob(stored)?;
@@ -233,7 +233,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Whatever is not a number counts as nothing.
+/// Returns the number, or 0 for any other value.
 fn number(value: &Value) -> i64 {
     value.as_int().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Plans that are one loop named `loop`, and what is asked of them.
+//! Plans that consist of one loop named `loop`, and helpers to inspect them.
 
 use windlass_core::plan::*;
 use windlass_core::{Limits, Program};
@@ -12,7 +12,7 @@ pub(crate) fn ran(program: &Program) -> Sim<'_> {
     sim
 }
 
-/// Started, with every job waiting to be answered by hand.
+/// Starts a run in which the test answers every job itself.
 pub(crate) fn begun(program: &Program) -> Sim<'_> {
     let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
     sim.start().drain_buffer();

@@ -1,5 +1,5 @@
-//! Actors: nodes with a mailbox that do what the test says, word by word. Each is a pipeline whose first task `do` is a job;
-//! its reply says what comes next, and the job after that is given what came of it.
+//! Actors: nodes with a mailbox that execute the operations a test gives them. Each is a pipeline whose first task
+//! `do` is a job; its reply names the next operation, and the following job gets the result of that operation.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn actor(b: &mut Builder, parent: Option<NodeId>, name: &str) -> Node
     settling_actor(b, parent, name, "hub", secs(30))
 }
 
-/// An actor whose word `settle` means this address.
+/// An actor whose operation `settle` waits for this address to be idle.
 pub(crate) fn settling_actor(
     b: &mut Builder,
     parent: Option<NodeId>,
@@ -61,7 +61,7 @@ pub(crate) fn settling_actor(
     id
 }
 
-/// Actors that run side by side in a hidden root.
+/// Actors that run concurrently in a hidden root.
 pub(crate) fn actors(names: &[&str]) -> Builder {
     let mut b = Builder::new();
     let root = b.parallel(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
@@ -69,7 +69,7 @@ pub(crate) fn actors(names: &[&str]) -> Builder {
     b
 }
 
-/// A root of actors one after the other.
+/// A root of sequential actors.
 pub(crate) fn chain(names: &[&str]) -> Builder {
     let mut b = Builder::new();
     let root = b.sequence(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
@@ -92,20 +92,20 @@ pub(crate) fn post_operation(to: &str, text: &str) -> Value {
     Value::object([("op", Value::from("post")), ("to", Value::from(to)), ("mail", mail)])
 }
 
-/// What the actor has last been given.
+/// Returns the last input of the actor.
 pub(crate) fn last_input(sim: &Sim, actor: &str) -> Value {
     let path = format!("{actor}.do");
     let job = sim.dispatched.iter().rfind(|job| **job.path() == *path);
     sim.values.resolve(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
 }
 
-/// One writes to another; what the writer was told.
+/// Sends mail from one actor to another and returns the sender's result.
 pub(crate) fn post(sim: &mut Sim, from: &str, to: &str, text: &str) -> Value {
     reply_as(sim, from, post_operation(to, text));
     last_input(sim, from)
 }
 
-/// What became of a mail: `queued`, or why it was dropped.
+/// Returns the delivery result of a mail: `queued`, or the reason why it was dropped.
 pub(crate) fn delivery_result(answer: &Value) -> String {
     let field = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if field("status") == "queued" { field("status") } else { field("reason") }
@@ -127,7 +127,7 @@ pub(crate) fn request_op(sim: &mut Sim, actor: &str, op: &str) {
     reply_as(sim, actor, operation(op));
 }
 
-/// The texts that the actor finds in its mailbox.
+/// Returns the texts that the actor finds in its mailbox.
 pub(crate) fn read_mail(sim: &mut Sim, actor: &str) -> Vec<String> {
     request_op(sim, actor, "read");
     texts(&last_input(sim, actor))
@@ -139,12 +139,12 @@ pub(crate) fn texts(mails: &Value) -> Vec<String> {
     mails.as_list().unwrap_or_else(|| panic!("no mail: {mails:?}")).iter().map(text).collect()
 }
 
-/// Whether the actor has a job, and so is not waiting for mail.
+/// Returns whether the actor has a job, and so is not waiting for mail.
 pub(crate) fn has_job(sim: &Sim, actor: &str) -> bool {
     sim.open_paths().contains(&format!("{actor}.do"))
 }
 
-/// Fields of all events of a kind, a line each.
+/// Returns fields of all events of a kind, one line each.
 pub(crate) fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     let line = |event: &&ObservedEvent| {
         let field = |name: &&str| match event.data.get(name) {
@@ -163,7 +163,7 @@ pub(crate) fn drops(sim: &Sim) -> Vec<String> {
     events(sim, "message.dropped", &["id", "to", "reason"])
 }
 
-/// Everything that was written is delivered once or dropped once.
+/// Asserts that every mail is either delivered once or dropped once.
 pub(crate) fn assert_every_mail_is_settled_once(sim: &Sim) {
     let mut outcome_counts = vec![0; sim.state.mail.numbers as usize];
     let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();

@@ -1,5 +1,5 @@
-//! What the tests stand on: a tiny language, plans by hand and by chance, a world with virtual time, and an interpreter
-//! that is too simple to be wrong. Every test file uses a part of it.
+//! Shared test support: a small expression language, hand-written and random plans, a world with virtual time, and a
+//! naive reference interpreter. Every test file uses a part of it.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 pub(crate) mod build;
@@ -22,7 +22,7 @@ pub(crate) use observed_event::ObservedEvent;
 pub(crate) use sim::Sim;
 pub(crate) use world::Reply;
 
-/// So many cases, or as many times more as `WINDLASS_TEST_FACTOR` says.
+/// Returns a configuration with this number of cases, multiplied by `WINDLASS_TEST_FACTOR` if it is set.
 pub(crate) fn cases(count: u32) -> proptest::prelude::ProptestConfig {
     let factor = std::env::var("WINDLASS_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
     proptest::prelude::ProptestConfig { cases: count * factor, failure_persistence: None, ..Default::default() }

@@ -1,7 +1,7 @@
-//! The same plans, run the obvious way: one thing after the other, by recursion, with nothing kept for later.
+//! A naive reference interpreter: runs the same plans sequentially, by recursion, without any suspended work.
 //!
-//! It knows the steady plans of [`random_plan`](super::random_plan) only: no time, no races, no chance. What a node gives
-//! then does not depend on the order in which independent parts run.
+//! It supports only the steady plans of [`random_plan`](super::random_plan): no time, no races, no randomness.
+//! The result of a node then does not depend on the order in which independent parts run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use windlass_value::{
 use super::language::TOO_LARGE;
 use super::world::{EffectCounter, call_outcome, outcome_of};
 
-/// How a node ended. A failure always has a cause; which one does not matter here.
+/// The end of a node. A failure always has a cause; which one does not matter here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NaiveEnd {
     pub status: Status,
     pub output: Value,
 }
 
-/// One scope: the run's, or a turn's.
+/// One scope: that of the run, or of an iteration.
 #[derive(Default)]
 struct Env {
     variables: BTreeMap<String, Value>,
@@ -41,24 +41,24 @@ pub(crate) struct Naive<'p> {
     numbers: u64,
     /// The last end of every node, by path.
     pub ends: BTreeMap<String, NaiveEnd>,
-    /// Turns and reason of every loop, by path.
+    /// Iterations and reason of every loop, by path.
     pub loops: BTreeMap<String, (u64, String)>,
-    /// What the loops of the run's own scope have written down of their turns, by name.
+    /// Records of the loops in the run scope, by loop name.
     pub records: BTreeMap<String, IterationRecords>,
-    /// The loop whose turn is being written down: what has no end in it was skipped.
+    /// The loop whose iteration is being recorded: a node without an end in it was skipped.
     recorded_loop: Option<NodeId>,
-    /// Some value has grown too large to be compared: each of its parts holds the one before, twice.
+    /// Some value has become too large to compare: each of its parts contains the previous one twice.
     pub heavy: bool,
 }
 
-/// Whether a steady plan makes values that cannot be compared in a reasonable time.
+/// Returns whether a steady plan builds values that cannot be compared in a reasonable time.
 pub(crate) fn grows_without_bound(program: &Program, seed: u64, input: Value) -> bool {
     let mut naive = Naive::new(program, seed, input);
     naive.run();
     naive.heavy
 }
 
-/// Something could not be evaluated.
+/// An expression could not be evaluated.
 struct EvalFailed;
 
 type EvalResult<T> = Result<T, EvalFailed>;
@@ -105,7 +105,7 @@ impl<'p> Naive<'p> {
         succeeded(Value::map(given))
     }
 
-    /// A node with its retries and its own way to say what it gives.
+    /// Runs a node with its retries and its output expression.
     fn node(&mut self, id: NodeId, above: &str, generation: u32) -> NaiveEnd {
         let node = self.program.node(id);
         let path = if above.is_empty() { node.name.to_string() } else { format!("{above}.{}", node.name) };
@@ -137,7 +137,7 @@ impl<'p> Naive<'p> {
         self.env().outcomes.insert(name.to_owned(), end.clone());
     }
 
-    /// What an earlier try of something around it wrote down goes with its end.
+    /// Removes the records of an earlier attempt of an enclosing node, together with its end.
     fn forget_records(&mut self, name: &str) {
         if self.envs.len() == 1 {
             self.records.remove(name);
@@ -166,7 +166,7 @@ impl<'p> Naive<'p> {
     fn wait(&mut self, wait: &Wait) -> EvalResult<NaiveEnd> {
         match wait {
             Wait::Delay(_) => Ok(succeeded(Value::Null)),
-            // Whoever answers gives what is required, or 7.
+            // The answer is what the wait requires, or 7.
             Wait::Signal { requirements: Some(required), .. } => Ok(succeeded(self.eval(*required)?)),
             Wait::Signal { .. } => Ok(succeeded(Value::Int(7))),
             Wait::Until(_) => unimplemented_here("points in time"),
@@ -269,7 +269,7 @@ impl<'p> Naive<'p> {
         }
     }
 
-    /// Calls until the tool says that it is finished.
+    /// Calls the tool until it reports that it is finished.
     fn send(&mut self, task: &Task, tool: &str, path: &str, generation: u32, input: &Value) -> TaskOutcome {
         let path = if task.label.is_empty() { path.to_owned() } else { format!("{path}.{}", task.label) };
         let mut input = input.clone();
@@ -324,7 +324,7 @@ impl<'p> Naive<'p> {
         Ok((if error { NextTask::Fail } else { NextTask::On }, None))
     }
 
-    /// The rule's writes, all evaluated before the first is made; then what the next task finds as `_prev`.
+    /// Applies the rule's writes, all evaluated before the first is applied; returns the `_prev` of the next task.
     fn apply_rule(&mut self, rule: &TaskRule, names: &Map, output: Value) -> EvalResult<Value> {
         let mut values = Vec::new();
         for write in &rule.writes {
@@ -368,7 +368,7 @@ impl<'p> Naive<'p> {
     // Graphs and branches.
 
     fn graph(&mut self, graph: &Graph, path: &str, generation: u32) -> NaiveEnd {
-        // How each child ended, and whether it ran at all.
+        // Status of each child, and whether it ran.
         let mut statuses: Vec<(Status, bool)> = Vec::new();
         for child in &graph.children {
             let met = child.after.iter().all(|after| after.accepts.contains(statuses[after.child as usize].0));
@@ -399,7 +399,7 @@ impl<'p> Naive<'p> {
         }
     }
 
-    /// The end of a node that never ran: told of, unless it was only skipped.
+    /// Records the end of a node that never ran; it has an end by path unless it was only skipped.
     fn end_without_run(&mut self, node: NodeId, path: &str, status: Status) -> Status {
         let end = NaiveEnd { status, output: Value::Null };
         let name = self.program.node(node).name.clone();
@@ -483,7 +483,7 @@ impl<'p> Naive<'p> {
         self.end_loop(id, looping, progress, reason, path)
     }
 
-    /// A loop without items has those of the loop around it.
+    /// Returns the item of the enclosing loop, which a loop without items inherits.
     fn enclosing_item(&self) -> Value {
         self.envs
             .iter()
@@ -505,7 +505,7 @@ impl<'p> Naive<'p> {
         }
     }
 
-    /// Body, then the looks; a reason ends the loop.
+    /// Runs the body, then the checks; a returned reason ends the loop.
     fn run_iteration(
         &mut self,
         id: NodeId,
@@ -552,7 +552,7 @@ impl<'p> Naive<'p> {
         reason
     }
 
-    /// A delay that cannot be worked out fails the loop.
+    /// Evaluates the delay; a delay that cannot be evaluated fails the loop.
     fn evaluate_delay(&mut self, looping: &Loop) -> Option<&'static str> {
         match &looping.delay {
             Some(Amount::Computed(expression)) => {
@@ -580,7 +580,7 @@ impl<'p> Naive<'p> {
         if stops {
             return Ok(Some("failed"));
         }
-        // In a condition the index counts the turns completed, and the previous result is this turn's.
+        // In a condition the index is the number of completed iterations, and the previous result is that of this one.
         let body_iteration = self.env().iteration.clone();
         if let Some(iteration) = &mut self.env().iteration {
             iteration.iteration_index += 1;
@@ -693,7 +693,7 @@ impl<'p> Naive<'p> {
     fn try_eval(&mut self, expression: ExprId, names: &Map) -> Result<Value, EvalError> {
         let view = NaiveScope { naive: self, names };
         let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20));
-        // The reducer may have the same value in parts, each of them small enough.
+        // The reducer may hold the same value in parts, each of them small enough.
         self.heavy |= value.as_ref().is_err_and(|error| error.message == TOO_LARGE);
         value
     }
@@ -711,7 +711,7 @@ impl<'p> Naive<'p> {
     }
 }
 
-/// How often rules have matched, and tries of the current task before one of them asked for it again.
+/// Match counts of the rules, and attempts of the current task before a rule retried it.
 #[derive(Default)]
 struct Rounds {
     made: u64,
@@ -720,7 +720,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// A task that is left has its tries anew.
+    /// Resets the attempts when a task is left.
     fn reset_attempts(&mut self, pc: usize, task: &Task) {
         let retries = |at: usize| matches!(task.rules[at].directive, Directive::Retry(_));
         self.matched.retain(|(of, at), _| *of != pc || !retries(*at));
@@ -728,7 +728,7 @@ impl Rounds {
     }
 }
 
-/// What a loop remembers.
+/// The progress of a loop.
 #[derive(Default)]
 struct LoopProgress {
     statuses: Vec<Status>,
@@ -738,7 +738,7 @@ struct LoopProgress {
     records: Vec<Value>,
     broke: bool,
     met: bool,
-    /// How many turns there can be.
+    /// Maximum number of iterations.
     max_iterations: Option<u64>,
 }
 
@@ -760,7 +760,7 @@ fn unimplemented_here(what: &str) -> ! {
     panic!("steady plans have no {what}")
 }
 
-/// A computed task: its value, whether it failed.
+/// Returns the value of a computed task, and whether it failed.
 fn task_result(computed: EvalResult<Value>) -> (Value, bool) {
     match computed {
         Ok(value) => (value, false),
@@ -807,7 +807,7 @@ fn step(operand: &Value) -> EvalResult<i64> {
     }
 }
 
-/// The children nobody waits for; a skipped one is replaced by those it waited for.
+/// Returns the statuses of the leaf children; a skipped leaf is replaced by its dependencies.
 fn deciding_leaves(graph: &Graph, statuses: &[Status]) -> Vec<Status> {
     let waited_for =
         |at: usize| graph.children.iter().any(|child| child.after.iter().any(|after| after.child as usize == at));

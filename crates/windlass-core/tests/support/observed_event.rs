@@ -1,4 +1,4 @@
-//! Events as tests look at them: by the names and fields of the wire.
+//! Events as tests inspect them: by the names and fields of the wire.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct ObservedEvent {
 }
 
 impl ObservedEvent {
-    /// Every event of every test survives the journal and the wire.
+    /// Converts an event and asserts that it survives the journal and the wire.
     pub(crate) fn new(event: &Event) -> ObservedEvent {
         let bytes = rmp_serde::to_vec_named(event).unwrap();
         assert_eq!(rmp_serde::from_slice::<Event>(&bytes).unwrap(), *event);

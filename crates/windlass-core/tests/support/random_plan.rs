@@ -1,4 +1,4 @@
-//! Plans by chance, from one number.
+//! Random plans, generated from one seed.
 
 use windlass_core::plan::*;
 use windlass_core::{Limits, Program, Status, StatusSet};
@@ -7,29 +7,29 @@ use windlass_value::{Duration, Level, Value};
 use super::build::*;
 use super::rng::Rng;
 
-/// What a plan may hold.
+/// The features that a plan may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Its results do not depend on when anything happens.
+    /// Results do not depend on timing.
     Steady,
-    /// Everything: timeouts, races, chance, nets, ends from within.
+    /// All features: timeouts, races, randomness, nets, end actions.
     Wild,
 }
 
-/// What is around the node that is being made.
+/// The context of the node that is being generated.
 #[derive(Clone)]
 struct NodeContext {
     parent: Option<NodeId>,
     depth: u32,
     in_loop: bool,
-    /// The previous turn's result is always the same.
+    /// The result of the previous iteration is deterministic.
     previous: bool,
-    /// Nothing else runs meanwhile, in the run and in the turn.
+    /// Nothing else runs concurrently, in the run and in the iteration.
     alone: bool,
     alone_in_iteration: bool,
     /// Nodes that have ended, whose results may be read.
     ended: Vec<String>,
-    /// Something around has a mailbox.
+    /// An enclosing node has a mailbox.
     mailbox: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
     maker.b
 }
 
-/// Limits so small that every way of keeping things elsewhere is taken.
+/// Returns limits so small that every way of storing values outside the state is used.
 pub(crate) fn tight_limits(seed: u64) -> Limits {
     let mut rng = Rng::new(seed ^ 0x11_4175);
     Limits {
@@ -93,7 +93,7 @@ impl PlanGenerator {
         format!("n{}", self.names)
     }
 
-    /// A node of any kind, with whatever a node can have besides.
+    /// Generates a node of any kind, with random settings.
     fn any(&mut self, around: &NodeContext) -> (NodeId, String) {
         self.nodes_left = self.nodes_left.saturating_sub(1);
         let name = self.name();
@@ -126,7 +126,7 @@ impl PlanGenerator {
         (id, name)
     }
 
-    /// What makes no difference to whoever is not asked for it, and what ends things early.
+    /// Adds settings without effect unless they are queried, and budgets, which end nodes early.
     fn accounts(&mut self, id: NodeId) {
         let node = self.b.node_mut(id);
         node.scope = self.rng.chance(15);
@@ -143,7 +143,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Mail can be sent to some nodes, and often to the root, which others report to.
+    /// Adds a mailbox to some nodes, and often to the root, which others report to.
     fn mailbox(&mut self, id: NodeId) -> bool {
         if !self.wild() || !self.rng.chance(if id == NodeId(0) { 60 } else { 25 }) {
             return false;
@@ -288,7 +288,7 @@ impl PlanGenerator {
         Action::Effect(Effect { reservation: reserves, ..Effect::new(tool, self.value(around)) })
     }
 
-    /// A name that is often the one it should be, sometimes not among those allowed, sometimes no name at all.
+    /// Generates a name that is often the right one, sometimes not among those allowed, sometimes not a name.
     fn computed(&mut self, tool: &str, around: &NodeContext) -> ToolName {
         let computed = match self.rng.chance(20) {
             true => self.value(around),
@@ -300,7 +300,7 @@ impl PlanGenerator {
 
     fn wait(&mut self, around: &NodeContext) -> NodeKind {
         let requires = Value::object([("k", self.rng.below(2))]);
-        // How much may be asked is a limit, and steady plans end the same with every limit.
+        // The size of a form is a limit, and steady plans end the same with every limit.
         let form =
             self.rng.chance(30).then(|| if self.wild() { self.value(around) } else { self.b.value("on?".into()) });
         NodeKind::Wait(match self.rng.below(3) {
@@ -333,7 +333,7 @@ impl PlanGenerator {
         }
     }
 
-    /// A change of a variable that nobody else changes meanwhile.
+    /// Generates a write to a variable that no concurrent node changes.
     fn write(&mut self, around: &NodeContext) -> Option<VariableUpdate> {
         let run = around.alone || self.wild();
         let in_iteration = around.in_loop && (around.alone_in_iteration || self.wild());
@@ -353,7 +353,7 @@ impl PlanGenerator {
         Some(VariableUpdate::new(level, name, op, Some(self.value(around))))
     }
 
-    /// `inner` is where nodes that tasks enter belong, if there may be any.
+    /// `inner` is the context for nodes that tasks enter, if such nodes are allowed.
     fn pipeline(&mut self, name: &str, around: &NodeContext, inner: Option<&NodeContext>) -> NodeKind {
         let count = 1 + self.rng.below(3) as u32;
         let hops = format!("hops_{name}");
@@ -409,7 +409,7 @@ impl PlanGenerator {
             1 => rule(when, Directive::Retry(self.retry())),
             2 => rule(when, if self.rng.chance(50) { Directive::Break } else { self.failing(around) }),
             3 => {
-                // A jump may go back, so it counts its hops.
+                // A jump may go backwards, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
                 let write = VariableUpdate::new(Level::Iteration, hops, WriteOp::Set, Some(more));
                 let when = Some(self.b.condition(few));
@@ -424,7 +424,7 @@ impl PlanGenerator {
         }
     }
 
-    // Nodes with nodes inside.
+    // Nodes that contain nodes.
 
     fn graph(&mut self, around: &NodeContext) -> NodeKind {
         let count = if self.rng.chance(10) { 0 } else { 1 + self.rng.below(3) };
@@ -529,7 +529,7 @@ impl PlanGenerator {
         }
     }
 
-    /// A judge says yes now and then.
+    /// Generates a judge that occasionally ends the loop.
     fn judge(&mut self, around: &NodeContext) -> NodeId {
         let name = self.name();
         let done = Value::object([("$lt", self.operand_pair(around, 1))]);
@@ -547,7 +547,7 @@ impl PlanGenerator {
         LoopLimits { time, cancels_iterations_on_timeout: self.rng.chance(50), ..no_limits() }
     }
 
-    /// Who gets the last call depends on who is first.
+    /// Generates budgets; which node gets the last call depends on which is first.
     fn budget(&mut self) -> Vec<Budget> {
         let mut budget = Vec::new();
         if self.wild() && self.rng.chance(25) {
@@ -559,13 +559,13 @@ impl PlanGenerator {
         budget
     }
 
-    /// Of turns side by side, which record fails first is a matter of time.
+    /// Generates records; among concurrent iterations, which record fails first depends on timing.
     fn records(&mut self, around: &NodeContext, strict: bool) -> RecordingSpec {
         let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
         RecordingSpec::new(value, *self.rng.pick(&[RecordRetention::Last, RecordRetention::All]))
     }
 
-    /// What is kept of a turn, whatever became of it.
+    /// Generates the entry that is collected for an iteration, for every status.
     fn entry(&mut self, around: &NodeContext, strict: bool) -> ExprId {
         match strict || self.rng.chance(70) {
             true => self.b.expr(r#"{"of": {"$turn": "index"}, "was": {"$var": "status"}, "gave": {"$var": "output"}}"#),
@@ -597,7 +597,7 @@ impl PlanGenerator {
         StallCheck { watch: self.value(around), iterations: 2 + self.rng.below(2) }
     }
 
-    /// One place begins, two others work at its tokens, a last one joins them. Perhaps a fifth is told of failures.
+    /// Generates a net: one place begins, two work on its tokens, a last one joins them. A fifth may handle failures.
     fn net(&mut self, around: &NodeContext) -> NodeKind {
         let inner = NodeContext { alone: false, alone_in_iteration: false, ..around.clone() };
         let handles = self.rng.chance(40);

@@ -1,4 +1,4 @@
-//! Numbers from a seed: SplitMix64, so that a failing case is one number.
+//! Random numbers from a seed (SplitMix64), so that one number identifies a failing case.
 
 #[derive(Clone)]
 pub(crate) struct Rng(u64);
@@ -13,12 +13,12 @@ impl Rng {
         mix(self.0)
     }
 
-    /// From 0 up to, not including, `n`.
+    /// Returns a number from 0 up to, but not including, `n`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n.max(1)
     }
 
-    /// True in `percent` of a hundred.
+    /// Returns true with a probability of `percent` percent.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -34,7 +34,7 @@ pub(crate) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number for some bytes, starting from another.
+/// Hashes bytes into a number, starting from another number.
 pub(crate) fn digest(start: u64, bytes: &[u8]) -> u64 {
     let eat = |hash: u64, byte: &u8| mix(hash.rotate_left(5) ^ u64::from(*byte)).wrapping_add(0x1234_5678_9abc_def1);
     bytes.iter().fold(mix(start ^ 0x51ed), eat)

@@ -1,4 +1,4 @@
-//! Runs a plan with virtual time, the way a control loop would: ticks in, commands out, and everything written down.
+//! Runs a plan with virtual time as a control loop would: ticks in, commands out, and everything recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,10 +16,10 @@ use super::rng::Rng;
 use super::values::MemoryValues;
 use super::world::{self, EffectCounter, Reply, World, call_outcome};
 
-/// A run that needs more steps than this is taken to hang.
+/// A run that needs more steps than this is considered hanging.
 const MAX_STEPS: usize = 20_000;
 
-/// An item of the agenda evaluates a few expressions, and again after each value that had to be fetched.
+/// An agenda item evaluates a few expressions, and again after each value that had to be loaded.
 const EVALUATIONS_PER_ITEM: u64 = 20;
 
 pub(crate) struct Sim<'p> {
@@ -33,32 +33,32 @@ pub(crate) struct Sim<'p> {
     pub outputs: Vec<TickOutput>,
     pub events: Vec<ObservedEvent>,
     pub iterations: Vec<IterationRecord>,
-    /// Every RunWorker, in order.
+    /// Every `RunWorker` command, in order.
     pub dispatched: Vec<Job>,
     /// Expressions evaluated by each tick.
     pub costs: Vec<u64>,
     pub flights: Vec<Flight>,
     pub calls: Vec<Child>,
     pub buffer: VecDeque<TickKind>,
-    /// In how many of a hundred steps something unexpected happens.
+    /// Percentage of steps in which a disturbance happens.
     pub disturbance: u64,
     counter: EffectCounter,
     keys: BTreeMap<Key, SentEffect>,
-    /// What each job was last handed out for.
+    /// The effect key and lease epoch that each job was last dispatched with.
     last: BTreeMap<u64, (Key, u32)>,
-    /// Who holds each job.
+    /// The worker that holds each job.
     holders: BTreeMap<u64, u32>,
-    /// The jobs that workers were busy with when the process was lost.
+    /// The jobs that workers were executing when the process was lost.
     pub lost: Vec<u64>,
     world: World<'p>,
-    /// Whether commands are carried out, or only looked at.
+    /// Whether commands are executed, or only inspected.
     executes_commands: bool,
 }
 
-/// Path, generation, visit and group of an effect, then which call of its operation.
+/// Path, generation, visit and group of an effect, then the call number within its operation.
 type Key = ((String, u32, u32, u32), u32);
 
-/// A job that a worker has.
+/// A job that a worker holds.
 pub(crate) struct Flight {
     pub job: Job,
     due: Option<Timestamp>,
@@ -76,9 +76,9 @@ struct SentEffect {
     job: u64,
     attempt: u32,
     input: Value,
-    /// Nobody has reported on it yet.
+    /// No worker has reported on it yet.
     open: bool,
-    /// A try that ended without a reply: another may follow under the same key.
+    /// The attempt ended without a reply: another may follow under the same key.
     unanswered: bool,
 }
 
@@ -119,7 +119,7 @@ impl<'p> Sim<'p> {
         }
     }
 
-    /// A simulation that has seen these ticks and then lost its process: it begins with a restart.
+    /// Creates a simulation that has processed these ticks and then lost its process: it begins with a restart.
     pub(crate) fn restarted(program: &'p Program, seed: u64, journal: &[Tick], world: World<'p>) -> Sim<'p> {
         let mut sim = Sim::with_seed(program, seed, world);
         sim.executes_commands = false;
@@ -136,7 +136,7 @@ impl<'p> Sim<'p> {
         sim
     }
 
-    /// Another run, made from these ticks as they were at a moment inside one of them.
+    /// Creates another run from these ticks, forked at a point inside one of them.
     pub(crate) fn forked(
         program: &'p Program,
         seed: u64,
@@ -192,7 +192,7 @@ impl<'p> Sim<'p> {
         self.tick(TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false })
     }
 
-    /// One tick, now.
+    /// Reduces one tick at the current time.
     pub(crate) fn tick(&mut self, kind: TickKind) -> &mut Self {
         let tick = Tick { at: self.now, seed: self.rng.next(), kind, more_pending: false };
         self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
@@ -224,7 +224,7 @@ impl<'p> Sim<'p> {
         Ok(())
     }
 
-    /// Works off what the run has put into its own buffer; time stands still.
+    /// Processes the ticks that the run has put into its own buffer; time stands still.
     pub(crate) fn drain_buffer(&mut self) -> &mut Self {
         while let Some(kind) = self.buffer.pop_front() {
             self.tick(kind);
@@ -242,7 +242,7 @@ impl<'p> Sim<'p> {
         panic!("no end after {MAX_STEPS} steps");
     }
 
-    /// Goes on until nothing but somebody outside can move the run.
+    /// Runs until only an external event can move the run.
     pub(crate) fn run_until_idle(&mut self) -> &mut Self {
         while !self.ended() && (!self.buffer.is_empty() || self.next_time().is_some()) {
             self.step();
@@ -262,12 +262,12 @@ impl<'p> Sim<'p> {
         self.result().status
     }
 
-    /// The run's output, with stored parts put back.
+    /// Returns the run's output with stored parts resolved.
     pub(crate) fn output(&self) -> Value {
         self.values.resolve(&self.result().output)
     }
 
-    /// The next thing that happens. False: nothing can.
+    /// Executes the next occurrence. Returns false if there is none.
     pub(crate) fn step(&mut self) -> bool {
         if self.rng.chance(self.disturbance) {
             self.disturb();
@@ -289,7 +289,7 @@ impl<'p> Sim<'p> {
         jobs.chain(calls).chain(self.state.next_due()).min()
     }
 
-    /// One of the things that are due at this time, by chance.
+    /// Executes one of the occurrences due at this time, chosen at random.
     fn execute_due(&mut self, due: Timestamp) {
         let jobs: Vec<usize> = (0..self.flights.len()).filter(|at| self.flights[*at].due == Some(due)).collect();
         let calls: Vec<usize> = (0..self.calls.len()).filter(|at| self.calls[*at].due == due).collect();
@@ -314,7 +314,7 @@ impl<'p> Sim<'p> {
         self.tick(TickKind::StepResult { job: job.job, lease_epoch: job.lease_epoch, outcome });
     }
 
-    /// Somebody resumes the run, or answers its oldest wait.
+    /// Resumes the run, or answers its oldest wait, as an external client.
     fn act_as_client(&mut self) -> bool {
         if self.state.paused {
             self.tick(TickKind::Resume { request: None });
@@ -340,7 +340,7 @@ impl<'p> Sim<'p> {
         true
     }
 
-    /// A lost lease, a late report, a word from a worker, a restart, a pause.
+    /// Causes a lost lease, a late report, worker progress, a restart or a pause.
     fn disturb(&mut self) {
         let open = self.flights.len() as u64;
         let chosen = self.rng.below(9);
@@ -386,7 +386,7 @@ impl<'p> Sim<'p> {
         }
     }
 
-    /// The process is gone and another takes over: the buffer and the workers went with it.
+    /// Replaces the process by another one: the buffer and the workers are lost.
     pub(crate) fn restart(&mut self) {
         self.buffer.clear();
         self.flights.clear();
@@ -437,15 +437,15 @@ impl<'p> Sim<'p> {
         self.flights.push(Flight { job: job.clone(), due, outcome });
     }
 
-    /// One key is one effect with one input: only a task handed out again, or a try after one that got no reply, may carry
-    /// it once more. Epochs only rise, and a lease that is held has one worker.
+    /// Asserts that one key is one effect with one input: only a redispatched task, or an attempt after one without a
+    /// reply, may use it again. Lease epochs only increase, and a held lease has one worker.
     fn check_key(&mut self, job: &Job) {
         let effect = (job.key.path.to_string(), job.key.generation, job.key.visit, job.key.group);
         let key = (effect, job.key.call);
         if let Some(sent) = self.keys.get(&key) {
             let same = sent.open && (sent.job, sent.attempt) == (job.job, job.attempt);
             assert!(same || sent.unanswered, "an effect that was reported on, or another, has the key {:?}", job.key);
-            // A task that knows when it was begun looks at the run anew whenever it goes on.
+            // A task with a known start time evaluates the run again whenever it resumes.
             assert!(sent.input == job.input || job.at.is_some(), "one key never carries other bytes");
         }
         let (job_number, attempt, input) = (job.job, job.attempt, job.input.clone());
@@ -456,12 +456,12 @@ impl<'p> Sim<'p> {
         assert!(holder.is_none_or(|holder| holder == job.worker), "whoever holds a job gets its next task");
     }
 
-    /// What a worker's word, or its silence, means for what it was given.
+    /// Updates the sent effects after a worker's report or a lost lease.
     fn record_report(&mut self, kind: &TickKind) {
         match kind {
             TickKind::StepResult { job, lease_epoch, outcome } => {
                 let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == lease_epoch) else { return };
-                // An operation whose later call was lost is begun anew under its key.
+                // An operation whose later call was lost restarts under its key.
                 let lost = outcome.error.as_ref().map_or(outcome.suspension.is_some(), |error| !error.replied);
                 let effect = key.0.clone();
                 let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
@@ -477,7 +477,7 @@ impl<'p> Sim<'p> {
         }
     }
 
-    /// Half the workers confirm; the others are never heard of again.
+    /// Half of the workers confirm the cancellation; the others never report again.
     fn cancel_worker(&mut self, job: u64) {
         let confirms = self.rng.chance(50);
         let due = self.now + Duration::from_ms(self.rng.below(500));
@@ -486,7 +486,7 @@ impl<'p> Sim<'p> {
         flight.outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"));
     }
 
-    /// Asking for the same child twice gives one child.
+    /// Starts a child run; a repeated request for one key gives one child.
     fn start_call(&mut self, call: u64, key: &EffectKey) {
         let which = self.counter.effect_id(&key.path, key.generation, call);
         let (status, outcome) = call_outcome(self.seed, &which);
@@ -496,21 +496,21 @@ impl<'p> Sim<'p> {
         }
     }
 
-    /// Some children end before they hear of it, and say so.
+    /// Cancels a child run; some children end before the cancellation reaches them, and report that end.
     fn cancel_call(&mut self, key: &EffectKey) {
         if self.rng.chance(70) {
             self.calls.retain(|child| child.key != *key);
         }
     }
 
-    // What tests by hand do.
+    // Helpers for hand-written tests.
 
-    /// The jobs that workers have, by path, in the order they were handed out.
+    /// Returns the paths of the jobs that workers hold, in dispatch order.
     pub(crate) fn open_paths(&self) -> Vec<String> {
         self.flights.iter().map(|flight| flight.job.path().to_string()).collect()
     }
 
-    /// The worker at this path reports.
+    /// Reports the outcome of the job at this path.
     pub(crate) fn reply(&mut self, path: &str, outcome: TaskOutcome) -> &mut Self {
         let at = self.flights.iter().position(|flight| &**flight.job.path() == path);
         let at = at.unwrap_or_else(|| panic!("no job at {path}; there are {:?}", self.open_paths()));
@@ -534,7 +534,7 @@ impl<'p> Sim<'p> {
         self.reply(path, TaskOutcome::failure(world::refusal()))
     }
 
-    /// Time passes; timers that become due fire one after the other.
+    /// Advances time; timers that become due fire one after the other.
     pub(crate) fn advance(&mut self, span: Duration) -> &mut Self {
         let end = self.now + span;
         while let Some(due) = self.state.next_due().filter(|due| *due <= end) {
@@ -558,12 +558,12 @@ impl<'p> Sim<'p> {
         self.events_of(kind).len()
     }
 
-    /// Paths of the events of a kind.
+    /// Returns the paths of the events of a kind.
     pub(crate) fn paths(&self, kind: &str) -> Vec<&str> {
         self.events_of(kind).into_iter().map(|event| &*event.path).collect()
     }
 
-    /// The reason of the loop at this path, and its turns.
+    /// Returns the end reason of the loop at this path, and its iterations.
     pub(crate) fn loop_end(&self, path: &str) -> (String, i64) {
         let done = self.events_of("loop.done").into_iter().rfind(|event| &*event.path == path);
         let data = &done.unwrap_or_else(|| panic!("no loop ended at {path}")).data;
@@ -571,7 +571,7 @@ impl<'p> Sim<'p> {
         (reason, data.get("turns").and_then(Value::as_int).expect("a loop counts its turns"))
     }
 
-    /// How the node at this path ended, last.
+    /// Returns the last end of the node at this path.
     pub(crate) fn end_of(&self, path: &str) -> Option<(Value, Value)> {
         let ends = ["step.done", "step.failed", "step.skipped"];
         let event = self.events.iter().rfind(|event| ends.contains(&&*event.kind) && &*event.path == path)?;

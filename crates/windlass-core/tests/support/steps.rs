@@ -1,4 +1,4 @@
-//! Nets as steps in code make them: every body is one task of a worker, slots are told of, bodies park.
+//! Nets as steps in code build them: every body is one worker task, slots are published, bodies yield their slot.
 
 use windlass_core::plan::*;
 use windlass_core::{Program, SentToken, SideOutputs, TaskOutcome};
@@ -10,7 +10,7 @@ use super::observed_event::ObservedEvent;
 use super::sim::Sim;
 use super::world::Reply;
 
-/// A step: its name, what it accepts and what it may give, both separated by spaces; then what is special about it.
+/// A step: its name, the kinds it accepts and the kinds it may return, both separated by spaces; then its settings.
 pub(crate) struct Step {
     pub place: Place,
     pub retry: Option<Retry>,
@@ -55,7 +55,7 @@ impl Step {
     }
 }
 
-/// `A A B`, by a key perhaps.
+/// A join over `A A B`, optionally by a key.
 pub(crate) fn every(needs: &str, key: Option<&str>, surplus: SurplusPolicy) -> Join {
     let needs = needs.split_whitespace().map(Into::into).collect();
     Join::Each { needs, key: key.map(Into::into), surplus }
@@ -94,7 +94,7 @@ pub(crate) fn begun(program: &Program) -> Sim<'_> {
     sim
 }
 
-/// `kind`, or `kind payload`, or several of them separated by `;` within `[ ]`: a fan-out.
+/// Parses `kind`, or `kind payload`, or several of them separated by `;` within `[ ]`: a fan-out.
 pub(crate) fn event(text: &str) -> Value {
     let one = |text: &str| {
         let (kind, payload) = text.trim().split_once(' ').unwrap_or((text.trim(), "null"));
@@ -108,12 +108,12 @@ pub(crate) fn event(text: &str) -> Value {
     }
 }
 
-/// The step that has had a worker the longest gives this.
+/// Completes the oldest job of the step with this output.
 pub(crate) fn complete_oldest(sim: &mut Sim, path: &str, text: &str) {
     sim.reply(path, TaskOutcome::success(event(text)));
 }
 
-/// `kind payload` or `kind@place payload`, each sent; then what is returned.
+/// Returns an outcome that sends each `kind payload` or `kind@place payload`, then returns a value.
 pub(crate) fn sending(sends: &[&str], returned: &str) -> TaskOutcome {
     let send = |text: &&str| {
         let (kind, payload) = text.split_once(' ').unwrap_or((text, "null"));
@@ -124,18 +124,18 @@ pub(crate) fn sending(sends: &[&str], returned: &str) -> TaskOutcome {
     TaskOutcome { side_outputs: Some(Box::new(side_outputs)), ..TaskOutcome::success(event(returned)) }
 }
 
-/// What the workers at this path were given, in order.
+/// Returns the inputs of the workers at this path, in order.
 pub(crate) fn inputs_at(sim: &Sim, path: &str) -> Vec<Value> {
     let jobs = sim.dispatched.iter().filter(|job| &**job.path() == path);
     jobs.map(|job| job.input.get("args").cloned().unwrap_or_default()).collect()
 }
 
-/// The same as text.
+/// Returns the same inputs as text.
 pub(crate) fn input_texts_at(sim: &Sim, path: &str) -> Vec<String> {
     inputs_at(sim, path).iter().map(windlass_value::to_json).collect()
 }
 
-/// `path field=value field=value`, for every event of this kind.
+/// Returns `path field=value field=value` for every event of this kind.
 pub(crate) fn event_lines(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
     let line = |event: &&ObservedEvent| {
         let fields = fields.iter().filter_map(|name| {

@@ -1,4 +1,4 @@
-//! Stored values in memory. A forgetful one has nothing at hand until it is asked to load it, tick after tick.
+//! Stored values in memory. A forgetful instance has no value resident until it is asked to load it, in every tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct MemoryValues {
     blobs: BTreeMap<BlobHash, Value>,
     at_hand: BTreeSet<BlobHash>,
     forgetful: bool,
-    /// How often something had to be loaded.
+    /// Number of loads.
     pub loads: usize,
 }
 
@@ -34,7 +34,7 @@ impl MemoryValues {
         self.loads += 1;
     }
 
-    /// The whole of a value, as a reader outside would see it.
+    /// Resolves a value completely, as an external reader would see it.
     pub(crate) fn resolve(&self, value: &Value) -> Value {
         match value {
             Value::Stored(stored) if stored.chunked => {

@@ -1,4 +1,4 @@
-//! The world outside the reducer: what workers and child runs answer, and when.
+//! The world outside the reducer: the replies of workers and child runs, and their timing.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
 
-/// What a worker does with a job.
+/// A worker's reaction to a job.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Reply {
     After(Duration, TaskOutcome),
-    /// The worker never says anything again.
+    /// The worker never reports again.
     Never,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn refusal() -> ErrorInfo {
     ErrorInfo::new("500", "http", "refused").replied()
 }
 
-/// Which effect of a run this is, whenever it happens: its path, which entry of that path, which run of its task there.
+/// Identifies an effect of a run independently of its timing: its path, the entry of that path, the run of its task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EffectId {
     pub path: String,
@@ -46,7 +46,7 @@ pub(crate) struct EffectCounter {
 }
 
 impl EffectCounter {
-    /// `number` tells one run of a task from another; the same one again is the same run.
+    /// `number` distinguishes runs of a task; an equal number is the same run.
     pub(crate) fn effect_id(&mut self, path: &str, generation: u32, number: u64) -> EffectId {
         let entry = position(self.entries.entry(path.to_owned()).or_default(), generation);
         let run = position(self.runs.entry((path.to_owned(), entry)).or_default(), number);
@@ -61,17 +61,17 @@ fn position<T: PartialEq>(seen: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// Decides on each job.
+/// Decides on the reply to each job.
 pub(crate) type World<'p> = Box<dyn FnMut(&Job, &EffectId, &mut Rng) -> Reply + 'p>;
 
-/// A world in which everything succeeds at once with its own input.
+/// A world in which every job immediately succeeds with its own input.
 pub(crate) fn echo() -> World<'static> {
     Box::new(|job, _, _| Reply::now(job.input.clone()))
 }
 
-/// A world whose outcomes depend on the seed and on which effect it is, never on when it happens. The tool's name is the
-/// percentage of failures; `hang` never answers, and `slow` before the number means that it may take several calls, `waits`
-/// that it first waits for something, `sends` that it has something to send.
+/// A world whose outcomes depend on the seed and on the effect, never on timing. The tool's name is the percentage of
+/// failures; `hang` never replies. The prefix `slow` means that the tool may take several calls, `waits` that it
+/// first suspends, and `sends` that it has side outputs.
 pub(crate) fn seeded<'p>(seed: u64) -> World<'p> {
     Box::new(move |job, which, rng| {
         if &*job.tool == "hang" {
@@ -103,7 +103,7 @@ fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> T
     let (replied, long) = (dice >> 8 & 1 == 0, dice >> 9 & 3 == 0);
     if fails {
         let error = ErrorInfo::new("503", "http", "the world says no");
-        // An error counts more than what is said beside it.
+        // An error takes precedence over a continuation.
         return TaskOutcome { next_call: again, ..TaskOutcome::failure(if replied { error.replied() } else { error }) };
     }
     if again.is_some() {
@@ -118,7 +118,7 @@ fn finished_outcome(seed: u64, tool: &str, which: &EffectId, input: &Value) -> T
     TaskOutcome { side_outputs, ..TaskOutcome::success(output) }
 }
 
-/// What a task of this effect waits for.
+/// Returns the suspension of a task of this effect.
 fn suspension_of(seed: u64, which: &EffectId) -> TaskOutcome {
     let dice = dice(seed, which);
     let time = Duration::from_ms(dice >> 8 & 2_047);
@@ -140,7 +140,7 @@ fn suspension_of(seed: u64, which: &EffectId) -> TaskOutcome {
     }
 }
 
-/// What a task of this effect sends: to whoever takes it, to one place, or to nobody.
+/// Returns the side outputs of a task: to any accepting place, to one place, or to an unknown one.
 fn sends_of(dice: u64) -> Option<Box<SideOutputs>> {
     let to = [None, Some("right"), Some("last"), Some("nobody")][(dice >> 30 & 3) as usize];
     let payload = Value::object([("k", Value::from(dice >> 33 & 1)), ("text", Value::from("x".repeat(30)))]);
@@ -154,7 +154,7 @@ fn dice(seed: u64, which: &EffectId) -> u64 {
     [which.entry, which.run].iter().fold(start, |dice, part| mix(dice ^ *part as u64).wrapping_add(*part as u64))
 }
 
-/// What a child run ends with.
+/// Returns the end of a child run.
 pub(crate) fn call_outcome(seed: u64, which: &EffectId) -> (Status, TaskOutcome) {
     let dice = dice(seed, which);
     match dice % 10 {

@@ -1,4 +1,4 @@
-//! The budget that a loop's iterations share. How amounts are counted is the same for every node: see
+//! The budget that a loop's iterations share. Amounts are counted in the same way for every node: see
 //! [`crate::reduce::budget`].
 //!
 //! | spent | effect on the loop |
@@ -15,7 +15,8 @@ use crate::reduce::fault::FaultResult;
 use crate::state::{BudgetUsage, FrameId};
 
 impl BudgetUsage {
-    /// Whether no other iteration may begin. One may do without calls; what else it will use is not known before.
+    /// Returns true if no other iteration may begin. An iteration may need no calls; its use of other resources is not
+    /// known in advance.
     pub(in crate::reduce) fn ends_iterations(&self) -> bool {
         self.is_spent() && !self.counts_calls()
     }
@@ -31,7 +32,7 @@ impl Reducer<'_> {
     }
 }
 
-/// The error of a loop that ends for want of budget: it names the budget that is gone.
+/// Returns the error of a loop that ends because its budget is used up; it names that budget.
 pub(super) fn budget_error(when: &str, BudgetShortage { what, detail }: BudgetShortage) -> ErrorInfo {
     ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{detail}"))
         .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")

@@ -1,17 +1,17 @@
-//! The checks of an iteration: failure policy, `break_when`, condition, stall; and what is kept of the iteration. All of it is
-//! evaluated in the iteration's scope, before the scope goes.
+//! The checks of an iteration: failure policy, `break_when`, condition, stall; and the values kept of the iteration.
+//! All of them are evaluated in the iteration's scope, before the scope is removed.
 //!
-//! | what is looked at, in this order | the loop ends as |
+//! | checked, in this order | the loop ends as |
 //! |---|---|
 //! | the iteration failed, and the policy does not allow it | `failed` |
 //! | `break_when` holds | `condition` |
-//! | the condition says so | `condition` |
+//! | the condition ends the loop | `condition` |
 //! | the watched value has been the same for too long | `stalled` |
 //! | any of these cannot be evaluated | `failed` |
-//! | none of them | goes on: judge, limits, delay |
+//! | none of them | the loop continues: judge, limits, delay |
 //!
-//! The first check looks at the condition alone. One that comes after an iteration has begun, or in a loop that does not check
-//! before, is impossible and a fault.
+//! The first check evaluates the condition alone. A first check after an iteration has begun, or in a loop that does
+//! not check before, is impossible and a fault.
 
 use windlass_value::{Duration, Map, Value};
 
@@ -23,7 +23,7 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{AgendaItem, FrameId, Iteration, ScopeId};
 use crate::{ErrorInfo, LoopEndReason, Outcome, Status};
 
-/// What the checks of an iteration gave.
+/// The results of the checks of an iteration.
 #[derive(Default)]
 pub(super) struct IterationChecks {
     pub stop: Option<LoopEndReason>,
@@ -32,18 +32,18 @@ pub(super) struct IterationChecks {
     pub met: bool,
     /// `break_when` ends it.
     pub broke: bool,
-    /// The value that must not stay the same.
+    /// The value that must change.
     pub watched: Option<Value>,
     pub error: Option<ErrorInfo>,
     pub delay: Option<Duration>,
-    /// What is written down of the iteration.
+    /// The record of the iteration.
     pub record: Value,
-    /// What is kept of it instead of its output.
+    /// The entry kept of it instead of its output.
     pub entry: Option<Value>,
 }
 
 impl IterationChecks {
-    /// A check that fails ends the loop as failed; one that lacks values is repeated.
+    /// Records a failed check, which ends the loop as failed; a check that lacks values is repeated.
     pub(crate) fn record_failure(&mut self, checked: Result<(), ItemStop>) -> Result<(), ItemStop> {
         match checked {
             Ok(()) => Ok(()),
@@ -56,7 +56,7 @@ impl IterationChecks {
         }
     }
 
-    /// A value that the iteration leaves behind. A loop that ends has its reason already.
+    /// Returns a value that the iteration leaves behind. A loop that is ending already has its reason.
     fn record_value(&mut self, value: Result<Value, ItemStop>, ending: bool) -> Result<Option<Value>, ItemStop> {
         match value {
             Ok(value) => Ok(Some(value)),
@@ -66,7 +66,7 @@ impl IterationChecks {
     }
 }
 
-/// The names that an `entry` sees of the iteration's end.
+/// Returns the names that an `entry` expression sees of the iteration's end.
 fn entry_names(outcome: &Outcome) -> Map {
     let status = if outcome.status == Status::Succeeded { "success" } else { "error" };
     Map::from_iter([
@@ -110,7 +110,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// All that is evaluated after an iteration. Of a loop that is ending anyway, only what the iteration leaves behind.
+    /// Evaluates all checks after an iteration. In a loop that is ending anyway, evaluates only the values kept of the
+    /// iteration.
     pub(super) fn check_iteration(
         &mut self,
         id: FrameId,
@@ -142,7 +143,8 @@ impl Reducer<'_> {
         Ok(checks)
     }
 
-    /// Whether the iteration ends the loop: by its failure, by `break_when`, by the condition, or because nothing changes.
+    /// Checks whether the iteration ends the loop: by its failure, by `break_when`, by the condition, or because
+    /// nothing changes.
     fn check_stop(
         &mut self,
         id: FrameId,

@@ -17,7 +17,7 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{AgendaItem, FrameId, ScopeId, Timer};
 
 impl Reducer<'_> {
-    /// Works the delay out, in the scope of the iteration that has ended. A loop that ends does not evaluate it.
+    /// Evaluates the delay in the scope of the iteration that has ended. A loop that is ending does not evaluate it.
     pub(super) fn check_delay(
         &mut self,
         id: FrameId,
@@ -35,7 +35,7 @@ impl Reducer<'_> {
     pub(super) fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) -> FaultResult {
         match delay.filter(|delay| delay.0 > 0) {
             None => self.state.agenda.push_back(AgendaItem::NextIteration(id)),
-            // Of iterations that run at once, the first to end begins the delay; the next ones begin when it is over.
+            // The first of the concurrent iterations to end begins the delay; the next ones begin when it is over.
             Some(_) if self.frame(id)?.alarm.is_some() => {}
             Some(delay) => {
                 let key = self.set_timer(self.now() + delay, Timer::Alarm(id));

@@ -1,11 +1,11 @@
-//! The end of a loop: its reason, its status, what it gives.
+//! The end of a loop: its reason, its status and its output.
 //!
-//! | loop | concluded | called off from outside |
+//! | loop | concluded | cancelled from outside |
 //! |---|---|---|
-//! | goes on, or is stopping | its end is told of, and the frame finishes | its end is told of, and the frame ends |
-//! | concluded (an end is on the agenda) | ignored | the frame ends; its end has been told of |
+//! | running or stopping | its end is published, and the frame finishes | its end is published, and the frame ends |
+//! | concluded (an end is on the agenda) | ignored | the frame ends; its end is already published |
 //!
-//! Which reason leads to which status is in the table of the loop node.
+//! The table of the loop node shows which reason leads to which status.
 
 use windlass_value::Value;
 
@@ -34,7 +34,7 @@ impl Reducer<'_> {
         self.finish(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: summary })
     }
 
-    /// The loop was called off from outside; what it has is kept.
+    /// Ends a loop that was cancelled from outside, with its output so far.
     pub(in crate::reduce) fn loop_cancelled(&mut self, id: FrameId, closing: Closing) -> FaultResult {
         let attempts = self.frame(id)?.attempt;
         let reason = cancel_reason(&closing);
@@ -52,9 +52,9 @@ impl Reducer<'_> {
         self.end_cancelled(id, FrameEnd { status, output, error, inputs: Value::Null, attempts, loop_summary: summary })
     }
 
-    /// How a loop that stopped for this reason ends.
+    /// Returns the status and error of a loop that stopped for this reason.
     fn final_status(&self, looping: &Loop, body: &LoopFrame, reason: LoopEndReason) -> (Status, Option<ErrorInfo>) {
-        // A budget that sufficed for no iteration at all fails the loop in any case.
+        // A budget that did not suffice for a single iteration fails the loop in any case.
         let without_success = reason == LoopEndReason::Budget && body.ended == body.failed + body.cancelled;
         let fails = without_success || looping.on_exhausted == ExhaustedPolicy::Fail;
         let failed = |error: ErrorInfo| (Status::Failed, Some(error));
@@ -179,13 +179,13 @@ fn budget_exceeded(body: &LoopFrame, without_success: bool) -> ErrorInfo {
     budget_error(&when, budget::shortage(&body.budget))
 }
 
-/// The iterations that have ended well.
+/// Returns the number of successful iterations.
 fn successes(id: FrameId, body: &LoopFrame) -> FaultResult<u64> {
     let good = body.ended.checked_sub(body.failed).and_then(|good| good.checked_sub(body.cancelled));
     good.ok_or_else(|| miscounted(id, "iterations that ended well"))
 }
 
-/// What a condition loop says of itself.
+/// Returns the report of a condition loop.
 fn report(body: &LoopFrame, status: Status, reason: LoopEndReason) -> Value {
     let word = match (reason, status) {
         (LoopEndReason::Count, _) => "max-iterations",

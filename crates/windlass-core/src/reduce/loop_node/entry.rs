@@ -1,9 +1,9 @@
-//! A loop is entered: limits, concurrency, budget and items, all worked out before anything changes.
+//! Entry into a loop: limits, concurrency, budget and items are all evaluated before anything changes.
 //!
 //! | frame | enter |
 //! |---|---|
 //! | new | entered: with a first check if the loop checks before, else with its next iteration |
-//! | new, and a limit cannot be evaluated or exceeds the system's, or the items are no list | failed |
+//! | new, and a limit cannot be evaluated or exceeds the system's, or the items are not a list | failed |
 //! | any other | – |
 //!
 //! – is impossible and a fault.

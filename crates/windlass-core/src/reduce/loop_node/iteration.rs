@@ -1,14 +1,14 @@
-//! Iterations: one begins, its body ends, and what that leads to.
+//! Iterations: how one begins, how its body ends, and the consequences.
 //!
-//! | iteration | begin | body ends | judge ends | called off |
+//! | iteration | begin | body ends | judge ends | cancelled |
 //! |---|---|---|---|---|
 //! | none | body | – | – | – |
-//! | body | – | judge, if there is one and it went well; else over | – | body, until it has ended |
+//! | body | – | judge, if there is one and the body succeeded; else over | – | body, until it has ended |
 //! | judge | – | – | over | judge, until it has ended |
 //! | over | – | – | – | ignored |
 //!
-//! – is impossible and a fault. Begin is asked for by [`Item::NextTurn`], which may come too often: a loop that has as many
-//! iterations as may run at once, or has no items left, begins none.
+//! – is impossible and a fault. [`AgendaItem::NextIteration`] requests the beginning of an iteration, possibly too
+//! often: a loop that has reached its concurrency limit, or has no items left, begins none.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::state::{AgendaItem, Closing, FrameId, Iteration, LiveIteration, Scope
 use crate::{EventKind, IterationRecord, LoopEndReason, Outcome, Status};
 
 impl Reducer<'_> {
-    /// Begins what may begin, or ends the loop.
+    /// Begins the iterations that may begin, or ends the loop.
     pub(in crate::reduce) fn next_iteration(&mut self, id: FrameId) -> Result<(), ItemStop> {
         let Some((looping, body)) = self.loop_if_open(id)? else { return Ok(()) };
         if let Some(reason) = body.stopping {
@@ -47,7 +47,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The item of the innermost loop around this one that has any: what `item()` means in a loop without items.
+    /// Returns the item of the innermost enclosing loop that has items: the meaning of `item()` in a loop without
+    /// items.
     pub(super) fn item_around(&self, id: FrameId) -> FaultResult<Value> {
         let mut scope = self.state.scopes.get(self.frame(id)?.scope);
         while let Some(around) = scope {
@@ -59,7 +60,7 @@ impl Reducer<'_> {
         Ok(Value::Null)
     }
 
-    /// Begins as many iterations as may run at once. An iteration's item is at hand before it begins.
+    /// Begins as many iterations as may run concurrently. An iteration's item is loaded before it begins.
     fn begin_item_iterations(&mut self, id: FrameId) -> Result<(), ItemStop> {
         loop {
             let (_, body) = self.loop_frame(id)?;
@@ -114,7 +115,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A child of the loop has ended: the body of an iteration, or its judge.
+    /// Handles the end of a child of the loop: the body of an iteration, or its judge.
     pub(in crate::reduce) fn loop_child_ended(
         &mut self,
         id: FrameId,
@@ -163,8 +164,8 @@ impl Reducer<'_> {
         iteration.map_or(self.state.now, |turn| turn.started_at)
     }
 
-    /// The item as the iteration's history keeps it: of one that went well less, for there are many. Where a definition
-    /// hides anything, items may hold it, so none is kept.
+    /// Returns the item to be retained in the iteration's history. The size limit is lower for successful iterations,
+    /// because there are many. If the definition redacts anything, items may contain it, so none is retained.
     fn retained_item(&self, scope: ScopeId, status: Status) -> Option<Value> {
         let iteration = self.state.scopes.get(scope)?.iteration.as_ref()?;
         let limits = &self.program.limits;
@@ -174,7 +175,7 @@ impl Reducer<'_> {
         (small && !self.program.has_redactions()).then(|| iteration.item.clone())
     }
 
-    /// Counts, results, history, events: all that an iteration's end leaves behind.
+    /// Records the end of an iteration: counts, results, history, events.
     fn record_iteration(
         &mut self,
         id: FrameId,
@@ -191,7 +192,7 @@ impl Reducer<'_> {
         let quiet_from = self.program.limits.loop_quiet_from_iteration;
         let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
         let body = self.loop_frame_mut(id)?;
-        // An iteration that the loop calls off says nothing about how the loop ends.
+        // An iteration that the loop cancels does not affect how the loop ends.
         let cancelled = outcome.status == Status::Cancelled && (closing || body.stopping.is_some());
         let bad = outcome.status.is_bad() && !cancelled;
         body.iterations.remove(&index);
@@ -255,7 +256,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
+    /// Returns the reason why the loop ends with this iteration, if it is the last to end. (A judge decides later.)
     fn last_reason(
         &self,
         id: FrameId,
@@ -305,7 +306,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The iteration is over, its judge included: the loop ends, waits, or goes on.
+    /// Handles a completed iteration, its judge included: the loop ends, waits, or continues.
     pub(super) fn after_iteration(&mut self, id: FrameId, looping: &Loop, checks: IterationChecks) -> FaultResult {
         let (live, now) = (self.frame(id)?.live, self.now());
         let body = self.loop_frame_mut(id)?;

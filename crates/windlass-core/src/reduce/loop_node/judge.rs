@@ -1,12 +1,12 @@
-//! The judge: a node that decides, after an iteration that went well, whether the loop is done.
+//! The judge: a node that decides, after a successful iteration, whether the loop is done.
 //!
 //! It runs in the iteration's scope and keeps the iteration's slot; the iteration is over when the judge has ended.
 //!
-//! | the judge ends | loop goes on | loop is stopping | loop is being called off |
+//! | the judge ends | loop running | loop stopping | loop being cancelled |
 //! |---|---|---|---|
 //! | with `done: true` | ends as `judge` | ends when none is live | ends when none is live |
-//! | with `done: false`, or without a verdict | goes on | the same | the same |
-//! | failed or timed out | goes on; ends as `failed` with `judge_fails` | the same | the same |
+//! | with `done: false`, or without a verdict | continues | the same | the same |
+//! | failed or timed out | continues; ends as `failed` with `judge_fails` | the same | the same |
 
 use windlass_value::Value;
 
@@ -17,7 +17,7 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, LiveIteration, ScopeId};
 use crate::{EventKind, LoopEndReason, Outcome, Status};
 
-/// The judge of an iteration that has ended well and has not ended the loop.
+/// Returns the judge of a successful iteration that has not ended the loop.
 pub(super) fn judge_for(looping: &Loop, outcome: &Outcome, checks: &IterationChecks) -> Option<NodeId> {
     looping.judge.filter(|_| checks.stop.is_none() && !outcome.status.is_bad())
 }
@@ -29,7 +29,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A judge that gives no verdict does not stop the loop, unless its failure is to fail the loop (`judge_fails`).
+    /// Handles the judge's end. A judge without a verdict does not stop the loop, unless its failure fails the loop
+    /// (`judge_fails`).
     pub(super) fn judge_ended(
         &mut self,
         id: FrameId,

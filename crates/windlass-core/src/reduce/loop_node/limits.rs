@@ -3,8 +3,8 @@
 //! | limit | between iterations | while iterations are live |
 //! |---|---|---|
 //! | number of iterations | ends as `count` | no other begins; ends when they have ended |
-//! | time | ends as `timeout` | the same; with `cuts_turn` they are called off |
-//! | budget | ends as `budget` | no other begins; called off, if a call was refused or the time that is a budget is over |
+//! | time | ends as `timeout` | the same; with `cancels_iterations_on_timeout` they are cancelled |
+//! | budget | ends as `budget` | no other begins; cancelled, if a call was refused or the budget of time is over |
 //!
 //! A limit that is reached in a loop that is stopping changes nothing: the first reason counts.
 
@@ -16,7 +16,7 @@ use crate::reduce::fault::FaultResult;
 use crate::state::{AgendaItem, BudgetUsage, FrameBody, FrameId, LoopFrame};
 use crate::{ErrorInfo, LoopEndReason};
 
-/// Limits that are computed are held to the system's as strictly as those that are written down.
+/// Checks computed limits against the system's maximums, as strictly as limits that are written in the definition.
 pub(super) fn check_maximums(
     looping: &Loop,
     iterations: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) fn check_maximums(
     }
 }
 
-/// The limit that forbids another iteration.
+/// Returns the limit that forbids another iteration.
 pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<LoopEndReason> {
     if body.max_iterations.is_some_and(|max| body.begun >= max) {
         return Some(LoopEndReason::Count);
@@ -49,21 +49,21 @@ pub(super) fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<LoopEndR
     body.budget.iter().any(BudgetUsage::ends_iterations).then_some(LoopEndReason::Budget)
 }
 
-/// Whether another iteration may begin: there are items left, and no limit is reached.
+/// Returns true if another iteration may begin: there are items left, and no limit is reached.
 pub(super) fn may_continue(body: &LoopFrame, now: Timestamp) -> bool {
     let items_left = body.items.as_ref().is_none_or(|items| body.begun < items.count);
     items_left && limit_reached(body, now).is_none()
 }
 
 impl Reducer<'_> {
-    /// The loop has had its time: an iteration that outlives it is called off.
+    /// Handles the expiry of the loop's time limit: live iterations are cancelled.
     pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) -> FaultResult {
-        // The timer goes with the loop's body, so the body is there.
+        // The timer is removed with the loop's body, so the body exists.
         self.loop_frame_mut(id)?.time_key = None;
         self.stop_loop(id, LoopEndReason::Timeout)
     }
 
-    /// A limit ends the loop where it is, its iterations with it.
+    /// Stops the loop because of a limit and cancels its iterations.
     pub(in crate::reduce) fn stop_loop(&mut self, id: FrameId, reason: LoopEndReason) -> FaultResult {
         self.clear_alarm(id)?;
         let body = self.loop_frame_mut(id)?;

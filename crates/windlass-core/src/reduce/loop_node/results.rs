@@ -1,10 +1,10 @@
-//! A loop's items, its results and its records, kept so that memory depends on the iterations in flight, not on how many
-//! there are.
+//! Items, results and records of a loop, stored so that memory depends on the iterations in flight and not on their
+//! total number.
 //!
-//! | results | an iteration's result comes | the loop ends |
+//! | results | an iteration's result arrives | the loop ends |
 //! |---|---|---|
 //! | in order | appended; a full chunk leaves the state | a list; a stored one, if any chunk has left |
-//! | before an earlier iteration's | held back until those before it have come | the same, without those that never came |
+//! | before an earlier iteration's | held until the earlier ones have arrived | the same, without the missing ones |
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::state::{FrameBody, FrameId, ItemStorage, LoopFrame, LoopItems, LoopRe
 use crate::{ErrorInfo, Values};
 
 impl Reducer<'_> {
-    /// A loop's items, evaluated once. A long list is cut into stored chunks.
+    /// Stores a loop's items, which are evaluated once. A long list is split into stored chunks.
     pub(super) fn store_items(&mut self, value: &Value) -> Result<LoopItems, ItemStop> {
         let chunk_items = self.program.limits.loop_chunk_items.max(1);
         if let Value::Stored(stored) = value
@@ -26,7 +26,7 @@ impl Reducer<'_> {
         {
             let root = self.values.get(&stored.hash).ok_or_else(|| ItemStop::Need(vec![stored.hash]))?;
             let chunks: Vec<StoredValue> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
-            // It was cut when it was stored, perhaps under another limit.
+            // It was split when it was stored, possibly under another limit.
             let chunk_items = chunks.first().map_or(chunk_items, |first| first.items.max(1));
             return self.check_item_count(LoopItems {
                 count: stored.items,
@@ -67,8 +67,8 @@ impl Reducer<'_> {
         }
     }
 
-    /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives. None for a loop that is
-    /// over no items, and for any other node.
+    /// Returns `_items`, the items of a loop in lists, for the expression of the loop's output. None for a loop without
+    /// items and for any other node.
     pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> FaultResult<Option<Map>> {
         let items = match &self.frame(id)?.body {
             FrameBody::Loop(body) => body.items.as_ref(),
@@ -131,7 +131,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Keeps what is written down of an iteration; null for one that was called off.
+    /// Stores the record of an iteration; null for a cancelled one.
     pub(super) fn collect_record(
         &mut self,
         id: FrameId,
@@ -177,7 +177,7 @@ impl Reducer<'_> {
     }
 }
 
-/// Full chunks leave the state as soon as they are contiguous.
+/// Inserts a result. Full chunks leave the state as soon as they are contiguous.
 fn insert_in_order(results: &mut LoopResults, index: u64, value: Value, chunk_items: u64, values: &mut dyn Values) {
     results.early.insert(index, value);
     append_contiguous(results);
@@ -188,9 +188,9 @@ fn insert_in_order(results: &mut LoopResults, index: u64, value: Value, chunk_it
     }
 }
 
-/// All in index order: a plain list when it is short, else a stored one.
+/// Returns all results in index order: a plain list when it is short, else a stored one.
 fn into_list(results: LoopResults, values: &mut dyn Values) -> Value {
-    // Turns that never ended, because the loop was called off, leave no entry.
+    // Iterations that never ended, because the loop was cancelled, leave no entry.
     let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
     if results.chunks.is_empty() {
         return Value::list(tail);
@@ -204,7 +204,7 @@ fn into_list(results: LoopResults, values: &mut dyn Values) -> Value {
     Value::Stored(Arc::new(StoredValue { items, chunked: true, ..root }))
 }
 
-/// Moves what has become contiguous to the tail.
+/// Moves results that have become contiguous to the tail.
 fn append_contiguous(results: &mut LoopResults) {
     loop {
         let next = results.stored_items + results.tail.len() as u64;

@@ -1,4 +1,4 @@
-//! A choice between nodes.
+//! Branches: a choice between nodes.
 //!
 //! | state | enter | child ends | close |
 //! |---|---|---|---|

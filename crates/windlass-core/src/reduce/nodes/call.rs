@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | new | called; failed if its name or input cannot be evaluated | – | ended |
 //! | called | – | ended, as the child run has | ended, and the child run is cancelled |
-//! | ended | ignored | refused, and an event tells of it | ignored |
+//! | ended | ignored | rejected, and an event reports it | ignored |
 //!
 //! – is impossible and a fault. A call has no children inside this run, and no alarm.
 
@@ -40,7 +40,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Asking twice is harmless: the child's id comes from its key.
+    /// Requests the child run. A repeated request is harmless: the child's id is derived from its key.
     pub(in crate::reduce) fn request_child(&mut self, call: u64) -> FaultResult {
         let open = self.state.calls.get(&call).ok_or_else(|| no_call(call, "one that is open"))?;
         let OpenCall { definition, input, key, .. } = open.clone();

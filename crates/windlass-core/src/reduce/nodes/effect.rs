@@ -1,12 +1,13 @@
-//! Which tool is called with what: at first, and when an operation takes more than one call.
+//! The tool and the input of a call: the first one, and further ones when an operation takes more than one call.
 //!
 //! | the task | nothing was sent under its key | something was sent under its key |
 //! |---|---|---|
-//! | is tried | a new call, with an input that is evaluated | the same call once more; with `fresh` its input is evaluated anew |
-//! | has been answered | the call goes on, with an input that is evaluated | the call goes on with the same input; with `fresh` as above |
-//! | goes on with an operation | – | the call goes on with what the tool asked for |
+//! | is attempted | a new call, with an evaluated input | the same call again; with `reevaluates_input` its input is evaluated again |
+//! | resumes after a wait | the call continues, with an evaluated input | the call continues with the same input; with `reevaluates_input` as above |
+//! | continues an operation | – | the call continues with the input that the tool requested |
 //!
-//! The last column's first row is what a retry sends when no reply was received: one key never carries other bytes.
+//! The last column's first row is what a retry sends when no reply was received: one key never carries different
+//! bytes.
 
 use std::sync::Arc;
 
@@ -21,19 +22,20 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameId, PendingWait, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, NextCall};
 
-/// Names that a message lists.
+/// Maximum number of names that a message lists.
 const MAX_NAMES_LISTED: usize = 20;
 
-/// The call that a task is about to make.
+/// The next call of a task.
 pub(super) enum EffectCall {
-    /// A new try.
+    /// A new attempt.
     Begin { tool: Arc<str>, input: Value },
-    /// One more call of an operation that was not finished.
+    /// Another call of an unfinished operation.
     Continue { tool: Arc<str>, input: Value },
 }
 
 impl Reducer<'_> {
-    /// What was sent under the current key is sent again as it was; else name and input are evaluated.
+    /// Returns the next call. What was sent under the current key is sent again unchanged; otherwise name and input are
+    /// evaluated.
     pub(super) fn next_call(
         &mut self,
         id: FrameId,
@@ -66,7 +68,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// The tool's operation goes on without us: nobody is kept busy until it is time to ask.
+    /// Schedules the next call of an operation that continues elsewhere. No worker is occupied until then.
     pub(super) fn schedule_next_call(&mut self, id: FrameId, next: &NextCall) -> FaultResult {
         let PipelinePosition { task, body, .. } = self.pipeline_frame(id)?;
         let attempt = body.attempt;
@@ -86,7 +88,7 @@ impl Reducer<'_> {
     }
 }
 
-/// A computed name reaches nothing but what the definition has named.
+/// Selects a tool by its computed name, which must be one of those that the definition lists.
 fn select_tool(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> {
     let found = name.as_str().and_then(|name| among.iter().find(|one| &***one == name));
     found.cloned().ok_or_else(|| {

@@ -1,8 +1,8 @@
-//! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
+//! A task that enters a node: the pipeline waits for the node's end, which becomes the task's end.
 //!
 //! | the node ends | the task ends |
 //! |---|---|
-//! | succeeded | well, with the node's output |
+//! | succeeded | successfully, with the node's output |
 //! | failed, skipped, cancelled, timed out | failed, with the node's output and error |
 //!
 //! The end of a node that no task has entered is impossible and a fault.
@@ -15,9 +15,10 @@ use crate::state::{AgendaItem, FrameId, ScopeId};
 use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
 
 impl Reducer<'_> {
-    /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
+    /// Enters the node. Each entry is a separate generation, so a retry or a jump that enters it again has its own
+    /// effects.
     pub(super) fn enter_node(&mut self, id: FrameId, node: NodeId, scope: ScopeId) -> FaultResult {
-        // What is inside has jobs of its own, and takes its time.
+        // The nodes inside have their own jobs and may take long.
         self.return_worker(id)?;
         let PipelinePosition { body, .. } = self.pipeline_frame(id)?;
         let child = self.begin_child(id, node, u64::from(body.pc), scope, false)?;
@@ -46,7 +47,8 @@ impl Reducer<'_> {
     }
 }
 
-/// A node that did not end well is a task that failed, for the node's own reason if it has one.
+/// Converts the node's outcome: a node that did not succeed is a failed task, with the node's own error if it has
+/// one.
 fn task_outcome(outcome: &Outcome) -> TaskOutcome {
     let (code, kind) = match outcome.status {
         Status::Succeeded => return TaskOutcome::success(outcome.output.clone()),

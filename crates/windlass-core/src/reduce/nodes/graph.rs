@@ -1,4 +1,4 @@
-//! Children that wait for each other.
+//! Graphs: children with dependencies on each other.
 //!
 //! A child is *waiting* for others, *ready*, *running*, or *ended*; the graph counts them.
 //!
@@ -9,8 +9,8 @@
 //! | closing | ignored | ignored | ended when none is live | closing |
 //! | ended | ignored | ignored | – | ignored |
 //!
-//! – is impossible and a fault: so is a child that the plan does not have, and one that ends without having run. A graph has no
-//! alarm.
+//! – is impossible and a fault: so is a child that the plan does not have, and one that ends without having run. A
+//! graph has no alarm.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{AgendaItem, ChildState, Closing, FrameBody, FrameId, GraphFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
-/// What an access to a graph's frame expects.
+/// The expectation named in faults about a graph's frame.
 const A_GRAPH: &str = "a graph with its children";
 
 impl<'a> Reducer<'a> {
@@ -46,7 +46,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// The graph and its frame, which exists and is one, with a state for each of its children.
+    /// Returns the graph and its frame, which must exist and be a graph's, with a state for each of its children.
     fn graph_frame(&self, id: FrameId) -> FaultResult<(&'a Graph, &GraphFrame)> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_GRAPH)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
@@ -65,7 +65,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// Starts what may start, in the order in which it became ready, as far as the limit allows.
+    /// Starts ready children in the order in which they became ready, up to the concurrency limit.
     fn start_ready(&mut self, id: FrameId) -> FaultResult {
         loop {
             let (graph, body) = self.graph_frame(id)?;
@@ -89,9 +89,9 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// A child with a condition: false skips it, and one that cannot be evaluated fails it.
+    /// Starts a child with a condition: false skips it, and a condition that cannot be evaluated fails it.
     pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), ItemStop> {
-        // The graph was called off, or has failed, since the child was ready.
+        // The graph was cancelled, or has failed, since the child became ready.
         let Some(scope) = self.frame_if_open(id).map(|frame| frame.scope) else { return Ok(()) };
         let (graph, _) = self.graph_frame(id)?;
         let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
@@ -144,7 +144,8 @@ impl<'a> Reducer<'a> {
         self.child_settled(id, child, outcome.status, outcome.error.clone())
     }
 
-    /// Notes a child's end, lets its dependents know, starts what became ready, and ends the graph when all have ended.
+    /// Records a child's end, updates its dependents, starts the children that became ready, and ends the graph when
+    /// all have ended.
     fn child_settled(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) -> FaultResult {
         let (graph, _) = self.graph_frame(id)?;
         let planned = graph.children.get(child as usize).ok_or_else(|| no_part(id, "child", child.into()))?;
@@ -175,7 +176,7 @@ impl<'a> Reducer<'a> {
         self.end_graph_if_done(id)
     }
 
-    /// When only those are left that hold nobody up, their time begins.
+    /// Starts the linger time of the remaining children when only lingering children are left.
     fn start_linger_time(&mut self, id: FrameId) -> FaultResult {
         let (graph, body) = self.graph_frame(id)?;
         let lingering = self.program.facts(self.frame(id)?.node).lingering.iter();
@@ -202,7 +203,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// Some(status) when the dependent will never run.
+    /// Returns the status of a dependent that will never run.
     fn dependency_ended(
         &mut self,
         id: FrameId,
@@ -231,7 +232,7 @@ impl<'a> Reducer<'a> {
         Ok(Some(graph.unmet))
     }
 
-    /// Names the first dependency, as written, that did not end as it should have.
+    /// Names the first dependency, in written order, that ended with a status that is not accepted.
     fn unmet_error(&self, id: FrameId, graph: &Graph, dependent: u32) -> FaultResult<ErrorInfo> {
         let (_, body) = self.graph_frame(id)?;
         let ended = |child: u32| body.children[child as usize].status;
@@ -256,7 +257,8 @@ impl<'a> Reducer<'a> {
         Ok(self.program.plan.apply_wording(error, &[("name", name), ("ended", ended)]))
     }
 
-    /// Records what has not begun when a graph is called off: it never will. A frame of any other kind has no such children.
+    /// Records the children of a cancelled graph that have not begun and never will. A frame of any other kind has no
+    /// such children.
     pub(in crate::reduce) fn record_unstarted(&mut self, id: FrameId) -> FaultResult {
         if !self.program.plan.records_unstarted || !matches!(self.frame(id)?.body, FrameBody::Graph(_)) {
             return Ok(());
@@ -281,7 +283,7 @@ impl<'a> Reducer<'a> {
             NodeKind::Graph(graph) => {
                 graph.children.iter().try_for_each(|child| self.record_unstarted_inside(id, child.node))
             }
-            // What is inside these begins as often as they say, or not at all: nobody counts on it.
+            // Nodes inside these begin any number of times, or not at all: nothing relies on them.
             NodeKind::Pipeline(_)
             | NodeKind::Branch(_)
             | NodeKind::Loop(_)
@@ -315,7 +317,7 @@ impl<'a> Reducer<'a> {
         self.end_with(id, status, output, error)
     }
 
-    /// `{child: output}` for the children that have one.
+    /// Returns `{child: output}` for the children that have an output.
     fn graph_output(&self, id: FrameId, graph: &Graph) -> FaultResult<Value> {
         let scope = self.scope(self.frame(id)?.scope)?;
         let mut map = Map::with_capacity(graph.children.len());
@@ -331,12 +333,12 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// Takes the next of the children that could start.
+/// Removes and returns the next of the ready children.
 fn pick_ready(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
     let group = |child: u32| &graph.children[child as usize].group;
     let at = match graph.pick {
         PickPolicy::Ready => 0,
-        // The group whose turn was longest ago; those that had none yet come first.
+        // The group that was picked least recently; groups that were never picked come first.
         PickPolicy::RoundRobin => {
             let last_picked =
                 |child: &u32| body.recent_groups.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
@@ -364,8 +366,8 @@ fn first_with_least<K: Ord>(ready: &VecDeque<u32>, key: impl Fn(&u32) -> K) -> O
     ready.iter().enumerate().min_by_key(|(_, child)| key(child)).map(|(at, _)| at)
 }
 
-/// The children nobody waits for decide; a skipped one hands the decision to those it waited for. One that was cut off
-/// decides nothing: whoever gave it a limit has foreseen that.
+/// Returns the status that the children without dependents determine; a skipped child passes the decision to its
+/// dependencies. A cancelled child decides nothing: the author who gave it a limit expects that.
 fn status_by_leaves(graph: &Graph, body: &GraphFrame, facts: &NodeFacts) -> Status {
     let children = 0..graph.children.len() as u32;
     let decides = |child: &u32| facts.dependents[*child as usize].is_empty() && !facts.lingering.contains(child);

@@ -1,15 +1,16 @@
-//! Who does a pipeline's tasks. A pipeline is one job: its worker holds it under a lease, and the answer to each report is
-//! the next task or the lease's end. Everything that is handed out raises the epoch, so what comes late is known.
+//! Leases of pipelines. A pipeline is one job: its worker holds it under a lease, and the response to each report is
+//! the next task or the end of the lease. Every dispatch raises the lease epoch, so that stale reports are
+//! recognized.
 //!
-//! | job | hand out | report | lease lost | call off | give back | grace | pipeline ends |
+//! | job | dispatch | report | lease expired | cancel | return | grace | pipeline ends |
 //! |---|---|---|---|---|---|---|---|
-//! | none | out, with the first epoch | refused | refused | – | none | – | none |
-//! | out | – | at rest | out, with the next epoch | called off | out | – | gone |
-//! | at rest | out, with the next epoch | refused | given back | – | given back | – | gone, and its lease ends |
-//! | called off | – | gone | gone | – | called off | gone | gone |
-//! | given back | out, with the next epoch | refused | refused | – | given back | – | gone |
+//! | none | running, with the first epoch | rejected | rejected | – | none | – | none |
+//! | running | – | resting | running, with the next epoch | cancelled | running | – | gone |
+//! | resting | running, with the next epoch | rejected | returned | – | returned | – | gone, and its lease ends |
+//! | cancelled | – | gone | gone | – | cancelled | gone | gone |
+//! | returned | running, with the next epoch | rejected | rejected | – | returned | – | gone |
 //!
-//! – is impossible and a fault. *Refused* is legitimate, and an event tells of it: the lease is over.
+//! – is impossible and a fault. *Rejected* is legitimate, and an event reports it: the lease has ended.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::reduce::fault::{FaultResult, no_job};
 use crate::state::{FrameId, OpenJob, Timer};
 use crate::{Command, EffectKey, EventKind, Job};
 
-/// What a task is handed out under.
+/// The lease under which a task is dispatched.
 struct Lease {
     job: u64,
     lease_epoch: u32,
@@ -30,7 +31,7 @@ struct Lease {
 }
 
 impl Reducer<'_> {
-    /// Hands the current task to the pipeline's worker; to the next free one, if it has none.
+    /// Dispatches the current task to the pipeline's worker; to the next free one, if it has none.
     pub(super) fn dispatch_task(
         &mut self,
         id: FrameId,
@@ -47,7 +48,7 @@ impl Reducer<'_> {
         let generation = self.frame(id)?.generation;
         let body = self.pipeline_frame_mut(id)?;
         body.job = Some(job);
-        // What the node was given stays what its operation began with.
+        // The node's recorded input stays the one its operation began with.
         let continues = body.next_call_input.take().is_some();
         if !continues {
             body.sent = true;
@@ -71,7 +72,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The lease that the pipeline holds, the one that it has given back, or its first: each time with the next epoch.
+    /// Returns the lease that the pipeline holds, the one that it has returned, or its first: each time with the next
+    /// lease epoch.
     fn take_lease(&mut self, id: FrameId) -> FaultResult<Lease> {
         let body = self.pipeline_frame_mut(id)?;
         let (held, returned) = (body.job, body.returned_lease.take());
@@ -95,7 +97,7 @@ impl Reducer<'_> {
         })
     }
 
-    /// The worker is lost: the same task with the same key, for another.
+    /// Dispatches the task of a lost worker again, with the same key, to another worker.
     pub(in crate::reduce) fn redispatch(&mut self, job: u64) -> FaultResult {
         let worker = self.free_worker();
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker is lost"))?;
@@ -105,7 +107,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The worker has reported. Unless the run is paused it keeps the lease, for the pipeline's next task.
+    /// Records that the worker has reported. Unless the run is paused, it keeps the lease for the pipeline's next task.
     pub(in crate::reduce) fn rest_job(&mut self, job: u64) -> FaultResult {
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that has been reported"))?;
         open.resting = true;
@@ -116,12 +118,12 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The pipeline waits for so long: a short while with its worker, else without.
+    /// Keeps the worker during a short wait and returns it for a long one.
     pub(super) fn hold_or_return_worker(&mut self, id: FrameId, wait: Duration) -> FaultResult {
         if wait > self.program.limits.lease_hold { self.return_worker(id) } else { Ok(()) }
     }
 
-    /// The pipeline goes on without a worker, for now.
+    /// Returns the pipeline's worker for now.
     pub(in crate::reduce) fn return_worker(&mut self, id: FrameId) -> FaultResult {
         match self.pipeline_frame_mut(id)?.job {
             Some(job) => self.return_lease(job),
@@ -129,7 +131,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Frees the worker of a job at rest; the pipeline takes up its job where it was left. A worker that is busy is not
+    /// Frees the worker of a resting job; the pipeline later continues the job where it stopped. A busy worker is not
     /// freed.
     pub(in crate::reduce) fn return_lease(&mut self, job: u64) -> FaultResult {
         let open = self.state.jobs.get(&job).ok_or_else(|| no_job(job, "one that a worker has"))?;
@@ -143,13 +145,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Nobody can say how long it takes until the next tasks: all workers at rest are let go.
+    /// Returns all resting workers, because the time until the next tasks is unknown.
     pub(in crate::reduce) fn return_resting_leases(&mut self) -> FaultResult {
         let resting = self.state.jobs.iter().filter(|(_, open)| open.resting).map(|(job, _)| *job);
         resting.collect::<Vec<_>>().into_iter().try_for_each(|job| self.return_lease(job))
     }
 
-    /// The task is no longer wanted; until its worker confirms, or has had its grace, it keeps its slot.
+    /// Cancels a job; it keeps its slot until its worker confirms or its grace period is over.
     pub(in crate::reduce) fn cancel_job(&mut self, job: u64) -> FaultResult {
         let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one that is called off"))?;
@@ -158,14 +160,14 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
+    /// Removes a cancelled job: its worker has confirmed, or its grace period is over.
     pub(in crate::reduce) fn job_cancelled(&mut self, job: u64) -> FaultResult {
         let frame = self.close_job(job)?;
         self.forget_job(frame)?;
         self.close_if_empty(frame)
     }
 
-    /// Takes a job out of the state; its worker's number is free again.
+    /// Removes a job from the state and frees its worker's number.
     pub(in crate::reduce) fn close_job(&mut self, job: u64) -> FaultResult<FrameId> {
         self.account_job(job, None)?;
         let open = self.state.jobs.remove(&job).ok_or_else(|| no_job(job, "one that ends"))?;
@@ -184,13 +186,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Whose job it is, if whoever speaks for it is busy with it.
+    /// Returns the frame of the job, if this lease epoch is current and a worker executes the job.
     pub(in crate::reduce) fn frame_of_dispatched(&self, job: u64, lease_epoch: u32) -> Option<FrameId> {
         let open = self.state.jobs.get(&job).filter(|open| open.is_dispatched_under(lease_epoch))?;
         Some(open.frame)
     }
 
-    /// Somebody speaks of a job that is not, or no longer, theirs. It changes nothing, and people can see it.
+    /// Rejects a stale report for a job. It changes nothing, and an event reports it.
     pub(in crate::reduce) fn reject_report(&mut self, what: &'static str, job: u64, lease_epoch: u32) {
         let open = self.state.jobs.get(&job);
         let (path, expected) = (open.map(|open| open.job.path().clone()), open.map(|open| open.job.lease_epoch));

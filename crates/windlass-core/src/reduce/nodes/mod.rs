@@ -1,5 +1,5 @@
-//! One file a node kind: how each comes to life and ends. Each begins with its transition table; what all kinds have in
-//! common is in the table of [`frames`](super::frames).
+//! One file per node kind: how its frames begin and end. Each begins with its transition table; the table of
+//! [`frames`](super::frames) covers what all kinds have in common.
 
 mod branch;
 mod call;

@@ -1,22 +1,23 @@
-//! Task after task, with a program counter. Tasks that only compute run right here.
+//! Pipelines: tasks executed in sequence, with a program counter. Tasks that only compute run directly in the
+//! reducer.
 //!
-//! At each task a pipeline is *ready* (the task is on the agenda), *busy* (a worker has it), *short* (it waits for a budget),
-//! *inside* (the task has entered a node), *awaiting* (the task waits for an event, time or a child run), or *delayed* (a retry,
-//! or an operation that goes on elsewhere).
+//! At each task a pipeline is *ready* (the task is on the agenda), *busy* (a worker executes it), *short* (it waits
+//! for a budget), *inside* (the task has entered a node), *suspended* (the task waits for an event, time or a child
+//! run), or *delayed* (a retry, or an operation that continues elsewhere).
 //!
-//! | state | task | report | child ends | alarm | answer | close |
+//! | state | task | report | child ends | alarm | wait result | close |
 //! |---|---|---|---|---|---|---|
-//! | ready | computed: ready at the next task, or ended; else busy, short, inside | refused | – | – | – | ended |
-//! | busy | – | ready, delayed, awaiting, ended | – | – | – | closing, until the worker confirms |
-//! | short | ready | refused | – | – | – | ended |
-//! | inside | – | refused | ready, delayed, ended | – | – | closing |
-//! | awaiting | – | refused | – | ready, with an answer or a timeout | ready | ended |
-//! | delayed | – | refused | – | ready | – | ended |
+//! | ready | computed: ready at the next task, or ended; else busy, short, inside | rejected | – | – | – | ended |
+//! | busy | – | ready, delayed, suspended, ended | – | – | – | closing, until the worker confirms |
+//! | short | ready | rejected | – | – | – | ended |
+//! | inside | – | rejected | ready, delayed, ended | – | – | closing |
+//! | suspended | – | rejected | – | ready, with a result or a timeout | ready | ended |
+//! | delayed | – | rejected | – | ready | – | ended |
 //! | closing | ignored | ended | ended | – | – | closing |
-//! | ended | ignored | refused | – | – | – | ignored |
+//! | ended | ignored | rejected | – | – | – | ignored |
 //!
-//! – is impossible and a fault: so is a task that the plan does not have. *Ignored* is legitimate: an agenda item may outlive
-//! the pipeline. *Refused* is legitimate, and an event tells of it: the worker's lease is over.
+//! – is impossible and a fault: so is a task that the plan does not have. *Ignored* is legitimate: an agenda item may
+//! outlive the pipeline. *Rejected* is legitimate, and an event reports it: the worker's lease has ended.
 
 use std::sync::Arc;
 
@@ -34,10 +35,10 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{AgendaItem, Closing, FrameBody, FrameEnd, FrameId, PendingWait, PipelineFrame, ScopeId, Timer};
 use crate::{ErrorInfo, EventKind, PatchScope, Status, TaskOutcome, TaskResult, TaskStatus};
 
-/// What an access to a pipeline's frame expects.
+/// The expectation named in faults about a pipeline's frame.
 const A_PIPELINE: &str = "a pipeline";
 
-/// Where a pipeline stands.
+/// The current position of a pipeline.
 pub(super) struct PipelinePosition<'a, 's> {
     pub pipeline: &'a Pipeline,
     pub task: &'a Task,
@@ -55,7 +56,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// The pipeline, its frame, which exists and is one, and the task that it is at.
+    /// Returns the pipeline, its frame, which must exist and be a pipeline's, and its current task.
     pub(super) fn pipeline_frame(&self, id: FrameId) -> FaultResult<PipelinePosition<'a, '_>> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_PIPELINE)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
@@ -75,8 +76,8 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// The same, for agenda items: None if the pipeline has already ended, is being called off, or is about to be entered
-    /// anew.
+    /// Returns the same for agenda items: None if the pipeline has already ended, is being cancelled, or is about to be
+    /// entered again.
     fn pipeline_if_open(&self, id: FrameId) -> FaultResult<Option<PipelinePosition<'a, '_>>> {
         let Some(frame) = self.frame_if_open(id) else { return Ok(None) };
         match (&self.program.node(frame.node).kind, &frame.body) {
@@ -147,7 +148,7 @@ impl<'a> Reducer<'a> {
                             }
                         }
                     }
-                    // What the operation may cost was taken when it began.
+                    // The cost of the operation was reserved when it began.
                     Ok(EffectCall::Continue { tool, input }) => {
                         self.continue_attempt(id)?;
                         self.dispatch_task(id, tool, input, timeout, Vec::new())?;
@@ -191,7 +192,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// Counts a new try of the task: its number, from 1.
+    /// Counts a new attempt of the task and returns its number, from 1.
     fn begin_attempt(&mut self, id: FrameId) -> FaultResult<u32> {
         let now = self.now();
         let body = self.pipeline_frame_mut(id)?;
@@ -202,7 +203,7 @@ impl<'a> Reducer<'a> {
         Ok(body.attempt)
     }
 
-    /// A task that hands out no job of its own.
+    /// Begins an attempt of a task that dispatches no job.
     fn begin_computing(&mut self, id: FrameId, pipeline: &Pipeline, task: &Task) -> FaultResult<u32> {
         let attempt = self.begin_attempt(id)?;
         if self.publishes_task(id, pipeline, task) {
@@ -213,7 +214,7 @@ impl<'a> Reducer<'a> {
         Ok(attempt)
     }
 
-    /// A lone action that only computes is told of as its node.
+    /// Returns true if the task publishes its own events. A single action that only computes is published as its node.
     fn publishes_task(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
         let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
         let as_its_node = computes && task.label.is_empty() && pipeline.tasks.len() == 1;
@@ -221,13 +222,14 @@ impl<'a> Reducer<'a> {
         !(quiet || task.hidden || as_its_node)
     }
 
-    /// One more call of the same attempt.
+    /// Counts another call of the same attempt.
     fn continue_attempt(&mut self, id: FrameId) -> FaultResult {
         self.pipeline_frame_mut(id)?.runs += 1;
         Ok(())
     }
 
-    /// A lone task that only computes and has no rules ends its pipeline at once; others take the long way.
+    /// Finishes a task that only computes. A single task without rules ends its pipeline at once; others go through the
+    /// agenda.
     fn finish_computed(
         &mut self,
         id: FrameId,
@@ -299,7 +301,7 @@ impl<'a> Reducer<'a> {
             }
         }
         for (write, value) in &writes {
-            // All that the writes need is at hand before the first is made.
+            // All values that the writes need are loaded before the first write.
             self.load_for_write(write, scope, value)?;
         }
         for (write, value) in writes {
@@ -374,7 +376,7 @@ impl<'a> Reducer<'a> {
         self.forget_wait_results(id)?;
         let body = self.pipeline_frame_mut(id)?;
         if pc <= body.pc {
-            // A task that is reached again is another effect; everything from here on may be.
+            // A task that is reached again is a different effect; so may be everything from here on.
             for visited in pc..=body.pc {
                 *body.visits.entry(visited).or_default() += 1;
             }
@@ -395,7 +397,7 @@ impl<'a> Reducer<'a> {
         self.watch_task_retry(id);
         let PipelinePosition { task, body, .. } = self.pipeline_frame(id)?;
         let (tries, hidden) = (body.attempt, task.hidden);
-        // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
+        // A step that publishes its firing number also publishes its retries, whatever the task behind it is.
         if !hidden || self.published_firing(id)?.is_some() {
             self.publish_retrying(id, self.task_path(id), tries, wait, &retry_cause(outcome))?;
         }
@@ -421,7 +423,7 @@ impl<'a> Reducer<'a> {
         self.finish(id, FrameEnd { status, output, error, inputs, attempts, loop_summary })
     }
 
-    /// A task that ends the whole run.
+    /// Ends the whole run on request of a task.
     fn end_run_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) -> FaultResult {
         let message = format!("the run was ended as {} by the definition", status.as_str());
         let default_error = ErrorInfo::new("Terminated", "terminate", message);
@@ -438,7 +440,7 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// An evaluation that fails is the task's failure, so that its rules and its retry can see it.
+/// Turns a failed evaluation into the task's failure, so that its rules and its retry can see it.
 fn catch_failure<T>(result: Result<T, ItemStop>) -> Result<Result<T, ErrorInfo>, ItemStop> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -448,8 +450,8 @@ fn catch_failure<T>(result: Result<T, ItemStop>) -> Result<Result<T, ErrorInfo>,
 }
 
 impl PipelineFrame {
-    /// Whether the current task waits for nothing: neither inside a node that it has entered, nor for an event, time or a
-    /// child run. (That no worker has it is looked at when it is handed out.)
+    /// Returns true if the current task waits for nothing: it is not inside a node that it has entered, and has no
+    /// pending wait for an event, time or a child run. (Dispatching checks that no worker holds it.)
     fn may_begin(&self) -> bool {
         let is_waiting = match self.pending_wait.as_deref() {
             Some(PendingWait::Event { .. } | PendingWait::Time | PendingWait::Child { .. }) => true,

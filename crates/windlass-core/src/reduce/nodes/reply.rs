@@ -1,8 +1,8 @@
-//! An answer to whoever started the run, before the run has ended.
+//! The reply of a run to its caller, before the run has ended.
 //!
 //! | run | reply |
 //! |---|---|
-//! | has not replied | has replied: the answer is published and handed to the caller, and the run goes on |
+//! | has not replied | has replied: the reply is published and passed to the caller, and the run continues |
 //! | has replied | the task has failed |
 
 use windlass_value::Value;
@@ -26,7 +26,7 @@ impl Reducer<'_> {
         Ok(RunReply { value, good: good.unwrap_or(true) })
     }
 
-    /// Gives the answer, once. From here on the run is its own master.
+    /// Gives the reply, once. From here on the caller can no longer cancel the run.
     pub(super) fn reply(&mut self, id: FrameId, reply: RunReply) -> Result<Value, ErrorInfo> {
         if self.state.reply.is_some() {
             let error =

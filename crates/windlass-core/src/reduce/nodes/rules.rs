@@ -1,15 +1,15 @@
-//! What is to be done with a task that has ended: its retry, then its rules, then the way of all pipelines.
+//! The next action after a task has ended: by its retry, then by its rules, then by the default of all pipelines.
 //!
-//! | what decides, in this order | the pipeline |
+//! | decided by, in this order | the pipeline |
 //! |---|---|
-//! | the task failed, and its own retry allows another try | waits, and tries the task again |
-//! | a rule that matches, and has not matched too often: continue | goes on with the next task |
-//! | – jump | goes on with that task |
-//! | – break | ends well |
-//! | – fail | ends badly |
-//! | – retry, and it allows another try | waits, and tries the task again |
-//! | – retry, and its tries are spent | the next rule decides |
-//! | no rule, and the task went well | goes on with the next task |
+//! | the task failed, and its own retry allows another attempt | waits, and retries the task |
+//! | a rule that matches, and has not matched too often: continue | continues with the next task |
+//! | – jump | continues with that task |
+//! | – break | ends as succeeded |
+//! | – fail | ends as failed, timed out or cancelled |
+//! | – retry, and it allows another attempt | waits, and retries the task |
+//! | – retry, and its attempts are spent | the next rule decides |
+//! | no rule, and the task succeeded | continues with the next task |
 //! | no rule, and the task failed | ends as failed |
 
 use std::sync::Arc;
@@ -33,14 +33,15 @@ pub(super) enum TaskDecision {
     Fail { status: Status, error: Option<ErrorInfo> },
 }
 
-/// A rule that has matched, by its place in the task.
+/// A rule that has matched, by its index in the task.
 pub(super) struct MatchedRule<'a> {
     pub at: u32,
     pub rule: &'a TaskRule,
 }
 
 impl<'a> Reducer<'a> {
-    /// The task's own retry; else the first rule that matches; else success goes on and an error fails.
+    /// Decides by the task's own retry; else by the first rule that matches; else a success continues and an error
+    /// fails.
     pub(super) fn decide(
         &mut self,
         id: FrameId,
@@ -84,7 +85,7 @@ impl<'a> Reducer<'a> {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule)?;
                     let tried = RetryHistory { tries, since, requested_delay: min_wait };
                     match self.retry_after(retry, &retry_cause(outcome), tried, scope, locals)? {
-                        // What a rule writes can change what is sent: then it is another effect.
+                        // The writes of a rule can change what is sent: then it is a different effect.
                         Some(wait) if !rule.writes.is_empty() => {
                             TaskDecision::Retry { wait: at_least_requested(outcome, wait), same_key: false }
                         }
@@ -102,7 +103,7 @@ impl<'a> Reducer<'a> {
         ))
     }
 
-    /// Tries as this rule counts them: those that rules have led to, or only its own.
+    /// Returns the attempts as this rule counts them: those that rules have requested, or only its own.
     fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &TaskRule) -> FaultResult<u32> {
         let tries = match rule.max_matches.is_some() {
             true => u32::try_from(self.match_count(id, pc, at)?).unwrap_or(u32::MAX),
@@ -115,7 +116,7 @@ impl<'a> Reducer<'a> {
         Ok(self.pipeline_frame(id)?.body.matched.get(&(pc, at)).copied().unwrap_or(0))
     }
 
-    /// Counts a match of a rule that may not match without end, and a round that a rule has asked for.
+    /// Counts a match of a rule with a maximum number of matches, and an attempt that a rule has requested.
     pub(super) fn record_match(&mut self, id: FrameId, matched: &MatchedRule<'_>) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         if matched.rule.max_matches.is_some() {
@@ -128,7 +129,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// A task that is left has its tries anew when it is reached again.
+    /// Resets the attempts of a task that the pipeline leaves, for the next time it is reached.
     pub(super) fn forget_tries(&mut self, id: FrameId) -> FaultResult {
         let PipelinePosition { pipeline, .. } = self.pipeline_frame(id)?;
         let body = self.pipeline_frame_mut(id)?;
@@ -149,7 +150,7 @@ fn retry_action(outcome: &TaskOutcome, wait: Duration) -> TaskDecision {
     TaskDecision::Retry { wait: at_least_requested(outcome, wait), same_key }
 }
 
-/// Why a task is tried again.
+/// Returns the error that causes the retry of a task.
 pub(super) fn retry_cause(outcome: &TaskOutcome) -> ErrorInfo {
     outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"))
 }
@@ -158,13 +159,13 @@ fn at_least_requested(outcome: &TaskOutcome, wait: Duration) -> Duration {
     wait.max(requested_delay(outcome))
 }
 
-/// Whoever refused may have said when to come back: not earlier than that.
+/// Returns the delay that the refusing server requested (Retry-After); the retry must not begin earlier.
 fn requested_delay(outcome: &TaskOutcome) -> Duration {
     let ms = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
     Duration::from_ms(ms.unwrap_or(0))
 }
 
-/// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.
+/// Reads an error from a definition, `{code, message}`; missing parts are taken from `fallback`.
 pub(super) fn error_from_definition(error: &Value, mut fallback: ErrorInfo) -> ErrorInfo {
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(Arc::from);
     fallback.code = text("code").unwrap_or(fallback.code);
@@ -172,7 +173,7 @@ pub(super) fn error_from_definition(error: &Value, mut fallback: ErrorInfo) -> E
     fallback
 }
 
-/// The error of a rule that fails its step.
+/// Returns the error of a rule that fails its step.
 pub(super) fn rule_error(error: &Value) -> ErrorInfo {
     error_from_definition(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
 }

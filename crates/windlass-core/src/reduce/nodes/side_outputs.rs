@@ -1,9 +1,9 @@
-//! What a task does besides giving its output: it sends tokens and changes variables of the run. All of it is in the tick of
-//! its result, or none.
+//! Side outputs of a task: tokens it sends and variables of the run it changes. They are applied completely in the
+//! tick of its result, or not at all.
 //!
-//! | the task has seen | the variable is as it was | it was changed since |
+//! | the task has read | the variable is unchanged | it was changed since |
 //! |---|---|---|
-//! | no value that it minds | changed | changed |
+//! | no value that matters | changed | changed |
 //! | that there is none, or this value | changed | nothing is changed or sent: the task has failed with a conflict |
 //!
 //! A change that cannot be made fails the task as well, and then nothing is changed or sent either.
@@ -18,7 +18,7 @@ use crate::state::{FrameBody, FrameId, ScopeId, Variable};
 use crate::{ErrorInfo, ExpectedValue, SentToken, SideOutputs, StateChange, TaskOutcome};
 
 impl Reducer<'_> {
-    /// A result whose changes cannot be made is a failure: the outcome to take for it. Needs all values at hand.
+    /// Returns the failed outcome that replaces a result whose changes cannot be made. Needs all values to be loaded.
     pub(super) fn check_state_changes(&mut self, outcome: &TaskOutcome) -> Result<Option<TaskOutcome>, ItemStop> {
         let (Some(side_outputs), None) = (&outcome.side_outputs, &outcome.error) else { return Ok(None) };
         let mut set = Map::new();
@@ -32,7 +32,7 @@ impl Reducer<'_> {
                 }
             };
             match after {
-                // What follows sees what this one would make of it.
+                // The following changes see the effect of this one.
                 Ok(after) => _ = set.insert(change.name.clone(), after),
                 Err(error) => {
                     return Ok(Some(TaskOutcome { meta: outcome.meta.clone(), ..TaskOutcome::failure(error) }));
@@ -47,7 +47,7 @@ impl Reducer<'_> {
         Ok(scope.variables.get(&change.name).map(|variable| variable.value.clone()))
     }
 
-    /// The changes have been looked at: none of them fails now.
+    /// Applies the changes and sends the tokens. The changes were checked before: none of them fails now.
     pub(super) fn apply_side_outputs(
         &mut self,
         id: FrameId,
@@ -63,7 +63,7 @@ impl Reducer<'_> {
             let value = self.write(&write, scope, change.value.clone())?;
             self.publish_patch(id, &write, &value);
         }
-        // Without a net around it there is nobody to send to.
+        // Without a net around it there is no receiver.
         if let Some(sends) = self.sends_of(id)? {
             sends.extend(side_outputs.sends.iter().cloned());
         }
@@ -80,7 +80,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Where the innermost net around a task keeps what its body has sent, until it ends.
+    /// Returns the list in which the innermost net around a task keeps the tokens that its body has sent, until the
+    /// body ends.
     fn sends_of(&mut self, id: FrameId) -> FaultResult<Option<&mut Vec<SentToken>>> {
         let mut below = id;
         loop {

@@ -1,13 +1,14 @@
-//! A task that is not finished: it has let its worker go and waits for an event, for time or for a child run. When the
-//! answer is there, it is handed out again, under the same key and as the same attempt, with all answers so far.
+//! Suspension of a task: it has returned its worker and waits for an event, for time or for a child run. When the
+//! wait is over, the task is dispatched again, under the same key and as the same attempt, with the results of all
+//! waits so far.
 //!
 //! | the task waits for | event | result of the child run | alarm | task | close |
 //! |---|---|---|---|---|---|
-//! | an event | answered | – | answered: it did not come in time | – | ended |
-//! | time | – | – | answered | – | ended |
-//! | a child run | – | answered | – | – | ended, and the child run is cancelled |
-//! | nothing any more (answered) | – | – | tried again after a failure | handed out with its answers | ended |
-//! | nothing | – | – | tried again, or called again | handed out | by the pipeline |
+//! | an event | resolved | – | resolved: the event did not arrive in time | – | ended |
+//! | time | – | – | resolved | – | ended |
+//! | a child run | – | resolved | – | – | ended, and the child run is cancelled |
+//! | nothing any more (resolved) | – | – | retried after a failure | dispatched with its wait results | ended |
+//! | nothing | – | – | retried, or called again | dispatched | by the pipeline |
 //!
 //! – is impossible and a fault.
 
@@ -25,17 +26,17 @@ use crate::{
     WaitAnnouncement, WaitResult,
 };
 
-/// What an answer to a task expects.
+/// The expectation named in faults about the result of a wait.
 const A_WAIT: &str = "wait of its current task";
 
 impl Reducer<'_> {
-    /// The task has told what it waits for.
+    /// Begins the wait that a task has requested.
     pub(super) fn suspend(&mut self, id: FrameId, suspension: &Suspension) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         Arc::make_mut(body.resumed.get_or_insert_default()).published_events = suspension.published_events;
         match &suspension.waits_for {
             SuspendedOn::Checkpoint(value) => {
-                // The worker is at rest and goes on with the same lease.
+                // The worker is resting and continues under the same lease.
                 let value = self.to_reference(value.clone());
                 self.record_wait_result(id, WaitResult { waited_for: "kept".into(), value, error: None })?;
                 self.state.agenda.push_back(AgendaItem::Task(id));
@@ -61,7 +62,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Nobody is kept busy, and nobody's slot is.
+    /// Sets the pending wait; the task keeps neither a worker nor a slot meanwhile.
     fn set_pending_wait(&mut self, id: FrameId, wait: PendingWait, deadline: Option<Duration>) -> FaultResult {
         self.return_worker(id)?;
         let alarm = deadline.map(|after| self.set_timer(self.now() + after, Timer::Alarm(id)));
@@ -70,7 +71,7 @@ impl Reducer<'_> {
         self.yield_slot(id)
     }
 
-    /// Each wait of each try of the task has a child of its own.
+    /// Opens the call of a child run. Each wait of each attempt of the task has its own child run.
     fn open_child_call(&mut self, id: FrameId, definition: Arc<str>, input: Value) -> FaultResult<u64> {
         let input = self.to_reference(input);
         let path = self.task_path(id);
@@ -86,7 +87,7 @@ impl Reducer<'_> {
         Ok(call)
     }
 
-    /// The wait of a frame's current task. Only a pipeline has tasks.
+    /// Returns the pending wait of a frame's current task. Only a pipeline has tasks.
     pub(in crate::reduce) fn pending_wait(&self, id: FrameId) -> FaultResult<Option<&PendingWait>> {
         match &self.frame(id)?.body {
             FrameBody::Pipeline(body) => Ok(body.pending_wait.as_deref()),
@@ -101,7 +102,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// What the task has waited for is there: it goes on as soon as it has a slot.
+    /// Resolves the pending wait: the task resumes as soon as it has a slot.
     pub(in crate::reduce) fn resolve_wait(
         &mut self,
         id: FrameId,
@@ -128,7 +129,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The time is over: that is what was waited for, or the reason why it is waited for no longer.
+    /// Handles the alarm of a pending wait: the delay that was waited for is over, or the wait has timed out.
     pub(in crate::reduce) fn wait_expired(&mut self, id: FrameId) -> FaultResult {
         let error = match self.pending_wait(id)? {
             Some(PendingWait::Event { name, .. }) => {
@@ -136,7 +137,7 @@ impl Reducer<'_> {
                 Some(ErrorInfo::new("WaitTimedOut", "timeout", message))
             }
             Some(PendingWait::Time) => None,
-            // A child run has all the time it takes.
+            // A wait for a child run has no time limit.
             Some(PendingWait::Child { .. } | PendingWait::Resolved) | None => return Err(no_part(id, A_WAIT, 0)),
         };
         self.resolve_wait(id, Value::Null, error)
@@ -153,7 +154,7 @@ impl Reducer<'_> {
         self.resolve_wait(id, outcome.output.clone(), error)
     }
 
-    /// A child run that a task waits for is not wanted without it.
+    /// Cancels the child run that a cancelled task waits for.
     pub(in crate::reduce) fn cancel_child_run(&mut self, id: FrameId) -> FaultResult {
         if let Some(PendingWait::Child { call }) = self.pending_wait(id)? {
             let open = self.state.calls.get(call).ok_or_else(|| no_call(*call, "the one that a task waits for"))?;
@@ -162,12 +163,12 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Whether the frame's task waits for the end of this child run.
+    /// Returns true if the frame's task waits for the end of this child run.
     pub(in crate::reduce) fn waits_for_child(&self, id: FrameId, call: u64) -> FaultResult<bool> {
         Ok(matches!(self.pending_wait(id)?, Some(PendingWait::Child { call: awaited }) if *awaited == call))
     }
 
-    /// A task that no longer waits leaves nothing behind in the state's indexes.
+    /// Removes a pending wait from the state's indexes.
     pub(in crate::reduce) fn forget_pending_wait(&mut self, id: FrameId, wait: Option<&PendingWait>) {
         match wait {
             Some(PendingWait::Event { name, .. }) => self.forget_wait(id, name),
@@ -176,17 +177,17 @@ impl Reducer<'_> {
         }
     }
 
-    /// When the current attempt was first handed out: what a task that asks for the time is told.
+    /// Returns the time at which the current attempt was first dispatched, for tasks that receive it.
     pub(super) fn attempt_started_at(&self, id: FrameId) -> FaultResult<Option<Timestamp>> {
         let PipelinePosition { task, body, .. } = self.pipeline_frame(id)?;
         Ok(needs_attempt_history(task).then_some(body.task_started_at))
     }
 
-    /// A task that asks for the time is told of its last failure as well.
+    /// Records the last failure for a task that receives the attempt's time.
     pub(super) fn note_failure(&mut self, id: FrameId, outcome: &TaskOutcome) -> FaultResult {
         let failed_at = self.now();
         let needs_history = needs_attempt_history(self.pipeline_frame(id)?.task);
-        // A rule may ask for a task again that has not failed.
+        // A rule may request a task again that has not failed.
         let Some(error) = outcome.error.clone().filter(|_| needs_history) else { return Ok(()) };
         let body = self.pipeline_frame_mut(id)?;
         let since = body.first_try_at.unwrap_or(failed_at);
@@ -194,14 +195,15 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What the task has waited for so far; from here on it waits for nothing.
+    /// Returns the results of the task's waits so far and clears the pending wait.
     pub(super) fn take_resume_data(&mut self, id: FrameId) -> FaultResult<Option<Arc<ResumeData>>> {
         let body = self.pipeline_frame_mut(id)?;
         body.pending_wait = None;
         Ok(body.resumed.clone())
     }
 
-    /// A task that failed right after it has waited in vain waits anew when it is tried again. What it has got before is kept.
+    /// Forgets the result of a wait that failed, if the task failed right after it, so that the next attempt waits
+    /// again. Earlier results are kept.
     pub(super) fn forget_failed_wait(&mut self, id: FrameId) -> FaultResult {
         let body = self.pipeline_frame_mut(id)?;
         let failed = |resumed: &Arc<ResumeData>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
@@ -211,7 +213,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What a task has been told already, for its next handing out. A task that is left forgets.
+    /// Forgets the wait results of a task when the pipeline moves on to another task.
     pub(super) fn forget_wait_results(&mut self, id: FrameId) -> FaultResult {
         self.pipeline_frame_mut(id)?.resumed = None;
         Ok(())

@@ -1,11 +1,11 @@
-//! The names that a task's expressions see besides the scope's, and what is known of its outcome.
+//! The names that a task's expressions see in addition to the scope's, and the outcome of the task.
 //!
 //! | task | `_task`, `_attempt`, `_visit`, `_prev` | `outcome` |
 //! |---|---|---|
-//! | is about to be tried | of this try | – |
-//! | has ended | of the try that has ended | what is known of it |
+//! | is about to be attempted | of this attempt | – |
+//! | has ended | of the attempt that has ended | its outcome |
 //!
-//! – is a name that is not there.
+//! – is a name that does not exist.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::plan::Task;
 use crate::state::PipelineFrame;
 use crate::{ErrorInfo, Outcome, TaskOutcome};
 
-/// What the reducer itself says of an outcome.
+/// The properties of an outcome that the reducer sets itself.
 const RESERVED: [&str; 4] = ["status", "result", "error", "meta"];
 
-/// `_task`, `_attempt` and `_visit` (both from 1), `_prev`; of a task that has ended also `outcome`.
+/// The names `_task`, `_attempt` and `_visit` (both from 1) and `_prev`; for an ended task also `outcome`.
 pub(crate) struct TaskNames<'a> {
     task: Arc<str>,
     attempt: u32,
@@ -28,7 +28,7 @@ pub(crate) struct TaskNames<'a> {
     ended: Option<TaskEnd<'a>>,
 }
 
-/// Put together only if somebody asks: most tasks end without a rule.
+/// The end of a task. Its value is built only on access: most tasks end without a rule.
 struct TaskEnd<'a> {
     outcome: &'a TaskOutcome,
     started_at: Timestamp,
@@ -37,7 +37,7 @@ struct TaskEnd<'a> {
 }
 
 impl<'a> TaskNames<'a> {
-    /// Of a task that is about to be tried.
+    /// Returns the names of a task that is about to be attempted.
     pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames<'a> {
         let continues = body.next_call_input.is_some();
         TaskNames {
@@ -71,7 +71,7 @@ impl<'a> TaskNames<'a> {
         }
     }
 
-    /// `{status, result, error, meta}`, and beside them the facts that the tool has told.
+    /// Returns `{status, result, error, meta}` with the facts that the tool has reported added.
     fn outcome(&self) -> Option<&Value> {
         let ended = self.ended.as_ref()?;
         Some(ended.value.get_or_init(|| {
@@ -86,7 +86,7 @@ impl<'a> TaskNames<'a> {
     }
 }
 
-/// The same of a node that has ended: what is known of a failed one is what its last task told.
+/// Returns the same for an ended node: the facts of a failed node are those that its last task reported.
 pub(super) fn outcome_value(outcome: &Outcome) -> Value {
     let mut map = Map::new();
     map.insert("status", if outcome.status.is_bad() { "error" } else { "success" });
@@ -103,12 +103,12 @@ pub(super) fn status(outcome: &TaskOutcome) -> &'static str {
     if outcome.error.is_some() { "error" } else { "success" }
 }
 
-/// A tool adds to what is known of every outcome; it does not replace it.
+/// Returns the tool's facts. A tool adds to the known properties of an outcome; it does not replace them.
 pub(super) fn facts(outcome: &TaskOutcome) -> impl Iterator<Item = (&Arc<str>, &Value)> {
     outcome.facts.as_map().into_iter().flat_map(Map::iter).filter(|(name, _)| !RESERVED.contains(&&***name))
 }
 
-/// What the tool says of its work, and what the reducer knows of it.
+/// Returns the tool's meta data with the attempt and the times that the reducer knows.
 pub(super) fn complete_meta(meta: &Value, attempt: u32, started_at: Timestamp, ended_at: Timestamp) -> Value {
     let mut known = meta.as_map().cloned().unwrap_or_default();
     known.insert("attempt", attempt);

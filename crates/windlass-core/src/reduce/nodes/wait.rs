@@ -1,13 +1,13 @@
-//! Waiting for time or for somebody. A wait costs a row in the state and nothing else.
+//! Waits for time, a signal or mail. A wait occupies an entry in the state and nothing else.
 //!
 //! | state | enter | signal | mail | alarm | close |
 //! |---|---|---|---|---|---|
-//! | new | waiting; ended if what it waits for is there; failed if an expression is | – | – | – | ended |
+//! | new | waiting; ended if what it waits for is there; failed if an expression fails | – | – | – | ended |
 //! | waiting for time | – | – | – | ended | ended |
 //! | waiting for a signal | – | ended with its payload | – | timed out | ended |
-//! | waiting for mail | – | – | ended with all that is there | waits no longer for the other to come to rest | ended |
+//! | waiting for mail | – | – | ended with all mail there is | gives up on the other node becoming idle | ended |
 //!
-//! – is impossible and a fault. A wait has no children; its alarm and its place in the indexes go with it.
+//! – is impossible and a fault. A wait has no children; its alarm and its index entries are removed with it.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// With the content of properties that are stored elsewhere.
+    /// Loads properties of the form that are stored elsewhere.
     fn resolve_properties(&self, content: Value) -> Result<Value, ItemStop> {
         let asks = self.resolve(&content)?;
         let Some(map) = asks.as_map() else { return Ok(asks) };
@@ -70,7 +70,7 @@ impl Reducer<'_> {
         Ok(Value::object(parts.collect::<Result<Vec<_>, ItemStop>>()?))
     }
 
-    /// What is asked must be small enough for whoever lists what all runs ask.
+    /// Creates the form. Its content must be small enough for lists of the forms of all runs.
     fn new_form(
         &mut self,
         id: FrameId,
@@ -113,7 +113,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// From here on the wait is nobody's any more, even if its end has to be worked out first.
+    /// Ends the wait with a signal's payload. It leaves the indexes now, even if its end must be evaluated first.
     pub(in crate::reduce) fn signal_received(&mut self, id: FrameId, payload: Value) -> FaultResult {
         match &self.frame(id)?.body {
             FrameBody::Pipeline(body) if matches!(body.pending_wait.as_deref(), Some(PendingWait::Event { .. })) => {
@@ -164,7 +164,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// What a frame that ends leaves behind in the state's indexes.
+    /// Removes the entries of a frame that ends from the state's indexes.
     pub(in crate::reduce) fn remove_from_indexes(&mut self, id: FrameId, body: &FrameBody) -> FaultResult {
         match body {
             FrameBody::Wait(WaitFrame::Signal { name, .. }) => {
@@ -200,7 +200,7 @@ impl Reducer<'_> {
     }
 }
 
-/// Epoch milliseconds, or RFC 3339 text.
+/// Parses a point in time: epoch milliseconds, or RFC 3339 text.
 fn point_in_time(value: &Value) -> Result<Timestamp, ErrorInfo> {
     let parsed = match value {
         Value::Int(ms) => ms.checked_mul(1_000).map(Timestamp),

@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | created | running; ended if its input is not valid | – |
 //! | created, paused | held, with its input | – |
-//! | held | late | kept until the run starts; late if too many are kept |
-//! | running | late | mail, if it is called so and nodes have mailboxes; else to a wait, to a net, or kept for a later wait |
+//! | held | late | buffered until the run starts; late if too many are buffered |
+//! | running | late | mail, by name, if nodes have mailboxes; else delivered to a wait or a net, or buffered |
 //! | ended | late | late |
 //!
-//! – is impossible and a fault. *Late* is legitimate: the event changes nothing, and another event tells of it.
+//! – is impossible and a fault. *Late* is legitimate: the event changes nothing, and another event reports it.
 
 use windlass_value::Value;
 
@@ -48,7 +48,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// Nothing of it begins, not even its time, until somebody resumes it.
+    /// Holds the start: nothing begins, not even the run's time, until the run is resumed.
     fn hold_start(&mut self, input: &Value, origin: Option<&CallOrigin>, trigger_metadata: &Value, defaults: &Value) {
         (self.state.run.input, self.state.run.trigger_metadata) = (input.clone(), trigger_metadata.clone());
         let origin = origin.cloned().map(Box::new);
@@ -64,7 +64,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Keeps an event for a run that is held, as long as there is room. A run that is not held takes none before its start.
+    /// Buffers an event for a held run, as long as there is room. A run that is not held accepts none before its start.
     fn buffer_until_started(&mut self, event: HeldEvent) -> FaultResult {
         match &mut self.state.held_start {
             Some(held) if held.events.len() < self.program.limits.max_buffered_signals => held.events.push(event),
@@ -114,8 +114,8 @@ impl Reducer<'_> {
         }
     }
 
-    /// In the order of the plan, so that one may read those before it. Done again from the start when a value has to be
-    /// fetched, with the same result.
+    /// Computes the parameters in plan order, so that a parameter may read the preceding ones. Repeated from the start
+    /// when a value has to be loaded, with the same result.
     pub(in crate::reduce) fn compute_parameters(&mut self) -> Result<(), ItemStop> {
         let program = self.program;
         for parameter in &program.plan.parameters {
@@ -137,7 +137,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What is laid over a default comes whole, however large it is; from here on it is a reference like anything else.
+    /// Replaces large parameters by references. Merged ones arrive complete, however large they are.
     fn to_references(&mut self, parameters: Value) -> Value {
         let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
         let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
@@ -160,10 +160,10 @@ impl Reducer<'_> {
         self.fail_run(&Arc::new(outcome), error);
     }
 
-    /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
+    /// Delivers an event to the oldest wait whose requirements it meets; without one it is buffered.
     fn deliver_signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> FaultResult {
         if let Some(to) = to {
-            // It is for one place and nobody else, now or never.
+            // It is addressed to one place only and is never buffered.
             let asking = signal_delivery::find_addressed_wait(self.program, self.state, name, to);
             if let Some(frame) = asking.filter(|frame| self.wait_accepts(*frame, payload)) {
                 self.signal_received(frame, payload.clone())?;
@@ -173,7 +173,7 @@ impl Reducer<'_> {
             return Ok(());
         }
         if let Some(frame) = signal_delivery::find_wait(self.state, name, payload) {
-            // A step that waits for it is not the only one that may want it: others begin with it.
+            // Besides a step that waits for the event, other steps may begin with it.
             if !(self.is_accepted_by_places(frame, name)? && self.deliver_to_nets(name, payload, None)?) {
                 self.signal_received(frame, payload.clone())?;
             }
@@ -185,7 +185,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// For a wait that is yet to begin.
+    /// Buffers an event for a wait that has not begun yet.
     pub(in crate::reduce) fn buffer_signal(&mut self, name: &Arc<str>, payload: &Value) {
         let max = signal_delivery::max_buffered(self.program, self.state);
         let buffered = self.state.signals.entry(name.clone()).or_default();

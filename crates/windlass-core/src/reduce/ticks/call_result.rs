@@ -2,9 +2,9 @@
 //!
 //! | call | effect |
 //! |---|---|
-//! | open, of a task that waits for it | the task is answered |
+//! | open, of a task that waits for it | the task's wait is resolved |
 //! | open, of a call node | the node ends as the child run has |
-//! | not open | late: the call was called off, or its result has come before |
+//! | not open | late: the call was cancelled, or its result has arrived before |
 //!
 //! An open call of any other frame is impossible and a fault.
 

@@ -1,9 +1,9 @@
-//! Somebody wants the run to end.
+//! Cancels the run on request.
 //!
 //! | run | effect |
 //! |---|---|
-//! | held | ended as cancelled: nothing of it has begun |
-//! | running, paused or not | its end is decided; all that is alive is called off, and then it ends |
+//! | held | ended as cancelled: it has not begun |
+//! | running, paused or not | its end is decided; everything alive is cancelled, and then it ends |
 //! | running, its end is decided | none: the first decision counts |
 //! | has replied, and its caller cancels it | late |
 
@@ -17,7 +17,7 @@ use crate::{ErrorInfo, Status};
 impl Reducer<'_> {
     pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) -> FaultResult {
         if by_caller && self.state.reply.is_some() {
-            // The caller has its answer, though it may not have seen it: the run is no longer part of it.
+            // The caller has its reply, though it may not have seen it: the run no longer depends on the caller.
             self.publish_late("CancelRun");
             return Ok(());
         }

@@ -1,11 +1,11 @@
-//! A worker has let its lease run out.
+//! Handles the expiry of a worker's lease.
 //!
 //! | job | effect |
 //! |---|---|
-//! | out under this epoch | handed out again under the next epoch, with the same key |
-//! | out under this epoch, called off | gone: nobody is left to confirm |
-//! | at rest under this epoch | given back |
-//! | out or at rest under another epoch, or not open | refused, and an event tells of it |
+//! | running under this lease epoch | dispatched again under the next epoch, with the same key |
+//! | running under this lease epoch, cancelled | gone: no worker is left to confirm |
+//! | resting under this lease epoch | lease returned |
+//! | running or resting under another epoch, or not open | rejected, and an event reports it |
 
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
@@ -14,7 +14,7 @@ impl Reducer<'_> {
     pub(super) fn lease_lost(&mut self, job: u64, lease_epoch: u32) -> FaultResult {
         match self.state.jobs.get(&job) {
             Some(open) if open.job.lease_epoch == lease_epoch && open.cancelled.is_some() => self.job_cancelled(job),
-            // It had reported: nothing is lost but the worker.
+            // It had reported: only the worker is lost.
             Some(open) if open.job.lease_epoch == lease_epoch && open.resting => self.return_lease(job),
             Some(open) if open.job.lease_epoch == lease_epoch => {
                 self.state.free_workers.insert(open.job.worker);

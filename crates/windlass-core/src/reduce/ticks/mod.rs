@@ -1,6 +1,7 @@
-//! One file a tick: what each input does to the state. Each begins with a table of what it does in which state; an ended run
-//! takes no input: every tick is late there. Before its start a run takes its start and, as its very first tick, a pause;
-//! anything else is impossible and a fault ([`Fault::NotStarted`](super::Fault::NotStarted)).
+//! One file per tick: the effect of each input on the state. Each begins with a table of its effects by state. An
+//! ended run accepts no input: every tick is late there. Before its start a run accepts its start and, as its very
+//! first tick, a pause; any other tick is impossible and a fault
+//! ([`ReducerFault::NotStarted`](super::ReducerFault::NotStarted)).
 
 mod add_event;
 mod call_result;
@@ -25,7 +26,7 @@ use crate::{EventKind, TickKind};
 impl Reducer<'_> {
     pub(super) fn apply(&mut self, kind: &TickKind) -> FaultResult {
         if self.state.result().is_some() {
-            // An ended run takes no more input; what comes late is told of and changes nothing.
+            // An ended run accepts no more input; a late tick is published and changes nothing.
             self.publish_late(kind.name());
             return Ok(());
         }

@@ -1,10 +1,10 @@
-//! Stop between tasks: jobs in flight may end, nothing new begins. A run that is paused before it has started is held: it
-//! starts when it is resumed.
+//! Pauses the run between tasks: jobs in flight may end, nothing new begins. A run that is paused before it has
+//! started is held: it starts when it is resumed.
 //!
 //! | run | effect |
 //! |---|---|
 //! | created | paused: its start, which comes next, is held |
-//! | running | paused; workers at rest are let go |
+//! | running | paused; resting workers are returned |
 //! | paused, held, or its end is decided | none |
 
 use crate::EventKind;
@@ -17,7 +17,7 @@ impl Reducer<'_> {
         if !self.state.paused && self.state.decided_end.is_none() {
             self.state.paused = true;
             if self.state.phase == Phase::Created {
-                // Its start comes next, and says so.
+                // The start comes next and publishes that it is held.
                 return Ok(());
             }
             self.return_resting_leases()?;

@@ -1,8 +1,8 @@
-//! The last tick yielded; the agenda goes on.
+//! The last tick yielded; the agenda is processed further.
 //!
 //! | run | effect |
 //! |---|---|
-//! | held, running | none of its own: every tick works the agenda off |
+//! | held, running | no own effect: every tick processes the agenda |
 
 use crate::reduce::Reducer;
 

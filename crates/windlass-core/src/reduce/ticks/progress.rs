@@ -1,9 +1,9 @@
-//! A worker is alive and says how far it is.
+//! A worker is alive and reports its progress.
 //!
 //! | job | effect |
 //! |---|---|
-//! | out under this epoch, called off or not | an event tells of it |
-//! | at rest, out under another epoch, or not open | refused, and an event tells of that |
+//! | running under this lease epoch, cancelled or not | an event reports it |
+//! | resting, running under another epoch, or not open | rejected, and an event reports that |
 
 use windlass_value::Value;
 

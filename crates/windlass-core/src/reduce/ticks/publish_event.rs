@@ -2,8 +2,8 @@
 //!
 //! | job | effect |
 //! |---|---|
-//! | out under this epoch, called off or not | the event is published, and counted as published by the task |
-//! | at rest, out under another epoch, or not open | refused, and an event tells of it |
+//! | running under this lease epoch, cancelled or not | the event is published and counted for the task |
+//! | resting, running under another epoch, or not open | rejected, and an event reports it |
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Reducer<'_> {
         let path = self.path(frame);
         let data = self.redacted_output(frame, data);
         self.publish_custom(path, kind, &data);
-        // Whoever is given the task again, because this worker was lost, need not say it again.
+        // If this worker is lost, the next one that gets the task need not publish the event again.
         let open = self.state.jobs.get_mut(&job).ok_or_else(|| no_job(job, "one whose worker publishes"))?;
         Arc::make_mut(open.job.resumed.get_or_insert_default()).published_events += 1;
         Ok(())

@@ -1,13 +1,13 @@
-//! Another process has taken over: tasks in flight are handed out again, in order, with their keys and attempts; workers
-//! are numbered from 0. A pipeline between two tasks goes on where it is.
+//! Another process has taken over: tasks in flight are dispatched again, in order, with their keys and attempts;
+//! workers are numbered from 0. A pipeline between two tasks continues where it is.
 //!
 //! | what is open | effect |
 //! |---|---|
-//! | a job that is called off | gone: nobody is left to confirm |
-//! | a job at rest | given back |
-//! | a job that is out | handed out again under the next epoch |
-//! | a call | the child run is asked for again, under the same key |
-//! | the run's timeout | armed anew, unless the run is held |
+//! | a cancelled job | gone: no worker is left to confirm |
+//! | a resting job | its lease is returned |
+//! | a running job | dispatched again under the next lease epoch |
+//! | a call | the child run is requested again, under the same key |
+//! | the run's timeout | armed again, unless the run is held |
 
 use crate::reduce::Reducer;
 use crate::reduce::fault::FaultResult;
@@ -19,7 +19,7 @@ impl Reducer<'_> {
         let cancelled: Vec<u64> =
             self.state.jobs.iter().filter(|(_, open)| open.cancelled.is_some()).map(|(job, _)| *job).collect();
         for job in cancelled {
-            // Its worker is gone with the process: nobody is left to confirm.
+            // Its worker is gone with the process: no worker is left to confirm.
             self.job_cancelled(job)?;
         }
         self.return_resting_leases()?;

@@ -1,9 +1,9 @@
-//! Go on after a pause.
+//! Resumes the run after a pause.
 //!
 //! | run | effect |
 //! |---|---|
-//! | held | starts with what it was given; what has come since is applied in order, or is late if the run ended at once |
-//! | running, paused | goes on with its agenda |
+//! | held | starts with its held input; later events are applied in order, or are late if the run ended at once |
+//! | running, paused | continues with its agenda |
 //! | not paused | none |
 
 use crate::EventKind;
@@ -24,7 +24,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// As if all of it came now.
+    /// Starts the run as if its start and the events received since arrived now.
     fn start_held(&mut self, held_start: HeldStart) -> FaultResult {
         let (input, trigger_metadata) = (self.state.run.input.clone(), self.state.run.trigger_metadata.clone());
         self.start(&input, held_start.origin.as_deref(), &trigger_metadata, &held_start.defaults)?;

@@ -1,10 +1,10 @@
-//! A worker has ended a task.
+//! A worker has finished a task.
 //!
 //! | job | effect |
 //! |---|---|
-//! | out under this epoch | at rest, or given back if the run is paused; the pipeline's task has ended |
-//! | out under this epoch, called off | gone: its worker has confirmed |
-//! | at rest, out under another epoch, or not open | refused, and an event tells of it |
+//! | running under this lease epoch | resting, or returned if the run is paused; the pipeline's task has ended |
+//! | running under this lease epoch, cancelled | gone: its worker has confirmed |
+//! | resting, running under another epoch, or not open | rejected, and an event reports it |
 //!
 //! A job whose pipeline is gone is impossible and a fault.
 
@@ -15,13 +15,13 @@ use crate::state::AgendaItem;
 
 impl Reducer<'_> {
     pub(super) fn step_result(&mut self, job: u64, lease_epoch: u32, outcome: &TaskOutcome) -> FaultResult {
-        // A job that is not open, or was handed out again since: the lease was lost, the result is refused.
+        // The job is not open, or was dispatched again since: the lease has expired, and the result is rejected.
         let Some(open) = self.state.jobs.get(&job).filter(|open| open.is_dispatched_under(lease_epoch)) else {
             self.reject_report("StepResult", job, lease_epoch);
             return Ok(());
         };
         let (frame, cancelled) = (open.frame, open.cancelled.is_some());
-        // A job goes with its pipeline.
+        // A job is removed with its pipeline.
         self.frame(frame)?;
         self.account_job(job, Some(outcome))?;
         if cancelled {

@@ -3,8 +3,8 @@
 //! | run | effect |
 //! |---|---|
 //! | has no timeout | none |
-//! | was alive for less than its timeout | the timer is armed anew |
-//! | was alive for its timeout | its end is decided as timed out; all that is alive is called off |
+//! | was alive for less than its timeout | the timer is armed again |
+//! | was alive for its timeout | its end is decided as timed out; everything alive is cancelled |
 //! | its end is decided | none: the first decision counts |
 
 use crate::reduce::Reducer;

@@ -3,7 +3,7 @@
 //! | run | effect |
 //! |---|---|
 //! | held | none: timers fire only in a run that has started |
-//! | running | none of its own: every timer that is due has fired |
+//! | running | no own effect: every due timer has fired |
 
 use crate::reduce::Reducer;
 

@@ -1,9 +1,9 @@
-//! What nodes mean for mail when they begin and when they end: mailboxes open and close, and somebody is told.
+//! The effect of a node's start and end on mail: mailboxes open and close, and reports are sent.
 //!
-//! | mailbox | its node's frame is made | its node is entered anew | its node ends | its node will not run |
+//! | mailbox | its node's frame is created | its node is entered again | its node ends | its node will not run |
 //! |---|---|---|---|---|
-//! | none | open, with what has come before | – | – | what has come before is dropped |
-//! | open | – | open: what this try was given is given again | closed; what nobody was given is dropped | – |
+//! | none | open, with the mail that arrived before | – | – | the mail that arrived before is dropped |
+//! | open | – | open: mail of the previous attempt is redelivered | closed; undelivered mail is dropped | – |
 //!
 //! – is impossible; the end of a node whose mailbox is not open is a fault.
 
@@ -19,7 +19,7 @@ use crate::state::{AgendaItem, FrameBody, FrameId, MailboxFrame, WaitFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl Reducer<'_> {
-    /// A frame has been made.
+    /// Handles the creation of a frame.
     pub(in crate::reduce) fn mailbox_begins(&mut self, id: FrameId) -> FaultResult {
         if !self.program.addresses().in_use() {
             return Ok(());
@@ -45,14 +45,14 @@ impl Reducer<'_> {
         self.state.mail.boxes.insert(id, MailboxFrame { address, waiting, ..MailboxFrame::default() });
     }
 
-    /// A frame is about to go, for good.
+    /// Handles the final removal of a frame.
     pub(in crate::reduce) fn mailbox_ends(&mut self, id: FrameId, outcome: &Outcome) -> FaultResult {
         if !self.program.addresses().in_use() {
             return Ok(());
         }
         let frame = self.frame(id)?;
         let node = frame.node;
-        // What others do because of this end must not reach a wait that is ending.
+        // Actions of other nodes in response to this end must not reach a wait that is ending.
         if let FrameBody::Wait(WaitFrame::Mail(wait)) = frame.body {
             self.forget_mail_wait(id, wait);
         }
@@ -89,7 +89,7 @@ impl Reducer<'_> {
         open.idle_waiters.into_iter().try_for_each(|settler| self.idle_reached(settler))
     }
 
-    /// A node that will not begin.
+    /// Handles a node that will not begin.
     pub(in crate::reduce) fn mailbox_without_run(
         &mut self,
         near: FrameId,
@@ -107,7 +107,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What was kept for nodes in here that have not begun: now they will not.
+    /// Drops the mail that was kept for nodes in here that have not begun and now never will.
     fn drop_early_mail(&mut self, around: NodeId) {
         if self.state.mail.early.is_empty() {
             return;
@@ -123,7 +123,8 @@ impl Reducer<'_> {
         }
     }
 
-    /// Children of a graph that is called off before they have begun. Only a graph has children that wait for others.
+    /// Reports children of a graph that is cancelled before they have begun. Only a graph has children with
+    /// dependencies.
     fn report_unstarted(&mut self, id: FrameId) -> FaultResult {
         let program = self.program;
         let frame = self.frame(id)?;
@@ -162,7 +163,7 @@ impl Reducer<'_> {
         self.report(node, step, "ended", fields.into_iter().chain(usage).chain(error))
     }
 
-    /// Mail of the engine's own, to whom a node reports. If nobody is there, there is nobody to tell.
+    /// Sends a report of the engine to the mailbox that a node reports to. Does nothing if that mailbox is not alive.
     fn report(
         &mut self,
         node: NodeId,
@@ -170,7 +171,7 @@ impl Reducer<'_> {
         kind: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) -> FaultResult {
-        // The callers ask only for nodes that report.
+        // The callers only pass nodes that report.
         let Some(to) = &self.program.node(node).reports_to else { return Ok(()) };
         let Some(owner) = self.live_owner_at(to) else { return Ok(()) };
         if self.frame(owner)?.node == node {
@@ -192,7 +193,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The run ends: mail that came too late to be routed is not read.
+    /// Drops mail that arrived too late to be routed, because the run ends.
     pub(in crate::reduce) fn drop_remaining_mail(&mut self) {
         if !self.program.addresses().in_use() {
             return;

@@ -1,17 +1,17 @@
-//! Mail between nodes of a run: it is written, finds its way, lies in a mailbox, and is read.
+//! Mail between nodes of a run: it is sent, routed, kept in a mailbox, and read.
 //!
-//! Whatever becomes of a mail is told once: it is delivered, or it is dropped for a reason.
+//! The fate of each mail is published once: it is delivered, or it is dropped for a reason.
 //!
-//! `ways`: whom an address means. `life`: mailboxes open and close. `reading`: waits for mail.
+//! `routing`: the receiver of an address. `lifecycle`: mailboxes open and close. `reading`: waits for mail.
 //!
 //! | the receiver | mail |
 //! |---|---|
-//! | is alive, and its mailbox has room | lies in the mailbox |
-//! | is alive, and its mailbox is full, or was emptied as often as it may be | dropped |
+//! | is alive, and its mailbox has room | kept in the mailbox |
+//! | is alive, and its mailbox is full, or was emptied as often as allowed | dropped |
 //! | has not begun, and is in no loop | kept until it begins; dropped if too many are kept |
-//! | has ended, will never begin, is the sender, or is not the only one that could be meant | dropped |
+//! | has ended, will never begin, is the sender, or is ambiguous | dropped |
 //!
-//! A live node that can be written to and has no mailbox is impossible and a fault.
+//! A live node that can receive mail and has no mailbox is impossible and a fault.
 
 mod lifecycle;
 mod reading;
@@ -29,25 +29,25 @@ use crate::state::{FrameId, ScopeId};
 use crate::{ErrorInfo, EventKind};
 use routing::{MailRoute, Undeliverable};
 
-/// Nobody can be written to under this address, or several can.
+/// No node can receive mail under this address, or several can.
 const UNKNOWN_STEP: &str = "unknown-step";
 const MAILBOX_FULL: &str = "mailbox-full";
 const MAX_WAKES: &str = "max-wake-cycles";
 /// The run has ended, or this part of it.
 const TARGET_TERMINAL: &str = "target-terminal";
-/// The run is called off, whatever the mailbox would say.
+/// The run is cancelled; this takes precedence over the mailbox's own reason.
 const WORKFLOW_CANCELLED: &str = "workflow-cancelled";
 
-/// A mail that is on its way.
+/// A mail in transit.
 struct OutgoingMail {
     id: Arc<str>,
     from: Arc<str>,
-    /// What the receiver gets.
+    /// The content that the receiver gets.
     mail: Value,
 }
 
 impl Reducer<'_> {
-    /// Address and content of what a task sends; nothing has changed so far.
+    /// Evaluates address and content of the mail that a task sends; nothing has changed so far.
     pub(super) fn evaluate_mail(
         &mut self,
         post: &SendMail,
@@ -68,13 +68,13 @@ impl Reducer<'_> {
         }
     }
 
-    /// Sends what a task has written. The answer is the task's output.
+    /// Sends the mail of a task. The result is the task's output.
     pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> FaultResult<Value> {
         let sender = self.mailbox_around(id);
         let from = sender.map_or_else(|| "".into(), |sender| self.address_of(sender));
         let path = self.path(id);
         let route = match self.route_to(to)? {
-            // It could go on with that for ever.
+            // It could loop forever.
             MailRoute::Live(owner) if Some(owner) == sender => {
                 let message = format!("`{to}` is the writer: nobody writes to itself");
                 MailRoute::Undeliverable(Undeliverable::new(UNKNOWN_STEP, message))
@@ -84,7 +84,7 @@ impl Reducer<'_> {
         self.send(path, from, (to, route), mail)
     }
 
-    /// Mail that somebody outside has written: `{to, text, kind?}`.
+    /// Sends mail from outside the run: `{to, text, kind?}`.
     pub(in crate::reduce) fn mail_from_outside(&mut self, payload: &Value) -> Result<(), ItemStop> {
         let payload = self.resolve(payload)?;
         let to = payload.get("to").map(|to| self.resolve(to)).transpose()?;
@@ -96,7 +96,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
+    /// Returns `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
     fn send(
         &mut self,
         path: Arc<str>,
@@ -145,7 +145,7 @@ impl Reducer<'_> {
         Ok(Value::object(answer("queued")))
     }
 
-    /// A number, a sender and a time for what was written. Large parts of it are kept elsewhere.
+    /// Adds a number, a sender and a time to the content. Large parts of it are stored as references.
     fn new_mail(&mut self, from: Arc<str>, mail: Map) -> OutgoingMail {
         self.state.mail.numbers += 1;
         let id: Arc<str> = format!("msg-{}", self.state.mail.numbers).into();
@@ -157,7 +157,7 @@ impl Reducer<'_> {
         OutgoingMail { id, from, mail: Value::map(complete) }
     }
 
-    /// Why a living mailbox takes no mail.
+    /// Returns the reason why a live mailbox accepts no mail.
     fn rejection(&self, owner: FrameId) -> Option<Undeliverable> {
         let open = self.state.mail.boxes.get(&owner)?;
         let waiting = (open.waiting.len() as u64).saturating_sub(open.redelivered);
@@ -168,8 +168,8 @@ impl Reducer<'_> {
         (waiting >= self.program.limits.max_mailbox_messages).then(|| mailbox_full(&open.address, waiting))
     }
 
-    /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as
-    /// the end of one step and the start of the next, is read together.
+    /// Puts mail into a mailbox that accepts it. A waiting reader gets it when no other work is left, so that related
+    /// mail, such as the end of one step and the start of the next, is read together.
     fn deliver_mail(&mut self, owner: FrameId, mail: Value) -> FaultResult {
         let open = self.mailbox_mut(owner)?;
         let idle = open.is_idle();
@@ -180,7 +180,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// One that was sent and will not be read.
+    /// Publishes that a sent mail will not be read.
     fn drop_mail(&mut self, path: &Arc<str>, to: &Arc<str>, mail: &Value, reason: &Arc<str>) {
         let (id, from) = (text_property(mail, "id"), text_property(mail, "from"));
         let (to, reason) = (to.clone(), reason.clone());
@@ -192,7 +192,7 @@ impl Reducer<'_> {
         self.state.mail.boxes.get(&owner).map(|open| open.address.clone()).unwrap_or_default()
     }
 
-    /// The innermost node with a mailbox around a frame, itself included.
+    /// Returns the innermost node with a mailbox around a frame, itself included.
     fn mailbox_around(&self, id: FrameId) -> Option<FrameId> {
         let mut around = Some(id);
         while let Some(id) = around {
@@ -210,7 +210,7 @@ fn mailbox_full(to: &str, waiting: u64) -> Undeliverable {
     Undeliverable::new(MAILBOX_FULL, format!("{waiting} mails wait for `{to}` already"))
 }
 
-/// A text of a message; empty if it has none.
+/// Returns a text property of a mail; empty if it has none.
 fn text_property(mail: &Value, name: &str) -> Arc<str> {
     match mail.get(name) {
         Some(Value::Str(text)) => text.clone(),

@@ -1,14 +1,14 @@
-//! Waits for mail: when they begin, what they bring, and what is done when nobody is left who could write.
+//! Waits for mail: how they begin, what they return, and how they end when no sender is left.
 //!
-//! | wait | the other rests or ends | alarm | mail comes | nothing else moves | close |
+//! | wait | the other becomes idle or ends | alarm | mail arrives | nothing else proceeds | close |
 //! |---|---|---|---|---|---|
-//! | new, and lets another come to rest | – | – | – | – | ended |
-//! | new | – | – | ended with what there is; else blocked, or ended with nothing | – | ended |
-//! | settling (lets another come to rest) | as new | as new, and an event tells of it | settling | as new | ended |
-//! | blocked | – | – | ended with all that is there | ended with nothing | ended |
+//! | new, and waits for another node to become idle | – | – | – | – | ended |
+//! | new | – | – | ended with the mail there is; else blocked, or ended with none | – | ended |
+//! | waiting for idle | as new | as new, and an event reports it | waiting for idle | as new | ended |
+//! | blocked | – | – | ended with all mail there is | ended with none | ended |
 //! | ended | ignored | – | ignored | – | ignored |
 //!
-//! – is impossible and a fault. *Ignored* is legitimate: whoever lets several waits go on may end some of them with others.
+//! – is impossible and a fault. *Ignored* is legitimate: ending one wait of a list may end others of it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::reduce::{ItemStop, Reducer};
 use crate::state::{FrameBody, FrameId, MailWait, MailboxFrame, Phase, Timer, WaitFrame};
 use crate::{ErrorInfo, EventKind, Status};
 
-/// What an access to a wait for mail expects.
+/// The expectation named in faults about a wait for mail.
 const A_MAIL_WAIT: &str = "a wait for mail";
 
 impl Reducer<'_> {
@@ -56,7 +56,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The wait, unless it has already ended: those who let one go on may have ended others of their list.
+    /// Returns the wait, unless it has already ended: ending one wait of a list may have ended others of it.
     fn mail_wait_if_live(&self, id: FrameId) -> FaultResult<Option<MailWait>> {
         let Some(frame) = self.frame_if_live(id) else { return Ok(None) };
         match &frame.body {
@@ -73,18 +73,18 @@ impl Reducer<'_> {
         }
     }
 
-    /// The mailbox of a node that is alive and has one.
+    /// Returns the mailbox of a live node that has one.
     pub(super) fn mailbox_mut(&mut self, owner: FrameId) -> FaultResult<&mut MailboxFrame> {
         self.state.mail.boxes.get_mut(&owner).ok_or_else(|| no_part(owner, "mailbox", 0))
     }
 
-    /// Whoever is alive at this address and has something left to do. Nobody waits for himself.
+    /// Returns the live owner of this address if it is not idle. A node does not wait for itself.
     fn busy_owner_at(&self, address: &str, owner: FrameId) -> Option<FrameId> {
         let other = self.live_owner_at(address).filter(|other| *other != owner)?;
         self.state.mail.boxes.get(&other).filter(|open| !open.is_idle()).map(|_| other)
     }
 
-    /// The other has come to rest, or is gone, or is waited for no longer.
+    /// Continues a wait whose target is idle, has ended, or is no longer waited for.
     pub(super) fn idle_reached(&mut self, id: FrameId) -> FaultResult {
         let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
         self.clear_alarm(id)?;
@@ -94,7 +94,7 @@ impl Reducer<'_> {
         self.take_mail(id, wait)
     }
 
-    /// The time in which the other should have come to rest is over.
+    /// Handles the expiry of the time in which the other node should have become idle.
     pub(in crate::reduce::nodes) fn idle_wait_expired(&mut self, id: FrameId, wait: MailWait) -> FaultResult {
         if let Some(other) = wait.idle_target {
             let to = self.address_of(other);
@@ -103,7 +103,7 @@ impl Reducer<'_> {
         self.idle_reached(id)
     }
 
-    /// All that is there, or whatever comes next.
+    /// Takes all mail there is, or waits for the next.
     fn take_mail(&mut self, id: FrameId, wait: MailWait) -> FaultResult {
         let max_wakes = self.max_wakes(wait.owner);
         // The owner is around the wait, or is the wait: its mailbox is open as long as the wait lives.
@@ -111,7 +111,7 @@ impl Reducer<'_> {
         if !open.waiting.is_empty() {
             return self.deliver_to_reader(id, wait.owner);
         }
-        // Who will be given no more mail need not wait for it.
+        // A reader that will get no more mail need not wait for it.
         if !wait.blocks || open.wakes >= max_wakes {
             return self.finish_mail_wait(id, wait, Vec::new());
         }
@@ -120,7 +120,7 @@ impl Reducer<'_> {
         self.mailbox_idle(wait.owner)
     }
 
-    /// How often it may be given mail.
+    /// Returns the maximum number of mail deliveries.
     pub(super) fn max_wakes(&self, owner: FrameId) -> u64 {
         let frame = self.state.frames.get(owner);
         frame.and_then(|frame| self.program.node(frame.node).mailbox.as_ref()).map_or(0, |mailbox| mailbox.wakes)
@@ -131,13 +131,13 @@ impl Reducer<'_> {
         waiters.into_iter().try_for_each(|settler| self.idle_reached(settler))
     }
 
-    /// Whoever waits for mail that has come is given it. True: there is something to do again.
+    /// Delivers mail to the readers that wait for it. Returns true if there is new work.
     pub(in crate::reduce) fn deliver_ready_mail(&mut self) -> FaultResult<bool> {
         if self.state.paused || self.state.mail.ready.is_empty() {
             return Ok(false);
         }
         for owner in std::mem::take(&mut self.state.mail.ready) {
-            // What one of the others has read may have ended this one.
+            // A reader that got mail before may have ended this one.
             let Some(open) = self.state.mail.boxes.get_mut(&owner) else { continue };
             if let Some(reader) = open.readers.front().copied().filter(|_| !open.waiting.is_empty()) {
                 self.deliver_to_reader(reader, owner)?;
@@ -149,7 +149,8 @@ impl Reducer<'_> {
         Ok(true)
     }
 
-    /// All that waits. What an earlier try was given already is told of as such, and counts for nothing.
+    /// Delivers all waiting mail. Mail that an earlier attempt already got is published as such and does not count as a
+    /// delivery.
     fn deliver_to_reader(&mut self, id: FrameId, owner: FrameId) -> FaultResult {
         let Some(wait) = self.mail_wait_if_live(id)? else { return Ok(()) };
         let max_wakes = self.max_wakes(owner);
@@ -168,14 +169,14 @@ impl Reducer<'_> {
                 self.publish(address.clone(), EventKind::MessageDelivered { to: address.clone(), ids, again });
             }
         }
-        // Once, when four fifths are used up.
+        // Published once, when four fifths are used up.
         if wakes == max_wakes - max_wakes / 5 && !new.is_empty() {
             self.publish(address.clone(), EventKind::MailWakesWarning { to: address.clone(), wakes, max: max_wakes });
         }
         self.finish_mail_wait(id, wait, mails)
     }
 
-    /// From here on the wait is nobody's any more, even if its end has to be worked out first.
+    /// Ends the wait. It leaves the indexes now, even if its end must be evaluated first.
     fn finish_mail_wait(&mut self, id: FrameId, wait: MailWait, mails: Vec<Value>) -> FaultResult {
         self.forget_mail_wait(id, wait);
         self.end_with(id, Status::Succeeded, Value::list(mails), None)
@@ -184,7 +185,7 @@ impl Reducer<'_> {
     pub(in crate::reduce::nodes) fn forget_mail_wait(&mut self, id: FrameId, wait: MailWait) {
         self.state.mail.waiting_for_idle.remove(&wait.number);
         self.state.mail.blocked.remove(&wait.number);
-        // A wait that is its own mailbox's owner closes it before it leaves the indexes; the other may have ended.
+        // A wait that owns its mailbox closes it before it leaves the indexes; the other node may have ended.
         if let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) {
             open.readers.retain(|other| *other != id);
         }
@@ -193,9 +194,9 @@ impl Reducer<'_> {
         }
     }
 
-    /// Nothing in the run moves, nor can anybody outside move it but by writing: whoever waits for mail waits in vain. The
-    /// oldest wait that lets another come to rest goes on; when there is none, the oldest wait for mail ends without any.
-    /// What they then do may help the others. True: there is something to do again.
+    /// Ends a wait that can never get mail, because nothing in the run proceeds and a client outside could only send
+    /// mail. The oldest wait for another node to become idle continues; if there is none, the oldest wait for mail ends
+    /// without any. The consequences may help the others. Returns true if there is new work.
     pub(in crate::reduce) fn end_hopeless_mail_wait(&mut self) -> FaultResult<bool> {
         let mail = &self.state.mail;
         let oldest = mail.waiting_for_idle.first_key_value().or(mail.blocked.first_key_value());

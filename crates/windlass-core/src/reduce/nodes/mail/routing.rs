@@ -1,15 +1,15 @@
-//! Whom an address means.
+//! Routing of mail: the receiver of an address.
 //!
-//! | what is around the node | the node is alive | has not begun | has ended |
+//! | the node's parent | the node is alive | has not begun | has ended |
 //! |---|---|---|---|
 //! | a graph | the child runs | the child waits for others | the child has ended |
 //! | a branch | its case was taken | – | another was taken |
 //! | a loop | it runs in this iteration | the iteration is to come, or its body runs and the node is its judge | the iteration is over |
 //! | a pipeline | its task is inside it | its task is to come | its task is behind |
 //! | a net | found by its address | – | in any other case |
-//! | nothing (the root) | while the run is | – | with the run |
+//! | nothing (the root) | while the run is alive | – | with the run |
 //!
-//! What is around it decides first: if that has not begun, has ended or is being called off, so has the node. A child or a task
+//! The parent decides first: if it has not begun, has ended or is being cancelled, so has the node. A child or a task
 //! that the frame does not have is impossible and a fault.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::reduce::Reducer;
 use crate::reduce::fault::{FaultResult, no_part, wrong_frame};
 use crate::state::{Frame, FrameBody, FrameId, LiveIteration, LoopFrame};
 
-/// Addresses that whoever wrote to nobody is told of.
+/// Maximum number of addresses that the answer to undeliverable mail lists.
 const MAX_KNOWN_LISTED: usize = 20;
 
 pub(super) enum MailRoute {
@@ -34,13 +34,13 @@ pub(super) enum MailRoute {
     Undeliverable(Undeliverable),
 }
 
-/// Why a mail is dropped.
+/// The reason why a mail is dropped.
 pub(super) struct Undeliverable {
     pub reason: Arc<str>,
     pub message: String,
-    /// Who could be written to instead.
+    /// Addresses that could be used instead.
     pub known: Vec<Arc<str>>,
-    /// There is such a node, but it only wraps those who read.
+    /// There is such a node, but it only wraps nodes that read mail.
     pub wraps: bool,
 }
 
@@ -50,17 +50,18 @@ impl Undeliverable {
     }
 }
 
-/// Where a node of the plan stands.
+/// The presence of a node of the plan in the run.
 enum NodePresence {
     Alive(FrameId),
     NotBegun,
     Ended,
-    /// A turn beyond the last of so many.
+    /// An iteration beyond the last of so many.
     Never(u64),
 }
 
 impl Reducer<'_> {
-    /// The whole address first, of who is alive, then of who is in the plan; then its end, of who is alive.
+    /// Routes an address: by the complete address among live nodes, then in the plan; then by its suffix among live
+    /// nodes.
     pub(super) fn route_to(&self, to: &str) -> FaultResult<MailRoute> {
         if let Some(message) = ill_formed(to) {
             return self.unknown_address(message);
@@ -85,7 +86,7 @@ impl Reducer<'_> {
                 NodePresence::NotBegun if self.program.addresses().in_loop(node) => to_come = true,
                 NodePresence::NotBegun => return Ok(MailRoute::Early(node)),
                 NodePresence::Never(iterations) => never = Some(iterations),
-                // Who is alive and is not listed as such is being called off.
+                // A live node that is not listed as live is being cancelled.
                 NodePresence::Ended | NodePresence::Alive(_) => ended = Some(node),
             }
         }
@@ -111,7 +112,7 @@ impl Reducer<'_> {
         self.no_reader(to, &address, &end, &at)
     }
 
-    /// An address under which nobody gets mail now.
+    /// Returns the route of an address under which no node gets mail now.
     fn unknown_address(&self, message: String) -> FaultResult<MailRoute> {
         Ok(MailRoute::Undeliverable(Undeliverable {
             known: self.known_addresses()?,
@@ -119,7 +120,8 @@ impl Reducer<'_> {
         }))
     }
 
-    /// A loop that reads mail reads that of its turns: `loop.0`, while this one runs.
+    /// Returns the loop of an address such as `loop.0`, while that iteration runs: a loop that reads mail reads that of
+    /// its iterations.
     fn iteration_owner(&self, address: &str) -> FaultResult<Option<FrameId>> {
         let iteration = address.rsplit_once('.').and_then(|(around, turn)| Some((around, turn.parse::<u64>().ok()?)));
         let owner = iteration.and_then(|(around, turn)| Some((self.live_owner_at(around)?, turn)));
@@ -145,7 +147,7 @@ impl Reducer<'_> {
         MailRoute::Undeliverable(Undeliverable { known, ..Undeliverable::new(UNKNOWN_STEP, message) })
     }
 
-    /// Nobody reads under this address: it only holds others, or it is none at all.
+    /// Returns the route of an address without a reader: a node that only wraps others, or no node at all.
     fn no_reader(&self, to: &str, address: &str, end: &str, at: &[NodeId]) -> FaultResult<MailRoute> {
         let addresses = self.program.addresses();
         let has_no_mailbox = |node: &NodeId| self.program.node(*node).mailbox.is_none();
@@ -193,7 +195,7 @@ impl Reducer<'_> {
         std::iter::successors(Some(node), |node| self.program.node(*node).parent).skip(1).any(|node| node == around)
     }
 
-    /// Some of those who would get mail now.
+    /// Returns some of the addresses that would get mail now.
     fn known_addresses(&self) -> FaultResult<Vec<Arc<str>>> {
         let alive = self.state.mail.by_address.values().flatten();
         let alive = alive.filter(|id| !self.is_cancelled(**id)).map(|id| self.address_of(*id));
@@ -210,18 +212,18 @@ impl Reducer<'_> {
         Ok(known)
     }
 
-    /// The mailbox at exactly this address, if its owner is alive.
+    /// Returns the owner of the mailbox at exactly this address, if it is alive.
     pub(super) fn live_owner_at(&self, address: &str) -> Option<FrameId> {
         let end = last_first(&normalised(address));
         self.state.mail.by_end.get(&*end)?.iter().copied().find(|id| !self.is_cancelled(*id))
     }
 
-    /// At most one more than are ever told of.
+    /// Returns the frames that are not being cancelled: at most one more than are ever listed.
     fn live_frames<'f>(&self, ids: impl Iterator<Item = &'f FrameId>) -> Vec<FrameId> {
         ids.copied().filter(|id| !self.is_cancelled(*id)).take(MAX_KNOWN_LISTED + 1).collect()
     }
 
-    /// It will not be entered anew, and reads nothing any more.
+    /// Returns true if the frame is cancelled from outside: it will not be entered again and reads no more mail.
     fn is_cancelled(&self, id: FrameId) -> bool {
         let closing = self.state.frames.get(id).and_then(|frame| frame.closing.as_ref());
         closing.is_some_and(|closing| !closing.own_end)
@@ -237,7 +239,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Where a node stands whose loops are in these turns, from the outermost in.
+    /// Returns the presence of a node whose loops are in these iterations, from the outermost in.
     fn presence(&self, node: NodeId, iterations: &mut dyn Iterator<Item = u64>) -> FaultResult<NodePresence> {
         let Some(parent) = self.program.node(node).parent else {
             return Ok(self.state.root.map_or(NodePresence::Ended, NodePresence::Alive));
@@ -248,12 +250,13 @@ impl Reducer<'_> {
         };
         match self.frame_if_live(above) {
             Some(frame) if !self.is_cancelled(above) => self.presence_in(above, frame, node, iterations),
-            // What is called off enters nothing any more; what has ended may be listed until its parent hears of it.
+            // A cancelled frame enters nothing any more; an ended one may be listed until its parent has processed its
+            // end.
             Some(_) | None => Ok(NodePresence::Ended),
         }
     }
 
-    /// Where a node stands that is directly inside the node of this frame.
+    /// Returns the presence of a node that is directly inside the node of this frame.
     fn presence_in(
         &self,
         id: FrameId,
@@ -286,7 +289,7 @@ impl Reducer<'_> {
                     Some(_) | None => NodePresence::Ended,
                 })
             }
-            // A body of a place that is alive is found by its address. One that has yet to begin may begin many times.
+            // A live body of a place is found by its address. A body that has not begun may begin many times.
             (NodeKind::Net(_), FrameBody::Net(_)) => Ok(NodePresence::Ended),
             (_, FrameBody::New | FrameBody::Backoff) => Ok(NodePresence::NotBegun),
             (
@@ -315,8 +318,8 @@ impl Reducer<'_> {
         }
     }
 
-    /// Whether a frame that its parent lists is alive, as this node. It may have ended; and a branch may have taken another
-    /// way.
+    /// Returns the presence of this node in a frame that its parent lists. The frame may have ended, and a branch may
+    /// have taken another case.
     fn presence_of_frame(&self, id: FrameId, node: NodeId) -> NodePresence {
         match self.frame_if_live(id) {
             Some(frame) if frame.node == node => NodePresence::Alive(id),
@@ -333,7 +336,7 @@ fn ill_formed(to: &str) -> Option<String> {
     has_empty_part.then(|| format!("`{to}` is no address: a part of it is empty"))
 }
 
-/// Whoever stands under a key that starts like this.
+/// Returns the frames under all keys with this prefix.
 fn with_prefix(index: &BTreeMap<Arc<str>, Vec<FrameId>>, start: String) -> impl Iterator<Item = &FrameId> {
     let from = index.range::<str, _>((Bound::Included(&*start), Bound::Unbounded));
     from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, ids)| ids)

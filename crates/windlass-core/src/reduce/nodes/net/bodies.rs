@@ -1,14 +1,15 @@
-//! A body's end: what it emits, or who is told of its failure.
+//! The end of a body: the tokens it emits, or the handler of its failure.
 //!
 //! | the body ends | effect |
 //! |---|---|
-//! | well | what its tasks have sent, what its arcs and its output emit is delivered |
-//! | badly, and an arc takes it | what the arcs emit is delivered |
-//! | failed or timed out, and the place's handler may be told | a token tells the handler |
-//! | badly, in any other case | the net fails |
+//! | succeeded | the tokens that its tasks have sent, and those that its arcs and its output emit, are delivered |
+//! | not succeeded, and an arc takes it | the tokens that the arcs emit are delivered |
+//! | failed or timed out, and the place's handler may be used | a token goes to the handler |
+//! | not succeeded, in any other case | the net fails |
 //! | either, and an arc, a write or the output cannot be evaluated | the net fails |
 //!
-//! The end of a firing that the net does not have is impossible and a fault. A net that is being called off only counts it.
+//! The end of a firing that the net does not have is impossible and a fault. A net that is being cancelled only
+//! counts it.
 
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// What the arcs write, worked out before the first is written.
+    /// Applies the writes of the arcs; all of them are evaluated before the first is applied.
     fn apply_writes(
         &mut self,
         id: FrameId,
@@ -107,8 +108,8 @@ impl<'a> Reducer<'a> {
         Ok(Ok(()))
     }
 
-    /// What a body that has ended emits: what its tasks have sent, from its arcs, and from its own output; and what the
-    /// arcs write.
+    /// Returns the tokens that an ended body emits (those that its tasks have sent, those of its arcs, and those of its
+    /// output) and the writes of the arcs.
     fn emissions_of(
         &mut self,
         place: &'a Place,
@@ -117,7 +118,7 @@ impl<'a> Reducer<'a> {
         scope: ScopeId,
     ) -> Result<BodyEmissions<'a>, ItemStop> {
         let bad = outcome.status.is_bad();
-        // What the body's own end is called in its events.
+        // The name of the body's own end in its events.
         let event = match (bad, &place.done_event) {
             (true, _) => EventKind::STEP_FAILED,
             (false, Some(done)) => done,
@@ -160,10 +161,10 @@ impl<'a> Reducer<'a> {
         Ok((emitted, writes))
     }
 
-    /// A body that is entered anew has sent nothing.
+    /// Removes the tokens that a body has sent, because it is entered again.
     pub(in crate::reduce) fn clear_sent_tokens(&mut self, id: FrameId) -> FaultResult {
         let frame = self.frame(id)?;
-        // Nothing is around the root.
+        // The root has no parent.
         let (slot, Some(above)) = (frame.slot, frame.parent) else { return Ok(()) };
         if matches!(self.frame(above)?.body, FrameBody::Net(_)) {
             let firing = self.net_frame_mut(above)?.firings.get_mut(&slot);
@@ -207,7 +208,7 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// The event that tells of a good end.
+/// Returns the event that reports a successful end.
 fn success_event(kind: &NodeKind) -> &'static str {
     match kind {
         NodeKind::Loop(_) => EventKind::LOOP_DONE,
@@ -220,7 +221,7 @@ fn success_event(kind: &NodeKind) -> &'static str {
     }
 }
 
-/// The token that tells a place's handler of a failure; or the error, if nobody is to be told.
+/// Returns the token that passes a failure to the place's handler; or the error, if no handler applies.
 fn failure_token(
     net: &Net,
     firing: &Firing,
@@ -276,7 +277,7 @@ impl EmittedToken {
     }
 }
 
-/// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
+/// Parses the tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
 fn parse_returned(output: &Value) -> Result<Vec<EmittedToken>, ErrorInfo> {
     let one = |value: &Value, fans_out: bool| match value.get("kind") {
         Some(Value::Str(kind)) => {

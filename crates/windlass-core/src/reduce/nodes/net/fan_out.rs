@@ -1,12 +1,13 @@
-//! Fan-outs: a body that returns a list opens one, and what comes of its members counts as its open work. At zero it
-//! closes, and the joins that it closes into fire.
+//! Fan-outs: a body that returns a list opens one. Everything that results from its members counts as its open work.
+//! At zero it closes, and the joins that it closes into fire.
 //!
 //! | fan-out | work begins | work is done |
 //! |---|---|---|
 //! | open | one piece more | one piece less; at zero closed, and one piece less of the fan-out around it |
 //! | closed, or its net has ended | ignored | ignored |
 //!
-//! Less open work than none is impossible and a fault. *Ignored* is legitimate: tokens may outlive the fan-out they come from.
+//! Less open work than none is impossible and a fault. *Ignored* is legitimate: tokens may outlive the fan-out they
+//! come from.
 
 use std::collections::btree_map::Entry;
 
@@ -19,7 +20,8 @@ use crate::reduce::fault::{FaultResult, miscounted, no_part};
 use crate::state::{FanOut, Firing, FrameId, NetFrame, NetToken};
 
 impl Reducer<'_> {
-    /// The lineage of the members. The fan-out itself is open work until all of them have been delivered.
+    /// Opens a fan-out and returns the lineage of its members. The fan-out itself is open work until all members have
+    /// been delivered.
     pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> FaultResult<Vec<u64>> {
         let mut inner = firing.lineage.clone();
         let body = self.net_frame_mut(id)?;
@@ -40,7 +42,8 @@ impl Reducer<'_> {
         Ok(inner)
     }
 
-    /// One piece of a fan-out's work is done; at zero it closes, and is one piece less of the one around it.
+    /// Completes one piece of a fan-out's work; at zero the fan-out closes and completes one piece of the one around
+    /// it.
     pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) -> FaultResult {
         let mut lineage = lineage.to_vec();
         while let Some(fan) = lineage.last() {
@@ -48,7 +51,7 @@ impl Reducer<'_> {
             let Some((net, _)) = self.net_if_open(id)? else { return Ok(()) };
             let fan_outs = &mut self.net_frame_mut(id)?.fan_outs;
             let Entry::Occupied(mut open) = fan_outs.entry(*fan) else {
-                // It has closed already, with this piece's join.
+                // It has closed already, with the join of this piece.
                 return Ok(());
             };
             let left = open.get().open.checked_sub(1).ok_or_else(|| miscounted(id, "open work of a fan-out"))?;
@@ -76,7 +79,7 @@ impl Reducer<'_> {
         for at in joins {
             let place = net.places.get(at as usize).ok_or_else(|| no_part(id, "place", at.into()))?;
             let mut members = closed.members.remove(&at).unwrap_or_default();
-            // Those that come from the same member, or are in no order, stay as they have come.
+            // Members that come from the same member, or have no order, stay in order of arrival.
             members.sort_by_key(|member| member.at);
             let handled = members.iter().fold(closed.handled.clone(), |all, member| max_handled(all, &member.handled));
             let from = members.iter().flat_map(|member| member.from.iter().copied()).collect();
@@ -102,7 +105,7 @@ pub(super) fn open_work(body: &mut NetFrame, lineage: &[u64]) {
     }
 }
 
-/// Which member of each fan-out the n-th token of one more is.
+/// Returns the position of the n-th token in each of its fan-outs, including one more.
 pub(super) fn member_order(firing: &Firing, index: u64) -> Vec<u64> {
     let mut order = firing.order.clone();
     order.resize(firing.lineage.len(), 0);

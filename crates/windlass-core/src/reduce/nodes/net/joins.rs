@@ -1,11 +1,11 @@
-//! How tokens come together before a body runs.
+//! Joins: how tokens are combined before a body runs.
 //!
 //! | join | a token arrives |
 //! |---|---|
 //! | none | queued |
-//! | all, merged | held; queued as one with the last kind that was missing |
-//! | each | held in the set of its key; queued as one with the last of the set; a surplus one is held, dropped, or fails the net |
-//! | fan-out | gathered by the innermost fan-out that closes here; queued alone, if there is none |
+//! | all, merged | held; combined and queued with the last kind that was missing |
+//! | each | held in the set of its key; combined and queued with the last of the set; a surplus token is held, dropped, or fails the net |
+//! | fan-out | collected by the innermost fan-out that closes here; queued alone, if there is none |
 //!
 //! A place, a queue of a join or a fan-out that the net does not have is impossible and a fault.
 
@@ -50,7 +50,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// A token that a body is to run for; it is open work already.
+    /// Queues a token for a body; it already counts as open work.
     pub(super) fn enqueue(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let places = &mut self.net_frame_mut(id)?.places;
         let place = places.get_mut(at).ok_or_else(|| no_part(id, "place", at as u64))?;
@@ -64,7 +64,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// One token of each accepted kind.
+    /// Holds tokens until there is one of each accepted kind.
     fn hold_for_all(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let place = &net.places[at];
         let body = self.net_frame_mut(id)?;
@@ -87,7 +87,8 @@ impl Reducer<'_> {
         })
     }
 
-    /// One token for each need, from those with the same key. A need that several tokens could meet gets the oldest.
+    /// Holds tokens until there is one for each need, among those with the same key. A need that several tokens could
+    /// meet gets the oldest.
     fn hold_for_set(
         &mut self,
         id: FrameId,
@@ -110,7 +111,7 @@ impl Reducer<'_> {
         let empty = || vec![VecDeque::new(); join.needs.len()];
         let set = sets.entry(key.clone()).or_insert_with(empty);
         let fitting = join.needs.iter().zip(set.iter()).enumerate().filter(|(_, (need, _))| **need == token.kind);
-        // As many as there are before it at each: so those that come first are together.
+        // The need with the fewest waiting tokens, so that tokens that arrive first are combined.
         let Some((need, ahead)) = fitting.map(|(need, (_, held))| (need, held.len())).min_by_key(|(_, held)| *held)
         else {
             return Err(no_part(id, "queue of a join at place", at as u64));
@@ -132,7 +133,7 @@ impl Reducer<'_> {
         if !complete {
             return Ok(());
         }
-        // A member of a fan-out that meets something from further out stays a member.
+        // A member of a fan-out that is combined with a token from further out stays a member.
         let deepest = parts.iter().rev().max_by_key(|token| token.lineage.len());
         let (lineage, order) = deepest.map(|token| (token.lineage.clone(), token.order.clone())).unwrap_or_default();
         self.join(id, net, at, parts, |parts| {
@@ -146,7 +147,7 @@ impl Reducer<'_> {
         })
     }
 
-    /// One token from many: one piece of work where there were several.
+    /// Combines several tokens into one: one piece of work replaces several.
     fn join(
         &mut self,
         id: FrameId,
@@ -190,7 +191,7 @@ impl Reducer<'_> {
         self.fail_net(id, ErrorInfo { path, ..error })
     }
 
-    /// Into the innermost fan-out of its own that closes into this join; alone, if there is none.
+    /// Adds the token to the innermost of its fan-outs that closes into this join; queues it alone, if there is none.
     fn add_to_fan_out(&mut self, id: FrameId, net: &Net, at: usize, token: NetToken) -> FaultResult {
         let body = self.net_frame_mut(id)?;
         let place = at as u32;
@@ -208,14 +209,14 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What says which set a token belongs to, as compact JSON.
+    /// Returns the key of a token's set, as compact JSON.
     fn key_of(&self, payload: &Value, key: &str) -> Result<Arc<str>, ItemStop> {
         let whole = self.resolve(payload)?;
         let property = whole.get(key).cloned().unwrap_or_default();
         Ok(to_json(&self.resolve(&property)?).into())
     }
 
-    /// All that a token's way depends on is at hand before it is taken.
+    /// Loads all values that the routing of a token depends on, before the token is taken.
     pub(super) fn load_keys(&self, net: &Net, kind: &Arc<str>, payload: &Value) -> Result<(), ItemStop> {
         if self.state.waits.contains_key(kind) {
             self.resolve(payload)?;
@@ -228,7 +229,7 @@ impl Reducer<'_> {
     }
 }
 
-/// A join over kinds, as its place has it.
+/// A join over kinds, as its place declares it.
 struct EachJoin<'p> {
     needs: &'p [Arc<str>],
     key: Option<&'p Arc<str>>,
@@ -242,13 +243,13 @@ fn key_name(place: &Place) -> Option<&Arc<str>> {
     }
 }
 
-/// Whether a fan-out of a body of `made_by` closes into the join at `place`.
+/// Returns true if a fan-out of a body of `made_by` closes into the join at `place`.
 fn closes_into(net: &Net, made_by: Option<u32>, place: u32) -> bool {
     let joins = made_by.and_then(|made_by| net.places.get(made_by as usize)?.fan_out_joins.as_ref());
     joins.is_none_or(|joins| joins.contains(&place))
 }
 
-/// What led to something made of several has come by each handler as often as any of them.
+/// Returns the maximum per handler: a token combined from several has reached each handler as often as any of them.
 pub(super) fn max_handled(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
     for (handler, times) in more {
         let known = all.entry(*handler).or_default();
@@ -257,7 +258,7 @@ pub(super) fn max_handled(mut all: BTreeMap<u32, u32>, more: &BTreeMap<u32, u32>
     all
 }
 
-/// Key by key; what is no object takes the place of what was there.
+/// Merges two objects key by key; a value that is not an object replaces the other.
 fn merge_shallow(under: Value, over: Value) -> Value {
     match (under.as_map(), over.as_map()) {
         (Some(below), Some(above)) => {

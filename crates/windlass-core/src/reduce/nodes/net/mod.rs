@@ -1,19 +1,21 @@
-//! Places and tokens.
+//! The net node: a Petri net of places and tokens.
 //!
-//! A token goes to every place that accepts its kind, in declaration order. A place runs as many bodies at once as it has
-//! workers; further tokens wait in order. Every body runs in a scope of its own that holds the token as `args`.
+//! A token goes to every place that accepts its kind, in declaration order. A place runs up to `max_concurrency`
+//! bodies concurrently; further tokens wait in order. Every body runs in its own scope, which holds the token as
+//! `args`.
 //!
-//! `joins`: how tokens come together. `bodies`: a body's end, and what it emits. `fan_out`: open work. `parking`: slots.
-//! `quiet`: when nothing is left to do.
+//! `joins`: how tokens are combined. `bodies`: a body's end and the tokens it emits. `fan_out`: open work. `slots`:
+//! slots of a place. `quiescence`: the state in which nothing is left to do.
 //!
 //! | state | token | fire | body ends | close |
 //! |---|---|---|---|---|
 //! | new | – | – | – | ended |
-//! | running | queued, held by a join, gathered by a fan-out; closing if it is the end's kind, or one too many | a body begins or goes on; closing if nothing is left | its tokens move; closing if its failure is nobody's | closing |
+//! | running | queued, held by a join, gathered by a fan-out; closing if it is the end's kind, or one too many | a body begins or resumes; closing if nothing is left | its tokens move; closing if its failure is not handled | closing |
 //! | closing | ignored | ignored | ended when none is live | closing |
 //! | ended | ignored | ignored | – | ignored |
 //!
-//! – is impossible and a fault: so is a firing or a place that the net does not have. A net has no alarm; its bodies may have.
+//! – is impossible and a fault: so is a firing or a place that the net does not have. A net has no alarm; its bodies
+//! may have one.
 
 mod bodies;
 mod fan_out;
@@ -35,7 +37,7 @@ use crate::state::{
 };
 use crate::{ErrorInfo, EventKind, Status};
 
-/// What an access to a net's frame expects.
+/// The expectation named in faults about a net's frame.
 const A_NET: &str = "a net with its places";
 
 impl<'a> Reducer<'a> {
@@ -57,12 +59,12 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// A net that goes on, for what looks at all of them. None: it is being called off.
+    /// Returns an open net, for callers that iterate over all nets. None: it is being cancelled.
     fn open_net(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
         signal_delivery::open_net(self.program, self.state, id)
     }
 
-    /// The net and its frame, which exists and is one, with a state for each of its places.
+    /// Returns the net and its frame, which must exist and be a net's, with a state for each of its places.
     fn net_frame(&self, id: FrameId) -> FaultResult<(&'a Net, &NetFrame)> {
         let Some(frame) = self.state.frames.get(id) else { return Err(no_frame(id, A_NET)) };
         match (&self.program.node(frame.node).kind, &frame.body) {
@@ -79,8 +81,8 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// The same, for agenda items and tokens on their way: None if the net has already ended, is being called off, or is
-    /// about to be entered anew. A net that has ended by itself is being called off: from then on no token moves.
+    /// Returns the same for agenda items and tokens in transit: None if the net has already ended, is being cancelled,
+    /// or is about to be entered again. A net that has ended by itself is being cancelled: from then on no token moves.
     fn net_if_open(&self, id: FrameId) -> FaultResult<Option<(&'a Net, &NetFrame)>> {
         match self.frame_if_open(id).map(|frame| &frame.body) {
             None | Some(FrameBody::New | FrameBody::Backoff) => Ok(None),
@@ -88,7 +90,8 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// An outside event for whichever net accepts its kind: anywhere, or at the place that it is for.
+    /// Delivers an outside event to the first net that accepts its kind: anywhere, or at the place that it is addressed
+    /// to.
     pub(in crate::reduce) fn deliver_to_nets(
         &mut self,
         kind: &Arc<str>,
@@ -122,7 +125,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// Whatever else its emitter has to give: `more` says whether there is any.
+    /// Delivers a token. `more_pending`: its emitter has further tokens to deliver.
     fn deliver(&mut self, id: FrameId, token: NetToken, more_pending: bool) -> FaultResult {
         // An earlier token of the same body may have ended the net.
         let Some((net, body)) = self.net_if_open(id)? else { return Ok(()) };
@@ -139,7 +142,7 @@ impl<'a> Reducer<'a> {
         let mut accepting: Vec<usize> = accepting.map(|(at, _)| at).collect();
         self.net_frame_mut(id)?.tokens += 1;
         let resumed_place = self.resume_body(id, &token)?;
-        // Who was waiting for it has it now, and does not begin anew with it.
+        // The place whose body waited for the token has it now and does not begin again with it.
         accepting.retain(|at| resumed_place != Some(*at));
         if accepting.is_empty() && resumed_place.is_none() && !net.input_requests.contains(&token.kind) {
             if to.is_none() && net.awaited_kinds.contains(&token.kind) {
@@ -167,13 +170,13 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// Whether the net of a body that waits for such an event has places that begin with one.
+    /// Returns true if the net of a body that waits for such an event has places that begin with one.
     pub(in crate::reduce) fn is_accepted_by_places(&self, frame: FrameId, kind: &Arc<str>) -> FaultResult<bool> {
         let (Some(_), Some(above)) = (self.pending_wait(frame)?, self.frame(frame)?.parent) else { return Ok(false) };
         Ok(self.open_net(above).is_some_and(|(net, _)| net.places.iter().any(|place| place_accepts(place, kind, None))))
     }
 
-    /// The oldest body of this net that waits for such a token goes on with it: its place.
+    /// Resumes the oldest body of this net that waits for such a token, and returns its place.
     fn resume_body(&mut self, id: FrameId, token: &NetToken) -> FaultResult<Option<usize>> {
         let Some(waiting) = self.state.waits.get(&token.kind).filter(|_| token.to.is_none()) else { return Ok(None) };
         let payload = self.resolve(&token.payload).unwrap_or_default();
@@ -196,13 +199,13 @@ impl<'a> Reducer<'a> {
         reason: String,
         more_pending: bool,
     ) {
-        // A fan-out that it belongs to has yet to close.
+        // A fan-out that it belongs to has not closed yet.
         let idle = net.publishes_slots.then(|| !more_pending && token.lineage.is_empty() && self.is_stalled());
         let (event, reason) = (token.kind.clone(), reason.into());
         self.publish_at(id, EventKind::EventUnhandled { event, reason, idle });
     }
 
-    /// Fires what can, closes fan-outs that have no work left, and ends the net when it is quiet.
+    /// Schedules the firing of tokens, which also ends the net when it is quiescent.
     fn schedule_fire(&mut self, id: FrameId) {
         self.state.agenda.push_back(AgendaItem::Fire(id));
     }
@@ -253,7 +256,7 @@ impl<'a> Reducer<'a> {
         body.places[at].visits += 1;
         let visit = body.places[at].visits;
         let frame = self.begin_child(id, node, slot, scope, false)?;
-        // Each firing is another entry of the same path, so its effects have keys of their own.
+        // Each firing is a separate entry of the same path, so its effects have their own keys.
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
         self.frame_mut(frame)?.generation = generation;
@@ -274,7 +277,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// What fails at a place, and not inside its body, is told with the body's path.
+    /// Adds the body's path to an error that occurred at a place, outside of its body.
     fn with_place_path(&self, id: FrameId, place: &Place, mut stop: ItemStop) -> ItemStop {
         if let ItemStop::Failed(error) = &mut stop
             && error.path.is_empty()
@@ -288,7 +291,7 @@ impl<'a> Reducer<'a> {
         self.end_net(id, Status::Failed, Value::Null, Some(error))
     }
 
-    /// From here on no token moves; bodies that still run are called off.
+    /// Ends the net: from here on no token moves, and running bodies are cancelled.
     fn end_net(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) -> FaultResult {
         self.close(id, Closing { status, error, output, own_end: true })
     }

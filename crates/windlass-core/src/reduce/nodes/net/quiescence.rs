@@ -1,11 +1,11 @@
-//! Nothing is left to do: the net's end, or a proven hang, or somebody outside may still help.
+//! Quiescence: nothing is left to do. The net ends, has provably hung, or waits for input from outside.
 //!
-//! | end | nothing is held by joins | a join holds tokens |
+//! | end condition | no join holds tokens | a join holds tokens |
 //! |---|---|---|
-//! | any, while a body has not ended | goes on | goes on |
-//! | when quiet | succeeded, with the output of the last body | failed: a hang |
-//! | at a kind that could come from outside, or with its help | goes on | goes on |
-//! | at a kind that cannot come any more | failed: a hang | failed: a hang |
+//! | any, while a body has not ended | continues | continues |
+//! | when quiescent | succeeded, with the output of the last body | failed: a hang |
+//! | at a kind that could come from outside, or with its help | continues | continues |
+//! | at a kind that can no longer occur | failed: a hang | failed: a hang |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::reduce::fault::FaultResult;
 use crate::state::{FrameId, NetFrame, PlaceFrame};
 use crate::{ErrorInfo, Status};
 
-/// Sets of a join that a message tells of.
+/// Maximum number of a join's sets that a message lists.
 const MAX_SETS_LISTED: usize = 3;
 
 impl Reducer<'_> {
-    /// What open nets accept from outside.
+    /// Returns the kinds that open nets accept from outside.
     pub(in crate::reduce) fn kinds_from_outside(&self) -> impl Iterator<Item = Arc<str>> {
         let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id)).map(|(net, _)| net);
         nets.flat_map(|net| outside_kinds(net).cloned().collect::<Vec<_>>())
     }
 
-    /// Some live net tells of its slots.
+    /// Returns true if a live net publishes its slots.
     pub(in crate::reduce) fn publishes_slots(&self) -> bool {
         self.state.nets.iter().filter_map(|id| self.open_net(*id)).any(|(net, _)| net.publishes_slots)
     }
 
-    /// No place has anything to do, and nothing in the run will do anything by itself.
+    /// Returns true if no place has anything to do and nothing in the run will proceed by itself.
     pub(in crate::reduce) fn is_stalled(&self) -> bool {
         let is_inactive =
             |place: &PlaceFrame| place.running == 0 && place.queue.is_empty() && place.awaiting_slot.is_empty();
@@ -39,7 +39,7 @@ impl Reducer<'_> {
         nets.into_iter().all(|(_, body)| body.places.iter().all(is_inactive)) && !self.state.moves_by_itself()
     }
 
-    /// Steps of nets that tell of their slots, as far as their bodies have not ended; by name.
+    /// Returns the names of steps with unfinished bodies, in nets that publish their slots.
     pub(in crate::reduce) fn active_steps(&self) -> Vec<Arc<str>> {
         let nets = self.state.nets.iter().filter_map(|id| self.open_net(*id)).filter(|(net, _)| net.publishes_slots);
         let at_work = nets.flat_map(|(net, body)| {
@@ -67,7 +67,7 @@ impl Reducer<'_> {
                 let path = held.first().map(|(place, _)| self.child_path(id, place.body)).unwrap_or_default();
                 self.fail_net(id, ErrorInfo { path, ..error })
             }
-            // Somebody outside may still send what a place accepts from nobody inside.
+            // A client outside may still send a kind that no place inside emits.
             NetEnd::Stop(_) if outside_kinds(net).next().is_some() => Ok(()),
             NetEnd::Stop(kind) if held.is_empty() => {
                 let message = format!("nothing is left to do and no `{kind}` was emitted");
@@ -92,7 +92,7 @@ fn holds_tokens(state: &PlaceFrame) -> bool {
     !state.sets.is_empty() || state.held.iter().any(|held| !held.is_empty())
 }
 
-/// Joins that have some of their tokens, and where the others were to come from.
+/// Describes the tokens that a join still waits for and their declared sources.
 fn describe_join_wait(net: &Net, place: &Place, state: &PlaceFrame) -> String {
     let (needs, key) = match &place.join {
         Join::Each { needs, key, .. } => (needs, key),
@@ -117,7 +117,7 @@ fn describe_join_wait(net: &Net, place: &Place, state: &PlaceFrame) -> String {
     format!("`{}` waits for {sets}{more}", place.name)
 }
 
-/// Why a net that tells of its slots cannot go on: what it waits for, join by join.
+/// Returns the error of a hung net that publishes its slots: what it waits for, join by join.
 fn hang_error(net: &Net, body: &NetFrame, held: &[(&Place, &PlaceFrame)]) -> ErrorInfo {
     let mut waiting: Vec<String> = held.iter().map(|(place, state)| describe_join_wait(net, place, state)).collect();
     let open: BTreeSet<u32> = body.fan_outs.values().filter_map(|fan| fan.place).collect();
@@ -145,7 +145,7 @@ fn quoted(kind: &str) -> String {
     format!("`{kind}`")
 }
 
-/// The places that are declared to emit a kind.
+/// Returns the places that are declared to emit a kind.
 fn senders(net: &Net, kind: &Arc<str>) -> Option<String> {
     let names: Vec<String> =
         net.places.iter().filter(|from| emits(from, kind)).map(|from| quoted(&from.name)).collect();
@@ -163,7 +163,7 @@ fn emits(place: &Place, kind: &Arc<str>) -> bool {
     place.produces.contains(kind) || place.arcs.iter().any(|arc| arc.emits == *kind)
 }
 
-/// What places accept and no place and no arc inside is declared to emit.
+/// Returns the kinds that places accept and that no place or arc inside is declared to emit.
 fn outside_kinds(net: &Net) -> impl Iterator<Item = &Arc<str>> {
     net.places.iter().flat_map(|place| &place.accepts).filter(|kind| !emitted_inside(net, kind))
 }
@@ -173,8 +173,9 @@ fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
     *kind == net.start || failures || net.places.iter().any(|place| emits(place, kind))
 }
 
-/// Whether tokens of this kind could come, if people outside sent all that only they can send: with what the joins hold,
-/// along everything that places are declared to do. A place that declares nothing may do anything.
+/// Returns true if tokens of this kind could occur, assuming that clients send everything that only they can send:
+/// with the tokens that the joins hold, along everything that places are declared to do. A place that declares
+/// nothing may do anything.
 fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
     let mut reachable =
         ReachableKinds { net, body, kinds: outside_kinds(net).map(|kind| &**kind).collect(), joins: BTreeSet::new() };
@@ -197,7 +198,7 @@ fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
             reachable.close_fan_out(Some(at as u32));
         }
         if holds_tokens(&body.places[at]) {
-            // What it holds moves on, and with it the fan-outs that it belongs to.
+            // The tokens it holds move on, and with them the fan-outs that they belong to.
             body.fan_outs.values().for_each(|fan| reachable.close_fan_out(fan.place));
         }
         if reachable.kinds.contains(&**kind) {
@@ -206,7 +207,7 @@ fn is_reachable(net: &Net, body: &NetFrame, kind: &Arc<str>) -> bool {
     }
 }
 
-/// What could be there.
+/// The token kinds and fan-outs that could still occur.
 struct ReachableKinds<'n> {
     net: &'n Net,
     body: &'n NetFrame,

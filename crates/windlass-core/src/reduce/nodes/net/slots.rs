@@ -1,13 +1,13 @@
-//! Slots of a place: which bodies have one, which have given theirs away while they wait, and which want one back.
+//! Slots of a place: which bodies hold one, which have given theirs up while they wait, and which need one to resume.
 //!
-//! | body | park | unpark | a slot is free | ends |
+//! | body | yield slot | request slot | a slot is free | ends |
 //! |---|---|---|---|---|
-//! | running | parked: its slot is free | goes on | – | its slot is free |
-//! | parked | parked | returning | – | gone |
-//! | returning | returning | returning | running, and goes on | gone, also from those that want a slot |
-//! | ended, its end on the agenda | – | – | no longer wants one | gone |
+//! | running | suspended: its slot is free | resumes | – | its slot is free |
+//! | suspended | suspended | awaiting slot | – | gone |
+//! | awaiting slot | awaiting slot | awaiting slot | running, and resumes | gone, also from the slot queue |
+//! | ended, its end on the agenda | – | – | no longer needs one | gone |
 //!
-//! – is impossible and a fault. A body of a place that does not let its bodies park is always running.
+//! – is impossible and a fault. A body of a place without `yields_slot` is always running.
 
 use std::sync::Arc;
 
@@ -18,11 +18,12 @@ use crate::state::{AgendaItem, Firing, FrameBody, FrameId, NetFrame, PlaceFrame,
 use crate::{EventKind, IdleReason};
 
 impl Reducer<'_> {
-    /// A place's body waits from here on: what it waits for has been noted. Another may have its slot, and its worker.
+    /// Gives up the slot and the worker of a place's body that waits from now on; its wait has been recorded. Another
+    /// body may use them.
     pub(in crate::reduce) fn yield_slot(&mut self, id: FrameId) -> FaultResult {
         let (net, slot) = match self.slot_of(id)? {
             Some((net, slot, SlotState::Running)) => (net, slot),
-            // It has no slot that it could give away.
+            // It has no slot to give up.
             Some((_, _, SlotState::Suspended | SlotState::AwaitingSlot)) | None => return Ok(()),
         };
         if matches!(self.frame(id)?.body, FrameBody::Pipeline(_)) {
@@ -44,8 +45,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// What the frame has waited for is there. A place's body that has parked needs a slot first: it comes before those
-    /// in the queue.
+    /// Continues a frame whose wait is over. A suspended body of a place needs a slot first; it precedes the tokens in
+    /// the queue.
     pub(in crate::reduce) fn request_slot(&mut self, id: FrameId) -> FaultResult {
         let (net, slot) = match self.slot_of(id)? {
             None | Some((_, _, SlotState::Running)) => return self.schedule_resume(id),
@@ -61,7 +62,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The first of those that want to go on has a slot.
+    /// Gives a free slot to the first of the bodies that wait for one.
     pub(super) fn resume_with_slot(&mut self, id: FrameId, net: &Net, at: usize) -> FaultResult {
         let NetFrame { places, firings, .. } = self.net_frame_mut(id)?;
         let slot = places[at].awaiting_slot.pop_front();
@@ -89,8 +90,8 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// The net, the slot and the standing of a body of a place that lets bodies park. None: it is no such body, or its net is
-    /// being called off.
+    /// Returns the net, the slot and the slot state of a body whose place has `yields_slot`. None: it is no such body,
+    /// or its net is being cancelled.
     fn slot_of(&self, id: FrameId) -> FaultResult<Option<(FrameId, u64, SlotState)>> {
         let frame = self.frame(id)?;
         let Some(above) = frame.parent else { return Ok(None) };
@@ -128,7 +129,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    /// `waiting`: how many wait for a slot there, this one included.
+    /// Publishes a queued token. `waiting`: how many wait for a slot there, this one included.
     pub(super) fn publish_queued(
         &mut self,
         id: FrameId,
@@ -146,14 +147,15 @@ impl Reducer<'_> {
 }
 
 impl PlaceFrame {
-    /// One more body. Its number is the smallest that is free: those in use and those in `free` are all below their count.
+    /// Takes a slot for one more body. Its number is the smallest that is free: those in use and those in `free` are
+    /// all below their count.
     pub(super) fn take_slot(&mut self, numbered: bool) -> Option<u32> {
         let number = numbered.then(|| self.free.pop_first().unwrap_or(self.running));
         self.running += 1;
         number
     }
 
-    /// Gives a slot back. False: no body was running.
+    /// Returns a slot. False: no body was running.
     #[must_use]
     fn free_slot(&mut self, number: Option<u32>) -> bool {
         let Some(running) = self.running.checked_sub(1) else { return false };
@@ -165,7 +167,8 @@ impl PlaceFrame {
         true
     }
 
-    /// A body has ended, wherever it stood. False: it should have had a slot, and no body was running.
+    /// Removes a body that has ended, whatever its slot state. False: it should have had a slot, and no body was
+    /// running.
     #[must_use]
     pub(super) fn body_removed(&mut self, slot: u64, firing: &Firing) -> bool {
         match firing.slot_state {
