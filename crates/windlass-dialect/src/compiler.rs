@@ -1,4 +1,4 @@
-//! What compilers of dialects share.
+//! Code shared by the compilers of dialects.
 
 use windlass_core::Limits;
 use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
@@ -7,9 +7,9 @@ use windlass_value::{ExpressionMode, Value};
 
 use crate::CompiledDefinition;
 
-/// A compiler that collects diagnostics while it goes on.
+/// A compiler that collects diagnostics and continues.
 pub trait DiagnosticSink {
-    /// The diagnostics of the file that is being compiled.
+    /// Returns the diagnostics of the file that is being compiled.
     fn diagnostics(&mut self) -> &mut Diagnostics;
 
     /// Adds a diagnostic.
@@ -28,12 +28,12 @@ pub trait DiagnosticSink {
     }
 }
 
-/// How large and how deep a definition may be.
+/// Returns the limits on the size and depth of a definition.
 pub fn parse_limits(limits: &Limits) -> ParseLimits {
     ParseLimits { bytes: limits.max_definition_bytes, depth: limits.max_definition_depth }
 }
 
-/// The bytes of a source as plans hold them.
+/// Converts a span into the form that plans hold.
 pub fn source_span(span: Span) -> SourceSpan {
     SourceSpan { start: span.start as u32, end: span.end as u32 }
 }
@@ -43,7 +43,7 @@ pub fn add_expression(plan: &mut Plan, language: &str, source: Value, mode: Expr
     plan.add_expression(ExpressionSource { language: language.into(), source, mode, span: source_span(span) })
 }
 
-/// Ends a compilation: a definition without errors can run. Diagnostics come in the order of the file.
+/// Finishes a compilation: a definition without errors can run. Diagnostics are sorted into the order of the file.
 pub fn finish(plan: Plan, found: Diagnostics, calls: Vec<(String, Span)>) -> Result<CompiledDefinition, Diagnostics> {
     let found = found.sorted();
     match found.has_errors() {

@@ -1,4 +1,4 @@
-//! What a definition is compiled against.
+//! The compile context of a definition.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -10,26 +10,26 @@ use windlass_value::Value;
 
 use crate::{FileReader, NoFiles, RegisteredNames};
 
-/// What a definition is compiled against, whatever its dialect.
+/// The environment against which a definition is compiled, independent of its dialect.
 #[derive(Clone)]
 pub struct CompileContext {
     pub limits: Limits,
-    /// The name of a definition that gives none itself: usually the file's stem.
+    /// The name of a definition that has none itself: usually the file's stem.
     pub name: Option<String>,
     /// The tools that steps may use.
     pub tools: Vec<String>,
-    /// Functions and definitions that the engine has already.
+    /// Functions and definitions that the engine already has.
     pub registered: RegisteredNames,
     /// Texts that a definition may read by name, such as app settings.
     pub settings: BTreeMap<String, String>,
-    /// Values from beside the file for parameters that it gives none itself.
+    /// Values from outside the file for parameters without a value in the file.
     pub parameters: BTreeMap<String, Value>,
-    /// The folder of the definition's file, absolute. None: the text came from elsewhere, and no file beside it can be
+    /// The folder of the definition's file, absolute. `None`: the text came from elsewhere, and no file next to it can be
     /// read.
     pub folder: Option<PathBuf>,
-    /// Reads the files beside it.
+    /// Reads the files next to it.
     pub files: Arc<dyn FileReader>,
-    /// What single dialects need besides.
+    /// Options of single dialects.
     pub options: DialectOptions,
 }
 
@@ -49,20 +49,20 @@ impl Default for CompileContext {
     }
 }
 
-/// Options of single dialects, each found by its type: whoever compiles sets what the dialects it knows can use, and a
+/// Options of single dialects, each found by its type: the caller sets options for the dialects it knows, and a
 /// dialect takes its own.
 #[derive(Clone, Default)]
 pub struct DialectOptions(BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl DialectOptions {
-    /// With these options; earlier ones of the same type are replaced.
+    /// Adds options; replaces earlier ones of the same type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, options: T) -> DialectOptions {
         self.0.insert(TypeId::of::<T>(), Arc::new(options));
         self
     }
 
-    /// The options of this type, if there are any.
+    /// Returns the options of this type, if there are any.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>()).and_then(|options| options.downcast_ref())
     }

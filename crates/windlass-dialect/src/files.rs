@@ -1,19 +1,19 @@
-//! The files beside a workflow. The front asks for them and never looks at a disk itself.
+//! Access to the files next to a workflow. Compilers use it and never access the disk themselves.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileReadProblem {
     Missing,
-    /// A folder, a socket.
+    /// A folder or a socket, for example.
     NotAFile,
     TooLarge {
         max_bytes: u64,
     },
-    /// There is nobody who could look.
+    /// No file access is available.
     Unavailable,
     Other(String),
 }
@@ -30,13 +30,13 @@ impl fmt::Display for FileReadProblem {
     }
 }
 
-/// Whoever reads files for the front.
+/// Reads files for a compiler.
 pub trait FileReader: Send + Sync {
-    /// The file's bytes, if they are not more than `most`.
+    /// Returns the file's bytes, unless there are more than `max_bytes`.
     fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadProblem>;
-    /// The path without links and without `..`; the file must be there.
+    /// Returns the path without links and without `..`; the file must exist.
     fn canonical(&self, path: &Path) -> Result<PathBuf, FileReadProblem>;
-    /// How many bytes a file has.
+    /// Returns the size of a file in bytes.
     fn size(&self, path: &Path) -> Result<u64, FileReadProblem>;
 }
 
@@ -51,7 +51,7 @@ impl FileReader for DiskFiles {
         }
         let file = std::fs::File::open(path).map_err(problem_from_io)?;
         let mut bytes = Vec::new();
-        // It may have grown since.
+        // The file may have grown in the meantime.
         file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(problem_from_io)?;
         match bytes.len() as u64 > max_bytes {
             true => Err(FileReadProblem::TooLarge { max_bytes }),
@@ -72,7 +72,7 @@ impl FileReader for DiskFiles {
     }
 }
 
-/// No file at all: a workflow from standard input, or from memory.
+/// No file access: a workflow from standard input, or from memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -92,7 +92,7 @@ impl FileReader for NoFiles {
 
 fn problem_from_io(error: std::io::Error) -> FileReadProblem {
     match error.kind() {
-        // A file where a folder is expected on the way: nothing is there either.
+        // A file where a folder is expected on the path: the target does not exist either.
         ErrorKind::NotFound | ErrorKind::NotADirectory => FileReadProblem::Missing,
         ErrorKind::IsADirectory => FileReadProblem::NotAFile,
         _ => FileReadProblem::Other(error.to_string()),

@@ -1,16 +1,17 @@
-//! The trait that every dialect implements, the registry of dialects, and what their compilers share.
+//! The trait that every dialect implements, the registry of dialects, and code shared by their compilers.
 //!
-//! A dialect is a compiler: a source in, a plan or diagnostics out, and the little that differs afterwards: which inputs a
-//! definition reads and how people read its result. The program, the server and the crate `windlass` know dialects only
-//! through a [`Registry`], so a new dialect is a crate that implements [`Dialect`] and one line that registers it.
+//! A dialect is a compiler: it turns a source into a plan or diagnostics, and defines the few things that differ
+//! afterwards: which inputs a definition reads and how its result is presented. The program, the server and the
+//! crate `windlass` know dialects only through a [`DialectRegistry`], so a new dialect is a crate that implements
+//! [`Dialect`] and one line that registers it.
 //!
-//! - `registry` dialects by name, detection of a source's dialect · `reading` a source, parsed once for all of them
-//! - `context` what a definition is compiled against: limits, names, options · `files` the files beside it
-//! - `compiler` what compilers share: diagnostics, limits, expressions of a plan
-//! - `inputs` inputs that a definition does not read · `report` the result of a run as people read it
+//! - `registry` dialects by name, detection of a source's dialect · `parsed_source` a source, parsed once for all
+//! - `context` the compile context: limits, names, options · `files` the files next to a definition
+//! - `compiler` code shared by compilers: diagnostics, limits, expressions of a plan
+//! - `inputs` unused inputs of a definition · `report` the presentation of a run's result
 //! - `rust` the dialect of workflows in Rust, which have no source
 //!
-//! What is absent here: any concrete syntax, stores, workers, the terminal.
+//! This crate contains no concrete syntax, stores, workers or terminal output.
 
 mod compiler;
 mod context;
@@ -38,15 +39,15 @@ pub use registry::{DialectRegistry, UNKNOWN_DIALECT};
 pub use report::{ReportDetail, ReportEntry, ReportSection, output_sections};
 pub use rust::RustDialect;
 
-/// One language that definitions are written in.
+/// A language in which definitions are written.
 pub trait Dialect: Send + Sync {
-    /// The name that plans, rows and `--dialect` carry.
+    /// The name used in plans, rows and `--dialect`.
     fn name(&self) -> &'static str;
 
-    /// One phrase that says how a source looks, for the error when no dialect matches: "YAML with a `name` and `steps`".
+    /// A phrase that describes a source, for the error when no dialect matches: "YAML with a `name` and `steps`".
     fn describe(&self) -> &'static str;
 
-    /// Tells whether a source is written in this dialect, right or wrong.
+    /// Returns whether a source is written in this dialect, valid or not.
     fn detect(&self, reading: &ParsedSource<'_>) -> Detection;
 
     /// Compiles a source. The error holds every problem, warnings included.
@@ -56,19 +57,20 @@ pub trait Dialect: Send + Sync {
         context: &CompileContext,
     ) -> Result<CompiledDefinition, CompileProblems>;
 
-    /// The definitions that a source with problems calls, as far as it can be read: one that is missing is one problem
-    /// more.
+    /// Returns the definitions that an invalid source calls, as far as it can be parsed: a missing one is another
+    /// problem.
     fn calls(&self, _reading: &ParsedSource<'_>, _context: &CompileContext) -> Vec<(String, Span)> {
         Vec::new()
     }
 
-    /// The expression languages of its plans.
+    /// Returns the expression languages of its plans.
     fn languages(&self) -> Vec<Arc<dyn Language>> {
         Vec::new()
     }
 
-    /// Finds inputs that the definition does not read, most likely slips. By default a definition reads what it declares,
-    /// and anything if it declares nothing.
+    /// Finds unused inputs, which most likely are typos.
+    ///
+    /// By default a definition reads the inputs it declares, and any input if it declares none.
     fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
         match plan.parameters.is_empty() {
             true => Vec::new(),
@@ -76,44 +78,45 @@ pub trait Dialect: Send + Sync {
         }
     }
 
-    /// The output of a finished run as people read it.
+    /// Presents the output of a finished run.
     fn report(&self, plan: &Plan, output: &Value) -> Vec<ReportSection> {
         output_sections(plan, output)
     }
 
-    /// Whether steps may be agents. Then the events of a finished run are searched for refused tool calls, missing
-    /// verdicts and coordinators that failed.
+    /// Returns whether steps may be agents. If so, the events of a finished run are searched for denied tool calls,
+    /// missing verdicts and failed coordinators.
     fn has_agents(&self) -> bool {
         false
     }
 
-    /// Whether definitions read others of this dialect as files while they are compiled, to become a part of them.
+    /// Returns whether definitions include other files of this dialect at compile time.
     fn includes_files(&self) -> bool {
         false
     }
 
-    /// Whether definitions are sources. Otherwise they are code inside a program, and only that program can run them.
+    /// Returns whether definitions are sources. Otherwise they are code inside a program, and only that program can run
+    /// them.
     fn has_sources(&self) -> bool {
         true
     }
 
-    /// A small definition that compiles with default settings.
+    /// Returns a small definition that compiles with default settings.
     fn sample(&self) -> &'static str;
 
-    /// The JSON Schema of its sources, for editors.
+    /// Returns the JSON Schema of its sources, for editors.
     fn schema(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// The verdict of a dialect on a source.
+/// The result of detecting a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detection {
-    /// Another language.
+    /// The source is in another language.
     No,
-    /// It cannot be read, yet it looks like a broken definition of this dialect.
+    /// The source cannot be parsed but looks like a broken definition of this dialect.
     Broken,
-    /// A definition of this dialect, right or wrong.
+    /// The source is a definition of this dialect, valid or not.
     Yes,
 }
 
@@ -121,21 +124,21 @@ pub enum Detection {
 #[derive(Clone, Debug)]
 pub struct CompiledDefinition {
     pub plan: Plan,
-    /// Nothing that stops it from running.
+    /// Problems that do not prevent it from running.
     pub warnings: Diagnostics,
-    /// Definitions that it calls by a literal name, and where it does: to be found, compiled and pinned. Those that are
-    /// [registered](Context::registered) are not among them.
+    /// Definitions that it calls by a literal name, with the spans of the calls: to be resolved, compiled and pinned.
+    /// [Registered](CompileContext::registered) definitions are not included.
     pub calls: Vec<(String, Span)>,
-    /// Files that are part of it, with warnings of their own.
+    /// Files that are part of it, with their own warnings.
     pub included_files: Vec<(SourceText, Diagnostics)>,
 }
 
 /// Every problem of a definition, warnings included, in the order of the files.
 #[derive(Clone, Debug, Default)]
 pub struct CompileProblems {
-    /// Of the source itself.
+    /// Problems of the source itself.
     pub own: Diagnostics,
-    /// Of the files that would be part of it.
+    /// Problems of the included files.
     pub included_files: Vec<(SourceText, Diagnostics)>,
 }
 

@@ -1,4 +1,4 @@
-//! A source, parsed once for all dialects that look at it.
+//! A source, parsed once for all dialects that examine it.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, YamlRules, parse_json
 
 use crate::parse_limits;
 
-/// A source, and its trees as dialects ask for them.
+/// A source and its lazily parsed trees.
 pub struct ParsedSource<'a> {
     pub source: &'a SourceText,
     pub limits: &'a Limits,
@@ -19,7 +19,7 @@ pub struct ParsedSource<'a> {
 /// The tree of a source, and the problems of parsing it.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedTree {
-    /// None if there is no tree at all; with a tree there may still be problems.
+    /// `None` if there is no tree at all; with a tree there may still be problems.
     pub tree: Option<SyntaxNode>,
     pub diagnostics: Diagnostics,
 }
@@ -29,18 +29,18 @@ impl<'a> ParsedSource<'a> {
         ParsedSource { source, limits, json: OnceCell::new(), yaml: RefCell::default() }
     }
 
-    /// Whether the text begins as JSON does.
+    /// Returns whether the text begins like JSON.
     pub fn looks_like_json(&self) -> bool {
         self.source.text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
     }
 
-    /// Whether the text has more bytes than a definition may have.
+    /// Returns whether the text exceeds the maximum size of a definition.
     pub fn is_too_large(&self) -> bool {
         self.source.text.len() > self.limits.max_definition_bytes
     }
 
-    /// Whether a line begins with one of these, such as a key at the top of a YAML file: a text that cannot be parsed has
-    /// no other keys to go by.
+    /// Returns whether a line begins with one of these, such as a key at the top of a YAML file: a text that cannot be
+    /// parsed offers no other keys.
     pub fn has_line(&self, beginnings: &[&str]) -> bool {
         let text = self.source.text.trim_start_matches('\u{feff}');
         text.lines().any(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)))
@@ -56,7 +56,7 @@ impl<'a> ParsedSource<'a> {
         self.json.get_or_init(parse).clone()
     }
 
-    /// Parses the text as YAML by these rules.
+    /// Parses the text as YAML with these rules.
     pub fn yaml(&self, rules: impl Into<YamlRules>) -> Rc<ParsedTree> {
         let rules = rules.into();
         if let Some((_, parsed)) = self.yaml.borrow().iter().find(|(known, _)| *known == rules) {

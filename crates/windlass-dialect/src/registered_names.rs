@@ -1,17 +1,18 @@
-//! What a definition may name that stands in no file.
+//! Names that a definition may use without a file.
 
-/// What the program around the engine has registered, by name. The `windlass` program registers nothing; one that embeds
-/// the crate `windlass` does.
+/// Functions and definitions that the embedding program has registered, by name.
+///
+/// The `windlass` program registers nothing; a program that embeds the crate `windlass` does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegisteredNames {
-    /// Functions in Rust. Each is a tool of the engine under this very name, so it must not be called as another tool is.
+    /// Functions in Rust. Each is a tool of the engine under this name, so it must not have the name of another tool.
     pub functions: Vec<String>,
-    /// Definitions that the engine has already, such as workflows in Rust, by the names of their plans. A call of one is
-    /// not among those that are to be found and pinned: the engine goes by the name when the call is made.
+    /// Definitions that the engine already has, such as workflows in Rust, by the names of their plans. A call of one
+    /// is not resolved and pinned: the engine looks up the name when the call is made.
     pub definitions: Vec<String>,
 }
 
-/// Where it is said how functions in Rust are registered.
+/// The documentation of registering functions in Rust.
 const FUNCTIONS_DOC: &str = "docs/noetl.md, “Functions in Rust”";
 
 impl RegisteredNames {
@@ -23,7 +24,7 @@ impl RegisteredNames {
         self.definitions.iter().any(|known| known == name)
     }
 
-    /// What is wrong with the name of a function that is not there, and what to do.
+    /// Returns the message and hint for a function that is not registered.
     pub fn missing_function_message(&self, name: &str) -> (String, String) {
         if self.functions.is_empty() {
             let message = format!("no function `{name}` is registered: this program has none in Rust");
@@ -32,7 +33,7 @@ impl RegisteredNames {
         (format!("no function `{name}` is registered"), suggest_or_list(name, &self.functions))
     }
 
-    /// The same for a definition, where there are no files to look for it.
+    /// Returns the message and hint for a missing definition, where there are no files to search.
     pub fn missing_definition_message(&self, name: &str) -> (String, String) {
         let hint = match self.definitions.is_empty() {
             true => "give the engine the definition under that name".to_owned(),

@@ -1,4 +1,4 @@
-//! Dialects by name, in the order in which they were registered.
+//! Dialects by name, in order of registration.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use windlass_value::Language;
 
 use crate::{CompileContext, CompileProblems, CompiledDefinition, Detection, Dialect, ParsedSource, RustDialect};
 
-/// A source whose dialect is not known, and a dialect that is not there.
+/// Diagnostic code: the dialect of a source is unknown, or a named dialect does not exist.
 pub const UNKNOWN_DIALECT: &str = "WND-0001";
 
-/// Dialects by name.
+/// The registered dialects.
 #[derive(Clone, Default)]
 pub struct DialectRegistry {
     dialects: Vec<Arc<dyn Dialect>>,
@@ -22,7 +22,7 @@ impl DialectRegistry {
         DialectRegistry { dialects: Vec::new() }
     }
 
-    /// With this dialect; an earlier one of the same name is replaced.
+    /// Adds a dialect; replaces an earlier one of the same name.
     #[must_use]
     pub fn with(mut self, dialect: impl Dialect + 'static) -> DialectRegistry {
         self.dialects.retain(|known| known.name() != dialect.name());
@@ -30,35 +30,37 @@ impl DialectRegistry {
         self
     }
 
-    /// Every dialect, in order.
+    /// Returns every dialect, in order.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Dialect> {
         self.dialects.iter().map(|dialect| &**dialect)
     }
 
-    /// The names of dialects that have sources, in alphabetical order.
+    /// Returns the names of dialects that have sources, in alphabetical order.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.iter().filter(|one| one.has_sources()).map(|one| one.name()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The dialect of this name.
+    /// Returns the dialect of this name.
     pub fn get(&self, name: &str) -> Option<&dyn Dialect> {
         self.iter().find(|dialect| dialect.name() == name)
     }
 
-    /// The dialect of a plan. A plan of a dialect that is not registered was made by another program, as those of
-    /// workflows in Rust are, and is treated as such.
+    /// Returns the dialect of a plan.
+    ///
+    /// A plan of an unregistered dialect was made by another program, as plans of workflows in Rust are, and is treated
+    /// as such.
     pub fn for_plan(&self, plan: &Plan) -> &dyn Dialect {
         self.get_or_rust(&plan.dialect)
     }
 
-    /// The dialect that a plan or a row of the store names; see [`Registry::of`].
+    /// Returns the dialect that a plan or a row of the store names; see [`DialectRegistry::for_plan`].
     pub fn get_or_rust(&self, name: &str) -> &dyn Dialect {
         self.get(name).unwrap_or(&RustDialect)
     }
 
-    /// The expression languages of all dialects, each once.
+    /// Returns the expression languages of all dialects, each once.
     pub fn languages(&self) -> Vec<Arc<dyn Language>> {
         let mut languages: Vec<Arc<dyn Language>> = Vec::new();
         for language in self.iter().flat_map(|dialect| dialect.languages()) {
@@ -69,7 +71,7 @@ impl DialectRegistry {
         languages
     }
 
-    /// The dialect of a source: the one that was named, else the one that the source looks like.
+    /// Returns the dialect of a source: the named one, otherwise the detected one.
     pub fn choose(&self, reading: &ParsedSource<'_>, named: Option<&str>) -> Result<&dyn Dialect, Diagnostics> {
         match named {
             None => self.detect(reading),
@@ -85,13 +87,13 @@ impl DialectRegistry {
         }
     }
 
-    /// The dialect that a source looks like. A source that several dialects take for theirs is refused.
+    /// Detects the dialect of a source. A source that several dialects detect as theirs is refused.
     pub fn detect(&self, reading: &ParsedSource<'_>) -> Result<&dyn Dialect, Diagnostics> {
         let verdicts: Vec<_> = self.iter().map(|dialect| (dialect.detect(reading), dialect)).collect();
         let certain: Vec<_> = verdicts.iter().filter(|(verdict, _)| *verdict == Detection::Yes).collect();
         match certain[..] {
             [(_, dialect)] => Ok(*dialect),
-            // The problems of a broken file come from the first dialect that it may be written in.
+            // The problems of a broken file come from the first dialect that may be its own.
             [] => match verdicts.iter().find(|(verdict, _)| *verdict == Detection::Broken) {
                 Some((_, dialect)) => Ok(*dialect),
                 None => Err(self.unknown_dialect()),
@@ -105,7 +107,7 @@ impl DialectRegistry {
         }
     }
 
-    /// Compiles a source in the dialect that was named, else the one that it looks like.
+    /// Compiles a source in the named dialect, otherwise in the detected one.
     pub fn compile(
         &self,
         source: &SourceText,
@@ -116,7 +118,7 @@ impl DialectRegistry {
         self.choose(&reading, named)?.compile(&reading, context)
     }
 
-    /// The definitions that a source with problems calls, as far as it can be read.
+    /// Returns the definitions that an invalid source calls, as far as it can be parsed.
     pub fn calls(&self, source: &SourceText, named: Option<&str>, context: &CompileContext) -> Vec<(String, Span)> {
         let reading = ParsedSource::new(source, &context.limits);
         self.choose(&reading, named).map(|dialect| dialect.calls(&reading, context)).unwrap_or_default()

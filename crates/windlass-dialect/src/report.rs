@@ -1,4 +1,4 @@
-//! The result of a finished run as people read it. How it is drawn is decided by whoever shows it.
+//! The result of a finished run for people. The caller decides on the layout.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use windlass_value::Value;
 /// Entries that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportSection {
-    /// None: the entries stand alone.
+    /// `None`: the entries have no heading.
     pub heading: Option<&'static str>,
     pub entries: Vec<ReportEntry>,
 }
 
-/// A value by its name.
+/// A named value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportEntry {
     pub name: String,
@@ -21,27 +21,27 @@ pub struct ReportEntry {
     pub detail: ReportDetail,
 }
 
-/// How much of a value is shown.
+/// The amount of detail in which a value is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportDetail {
-    /// Its beginning, on one line.
+    /// The beginning of the value, on one line.
     OneLine,
-    /// All of it.
+    /// The complete value.
     Full,
-    /// All of it, and a text with its lines.
+    /// The complete value; a text keeps its lines.
     FullText,
 }
 
 impl ReportSection {
-    /// An entry that stands alone.
+    /// Creates a section of one entry without a heading.
     pub fn single(name: impl Into<String>, value: impl Into<Value>, detail: ReportDetail) -> ReportSection {
         let entry = ReportEntry { name: name.into(), value: value.into(), detail };
         ReportSection { heading: None, entries: vec![entry] }
     }
 }
 
-/// The output of most dialects: outputs that the definition asks for are shown whole, and those that every step happens to
-/// give at a glance.
+/// Presents the output of most dialects: outputs that the definition declares are shown in full, implicit outputs
+/// of steps on one line.
 pub fn output_sections(plan: &Plan, output: &Value) -> Vec<ReportSection> {
     let detail = if plan.outputs.is_some() { ReportDetail::Full } else { ReportDetail::OneLine };
     match output {

@@ -1,4 +1,4 @@
-//! Workflows in Rust: their plans are made by the program that has their steps, never from a source.
+//! Workflows in Rust: the program that has their steps creates their plans, never a source.
 
 use windlass_core::plan::Plan;
 use windlass_syntax::{Diagnostic, Diagnostics, Span};
@@ -38,7 +38,7 @@ impl Dialect for RustDialect {
         Err(found.into())
     }
 
-    /// A start event is checked by its type.
+    /// The type of the start event checks the input.
     fn check_input(&self, _: &Plan, _: &Value) -> Vec<InputWarning> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Detection, names and refusals of a registry, with a dialect that exists in this test alone.
+//! Detection, names and refusals of a registry, with a dialect that exists only in this test.
 
 mod toy;
 
@@ -12,7 +12,7 @@ use windlass_value::Value;
 
 use toy::ToyDialect;
 
-/// Takes every text that begins with `toy` for its own.
+/// Detects every text that begins with `toy` as its own.
 struct GreedyDialect;
 
 impl Dialect for GreedyDialect {

@@ -1,4 +1,4 @@
-//! A dialect in one file, to prove that a registered dialect works everywhere: a line each.
+//! A dialect in one file, to prove that a registered dialect works everywhere. Each line is a statement.
 //!
 //! ```text
 //! toy greeting
@@ -7,8 +7,8 @@
 //! call priced pricing
 //! ```
 //!
-//! `input` declares an input with its default, `say` gives a text under a name, `call` runs another definition with all
-//! inputs and gives its output under a name.
+//! `input` declares an input with its default, `say` outputs a text under a name, `call` runs another definition
+//! with all inputs and outputs its result under a name.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ impl ToyCompiler {
     }
 }
 
-/// One after the other.
+/// Runs the children in sequence.
 fn steps(children: Vec<GraphChild>) -> NodeKind {
     NodeKind::Graph(Graph {
         children,
@@ -149,7 +149,8 @@ fn steps(children: Vec<GraphChild>) -> NodeKind {
     })
 }
 
-/// `{name}` is an input, or the output of a line; a text that is nothing else keeps its type. No text: all inputs.
+/// `{name}` is an input, or the output of a line; a text that is only a reference keeps its type. No text: all
+/// inputs.
 struct Templates;
 
 struct Template(Option<Arc<str>>);
