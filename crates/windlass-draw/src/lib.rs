@@ -1,22 +1,23 @@
-//! Plans and runs as drawings.
+//! Drawings of plans and runs.
 //!
-//! [`plan`] draws what can happen, [`run`] what has happened, for every dialect alike: boxes in boxes, with arrows between
-//! them ([`Drawing`]). A drawing is written as Mermaid, DOT, SVG or JSON ([`Format`]).
+//! [`plan`] draws the possible steps, [`run`] the executed ones, for every dialect alike: nested boxes with arrows
+//! between them ([`Drawing`]). A drawing is written as Mermaid, DOT, SVG or JSON ([`DrawingFormat`]).
 //!
-//! Knows plans and events. What is absent: stores, terminals, dialects.
+//! This crate knows plans and events. It does not know stores, terminals or dialects.
 //!
 //! ```
 //! use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
-//! use windlass_draw::Format;
-//! use windlass_value::Mode;
+//! use windlass_draw::DrawingFormat;
+//! use windlass_value::ExpressionMode;
 //!
 //! let mut plan = Plan::new("hello", "loom", "{}");
 //! let (language, source) = ("wdl".into(), "hello".into());
-//! let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
-//! plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+//! let mode = ExpressionMode::Value;
+//! let greeting = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
+//! plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(greeting)));
 //!
 //! let drawing = windlass_draw::plan(&plan);
-//! assert!(drawing.write(Format::Mermaid).contains("n0[\"greet<br/>compose\"]"));
+//! assert!(drawing.write(DrawingFormat::Mermaid).contains("n0[\"greet<br/>compose\"]"));
 //! ```
 
 mod model;
@@ -34,9 +35,9 @@ pub use write::DrawingFormat;
 use windlass_core::Event;
 use windlass_core::plan::Plan;
 
-/// What can happen: the steps of a plan, and what leads from one to the other.
+/// Draws the steps of a plan and the transitions between them.
 ///
-/// A step that gives events is drawn with them: boxes for steps, round ones for events.
+/// A step that produces events is drawn with them: boxes for steps, rounded boxes for events.
 ///
 /// ```
 /// use windlass_core::plan::{Net, NetEnd, Node, NodeKind, Pipeline, Place, Plan};
@@ -47,7 +48,7 @@ use windlass_core::plan::Plan;
 /// let body = plan.add_node(Node::new("charge", "step", Some(plan.root), pipeline));
 /// let mut charge = Place::new("charge", vec!["order.placed".into()], body);
 /// charge.produces = vec!["order.done".into()];
-/// charge.workers = 4;
+/// charge.max_concurrency = 4;
 /// let net = Net::new(vec![charge], "order.placed", NetEnd::Stop("order.done".into()));
 /// plan.nodes[0].kind = NodeKind::Net(net);
 ///
@@ -62,20 +63,21 @@ pub fn plan(plan: &Plan) -> Drawing {
     plan::draw_plan(plan).drawing
 }
 
-/// What has happened: the steps of one run, as its events tell of them.
+/// Draws the steps of one run from its events.
 ///
-/// The events may be all of them or the first so many; a run that goes on is drawn as it stands. See [`RunDrawing`] to
-/// hand them over one by one.
+/// The events may be all of them or a prefix; an unfinished run is drawn in its current state. Use [`RunDrawing`]
+/// to add events one by one.
 ///
 /// ```
 /// use windlass_core::{Event, EventKind};
 /// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
-/// use windlass_value::{Mode, Timestamp, parse_json};
+/// use windlass_value::{ExpressionMode, Timestamp, parse_json};
 ///
 /// let mut plan = Plan::new("hello", "loom", "{}");
 /// let (language, source) = ("wdl".into(), "hello".into());
-/// let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
-/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+/// let mode = ExpressionMode::Value;
+/// let greeting = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
+/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(greeting)));
 ///
 /// let event = |seq: u64, kind: &str, data: &str| Event {
 ///     seq,

@@ -1,4 +1,4 @@
-//! A drawing: boxes in boxes, with arrows between them. The formats only write it down.
+//! The drawing model: nested boxes with arrows between them. The formats only serialize it.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::text;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawing {
     pub title: Arc<str>,
-    /// What is said beside the boxes: how a run stands, what was left out.
+    /// Text outside the boxes: the status of a run, what was omitted.
     pub notes: Vec<String>,
     pub items: Vec<DrawingItem>,
     pub arrows: Vec<Arrow>,
-    /// How the whole run stands; None for a plan.
+    /// The activity of the whole run; `None` for a plan.
     pub activity: Option<NodeActivity>,
 }
 
@@ -26,36 +26,36 @@ pub struct DrawingItem {
     /// Letters, digits and underscores, unique in the drawing.
     pub id: String,
     pub title: String,
-    /// The dialect's word for it; `choice` where a branch parts, `event`, `outside`.
+    /// The dialect's word for it; `choice` at a branching point, `event`, `outside`.
     pub kind: String,
-    /// The kind, and what else is worth a second line.
+    /// The kind, and further details for the second line.
     pub detail: String,
     pub shape: ItemShape,
-    /// Only a group has any.
+    /// Nested boxes; only a group has any.
     pub items: Vec<DrawingItem>,
-    /// What a run has made of it; None in the drawing of a plan.
+    /// The activity of the box in a run; `None` in the drawing of a plan.
     pub activity: Option<NodeActivity>,
-    /// The path of its events, with `[]` for any turn of a loop. None for what has no events of its own.
+    /// The path of its events, with `[]` for any iteration of a loop. `None` for boxes without events.
     pub path: Option<String>,
-    /// It is a loop: its turns are kept under its path.
+    /// The box is a loop: its iterations are recorded under its path.
     pub is_loop: bool,
 }
 
-/// What a box stands for.
+/// The meaning of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemShape {
     Plain,
-    /// Where a branch parts.
+    /// A branching point.
     Choice,
-    /// Something with boxes inside: a scope, a loop, a pipeline.
+    /// A container of boxes: a scope, a loop, a pipeline.
     Group,
     /// An event that steps accept or produce.
     Event(EventRole),
-    /// What is not part of the workflow: whoever starts it, a person who answers.
+    /// An actor outside the workflow: the caller that starts it, a person who answers.
     Outside,
 }
 
-/// What an event is for.
+/// The role of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventRole {
     Start,
@@ -66,13 +66,13 @@ pub enum EventRole {
 }
 
 impl EventRole {
-    /// The word for it in plans and JSON.
+    /// Returns its name in plans and JSON.
     ///
     /// ```
     /// use windlass_draw::EventRole;
     ///
     /// assert_eq!(EventRole::InputRequired.as_str(), "input_required");
-    /// assert_eq!(EventRole::named("stop"), EventRole::Stop);
+    /// assert_eq!(EventRole::from_name("stop"), EventRole::Stop);
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl EventRole {
         }
     }
 
-    /// The role of this name; any other name is a plain event.
+    /// Returns the role of this name; any other name is a plain event.
     pub fn from_name(name: &str) -> EventRole {
         let all = [EventRole::Start, EventRole::Stop, EventRole::InputRequired, EventRole::HumanResponse];
         all.into_iter().find(|role| role.as_str() == name).unwrap_or(EventRole::Plain)
@@ -106,78 +106,78 @@ impl EventRole {
 pub struct Arrow {
     pub from: String,
     pub to: String,
-    /// Empty for the usual: after success.
+    /// Empty for the default: after success.
     pub label: String,
     pub reason: ArrowReason,
 }
 
-/// Why there is an arrow.
+/// The reason for an arrow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArrowReason {
-    /// It is waited for, and goes on after these ends.
+    /// The target waits for the source and runs after these statuses.
     After(StatusSet),
     /// The label is the condition; empty: always.
     When,
-    /// A step takes or gives an event; the label tells how several come together.
+    /// A step accepts or produces an event; the label describes the join of several.
     Event,
     /// A handler runs when the step has failed.
     Failure,
-    /// In a run: this event has led from one to the other, so many times.
+    /// In a run: this event caused the target `times` times.
     CausedBy { event: Arc<str>, times: u64 },
 }
 
-/// What a run has made of a box, over all the times that it got there.
+/// The activity of a box in a run, over all its executions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeActivity {
     pub state: ActivityState,
-    /// How often it began.
+    /// The number of starts.
     pub runs: u64,
-    /// How the runs ended that have, by status, in the order of [`Status::ALL`].
+    /// The number of ended runs by status, in the order of [`Status::ALL`].
     pub ends: [u64; 5],
     pub started_at: Option<Timestamp>,
-    /// The time of all its runs together, until now for those that go on.
+    /// The total duration of all its runs, until now for those that are still running.
     pub took: Option<Duration>,
-    /// The most tries that one of its runs has needed.
+    /// The highest number of attempts that one of its runs has needed.
     pub attempts: u32,
     pub iterations: Option<IterationCounts>,
-    /// The code of the error that it failed with last.
+    /// The code of the error of its last failure.
     pub error: Option<Arc<str>>,
-    /// The number of the step run, and of the worker that had it.
+    /// The number of the step run, and of the worker that executed it.
     pub firing: Option<u64>,
     pub worker: Option<u64>,
-    /// The event that it ran for.
+    /// The event that triggered it.
     pub event: Option<Arc<str>>,
 }
 
-/// The turns of a loop, over all its entries.
+/// The iterations of a loop, over all its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IterationCounts {
     pub ended: u64,
     pub failed: u64,
-    /// The most that there can be, if that is known.
+    /// The maximum number of iterations, if it is known.
     pub max: Option<u64>,
-    /// How often the loop was entered.
+    /// The number of times the loop was entered.
     pub entries: u64,
-    /// Why it ended last; None while it goes on.
+    /// The reason of its last end; `None` while it is running.
     pub reason: Option<Arc<str>>,
 }
 
-/// How a box stands in a run.
+/// The state of a box in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityState {
-    /// There is no worker free.
+    /// No worker is free.
     Queued,
     Running,
-    /// For an event, a time or somebody else.
+    /// Waiting for an event, a time or an external answer.
     Waiting,
-    /// Between two tries.
+    /// Between two attempts.
     Retrying,
     Paused,
     Ended(Status),
 }
 
 impl Arrow {
-    /// What follows a failure.
+    /// Returns whether the arrow follows a failure.
     pub(crate) fn is_dashed(&self) -> bool {
         match &self.reason {
             ArrowReason::Failure => true,
@@ -201,13 +201,13 @@ impl ActivityState {
         ActivityState::Ended(Status::TimedOut),
     ];
 
-    /// The word for it, which is also its class in Mermaid and SVG.
+    /// Returns its name, which is also its class in Mermaid and SVG.
     ///
     /// ```
     /// use windlass_core::Status;
-    /// use windlass_draw::State;
+    /// use windlass_draw::ActivityState;
     ///
-    /// assert_eq!(State::Ended(Status::TimedOut).as_str(), "timed_out");
+    /// assert_eq!(ActivityState::Ended(Status::TimedOut).as_str(), "timed_out");
     /// ```
     pub fn as_str(self) -> &'static str {
         match self {
@@ -220,7 +220,7 @@ impl ActivityState {
         }
     }
 
-    /// Fill and line.
+    /// Returns the fill and line colours.
     pub(crate) fn colours(self) -> (&'static str, &'static str) {
         match self {
             ActivityState::Ended(Status::Succeeded) => ("#e3f5e6", "#2b7a3d"),
@@ -251,7 +251,7 @@ impl NodeActivity {
         }
     }
 
-    /// `succeeded, 1.2s, 3 tries`, or of several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
+    /// Formats `succeeded, 1.2s, 3 tries`, or for several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
     pub(crate) fn summary(&self) -> String {
         let mut parts = vec![self.status_text()];
         parts.extend(self.took.map(|took| match (self.runs, self.state) {
@@ -293,7 +293,7 @@ fn state_text(state: ActivityState) -> String {
 }
 
 impl IterationCounts {
-    /// `15 turns, condition`; `15 of 100 turns` while it goes on.
+    /// Formats `15 iterations, condition`; `15 of 100 iterations` while it is running.
     fn summary(&self) -> String {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
         match (&self.reason, self.max) {
@@ -322,14 +322,14 @@ impl DrawingItem {
         }
     }
 
-    /// What stands in the box, line by line.
+    /// Returns the text in the box, line by line.
     pub(crate) fn label_lines(&self) -> Vec<String> {
         let passage = self.activity.as_ref().map(NodeActivity::summary).unwrap_or_default();
         let lines = [self.title.as_str(), self.detail.as_str(), passage.as_str()];
         let mut lines: Vec<String> =
             lines.iter().filter(|line| !line.is_empty()).map(|line| text::one_line(line)).collect();
         if lines.is_empty() {
-            // A box without any text is not drawn by all of them.
+            // Not all renderers draw a box without text.
             lines.push("?".to_owned());
         }
         lines
@@ -342,7 +342,7 @@ impl DrawingItem {
 }
 
 impl Drawing {
-    /// All boxes, a group before what is in it.
+    /// Returns all boxes, a group before its content.
     pub(crate) fn all_items(&self) -> Vec<&DrawingItem> {
         let mut all = Vec::new();
         self.items.iter().for_each(|item| item.each(&mut |item| all.push(item)));

@@ -1,17 +1,17 @@
-//! Values and times in few characters.
+//! Compact formatting of values and times.
 
 use windlass_value::{Duration, Value, to_json};
 
-/// A value on one line, cut if it is long.
+/// Formats a value on one line, truncated if it is long.
 ///
 /// ```
-/// use windlass_draw::text::short;
+/// use windlass_draw::text::format_value;
 /// use windlass_value::Value;
 ///
-/// assert_eq!(short(&Value::from("one\ntwo and three"), 10), "one two a…");
+/// assert_eq!(format_value(&Value::from("one\ntwo and three"), 10), "one two a…");
 /// ```
 pub fn format_value(value: &Value, max: usize) -> String {
-    // What is far too long is not written out only to be cut.
+    // Do not serialize a value that is far too long, only to truncate it.
     if value.size_up_to(64 * 1024) > 64 * 1024 {
         return format!("({}, too long to show)", value.kind());
     }
@@ -19,7 +19,7 @@ pub fn format_value(value: &Value, max: usize) -> String {
     truncate(&text, max)
 }
 
-/// Without characters that move the cursor, end a line or turn the direction of writing.
+/// Replaces characters that move the cursor, end a line or change the writing direction.
 ///
 /// ```
 /// assert_eq!(windlass_draw::text::one_line("a\nb\u{1b}[31m"), "a b [31m");
@@ -34,10 +34,10 @@ fn is_unprintable(letter: char) -> bool {
         || matches!(letter, '\u{fffe}' | '\u{ffff}')
 }
 
-/// At most so many characters; the last one tells that there were more.
+/// Truncates to `max` characters; the last one is `…` if there were more.
 ///
 /// ```
-/// assert_eq!(windlass_draw::text::cut("äöüß", 3), "äö…");
+/// assert_eq!(windlass_draw::text::truncate("äöüß", 3), "äö…");
 /// ```
 pub fn truncate(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
@@ -46,12 +46,12 @@ pub fn truncate(text: &str, max: usize) -> String {
     }
 }
 
-/// `45s`, `2m 05s`, `3h 20m`, `4d 02h`.
+/// Formats a duration as `45s`, `2m 05s`, `3h 20m`, `4d 02h`.
 ///
 /// ```
 /// use windlass_value::Duration;
 ///
-/// assert_eq!(windlass_draw::text::span(Duration::from_secs(125)), "2m 05s");
+/// assert_eq!(windlass_draw::text::format_duration(Duration::from_secs(125)), "2m 05s");
 /// ```
 pub fn format_duration(duration: Duration) -> String {
     let secs = duration.0 / 1_000_000;
@@ -65,10 +65,10 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// `1 run`, `2 runs`.
+/// Formats a number with its noun: `1 run`, `2 runs`.
 ///
 /// ```
-/// assert_eq!(windlass_draw::text::count(2, "run"), "2 runs");
+/// assert_eq!(windlass_draw::text::pluralize(2, "run"), "2 runs");
 /// ```
 pub fn pluralize(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

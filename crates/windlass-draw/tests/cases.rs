@@ -1,7 +1,8 @@
-//! A case is a file. `cases/plans/NAME.loom.json`, `.noetl.yaml` or `.steps.json` is drawn as its plan. `cases/runs/NAME.jsonl`
-//! is a run: its first line names a definition and, if it likes, `at_most` and `as_of`; each further line is an event as
-//! `windlass events --json` prints it, or `{"missing": [from, to]}`. The drawings stand beside the case in every format.
-//! `UPDATE=1 cargo test` writes what came out; then read the difference.
+//! Each case is a file. `cases/plans/NAME.loom.json`, `.noetl.yaml` or `.steps.json` is drawn as its plan.
+//! `cases/runs/NAME.jsonl` is a run: its first line names a definition and, optionally, `at_most` and `as_of`; each
+//! further line is an event as `windlass events --json` prints it, or `{"missing": [from, to]}`. The expected
+//! drawings are next to the case in every format. `UPDATE=1 cargo test` writes the actual output; then review the
+//! difference.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Names come from definitions, and definitions from anybody. Whatever they hold, a drawing is what it would be with plain
-//! names: no more lines, no more elements, and the names as text.
+//! Names come from definitions, and definitions are untrusted. A drawing with hostile names has the same structure
+//! as with plain names: no more lines, no more elements, and the names as text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use support::{event_of, steps};
 use windlass_core::plan::Plan;
 use windlass_draw::{Drawing, DrawingFormat, RunDrawing};
 
-/// A line is a case.
+/// Each line is a case.
 const NAMES: &[&str] = &[
     "plain",
     "",
@@ -80,7 +80,7 @@ fn draw_run(name: &str, plan: &Plan) -> Drawing {
     drawing.finish()
 }
 
-/// Both drawings of every name.
+/// Returns both drawings of every name.
 fn drawings() -> Vec<(&'static str, [Drawing; 2])> {
     let both = |name: &'static str| {
         let plan = workflow(name);
@@ -89,7 +89,7 @@ fn drawings() -> Vec<(&'static str, [Drawing; 2])> {
     NAMES.iter().copied().map(both).collect()
 }
 
-/// The text without what stands in quotes; each of those as `""`.
+/// Returns the text without quoted parts, each replaced by `""`.
 fn unquoted(text: &str, escapes: bool) -> String {
     let (mut out, mut inside, mut letters) = (String::new(), false, text.chars());
     while let Some(letter) = letters.next() {
@@ -111,7 +111,7 @@ fn unquoted(text: &str, escapes: bool) -> String {
     out
 }
 
-/// What is left without the labels is the same for every name. An arrow may have a label or none, and a box one line more.
+/// Without labels the text is the same for every name. An arrow may have a label or none, and a box one line more.
 fn assert_same_skeleton(format: DrawingFormat, escapes: bool, tidy: impl Fn(&str) -> String) {
     let all = drawings();
     let skeleton = |drawing: &Drawing| tidy(&unquoted(&drawing.write(format), escapes));
@@ -126,7 +126,7 @@ fn assert_same_skeleton(format: DrawingFormat, escapes: bool, tidy: impl Fn(&str
 
 #[test]
 fn hostile_names_do_not_change_mermaid() {
-    // A token that is called after its step has no label.
+    // A token that is named after its step has no label.
     assert_same_skeleton(DrawingFormat::Mermaid, false, |text| text.replace("|\"\"|", ""));
     for (name, drawn) in drawings() {
         let text = drawn.map(|drawing| drawing.to_mermaid()).join("\n");

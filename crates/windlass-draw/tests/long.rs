@@ -1,4 +1,4 @@
-//! Runs of any length become drawings that can be looked at.
+//! Runs of any length produce drawings of readable size.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn ring() -> Plan {
     }))
 }
 
-/// Two steps that call each other, so many times in all.
+/// Two steps that call each other, `count` times in all.
 fn rounds(drawing: &mut RunDrawing, count: u64) {
     for firing in 0..count {
         let (step, token) = if firing % 2 == 0 { ("ping", "pong") } else { ("pong", "ping") };

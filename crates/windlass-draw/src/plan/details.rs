@@ -1,4 +1,4 @@
-//! What stands in a box besides its name.
+//! The text in a box besides its name.
 
 use windlass_core::plan::{
     Action, Amount, Directive, Effect, ExprId, Loop, LoopCheck, Node, NodeKind, Pipeline, Plan, Retry, Task, ToolName,
@@ -7,7 +7,7 @@ use windlass_core::plan::{
 use crate::model::{DrawingItem, ItemShape};
 use crate::text;
 
-/// Letters of an expression that are shown.
+/// Maximum number of letters of an expression that are shown.
 const MAX_SOURCE_CHARS: usize = 60;
 
 pub(crate) fn source(plan: &Plan, expression: ExprId) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn node_details(plan: &Plan, node: &Node) -> String {
     format!("{}{what}{}", node.label, retry_details(retry))
 }
 
-/// The tool that a pipeline calls first. That of a hidden task is the front's own name for something.
+/// Returns the first tool that a pipeline calls. The tool of a hidden task is an internal name of the compiler.
 fn first_tool(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
     pipeline
         .tasks
@@ -51,7 +51,7 @@ pub(crate) fn task_item(plan: &Plan, id: String, task: &Task) -> DrawingItem {
     DrawingItem { detail: format!("{kind}{}", retry_details(task.retry.as_ref().or(by_rule))), ..item }
 }
 
-/// More tries than this are as many as there is time for.
+/// More attempts than this are effectively unlimited.
 const MAX_TRIES_SHOWN: u64 = 1_000_000;
 
 fn retry_details(retry: Option<&Retry>) -> String {

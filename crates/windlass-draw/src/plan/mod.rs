@@ -1,4 +1,4 @@
-//! A plan as boxes in boxes, with arrows between neighbours.
+//! Drawing of a plan: nested boxes with arrows between neighbours.
 
 mod details;
 mod net;
@@ -11,7 +11,7 @@ use windlass_core::{Status, StatusSet};
 
 use crate::model::{Arrow, ArrowReason, Drawing, DrawingItem, ItemShape};
 
-/// The drawing of a plan, and where in it the events of a run belong.
+/// The drawing of a plan, and the index that maps a run's events to its boxes.
 pub(crate) struct PlanDrawing {
     pub drawing: Drawing,
     pub paths: PathIndex,
@@ -19,30 +19,30 @@ pub(crate) struct PlanDrawing {
     pub net: Option<RootNetBoxes>,
 }
 
-/// Boxes by the paths that events have, with `[]` for any turn.
+/// Boxes by event path, with `[]` for any iteration.
 #[derive(Default)]
 pub(crate) struct PathIndex {
     boxes: BTreeMap<String, Arc<str>>,
-    /// Boxes of tasks: their runs are told by the tasks' events.
+    /// Boxes of tasks: task events report their runs.
     pub tasks: BTreeSet<Arc<str>>,
 }
 
 #[derive(Default)]
 pub(crate) struct RootNetBoxes {
-    /// Its own box, if it has one.
+    /// The net's own box, if it has one.
     pub id: Option<Arc<str>>,
     /// The box of each place, if it has one.
     pub places: Vec<Option<Arc<str>>>,
-    /// The kind that it begins with.
+    /// The event kind that starts it.
     pub start: Arc<str>,
-    /// The kind that ends it.
+    /// The event kind that ends it.
     pub stop: Option<Arc<str>>,
-    /// Kinds of which the events themselves tell that they are for somebody outside.
+    /// Kinds whose events are addressed to an outside actor.
     pub outbound_kinds: Vec<Arc<str>>,
 }
 
 impl PathIndex {
-    /// The box of this path, or of whatever is around it.
+    /// Returns the box of this path, or of the nearest enclosing path.
     pub(crate) fn find(&self, path: &str) -> Option<&Arc<str>> {
         let any = any_iteration(path);
         let mut path = any.as_str();
@@ -61,7 +61,7 @@ impl PathIndex {
     }
 }
 
-/// `pages[3].save` and `pages.3.save` as `pages[].save`.
+/// Normalizes `pages[3].save` and `pages.3.save` to `pages[].save`.
 fn any_iteration(path: &str) -> String {
     let is_iteration = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if path.split('.').skip(1).any(|part| is_iteration(&part)) {
@@ -88,10 +88,10 @@ fn any_iteration_in_brackets(path: &str) -> String {
     text + rest
 }
 
-/// Where the painter is.
+/// The position of the painter in the plan.
 struct DrawingPosition<'a> {
     path: String,
-    /// The box around it.
+    /// The enclosing box.
     id: Option<&'a str>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> DrawingPosition<'a> {
     }
 }
 
-/// Where arrows to and from a part of the plan begin and end.
+/// The boxes at which arrows to and from a part of the plan begin and end.
 struct ArrowEnds {
     entries: Vec<String>,
     exits: Vec<String>,
@@ -134,8 +134,8 @@ pub(crate) fn draw_plan(plan: &Plan) -> PlanDrawing {
 }
 
 impl PlanPainter<'_> {
-    /// Machinery is not drawn: what is inside it belongs to whatever is around it. `label` is that of the task which enters
-    /// the node, and stands for machinery in paths.
+    /// Draws a node. Internal nodes are not drawn: their content belongs to the enclosing box. `label` is that of the
+    /// task that enters the node, and replaces the internal node in paths.
     fn node(
         &mut self,
         id: NodeId,
@@ -174,7 +174,7 @@ impl PlanPainter<'_> {
             NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, at, into),
             NodeKind::Graph(graph) => self.graph(graph, at, into),
             NodeKind::Branch(branch) => self.branch(id, branch, at, into),
-            // Nobody knows of it: whatever happens in it happens to what is around.
+            // The loop is internal: events inside it belong to the enclosing box.
             NodeKind::Loop(looping) if looping.internal => ArrowEnds { entries: vec![], exits: vec![] },
             NodeKind::Loop(looping) => {
                 let at = DrawingPosition { path: format!("{}[]", at.path), id: at.id };
@@ -200,7 +200,8 @@ impl PlanPainter<'_> {
         }
     }
 
-    /// A task alone is its node's own box. Several stand in it one after the other, with the nodes that some of them enter.
+    /// Draws tasks. A single task is its node's own box. Several tasks are drawn in it in sequence, with the nodes that
+    /// some of them enter.
     fn tasks(
         &mut self,
         id: NodeId,
@@ -217,7 +218,7 @@ impl PlanPainter<'_> {
             ends.push(match task.action.node() {
                 Some(node) => {
                     let ends = self.node(node, at, label, into);
-                    // What is told of the task itself is told of what it enters, or of what is around it.
+                    // Events of the task itself belong to the node it enters, or to the enclosing box.
                     label.into_iter().for_each(|label| self.paths.add(&at.inside(label, None).path, at.id));
                     Some(ends)
                 }
@@ -257,7 +258,7 @@ impl PlanPainter<'_> {
     fn graph(&mut self, graph: &Graph, at: &DrawingPosition<'_>, into: &mut Vec<DrawingItem>) -> ArrowEnds {
         let ends: Vec<ArrowEnds> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
         let mut is_last = vec![true; ends.len()];
-        // What holds for every arrow need not be said at each.
+        // A condition that holds for every arrow is not repeated at each.
         let skips = StatusSet::from_statuses([Status::Succeeded, Status::Skipped]);
         let all_skip = graph.children.iter().flat_map(|child| &child.after).all(|after| after.accepts == skips);
         for (child, to) in graph.children.iter().zip(&ends) {

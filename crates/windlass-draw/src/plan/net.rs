@@ -1,7 +1,7 @@
-//! Nets: steps that give each other events.
+//! Drawing of nets: steps that exchange events.
 //!
-//! An event that steps produce by themselves is a box of its own, since anybody may accept it. A token that only an arc
-//! emits is the arrow between two steps.
+//! An event that steps produce is a separate box, since any step may accept it. A token that only an arc emits is
+//! the arrow between two steps.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::{ArrowEnds, DrawingPosition, PlanPainter, details};
 use crate::model::{ArrowReason, DrawingItem, EventRole, ItemShape};
 use crate::text;
 
-/// The events of a net, in the order in which they are met.
+/// The events of a net, in order of first occurrence.
 struct NetEvents<'a> {
-    /// What the plan says of them.
+    /// The plan's metadata about them.
     facts: Option<&'a Value>,
-    /// For which of them steps wait, by step.
+    /// The events that steps wait for, by step.
     waits: Option<&'a Value>,
     prefix: String,
     all: Vec<NetEvent>,
@@ -29,7 +29,7 @@ struct NetEvent {
 }
 
 impl PlanPainter<'_> {
-    /// Where the net begins, and the box of each place.
+    /// Draws a net. Returns the ends of its arrows and the box of each place.
     pub(super) fn net(
         &mut self,
         id: NodeId,
@@ -47,7 +47,7 @@ impl PlanPainter<'_> {
             if !self.plan.node(place.body).hidden
                 && let Some(item) = into.last_mut()
             {
-                // Where steps have no events, their workers are no choice of the author.
+                // In a net whose steps have no events, the author did not choose their number of workers.
                 item.detail.push_str(&place_details(place, !events.all.is_empty()));
             }
         }
@@ -81,7 +81,7 @@ impl PlanPainter<'_> {
         }
     }
 
-    /// From events to the steps that accept them, from steps to the events that they produce.
+    /// Draws arrows from events to the steps that accept them, and from steps to the events that they produce.
     fn tokens(&mut self, net: &Net, ends: &[ArrowEnds], events: &NetEvents<'_>) {
         for (place, ends) in net.places.iter().zip(ends) {
             for kind in &place.accepts {
@@ -103,7 +103,7 @@ impl PlanPainter<'_> {
         }
     }
 
-    /// Who is told of failures.
+    /// Draws arrows from steps to their failure handlers.
     fn handlers(&mut self, net: &Net, ends: &[ArrowEnds]) {
         for (place, from) in net.places.iter().zip(ends) {
             if let Some(handler) = place.handler
@@ -115,7 +115,7 @@ impl PlanPainter<'_> {
         }
     }
 
-    /// Who is asked, and who answers.
+    /// Draws the outside actor that receives requests and answers them.
     fn outside_actor(&mut self, events: &NetEvents<'_>, into: &mut Vec<DrawingItem>) {
         let person = format!("{}_outside", events.prefix);
         let before = self.arrows.len();
@@ -141,7 +141,7 @@ impl NetEvents<'_> {
         let of_arc = |kind: &Arc<str>| net.places.iter().any(|place| place.arcs.iter().any(|arc| arc.emits == *kind));
         let produced = |kind: &Arc<str>| net.places.iter().any(|place| place.produces.contains(kind));
         let is_event = |kind: &Arc<str>| {
-            // A failure goes to its handler alone: that is an arrow.
+            // A failure goes only to its handler: that is an arrow.
             **kind != *FAILED_KIND
                 && (declared_events.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
         };
@@ -166,7 +166,7 @@ impl NetEvents<'_> {
         }
     }
 
-    /// All versions of an event are one: `order.placed@2` is an `order.placed`, if the plan knows that one.
+    /// Returns the event's name without its version: `order.placed@2` is an `order.placed`, if the plan knows that one.
     fn name(&self, kind: &Arc<str>) -> Arc<str> {
         let known = |name: &str| self.facts.is_some_and(|facts| facts.get(name).is_some());
         match kind.rsplit_once('@') {
@@ -201,7 +201,7 @@ impl NetEvents<'_> {
     }
 }
 
-/// What the place adds to its body's box.
+/// Returns the details that the place adds to its body's box.
 fn place_details(place: &Place, show_workers: bool) -> String {
     let workers = match place.max_concurrency {
         more if show_workers && more > 1 => format!(", {more} workers"),
@@ -223,7 +223,7 @@ fn place_details(place: &Place, show_workers: bool) -> String {
     format!("{workers}{join}")
 }
 
-/// How tokens of this kind come together before the step runs.
+/// Describes how tokens of this kind are joined before the step runs.
 fn join_label(place: &Place, kind: &Arc<str>) -> String {
     match &place.join {
         Join::None => String::new(),

@@ -1,4 +1,4 @@
-//! What the events have told of one box.
+//! The facts about one box, collected from events.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use windlass_value::{Duration, Timestamp};
 
 use crate::model::{ActivityState, IterationCounts, NodeActivity};
 
-/// Counted, never listed: a box may stand for a million runs.
+/// Counters, never lists: a box may stand for a million runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActivityFacts {
-    /// The number of the event that told of it first.
+    /// The number of the first event about it.
     pub first: u64,
     pub started_at: Option<Timestamp>,
     open: u64,
     ends: [u64; 5],
-    /// Ends that were told without a beginning, and so without a duration.
+    /// Ends without a recorded start, and so without a duration.
     untimed: u64,
-    /// All ends minus all beginnings, in microseconds: the time of the runs that have ended.
+    /// All end times minus all start times, in microseconds: the duration of the ended runs.
     balance: i128,
     activity: Option<ActivityState>,
     attempts: u32,
@@ -29,7 +29,7 @@ pub(crate) struct ActivityFacts {
     error: Option<Arc<str>>,
     pub firing: Option<u64>,
     pub worker: Option<u64>,
-    /// None in it: for several kinds.
+    /// `Some(None)`: several event kinds.
     event: Option<Option<Arc<str>>>,
 }
 
@@ -67,13 +67,13 @@ impl ActivityFacts {
         }
     }
 
-    /// It has ended without ever running.
+    /// Records an end without a run.
     pub(crate) fn record_not_run(&mut self, status: Status) {
         self.untimed += 1;
         self.ends[status as usize] += 1;
     }
 
-    /// It is tried again. The end of a task was told before; that of a step is told only when all tries are spent.
+    /// Records a retry. The end of a task was reported before; that of a step is reported only after its last attempt.
     pub(crate) fn record_retry(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
         let failed = &mut self.ends[Status::Failed as usize];
         if is_task && *failed > 0 {
@@ -112,7 +112,7 @@ impl ActivityFacts {
         self.iterations_failed = self.iterations_failed.saturating_add(failed);
     }
 
-    /// The loop's own count stands where its turns were not told.
+    /// Records the end of a loop. The loop's own count is used where its iterations published no events.
     pub(crate) fn record_loop_end(&mut self, iterations: u64, failed: u64, reason: Option<Arc<str>>) {
         self.loops = self.loops.max(1);
         if self.loops == 1 {
@@ -122,12 +122,12 @@ impl ActivityFacts {
         self.reason = reason;
     }
 
-    /// For a box that stands for more than one step run.
+    /// Drops the details of a single step run, for a box that stands for several.
     pub(crate) fn without_single_run(self) -> ActivityFacts {
         ActivityFacts { firing: None, worker: None, ..self }
     }
 
-    /// Both together, as one box.
+    /// Merges the facts of another box into this one.
     pub(crate) fn add(&mut self, other: ActivityFacts) {
         let newer = other.first > self.first;
         self.first = self.first.min(other.first);
@@ -150,7 +150,8 @@ impl ActivityFacts {
         }
     }
 
-    /// As of `now`. In a run that is over nothing goes on: what was not told to end was called off with it.
+    /// Returns the activity as of `now`. In a run that is over nothing is running: what has no reported end was cancelled
+    /// with it.
     pub(crate) fn to_activity(&self, now: Timestamp, over: bool) -> NodeActivity {
         let mut facts = self.clone();
         if over {
@@ -178,7 +179,7 @@ impl ActivityFacts {
                 entries: facts.loops,
                 reason: facts.reason.clone(),
             }),
-            // An error that was got over is told by the tries.
+            // The attempts show an error that a retry has overcome.
             error: facts.error.clone().filter(|_| !all_well),
             firing: facts.firing,
             worker: facts.worker,
@@ -186,7 +187,7 @@ impl ActivityFacts {
         }
     }
 
-    /// What goes on, or the worst end.
+    /// Returns the state of what is running, or the worst end.
     fn state(&self, over: bool) -> ActivityState {
         let worst = [Status::Failed, Status::TimedOut, Status::Cancelled, Status::Succeeded, Status::Skipped];
         let worst = worst.into_iter().find(|status| self.ends[*status as usize] > 0);

@@ -1,9 +1,9 @@
-//! One run, as its events tell of it.
+//! Drawing of one run from its events.
 //!
-//! Events are counted as they come: what is kept grows with the boxes of the drawing, and of further step runs only which
-//! step they were of. A net whose events have numbers for its step runs is drawn run by run, with the event that led from
-//! one to the other; anything else is drawn as its plan is, each box with all its runs, and so is a net with more runs than
-//! a person can look at.
+//! Events are counted as they arrive: memory grows with the boxes of the drawing, and for each further step run
+//! only its step is kept. A net whose events number its step runs is drawn run by run, with the event that caused
+//! each; anything else is drawn like its plan, each box with all its runs, and so is a net with more runs than a
+//! person can look at.
 
 mod facts;
 mod paint;
@@ -21,20 +21,20 @@ use crate::plan::{PlanDrawing, draw_plan};
 use crate::text;
 use facts::ActivityFacts;
 
-/// With more boxes than this, all runs of one step become one box. So they do when the drawing is more than pages usually
-/// draw.
+/// Above this number of boxes all runs of one step become one box. The same happens when the drawing exceeds the
+/// usual limits of Mermaid renderers.
 pub const MAX_NODES: usize = 500;
 
 const MAX_MERMAID_ARROWS: usize = 500;
 const MAX_MERMAID_LETTERS: usize = 50_000;
 
-/// Kinds of events that nobody took, of which the drawing tells.
+/// Maximum number of unhandled event kinds listed in the notes.
 const MAX_UNHANDLED_SHOWN: usize = 5;
 
-/// A box of the plan, and for which run of its step.
+/// A box of the plan, and the step run it is for.
 type BoxKey = (Option<u64>, Arc<str>);
 
-/// Who caused a step run.
+/// The cause of a step run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StepRunCause {
     /// The run's start.
@@ -44,21 +44,22 @@ enum StepRunCause {
     Step(BoxKey),
 }
 
-/// The drawing of a run, made event by event.
+/// The drawing of a run, built event by event.
 ///
 /// ```
 /// use windlass_core::{Event, EventKind};
 /// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
 /// use windlass_draw::RunDrawing;
-/// use windlass_value::{Map, Mode, Timestamp};
+/// use windlass_value::{ExpressionMode, Map, Timestamp};
 ///
 /// let mut plan = Plan::new("hello", "loom", "{}");
 /// let (language, source) = ("wdl".into(), "hello".into());
-/// let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
-/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+/// let mode = ExpressionMode::Value;
+/// let greeting = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
+/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(greeting)));
 ///
 /// let kind = EventKind::with_defaults("step.started", Map::new());
-/// let mut drawing = RunDrawing::new(&plan).named("r1");
+/// let mut drawing = RunDrawing::new(&plan).with_run_name("r1");
 /// drawing.event(&Event { seq: 1, at: Timestamp(0), path: "greet".into(), kind });
 /// let drawing = drawing.as_of(Timestamp(5_000_000)).finish();
 /// assert!(drawing.to_mermaid().contains("greet<br/>compose<br/>running, for 5.0s"));
@@ -71,21 +72,21 @@ pub struct RunDrawing {
     facts: BTreeMap<BoxKey, ActivityFacts>,
     /// The place of each box that belongs to one.
     places: BTreeMap<Arc<str>, Arc<str>>,
-    /// The place that each step run was of.
+    /// The place of each step run.
     firings: BTreeMap<u64, Arc<str>>,
     /// Step runs that have not ended, by place, oldest first.
     open: BTreeMap<Arc<str>, BTreeSet<u64>>,
     causes: BTreeMap<(StepRunCause, BoxKey, Arc<str>), u64>,
-    /// What the plan's events are for.
+    /// The roles of the plan's events.
     roles: BTreeMap<String, EventRole>,
-    /// Steps that do nothing but wait.
+    /// Steps that only wait.
     wait_steps: BTreeSet<Arc<str>>,
     /// Tokens that wait for a worker, by place.
     queued: BTreeMap<Arc<str>, u64>,
-    /// What somebody outside was asked for, by which step run.
+    /// Requests to an outside actor, by the step run that made them.
     outbound_requests: BTreeMap<(BoxKey, Arc<str>), u64>,
     folded: bool,
-    /// Events that could have been of several step runs.
+    /// Some events could belong to several step runs.
     ambiguous: bool,
     whole: ActivityFacts,
     state: Option<ActivityState>,
@@ -98,7 +99,7 @@ pub struct RunDrawing {
 }
 
 impl RunDrawing {
-    /// Nothing has happened yet.
+    /// Creates the drawing of a run without events.
     pub fn new(plan: &Plan) -> RunDrawing {
         let sheet = draw_plan(plan);
         let role = |item: &DrawingItem| match item.shape {
@@ -144,33 +145,33 @@ impl RunDrawing {
         }
     }
 
-    /// What the run is called, for the drawing to say.
+    /// Sets the name of the run that the drawing shows.
     #[must_use]
     pub fn with_run_name(mut self, run: impl Into<String>) -> RunDrawing {
         self.name = Some(run.into());
         self
     }
 
-    /// What time it is. Without it, nothing goes on for longer than to the newest event.
+    /// Sets the current time. Without it, open durations end at the newest event.
     #[must_use]
     pub fn as_of(mut self, now: Timestamp) -> RunDrawing {
         self.now = Some(now);
         self
     }
 
-    /// Folds the runs of a step into one box beyond this many boxes, instead of [`NODES_MAX`].
+    /// Folds the runs of a step into one box above this many boxes, instead of [`MAX_NODES`].
     #[must_use]
     pub fn with_max_nodes(mut self, boxes: usize) -> RunDrawing {
         self.max_nodes = boxes;
         self
     }
 
-    /// These events are no longer kept by anybody.
+    /// Notes that these events are no longer stored.
     pub fn missing(&mut self, from: u64, to: u64) {
         self.missing.push((from, to));
     }
 
-    /// The next event of the run.
+    /// Adds the next event of the run.
     pub fn event(&mut self, event: &Event) {
         self.newest = self.newest.max(event.at);
         match &event.kind {
@@ -192,7 +193,7 @@ impl RunDrawing {
             EventKind::EventUnhandled { event: kind, .. } => {
                 *self.unhandled.entry(kind.clone()).or_default() += 1;
             }
-            // What a step publishes by itself may be called anything, but has the step's path.
+            // A step may give its own events any name, but they have the step's path.
             _ if event.path.is_empty() => self.run_event(event),
             _ => self.record_outbound_request(event),
         }
@@ -201,7 +202,7 @@ impl RunDrawing {
         }
     }
 
-    /// A step may publish what it wants to be told, and so does the net for it.
+    /// Records a request to an outside actor: a step may publish it, and so does the net for it.
     fn record_outbound_request(&mut self, event: &Event) {
         let kind = match &event.kind {
             EventKind::InputRequired { event: kind, .. } => Some(kind.clone()),
@@ -215,7 +216,7 @@ impl RunDrawing {
         }
     }
 
-    /// Of any version of the event.
+    /// Returns the role of an event of any version.
     fn role(&self, kind: &str) -> Option<EventRole> {
         let name = kind.rsplit_once('@').map_or(kind, |(name, _)| name);
         self.roles.get(kind).or_else(|| self.roles.get(name)).copied()
@@ -237,12 +238,12 @@ impl RunDrawing {
         }
     }
 
-    /// The drawing of all that was told.
+    /// Returns the drawing of all events.
     pub fn finish(mut self) -> Drawing {
         self.draw()
     }
 
-    /// The drawing of all that was told so far, as it stands at a time. More may follow.
+    /// Returns the drawing of the events so far, as of a time. More events may follow.
     pub fn snapshot(&mut self, now: Timestamp) -> Drawing {
         self.now = Some(now);
         self.draw()
@@ -279,7 +280,7 @@ impl RunDrawing {
         self.facts.entry(key.clone()).or_insert_with(|| ActivityFacts::new(event.seq))
     }
 
-    /// The box that an event is of. None for what is not drawn.
+    /// Returns the box that an event belongs to; `None` if it is not drawn.
     fn key(&mut self, event: &Event) -> Option<BoxKey> {
         let id = self.plan_drawing.paths.find(&event.path)?.clone();
         let Some(place) = self.places.get(&id).filter(|_| !self.folded) else { return Some((None, id)) };
@@ -295,7 +296,7 @@ impl RunDrawing {
     }
 
     fn step(&mut self, event: &Event) {
-        // A token that waits has no number yet.
+        // A queued token has no step run number yet.
         if let EventKind::StepQueued { .. } = event.kind {
             let id = self.plan_drawing.paths.find(&event.path).cloned();
             id.into_iter().for_each(|id| *self.queued.entry(id).or_default() += 1);
@@ -315,7 +316,7 @@ impl RunDrawing {
                 facts.record_event(token.clone());
                 facts.firing = key.0;
                 facts.worker = worker.map(u64::from).filter(|_| key.0.is_some());
-                // Whoever waits comes first.
+                // Queued tokens are served first.
                 if let Some(queued) = self.queued.get_mut(&key.1) {
                     *queued = queued.saturating_sub(1);
                 }
@@ -323,7 +324,7 @@ impl RunDrawing {
                     self.fired(key, firing, token.clone().unwrap_or_default(), from.as_deref().unwrap_or_default());
                 }
             }
-            // Why and when was told before.
+            // The reason and time were reported before.
             EventKind::StepIdle { reason: IdleReason::Retry, .. } => facts.set_activity(ActivityState::Retrying),
             EventKind::StepIdle { .. } => facts.set_activity(ActivityState::Waiting),
             EventKind::StepRunning { .. } => facts.set_activity(ActivityState::Running),
@@ -343,7 +344,7 @@ impl RunDrawing {
         }
     }
 
-    /// A step run that has a number, and what it comes from.
+    /// Records a numbered step run and its causes.
     fn fired(&mut self, key: BoxKey, firing: u64, token: Arc<str>, from: &[u64]) {
         self.firings.insert(firing, key.1.clone());
         if !self.folded {
@@ -387,7 +388,7 @@ impl RunDrawing {
         let facts = self.facts_for(&key, event);
         match &event.kind {
             EventKind::TaskStarted { attempt, call, .. } => {
-                // A further call is part of what goes on already.
+                // A further call is part of the running task.
                 if is_task && *call == 0 && (*attempt <= 1 || !facts.is_open()) {
                     facts.record_start(event.at);
                 }
@@ -421,7 +422,7 @@ impl RunDrawing {
         }
     }
 
-    /// From now on the runs of a step are one box.
+    /// Folds the runs of each step into one box from now on.
     fn fold(&mut self) {
         self.folded = true;
         self.open.clear();
@@ -444,7 +445,7 @@ impl RunDrawing {
         self.stopped_by = self.stopped_by.take().map(whole);
     }
 
-    /// What is said beside the boxes.
+    /// Returns the notes next to the boxes.
     fn notes(&self, plan: &str, now: Timestamp) -> Vec<String> {
         let run = self.name.as_ref().map(|name| format!("run {name} of ")).unwrap_or_else(|| "a run of ".to_owned());
         let mut notes = Vec::new();
@@ -479,24 +480,24 @@ impl RunDrawing {
     fn run_activity(&self, now: Timestamp) -> crate::NodeActivity {
         let mut whole = self.whole.to_activity(now, false);
         if whole.runs == 0 && !self.facts.is_empty() {
-            // Its beginning is no longer kept.
+            // Its start is no longer stored.
             whole.state = ActivityState::Running;
         }
         if let (Some(state), ActivityState::Running | ActivityState::Queued) = (self.state, whole.state) {
             whole.state = state;
         }
-        // A run has no tries of its own.
+        // A run has no attempts.
         whole.attempts = 0;
         whole
     }
 }
 
-/// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
+/// Returns whether the drawing is within the default limits of Mermaid renderers on text length and arrows.
 fn fits_mermaid_limits(drawing: &Drawing) -> bool {
     drawing.arrows.len() <= MAX_MERMAID_ARROWS && drawing.to_mermaid().chars().count() <= MAX_MERMAID_LETTERS
 }
 
-/// The kinds of the events that a step has returned: one, or a list of them.
+/// Returns the kinds of the events that a step has returned: one, or a list of them.
 fn returned_kinds(output: Option<&Value>) -> Vec<Arc<str>> {
     match output {
         Some(Value::List(items)) => items.iter().filter_map(|item| text_field(item, "kind")).collect(),
@@ -509,7 +510,7 @@ fn text_field(data: &Value, key: &str) -> Option<Arc<str>> {
     data.get(key).and_then(Value::as_str).map(Into::into)
 }
 
-/// A step that never ran is reported with the reason.
+/// Returns whether the step never ran; such a step is reported with the reason.
 fn did_not_run(kind: &EventKind) -> bool {
     matches!(kind, EventKind::StepFailed { reason: Some(_), .. } | EventKind::StepSkipped { reason: Some(_), .. })
 }

@@ -1,4 +1,4 @@
-//! What was told of a run, as boxes and arrows.
+//! Boxes and arrows of a run from the collected facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) fn paint(run: &RunDrawing) -> Drawing {
 struct RunPainter<'a> {
     run: &'a RunDrawing,
     passages: BTreeMap<&'a BoxKey, NodeActivity>,
-    /// The events tell what led to what; else the plan does.
+    /// The events define causes and effects; otherwise the plan does.
     by_cause: bool,
 }
 
@@ -52,7 +52,7 @@ impl<'a> RunPainter<'a> {
         (items, arrows)
     }
 
-    /// A box for all that wait for a worker of one step.
+    /// Returns a box for all tokens that wait for a worker of one step.
     fn queued(&self, by_id: &BTreeMap<&str, &DrawingItem>) -> Vec<DrawingItem> {
         let waiting = self.run.queued.iter().filter(|(_, runs)| **runs > 0);
         let drawn = waiting.filter_map(|(place, runs)| {
@@ -64,13 +64,13 @@ impl<'a> RunPainter<'a> {
         drawn.collect()
     }
 
-    /// Every run of a step that has a box of its own, in order.
+    /// Returns every run of a step that has its own box, in order.
     fn step_runs(&self) -> Vec<(u64, &'a Arc<str>)> {
         let is_place = |id: &Arc<str>| self.run.places.get(id) == Some(id);
         self.run.facts.keys().filter(|(_, id)| is_place(id)).filter_map(|(firing, id)| Some(((*firing)?, id))).collect()
     }
 
-    /// What was reached of these, in the order in which it was.
+    /// Draws the reached items, in the order in which they were reached.
     fn draw_items(&self, items: &[DrawingItem], firing: Option<u64>, at_root: bool) -> Vec<DrawingItem> {
         let mut drawn: Vec<DrawingItem> = items.iter().filter_map(|item| self.draw_item(item, firing)).collect();
         if !at_root {
@@ -79,7 +79,7 @@ impl<'a> RunPainter<'a> {
         drawn
     }
 
-    /// A box that was reached, or that is on the way to one.
+    /// Draws a box that was reached, or that is on the way to one.
     fn draw_item(&self, item: &DrawingItem, firing: Option<u64>) -> Option<DrawingItem> {
         let items = self.draw_items(&item.items, firing, false);
         let key = (firing, Arc::from(item.id.as_str()));
@@ -93,7 +93,7 @@ impl<'a> RunPainter<'a> {
             return None;
         }
         let (id, shape, kind, title) = (name(&key), item.shape, item.kind.clone(), item.title.clone());
-        // What is the same for every run of a step need not stand in each of them.
+        // Details that are the same for every run of a step are not repeated in each.
         let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
         let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
         let (path, is_loop) = (item.path.clone(), item.is_loop);
@@ -105,7 +105,7 @@ impl<'a> RunPainter<'a> {
         arrows.into_iter().any(|arrow| self.passages.contains_key(&(firing, Arc::from(arrow.to.as_str()))))
     }
 
-    /// The number of the event that told of it first; a choice comes before what it leads to.
+    /// Returns the number of the first event about an item; a choice comes before its targets.
     fn first(&self, item: &DrawingItem) -> u64 {
         let own = self.key_of(&item.id).and_then(|key| self.run.facts.get(&key)).map(|facts| facts.first);
         let inside = item.items.iter().map(|item| self.first(item)).min();
@@ -119,7 +119,7 @@ impl<'a> RunPainter<'a> {
         after.map(|facts| facts.first).min().unwrap_or(u64::MAX)
     }
 
-    /// Back from a name.
+    /// Parses a box name back into its key.
     fn key_of(&self, id: &str) -> Option<BoxKey> {
         match id.strip_prefix('r').and_then(|rest| rest.split_once('_')) {
             Some((firing, id)) => Some((Some(firing.parse().ok()?), id.into())),
@@ -127,7 +127,7 @@ impl<'a> RunPainter<'a> {
         }
     }
 
-    /// Arrows from the events, with whoever stands outside.
+    /// Adds arrows from the events, and the outside actors.
     fn causes(&self, root: &mut Vec<DrawingItem>, whole: &NodeActivity, arrows: &mut Vec<Arrow>) {
         let titles: BTreeMap<String, String> = root.iter().map(|item| (item.id.clone(), item.title.clone())).collect();
         let (mut starts, mut outside) = (false, BTreeSet::new());
@@ -144,14 +144,14 @@ impl<'a> RunPainter<'a> {
                 StepRunCause::Step(key) => name(key),
             };
             let to = name(to);
-            // Where tokens are called after the step that they are for, their name says nothing.
+            // The name of a token that is named after its target step adds nothing.
             let plain = titles.get(&to).is_some_and(|title| **title == **event);
             arrows.push(cause_arrow(from, to, event, *times, plain));
         }
         for ((key, event), times) in &self.run.outbound_requests {
             arrows.push(cause_arrow(name(key), OUTSIDE.to_owned(), event, *times, false));
         }
-        // In the order of the runs that they lead to, not of their names.
+        // In the order of the target runs, not of their names.
         let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
         arrows.sort_by_key(|arrow| {
             let [from, to] = [&arrow.from, &arrow.to].map(|id| place.get(&**id).copied());
@@ -170,7 +170,7 @@ impl<'a> RunPainter<'a> {
         self.end(root, whole, arrows);
     }
 
-    /// What the run has come to, if an event can end it.
+    /// Adds the end of the run, if an event can end it.
     fn end(&self, root: &mut Vec<DrawingItem>, whole: &NodeActivity, arrows: &mut Vec<Arrow>) {
         let Some(stop) = self.run.plan_drawing.net.as_ref().and_then(|net| net.stop.clone()) else { return };
         if !matches!(whole.state, ActivityState::Ended(_)) {
@@ -183,7 +183,7 @@ impl<'a> RunPainter<'a> {
         }
     }
 
-    /// The items beside which step runs stand: a net that is seen is the box around them.
+    /// Returns the list that step runs belong to: a visible net is the box around them.
     fn root<'b>(&self, items: &'b mut Vec<DrawingItem>) -> &'b mut Vec<DrawingItem> {
         let net = self.run.plan_drawing.net.as_ref().and_then(|net| net.id.as_ref());
         match items.iter().position(|item| net.is_some_and(|net| *item.id == **net)) {
@@ -192,7 +192,7 @@ impl<'a> RunPainter<'a> {
         }
     }
 
-    /// Arrows from the plan: between all that is there, or only inside steps when the events tell the rest.
+    /// Adds arrows from the plan: between all drawn boxes, or only inside steps when the events define the rest.
     fn plan_arrows(&self, items: &[DrawingItem], apart: &[(u64, &Arc<str>)], arrows: &mut Vec<Arrow>) {
         let mut there = BTreeSet::new();
         items.iter().for_each(|item| {
@@ -232,7 +232,7 @@ fn cause_arrow(from: String, to: String, event: &Arc<str>, times: u64, plain: bo
     Arrow { from, to, label, reason: ArrowReason::CausedBy { event: event.clone(), times } }
 }
 
-/// `r7_n3` for the seventh step run, `n3` for all runs.
+/// Returns `r7_n3` for the seventh step run, `n3` for all runs.
 fn name((firing, id): &BoxKey) -> String {
     match firing {
         Some(firing) => format!("r{firing}_{id}"),

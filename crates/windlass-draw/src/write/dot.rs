@@ -68,13 +68,13 @@ fn write_group(item: &DrawingItem, depth: usize, label: &str, filled: Option<Str
     if let Some(filled) = filled {
         text.push_str(&format!("{indent}  style=filled; {};\n", filled.replace(", ", "; ")));
     }
-    // Arrows cannot end at a cluster, only at something inside it.
+    // Arrows cannot end at a cluster, only at a node inside it.
     text.push_str(&format!("{indent}  {}_in [shape=point, style=invis];\n", item.id));
     item.items.iter().for_each(|item| write_item(item, depth + 1, text));
     text.push_str(&format!("{indent}}}\n"));
 }
 
-/// Lines as one quoted text. Graphviz reads entities even there, and a backslash before some letters.
+/// Quotes lines as one text. Graphviz interprets entities even in quotes, and a backslash before some letters.
 fn quoted<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> String {
     let escaped = |line: T| {
         let line = text::one_line(line.as_ref());

@@ -44,7 +44,7 @@ fn add_item(item: &DrawingItem, parent: Option<&str>, into: &mut Vec<Value>) {
     item.items.iter().for_each(|inner| add_item(inner, Some(&item.id), into));
 }
 
-/// Only what is known.
+/// Serializes the activity; unknown fields are omitted.
 fn passage(run: &NodeActivity) -> Value {
     let mut map = Map::new();
     map.insert("status", run.state.as_str());
@@ -85,7 +85,7 @@ fn iterations(counts: &IterationCounts) -> Value {
     Value::map(map)
 }
 
-/// What comes out of a choice waits for no status, but has a condition.
+/// Serializes an arrow. An arrow out of a choice waits for no status, but has a condition.
 fn edge(arrow: &Arrow) -> Value {
     let mut map = Map::new();
     map.insert("from", arrow.from.as_str());

@@ -1,4 +1,4 @@
-//! Where the boxes of an SVG stand: each group stacks its items in rows, a row further down than all it waits for.
+//! Layout of the SVG boxes: each group stacks its items in rows, a row further down than everything it waits for.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) const PADDING: f64 = 12.0;
 pub(crate) const GAP_ACROSS: f64 = 24.0;
 pub(crate) const GAP_DOWN: f64 = 40.0;
 
-/// Longer labels are cut: a box as wide as a condition helps nobody.
+/// Longer labels are truncated: a box as wide as a condition is not readable.
 pub(crate) const MAX_LABEL_CHARS: usize = 48;
 
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ impl<'a> Layout<'a> {
         Layout { arrows, frames: BTreeMap::new() }
     }
 
-    /// Gives every item its frame, and back how much room all of them take.
+    /// Assigns a frame to every item and returns the total width and height.
     pub(crate) fn place_items(&mut self, items: &'a [DrawingItem], x: f64, y: f64) -> (f64, f64) {
         let (mut widest, mut down) = (0.0_f64, y);
         let mut rows = Vec::new();
@@ -78,7 +78,7 @@ impl<'a> Layout<'a> {
         frame
     }
 
-    /// Neighbours by how long the longest way to them is. Arrows that lead back do not count.
+    /// Groups neighbours into rows by the longest path to them. Back edges do not count.
     fn rows(&self, items: &'a [DrawingItem]) -> Vec<Vec<&'a DrawingItem>> {
         let index: BTreeMap<&str, usize> = items.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
         let mut after = vec![Vec::new(); items.len()];
@@ -95,7 +95,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The longest way to each, over all arrows but those that lead back to where the way came from.
+/// Returns the longest path to each node, over all arrows except back edges.
 fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -105,7 +105,7 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     }
     let mut led_to = vec![false; after.len()];
     after.iter().flatten().for_each(|to| led_to[*to] = true);
-    // Where nothing leads to comes first: in a circle it matters where one begins.
+    // Nodes without incoming arrows come first: in a cycle the starting node matters.
     let begins = (0..after.len()).filter(|at| !led_to[*at]).chain(0..after.len());
     let (mut seen, mut ended, mut forward) = (vec![Seen::No; after.len()], Vec::new(), Vec::new());
     for begin in begins {
@@ -135,7 +135,7 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     let mut forward_of = vec![Vec::new(); after.len()];
     forward.into_iter().for_each(|(from, to)| forward_of[from].push(to));
     let mut ranks = vec![0; after.len()];
-    // Whoever ended last is before all that it leads to.
+    // In reverse order of completion every node precedes its successors.
     for at in ended.into_iter().rev() {
         for to in &forward_of[at] {
             ranks[*to] = ranks[*to].max(ranks[at] + 1);
@@ -144,7 +144,7 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     ranks
 }
 
-/// What is told of a run is never long, and matters most.
+/// Returns the lines of a box. The line about the run is never truncated: it is short and the most important.
 pub(crate) fn label_lines(item: &DrawingItem) -> Vec<String> {
     let mut lines = item.label_lines();
     let authored = lines.len() - usize::from(item.activity.is_some());

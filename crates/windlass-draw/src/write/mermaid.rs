@@ -1,4 +1,4 @@
-//! Mermaid, for pages that draw it themselves.
+//! Mermaid output, for pages that render it themselves.
 
 use crate::model::{ActivityState, Drawing, DrawingItem, ItemShape};
 use crate::text;
@@ -34,7 +34,7 @@ fn write_item(item: &DrawingItem, depth: usize, text: &mut String) {
     }
 }
 
-/// Colours, only for what is there: the drawing of a plan has none.
+/// Writes colours only for states that occur: the drawing of a plan has none.
 fn write_classes(drawing: &Drawing, text: &mut String) {
     let items = drawing.all_items();
     for state in ActivityState::ALL {
@@ -51,8 +51,10 @@ fn write_classes(drawing: &Drawing, text: &mut String) {
     }
 }
 
-/// Labels are quoted; within quotes Mermaid reads entities, written with `#` instead of `&`. Besides what ends a label,
-/// `%%` could begin a directive, a backtick a text with markup, a backslash a new line and `$$` a formula.
+/// Escapes a label. Within quotes Mermaid interprets entities, written with `#` instead of `&`.
+///
+/// Besides the characters that end a label, `%%` could begin a directive, a backtick a text with markup, a
+/// backslash a new line and `$$` a formula.
 fn escaped(text: &str) -> String {
     text::one_line(text).chars().fold(String::new(), |mut out, letter| {
         match letter {

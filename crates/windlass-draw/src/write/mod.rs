@@ -1,4 +1,4 @@
-//! A drawing, written down.
+//! Output formats of drawings.
 
 mod dot;
 mod json;
@@ -13,16 +13,16 @@ use windlass_value::Value;
 
 use crate::Drawing;
 
-/// How a drawing is written down.
+/// The output format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrawingFormat {
-    /// For pages that draw it themselves.
+    /// Mermaid text, for pages that render it themselves.
     Mermaid,
-    /// For Graphviz.
+    /// DOT, for Graphviz.
     Dot,
-    /// For programs.
+    /// JSON, for programs.
     Json,
-    /// As it is.
+    /// A finished image.
     Svg,
 }
 
@@ -50,10 +50,11 @@ impl FromStr for DrawingFormat {
     type Err = String;
 
     /// ```
-    /// use windlass_draw::Format;
+    /// use windlass_draw::DrawingFormat;
     ///
-    /// assert_eq!("dot".parse(), Ok(Format::Dot));
-    /// assert_eq!("png".parse::<Format>(), Err("`png` is no format of drawings: mermaid, dot, json, svg".to_owned()));
+    /// assert_eq!("dot".parse(), Ok(DrawingFormat::Dot));
+    /// let error = "`png` is no format of drawings: mermaid, dot, json, svg".to_owned();
+    /// assert_eq!("png".parse::<DrawingFormat>(), Err(error));
     /// ```
     fn from_str(name: &str) -> Result<DrawingFormat, String> {
         let found = DrawingFormat::ALL.into_iter().find(|format| format.as_str() == name);
@@ -65,13 +66,13 @@ impl FromStr for DrawingFormat {
 }
 
 impl Drawing {
-    /// The text of a drawing in one of the formats.
+    /// Returns the text of a drawing in one of the formats.
     ///
     /// ```
-    /// use windlass_draw::{Drawing, Format};
+    /// use windlass_draw::{Drawing, DrawingFormat};
     ///
     /// let empty = Drawing { title: "nothing".into(), ..Drawing::default() };
-    /// assert_eq!(empty.write(Format::Mermaid), empty.to_mermaid());
+    /// assert_eq!(empty.write(DrawingFormat::Mermaid), empty.to_mermaid());
     /// ```
     pub fn write(&self, format: DrawingFormat) -> String {
         match format {
@@ -82,15 +83,16 @@ impl Drawing {
         }
     }
 
-    /// A Mermaid flowchart.
+    /// Returns a Mermaid flowchart.
     ///
     /// ```
     /// # use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
-    /// # use windlass_value::Mode;
+    /// # use windlass_value::ExpressionMode;
     /// # let mut plan = Plan::new("hello", "loom", "{}");
     /// # let (language, source) = ("wdl".into(), "hello".into());
-    /// # let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
-    /// # plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+    /// # let mode = ExpressionMode::Value;
+    /// # let greeting = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
+    /// # plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(greeting)));
     /// let text = windlass_draw::plan(&plan).to_mermaid();
     /// assert_eq!(text, "flowchart TD\n  n0[\"greet<br/>compose\"]\n");
     /// ```
@@ -98,7 +100,7 @@ impl Drawing {
         mermaid::write(self)
     }
 
-    /// A directed graph for Graphviz.
+    /// Returns a directed graph for Graphviz.
     ///
     /// ```
     /// let empty = windlass_draw::Drawing { title: "nothing".into(), ..Default::default() };
@@ -108,7 +110,7 @@ impl Drawing {
         dot::write(self)
     }
 
-    /// An image, laid out by itself: nothing else is needed to look at it.
+    /// Returns an SVG image with its own layout: no other tool is needed to view it.
     ///
     /// ```
     /// let empty = windlass_draw::Drawing { title: "nothing".into(), ..Default::default() };
@@ -118,7 +120,7 @@ impl Drawing {
         svg::write(self)
     }
 
-    /// `{nodes, edges}`, and for a run `run` and `notes`.
+    /// Returns `{nodes, edges}`, and for a run also `run` and `notes`.
     ///
     /// ```
     /// let empty = windlass_draw::Drawing::default();

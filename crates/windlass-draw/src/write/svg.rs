@@ -1,17 +1,17 @@
-//! SVG by a layout of our own.
+//! SVG output with a layout of our own.
 
 use super::layout::{GAP_ACROSS, GAP_DOWN, LETTER, LINE, Layout, LayoutFrame, MAX_LABEL_CHARS, PADDING, label_lines};
 use crate::model::{Arrow, Drawing, DrawingItem, ItemShape};
 use crate::text;
 
-/// Of arrows; boxes of a run have the colours of their state.
+/// Colour of arrows; boxes of a run have the colours of their state.
 const INK: &str = "#456";
 
-/// Arrows that go round have ways of their own beside the boxes, as long as there is room.
+/// Number of lanes beside the boxes for arrows that go around, before lanes are shared.
 const LANES: u32 = 8;
 const LANE: f64 = 10.0;
 
-/// Letters of a note in a line of the drawing.
+/// Maximum number of letters of a note in one line of the drawing.
 const MAX_NOTE_CHARS: usize = 120;
 
 pub(crate) fn write(drawing: &Drawing) -> String {
@@ -60,7 +60,7 @@ fn draw(layout: &Layout<'_>, item: &DrawingItem, text: &mut String) {
     item.items.iter().for_each(|item| draw(layout, item, text));
 }
 
-/// How far to the right one must go to pass by what stands in between; None: straight down is free.
+/// Returns how far right an arrow must go to pass the boxes in between; `None` if the straight way is free.
 fn way_round(layout: &Layout<'_>, from: &LayoutFrame, to: &LayoutFrame) -> Option<f64> {
     let (top, bottom) = (from.y.min(to.y), (from.y + from.height).max(to.y + to.height));
     let leads_back = to.y < from.y + from.height;
@@ -69,14 +69,15 @@ fn way_round(layout: &Layout<'_>, from: &LayoutFrame, to: &LayoutFrame) -> Optio
     }
     let (left, right) = (from.x.min(to.x), (from.x + from.width).max(to.x + to.width));
     let between = layout.frames.values().filter(|frame| {
-        // Whatever holds one of the two is not in the way.
+        // A box that contains one of the two is not an obstacle.
         frame.y > top && frame.y + frame.height < bottom && frame.x < right && frame.x + frame.width > left
     });
     let reach = between.map(|frame| frame.x + frame.width).fold(f64::MIN, f64::max);
     (leads_back || reach > f64::MIN).then(|| reach.max(right))
 }
 
-/// Down from the middle of one to the middle of the other, or round beside them; gives back how far to the right it is.
+/// Draws an arrow from the middle of one box to the middle of the other, or around beside them; returns its right
+/// edge.
 fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut String) -> f64 {
     let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return 0.0 };
     let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };
@@ -110,7 +111,7 @@ fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut St
     x + label.chars().count() as f64 * LETTER
 }
 
-/// XML has no way at all to write some control characters.
+/// Escapes text. XML cannot represent some control characters at all.
 fn escaped(text: &str) -> String {
     let text = text::one_line(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")

@@ -1,4 +1,4 @@
-//! Plans and events from the files of the cases.
+//! Loads plans and events from the case files.
 
 #![allow(dead_code)]
 
@@ -19,7 +19,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
 }
 
-/// The files of a folder that end so, in order.
+/// Returns the files of a folder with these endings, in order.
 pub(crate) fn files(name: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| endings.iter().any(|ending| path.to_string_lossy().ends_with(ending)));
@@ -29,7 +29,7 @@ pub(crate) fn files(name: &str, endings: &[&str]) -> Vec<PathBuf> {
 
 pub(crate) const DEFINITIONS: [&str; 3] = [".loom.json", ".noetl.yaml", ".steps.json"];
 
-/// A definition of any dialect; its ending tells which.
+/// Compiles a definition of any dialect; its file name ending selects the dialect.
 pub(crate) fn plan_of(path: &Path) -> Plan {
     let text = fs::read_to_string(path).unwrap();
     let file = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -53,8 +53,8 @@ fn texts(value: &Json) -> Vec<Arc<str>> {
     value.as_array().into_iter().flatten().map(|item| item.as_str().unwrap().into()).collect()
 }
 
-/// A workflow of steps as code makes one: `{name, start, stop, events, waits, asks, steps: [{name, accepts, produces, workers, join,
-/// handler, fans_into, attempts}]}`.
+/// Builds a workflow of steps as Rust code does: `{name, start, stop, events, waits, asks, steps: [{name, accepts,
+/// produces, workers, join, handler, fans_into, attempts}]}`.
 pub(crate) fn steps(definition: &Json) -> Plan {
     let name = definition["name"].as_str().unwrap();
     let mut plan = Plan::new(name, "rust", "");
@@ -122,7 +122,7 @@ pub(crate) fn value_of(json: &Json) -> Value {
     parse_json(&json.to_string()).unwrap()
 }
 
-/// An event as `windlass events --json` prints it.
+/// Parses an event as `windlass events --json` prints it.
 pub(crate) fn event_of(line: &str) -> Event {
     let mut json: Json = serde_json::from_str(line).unwrap();
     let fields = json.as_object_mut().unwrap();
@@ -131,12 +131,12 @@ pub(crate) fn event_of(line: &str) -> Event {
     let at = Timestamp::parse_rfc3339(fields.remove("at").unwrap().as_str().unwrap()).unwrap();
     let kind = fields.remove("type").unwrap();
     let path = fields.remove("path").unwrap().as_str().unwrap().into();
-    // Cases leave out what is not drawn.
+    // Cases omit fields that are not drawn.
     let kind = EventKind::with_defaults(kind.as_str().unwrap(), value_of(&json).as_map().unwrap().clone());
     Event { seq, at, path, kind }
 }
 
-/// Compares with the file beside the case, or writes it.
+/// Compares with the file next to the case, or writes it.
 pub(crate) fn check(path: &Path, actual: &str, failures: &mut Vec<String>) {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(path, actual).unwrap();
