@@ -1,4 +1,4 @@
-//! The expression languages.
+//! The expression languages of Windlass.
 
 #[cfg(feature = "dialects")]
 pub mod cel;

@@ -1,11 +1,11 @@
-//! The language of steps in code. They need no more than what they are given: the token, and the run's variables.
+//! The expression language of Rust steps. An expression evaluates to the token and, on request, the run's variables.
 
 use windlass_value::{
     CompileError, EvalError, EvalErrorKind, EvalScope, Expression, ExpressionMode, Language, Level, Map, Meter, Value,
     interned,
 };
 
-/// The language `steps`. A source is null, or an object `{"state": true}` for a step that looks at the run's variables.
+/// The language `steps`. A source is null, or an object `{"state": true}` for a step that reads the run's variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepsLanguage;
 

@@ -1,4 +1,4 @@
-//! Caps of a meter: a value that is allowed with one cap is refused with a smaller one, and the error names the limit.
+//! Caps of a meter: a value that one cap allows is rejected with a smaller cap, and the error names the limit.
 
 use windlass_expr::cel::{CelLanguage, source};
 use windlass_expr::wdl::WdlLanguage;
@@ -10,7 +10,7 @@ fn cel(text: &str) -> Value {
     source(text, [], None, [])
 }
 
-/// One line for each cap.
+/// One line per cap.
 #[test]
 fn a_cap_rejects_larger_values() {
     let xml = format!("@xml('<a>{}</a>')", "<b/>".repeat(200));

@@ -1,15 +1,16 @@
 //! Runs the cases of `tests/cases-cel/*.txt`.
 //!
-//! One case per line: `expression => expected JSON`, or `expression => error: parts of the message`, with ` ~ ` between parts
-//! that must all be there. The message begins with its kind (`compile:`, `missing:`, `type:`, `limit:`, `blobs:`), then come
-//! the hint in brackets and, for `compile:`, the text at its place in `<…>`. `⏎` is a line break. A line `{…} :: expression =>
-//! expected` has variables of its own, on top of those of the file: `given: {…}` holds for the lines after it, and so does
-//! `mode: value|condition|loop|guard`. Variables:
-//! - `known` the ids that may be named, else those of `steps`; `loop`, `binds` as in a source
-//! - `steps` `{id: {status, output}}` of the steps that have ended; `previous` the variable
-//! - `index`, `item`, `turn` of the loop `around`; `parameters`, `input` of the run
+//! One case per line: `expression => expected JSON`, or `expression => error: parts of the message`, with ` ~ `
+//! between parts that must all occur. The message begins with its kind (`compile:`, `missing:`, `type:`, `limit:`,
+//! `blobs:`), followed by the hint in brackets and, for `compile:`, the text at its range in `<…>`. `⏎` is a line
+//! break. A line `{…} :: expression => expected` has its own variables, merged over those of the file: `given: {…}`
+//! applies to the lines after it, and so does `mode: value|condition|loop|guard`. Variables:
+//! - `known`: the ids that may be referred to, default those of `steps`; `loop`, `binds`: as in a source
+//! - `steps`: `{id: {status, output}}` of the steps that have ended; `previous`: the variable
+//! - `index`, `item`, `turn`: of the loop `around`; `parameters`, `input`: of the run
 //!
-//! A text `@list`, `@chunks`, `@object`, `@text`, `@step`, `@away` in them is a stored value. Lines that begin with `#` are comments.
+//! A text `@list`, `@chunks`, `@object`, `@text`, `@step`, `@away` in them is a stored value. Lines that begin with
+//! `#` are comments.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn stored(mark: u8, items: u64, chunked: bool) -> Value {
     Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
-/// With stored values in place of their names.
+/// Replaces the names of stored values by the stored values.
 fn with_stored(value: &Value) -> Value {
     match value {
         Value::Str(text) => match &**text {
@@ -71,7 +72,7 @@ impl EvalScope for TestScope {
 
     fn node(&self, name: &str) -> Option<NodeView> {
         let steps = self.given.get("steps")?.as_map()?;
-        // As the engine does: in any letter case.
+        // As in the engine: in any letter case.
         let (name, step) = steps.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         let status = match step.get("status").and_then(Value::as_str).unwrap_or("succeeded") {
             "succeeded" => "succeeded",
@@ -189,7 +190,7 @@ struct Case {
     expected: String,
 }
 
-/// One object over the other.
+/// Merges one object over the other.
 fn merge(below: &Value, above: &Value) -> Value {
     let mut object: Map = below.as_map().cloned().unwrap_or_default();
     for (key, value) in above.as_map().into_iter().flat_map(Map::iter) {
@@ -238,7 +239,7 @@ fn all_cases() -> Vec<Case> {
 
 fn check(case: &Case) -> Result<(), String> {
     match (run(&case.text, &case.given, case.mode), case.expected.strip_prefix("error:")) {
-        // The same text too: 1 and 1.0 are equal, and yet not the same.
+        // The text is compared too: 1 and 1.0 are equal, but not identical.
         (Ok(value), None) if to_json(&value) == to_json(&json(&case.expected)) => Ok(()),
         (Ok(value), _) => Err(format!("gives {}", to_json(&value))),
         (Err(error), Some(parts)) if holds(&error, parts) => Ok(()),

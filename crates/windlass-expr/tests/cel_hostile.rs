@@ -1,4 +1,4 @@
-//! Texts that mean harm, or nothing: an error, never a panic, never an exhausted stack, never a long wait.
+//! Hostile or meaningless texts: they cause an error, never a panic, an exhausted stack or a long wait.
 
 use std::sync::{Arc, LazyLock};
 
@@ -124,7 +124,7 @@ fn deep_and_long_texts_are_rejected() {
     assert!(error.contains("at most 100000 bytes"), "{error}");
 }
 
-/// As deep as is allowed takes no more than half of the stack of a thread, in a build without optimisation.
+/// An expression of the maximum depth takes at most half of a thread's stack, in a build without optimisation.
 #[test]
 fn texts_of_maximum_depth_are_evaluated() {
     let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(evaluate_the_deepest).expect("a thread");
@@ -146,7 +146,7 @@ fn evaluate_the_deepest() {
             nested("-", "1", ""),
             nested("dyn(", "1", ")"),
         ] {
-            // Some of these have more than one level each: they are refused, and that is fine too.
+            // Some of these have more than one level each: they are rejected, which is fine too.
             if let Ok(expression) = compile(&text, ExpressionMode::Value) {
                 expression
                     .eval(&LargeScope::new(), &mut Meter::new(1_000_000, 1_000_000))
@@ -195,7 +195,7 @@ fn expensive_expressions_are_stopped() {
     }
 }
 
-/// What workflows write is far below the limit, even when answers and lists are large.
+/// Typical workflow expressions are far below the limit, even when replies and lists are large.
 #[test]
 fn ordinary_expressions_stay_within_the_cost_limit() {
     for text in [
@@ -212,7 +212,7 @@ fn ordinary_expressions_stay_within_the_cost_limit() {
     }
 }
 
-/// Lists that hold each other twice are small until somebody walks them.
+/// Lists that hold each other twice are small until they are walked.
 #[test]
 fn lists_that_share_their_parts_are_stopped() {
     let doubled = format!("[1]{}", ".map(a, [a, a])".repeat(60));
@@ -236,7 +236,7 @@ fn fuel_and_size_are_limits_too() {
     assert_eq!(error.kind, EvalErrorKind::Limit);
 }
 
-/// Fields of what a step gave are shared, not copied.
+/// Fields of a step's result are shared, not copied.
 #[test]
 fn large_values_are_not_copied() {
     let scope = LargeScope::new();

@@ -1,4 +1,4 @@
-//! The data operations as a whole: places of problems, and what many items cost.
+//! The data operations end to end: locations of problems, and the cost of many items.
 
 use crate::common;
 
@@ -75,7 +75,7 @@ fn fuel_is_spent_for_each_item() {
     assert_eq!(error.kind, EvalErrorKind::Limit);
 }
 
-/// The stored object counts a thousand bytes; asking it for one property must not be paid by its size.
+/// The stored object counts a thousand bytes; reading one property of it must not be charged by its size.
 #[test]
 fn lookup_cost_is_independent_of_the_stored_size() {
     let source = json(r#"{"from": "@range(0, 1000)", "where": "@equals(body('large')?['city'], item())"}"#);
@@ -97,7 +97,7 @@ fn all_missing_blobs_are_requested_together() {
     assert!(expression.eval(&MockScope::new(), &mut Meter::new(10_000, 10_000)).is_ok());
 }
 
-/// The defaults must be enough for as many items as a loop may have.
+/// The default limits must suffice for as many items as a loop may have.
 #[test]
 fn a_hundred_thousand_items_are_within_the_limits() {
     let cases = [
@@ -120,8 +120,7 @@ fn a_hundred_thousand_items_are_within_the_limits() {
     }
 }
 
-/// What is not known to be small is refused before it is begun, in the same words
-/// each time.
+/// A validation that is not known to be small is rejected before it starts, with the same message each time.
 #[test]
 fn no_schema_exceeds_the_limits() {
     let checked = |fuel: u64, schema: &str, content: String| {
@@ -152,7 +151,7 @@ fn no_schema_exceeds_the_limits() {
             assert_eq!(kind, Some(EvalErrorKind::Limit), "{keyword} {depth}: {message}");
         }
     }
-    // A reference that is not recursive is taken twice as well.
+    // A reference that is not recursive is counted twice as well.
     let rows =
         (0..40).map(|n| format!(r##""d{n}": {{"allOf": [{{"$ref": "#/d{}"}}, {{"$ref": "#/d{}"}}]}}"##, n + 1, n + 1));
     let rows = rows.collect::<Vec<_>>().join(", ");

@@ -1,9 +1,9 @@
 //! Runs the cases of `tests/cases-jinja/*.txt` in the scope below.
 //!
-//! One case per line: `source => expected JSON`, or `source => error: part of the message`. A source that begins with `[` or
-//! `"`, or with `{` and a quote, is JSON, any other is the text of a string, in which `\n` is a line break. `mode:
-//! value|condition|loop|guard` holds for the lines after it, and so does `outcome: {…}`, the local of that name. Lines that
-//! begin with `#` are comments.
+//! One case per line: `source => expected JSON`, or `source => error: part of the message`. A source that begins with
+//! `[` or `"`, or with `{` and a quote, is JSON; any other is the text of a string, in which `\n` is a line break.
+//! `mode: value|condition|loop|guard` applies to the lines after it, and so does `outcome: {…}`, the local of that
+//! name. Lines that begin with `#` are comments.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn json(text: &str) -> Value {
     parse_json(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A loop turn of a step, while a task's outcome is looked at. `shadow` is everywhere, with the name of its place.
+/// A loop iteration of a step that evaluates a task's outcome. `shadow` exists at every level, with the level's name.
 struct TestScope {
     run: RunView,
     outcome: Option<Value>,
@@ -275,7 +275,7 @@ fn cases() {
     assert!(cases.len() >= 250, "only {} cases were found", cases.len());
 }
 
-/// Every name that can be used is used in a case that gives a value.
+/// Every supported name is used in a case that returns a value.
 #[test]
 fn every_name_has_a_case() {
     let texts: Vec<String> = all_cases()
@@ -377,7 +377,7 @@ fn a_stored_value_passes_through_untouched() {
         JinjaLanguage.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
     let error = expression.eval(&TestScope::new(None), &mut meter()).expect_err("two blobs");
     assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
-    // What is not touched is not asked for.
+    // Untouched values are not requested.
     assert_eq!(eval("{{ 1 if true else ctx.absent[0] }}"), Ok(Value::Int(1)));
 }
 
@@ -404,7 +404,7 @@ fn fuel_and_size_are_bounded() {
     assert_eq!(limited("{{ ctx.name }}", 0, 10), limit);
 }
 
-/// Templates that would keep a run busy for ever, or fill the memory: whatever they do a thousand times is paid for.
+/// Templates that would run forever or exhaust the memory: everything they repeat a thousand times is charged.
 #[test]
 fn hostile_templates_run_out_of_fuel() {
     let (list, text) = (Value::list((0..5_000).map(Value::Int).collect()), Value::from("x ".repeat(20_000)));
@@ -497,7 +497,7 @@ fn hostile_templates_run_out_of_fuel() {
     ] {
         assert_eq!(eval(source), Err(EvalErrorKind::Limit), "{source}");
     }
-    // These end by themselves, whichever way.
+    // These end on their own, with either outcome.
     for source in [
         "{{ 'a' * 999999999999 }}",
         "{{ range(99999999) | list }}",
@@ -508,7 +508,7 @@ fn hostile_templates_run_out_of_fuel() {
     }
 }
 
-/// Time and chance come from the tick: the same evaluation gives the same again, and nothing else is random.
+/// Time and randomness come from the tick: the same evaluation returns the same result, and nothing else is random.
 #[test]
 fn results_depend_only_on_the_tick() {
     for source in ["{{ now() }}", "{{ uuid() }}", "{{ [uuid(), uuid(), now()] }}"] {
@@ -544,7 +544,7 @@ fn an_untouched_value_costs_nothing() {
     let (value, spent) = run("{{ outcome.status ~ (outcome.result | length) }}");
     assert_eq!(value, Value::from("success10000"));
     assert!(spent < 50, "{spent}");
-    // The list itself comes back, not a copy.
+    // The list itself is returned, not a copy.
     let (value, spent) = run("{{ outcome.result if outcome.status == 'success' else [] }}");
     let (Value::List(a), Value::List(b)) = (&value, &big) else { panic!("lists") };
     assert!(Arc::ptr_eq(a, b) && spent < 50, "{spent}");

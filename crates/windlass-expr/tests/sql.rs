@@ -1,6 +1,6 @@
-//! Templates in SQL: `tests/cases-sql.txt`. A case is `text => statement; $1 = template; …`, statements parted by ` ;; `, or
-//! `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end says that raw text is let in,
-//! `each` that it is run for every item.
+//! Templates in SQL: `tests/cases-sql.txt`. A case is `text => statement; $1 = template; …`, with statements
+//! separated by ` ;; `, or `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end
+//! means that the statement contains raw text, `each` that it runs for every item.
 
 use windlass_expr::jinja::{JinjaLanguage, SqlStatement, split_sql};
 use windlass_value::{ExpressionMode, Language, Value};
@@ -54,7 +54,7 @@ fn cases() {
     assert!(count >= 60, "{count}");
 }
 
-/// Whatever the text, what a template stands for is never a part of the statement, unless that was asked for.
+/// Whatever the text, a template's value never becomes part of the statement, unless it is marked as raw.
 #[test]
 fn no_template_stays_in_the_text_and_nothing_panics() {
     let parts = [

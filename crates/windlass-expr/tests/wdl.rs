@@ -1,8 +1,8 @@
-//! Runs the cases of `tests/cases/*.txt`; the scope they see is described in `tests/common/mod.rs`.
+//! Runs the cases of `tests/cases/*.txt`; their scope is described in `tests/common/mod.rs`.
 //!
 //! One case per line: `source => expected JSON`, or `source => error: part of the message`. A source that begins with
-//! `{`, `[` or `"` is JSON, any other is the text of a string. `mode: value|condition|loop` holds for the lines after
-//! it, and so do `language: NAME` and `input: {…}`, what the run was started with. Lines that begin with `#` are comments.
+//! `{`, `[` or `"` is JSON, any other is the text of a string. `mode: value|condition|loop` applies to the lines
+//! after it, and so do `language: NAME` and `input: {…}`, the run's input. Lines that begin with `#` are comments.
 
 use crate::common;
 
@@ -44,7 +44,7 @@ fn eval(source: &str) -> Result<Value, EvalError> {
     expression.eval(&MockScope::new(), &mut meter())
 }
 
-/// One line of a file of cases.
+/// One line of a case file.
 struct Case {
     location: String,
     language: String,
@@ -95,7 +95,7 @@ fn check(case: &Case) -> Result<(), String> {
     };
     let scope = case.input.clone().map_or_else(MockScope::new, MockScope::with_input);
     match (run_in(&case.language, &scope, &source, case.mode), case.expected.strip_prefix("error:")) {
-        // Decimals keep their digits, which reading the expectation would not.
+        // Decimals keep their digits; parsing the expectation would lose them.
         (Ok(value), None) if [to_json(&json(&case.expected)), case.expected.clone()].contains(&to_json(&value)) => {
             Ok(())
         }
@@ -117,14 +117,14 @@ fn cases() {
     assert!(cases.len() > 800, "only {} cases were found", cases.len());
 }
 
-/// The functions a source calls, in the order they are written; keys of conditions count.
+/// Returns the functions that a source calls, in source order; keys of conditions count.
 fn called(source: &str) -> Vec<String> {
     let ends = source.match_indices('(').map(|(end, _)| &source[..end]);
     let name = |before: &str| before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
     ends.map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// At least four lines call each function, and in one of them it is the one that fails.
+/// At least four lines call each function, and in one of them that function is the one that fails.
 #[test]
 fn every_function_has_cases() {
     let cases: Vec<(Vec<String>, bool)> =
@@ -317,7 +317,7 @@ fn there_is_no_iteration_outside_loops() {
     assert!(error.message.contains("no loop is around it"), "{}", error.message);
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Generator(u64);
 
 impl Generator {
@@ -407,7 +407,7 @@ fn nothing_panics_on_any_text() {
     assert!(compiled > 1_000, "{compiled}");
 }
 
-/// Calls of every function with all sorts of arguments: whatever they give, they give it without a panic.
+/// Calls every function with many kinds of arguments: whatever the result, there is no panic.
 #[test]
 fn nothing_panics_on_any_argument() {
     let values = [

@@ -1,4 +1,4 @@
-//! XML and XPath against hostile input: everything ends, by fuel or by a limit, and nothing panics.
+//! XML and XPath with hostile input: every evaluation ends, by fuel or by a limit, and nothing panics.
 
 use crate::common;
 
@@ -20,7 +20,7 @@ fn with(xml: &str, path: &str) -> Result<Value, EvalError> {
 }
 
 fn with_fuel(xml: &str, path: &str, fuel: u64) -> Result<Value, EvalError> {
-    // Longer than an expression may be, so it is put together as data.
+    // Longer than an expression may be, so it is assembled as data.
     let source = Value::object([("from", Value::list(vec![Value::from(xml)])), ("select", Value::from(path))]);
     let language = windlass_expr::wdl::languages().into_iter().find(|one| one.name() == "wdl.select").expect("select");
     let expression = language.compile(&source, ExpressionMode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
@@ -89,7 +89,7 @@ fn an_invalid_literal_xpath_is_reported_with_its_location() {
     assert!(WdlLanguage.compile(&source, ExpressionMode::Condition).is_err());
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Generator(u64);
 
 impl Generator {

@@ -1,4 +1,4 @@
-//! Evaluation: one walk over the nodes, with what it costs.
+//! Evaluation: one walk over the nodes, with cost accounting.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,11 +20,11 @@ pub(super) struct CelEvaluator<'a> {
     pub env: &'a CelEnvironment,
     pub mode: ExpressionMode,
     cost: u64,
-    /// Bytes that were handed over so far, roughly.
+    /// Approximate number of bytes converted to output values so far.
     output_bytes: usize,
-    /// Values of the variables of macros, outermost first.
+    /// Values of the macro variables, outermost first.
     locals: Vec<CelValue>,
-    /// Patterns that were computed, by their text.
+    /// Patterns compiled at run time, keyed by their text.
     pub patterns: HashMap<Arc<str>, Regex>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> CelEvaluator<'a> {
         }
     }
 
-    /// The value of the whole, as those outside have it.
+    /// Evaluates the whole expression and returns it as a [`Value`].
     pub(crate) fn result(&mut self, root: &CelNode) -> Result<Value, EvalError> {
         let value = self.node(root)?;
         if self.mode == ExpressionMode::Value {
@@ -66,7 +66,7 @@ impl<'a> CelEvaluator<'a> {
         }
     }
 
-    /// Pays for operations.
+    /// Charges the cost of operations.
     pub(crate) fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(amount);
         let max_cost = self.meter.caps.max_cel_cost;
@@ -79,33 +79,33 @@ impl<'a> CelEvaluator<'a> {
         self.meter.spend(amount)
     }
 
-    /// Pays for looking at items.
+    /// Charges the cost of visiting items.
     pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)?;
         self.spend(count as u64 / 10)
     }
 
-    /// Pays for looking at so many bytes.
+    /// Charges the cost of reading the given number of bytes.
     pub(crate) fn charge_read(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 1_000)
     }
 
-    /// Pays for a text of that length, and refuses one that is too large before it is made.
+    /// Charges the cost of creating a string of the given length, and rejects one that is too large before it is created.
     pub(crate) fn charge_created(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.meter.check_size(bytes)?;
         self.meter.spend(bytes as u64 / 32)?;
         self.spend(bytes as u64 / 10)
     }
 
-    /// Counts what is handed over; the whole of it is one result.
+    /// Counts bytes that are converted to output values; their sum is the size of one result.
     pub(crate) fn charge_output(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         self.meter.check_size(self.output_bytes)?;
         self.meter.spend(1)
     }
 
-    /// The content of a stored value; any other is itself.
+    /// Returns the content of a stored value; any other value is returned unchanged.
     pub(crate) fn content(&mut self, value: CelValue) -> CelResult {
         match value {
             CelValue::Stored(stored) => WdlContext::new(self.scope, self.meter).load(&stored).map(CelValue::from),
@@ -113,7 +113,7 @@ impl<'a> CelEvaluator<'a> {
         }
     }
 
-    /// The content of a value in which one thing is looked for: that costs the same however large it is.
+    /// Returns the content of a value for a single lookup; the cost does not depend on the size of the content.
     pub(crate) fn load_for_lookup(&mut self, value: Value) -> Result<Value, EvalError> {
         match &value {
             Value::Stored(stored) => WdlContext::new(self.scope, self.meter).load_for_lookup(stored),
@@ -121,12 +121,12 @@ impl<'a> CelEvaluator<'a> {
         }
     }
 
-    /// What stands in the text there.
+    /// Returns the source text in the given range.
     pub(crate) fn source_text(&self, at: &Range<usize>) -> String {
         super::value::truncate(self.text.get(at.clone()).unwrap_or_default())
     }
 
-    /// Each arm is a call: the frames of what calls itself stay small.
+    /// Evaluates a node. Each arm is a call, so that the stack frames of this recursive function stay small.
     pub(crate) fn node(&mut self, node: &CelNode) -> CelResult {
         match node {
             CelNode::Constant(value) => Ok(value.clone()),
@@ -199,13 +199,13 @@ impl<'a> CelEvaluator<'a> {
         Ok(CelValue::List(Arc::new(self.eval_all(items)?)))
     }
 
-    /// With its content at hand.
+    /// Evaluates a node and loads its content.
     fn node_content(&mut self, node: &CelNode) -> CelResult {
         let value = self.node(node)?;
         self.content(value)
     }
 
-    /// Goes on past blobs that are not at hand, so that all of them are asked for at once.
+    /// Evaluates all nodes. It continues past blobs that are not loaded, so that all of them are requested together.
     fn eval_all(&mut self, nodes: &[CelNode]) -> Result<Vec<CelValue>, EvalError> {
         let (mut values, mut blobs) = (Vec::with_capacity(nodes.len()), Vec::new());
         for node in nodes {
@@ -247,8 +247,8 @@ impl<'a> CelEvaluator<'a> {
         error.with_hint(value.kind().map_or_else(String::new, comparison_hint))
     }
 
-    /// A part that decides takes the errors of the others away. Limits stay, and so do blobs that must be loaded: whether
-    /// they are at hand must not change what is done.
+    /// Evaluates a chain of `&&` or `||`. A part that decides the result discards the errors of the other parts.
+    /// Limit errors remain, and so do blobs that must be loaded: whether a blob is loaded must not change the outcome.
     fn logic(&mut self, all: bool, parts: &[(CelNode, Range<usize>)]) -> CelResult {
         let mut deferred = DeferredErrors::default();
         for (part, at) in parts {
@@ -284,10 +284,10 @@ impl<'a> CelEvaluator<'a> {
         type_error(format!("`{}` is {}: there is nothing to go over", self.source_text(of), describe(value)))
     }
 
-    /// The next item is the macro's variable now.
+    /// Binds the next item to the macro's variable.
     fn bind_item(&mut self, fold: &CelFold, over: &CelValue, at: usize) -> Result<(), EvalError> {
         self.spend(1)?;
-        // What a failed evaluation left there is not needed any more.
+        // Values that a failed evaluation left on the stack are no longer needed.
         self.locals.truncate(fold.slot);
         self.locals.push(over.item(at).unwrap_or(CelValue::Null));
         Ok(())
@@ -333,7 +333,7 @@ impl<'a> CelEvaluator<'a> {
         Ok(CelValue::List(Arc::new(given)))
     }
 
-    /// How many characters, bytes, items or entries.
+    /// Returns the number of characters, bytes, items or entries.
     pub(crate) fn size(&mut self, value: &CelValue) -> CelResult {
         if let CelValue::Stored(stored) = value
             && is_stored_list(stored)
@@ -359,7 +359,7 @@ impl<'a> CelEvaluator<'a> {
     }
 }
 
-/// What a chain of `&&` or `||` has seen beside what decides it.
+/// Errors and missing blobs that a chain of `&&` or `||` has met before its result was decided.
 #[derive(Default)]
 struct DeferredErrors {
     error: Option<EvalError>,

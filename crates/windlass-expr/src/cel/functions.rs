@@ -1,4 +1,4 @@
-//! Functions of the standard library.
+//! Functions of the CEL standard library.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::types::{string_function_hint, strings_only_message};
 use super::value::{CelNumber, CelResult, CelType, CelValue, describe, truncate, type_error};
 use crate::wdl::functions::encoding::to_base64;
 
-/// Building a pattern is dear: one that is computed is built once for each text.
+/// Compiling a pattern is expensive: a computed pattern is compiled once per distinct text.
 const PATTERN_COST: u64 = 100;
 const MAX_PATTERN_LENGTH: usize = 1_000;
 
@@ -121,7 +121,7 @@ impl CelEvaluator<'_> {
         Ok(regex)
     }
 
-    /// Whether a pattern is found somewhere in a text. Time grows with both.
+    /// Returns whether a pattern matches anywhere in a string. The time grows with the length of both.
     pub(crate) fn matches(&mut self, text: &CelValue, regex: &Regex, length: usize) -> CelResult {
         let CelValue::Str(text) = text else {
             let kind = text.kind().unwrap_or(CelType::Null);
@@ -189,7 +189,7 @@ fn int(value: CelValue) -> CelResult {
     Ok(CelValue::Int(match (&value, value.number()) {
         (_, Some(CelNumber::Int(number))) => number,
         (_, Some(CelNumber::Uint(number))) => i64::try_from(number).map_err(|_| out_of_range("int", number))?,
-        // The ends of the range are no doubles: what is strictly between them fits.
+        // The bounds of the int range are not exact doubles: any double strictly between them fits.
         (_, Some(CelNumber::Double(number))) => {
             match number > -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0 {
                 true => number as i64,
@@ -235,8 +235,8 @@ fn boolean(value: CelValue) -> CelResult {
     }
 }
 
-/// The shortest text that reads back; with a power of ten from a million on, and below a ten-thousandth:
-/// `1e+06`, `1.5`, `2`.
+/// Formats a double as the shortest text that parses back to it. Uses an exponent from one million on and below one
+/// ten-thousandth: `1e+06`, `1.5`, `2`.
 fn format_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

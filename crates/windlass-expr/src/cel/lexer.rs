@@ -1,4 +1,5 @@
-//! Text to tokens, one at a time: the parser may say where the next one begins, since names of steps may hold hyphens.
+//! Lexer: text to tokens, one at a time. The parser may move the start of the next token, since step ids may contain
+//! hyphens.
 
 use std::ops::Range;
 
@@ -9,11 +10,11 @@ pub(super) enum CelToken {
     End,
     Ident,
     Literal(CelLiteral),
-    /// An operator or a bracket, as it is written.
+    /// An operator or a bracket, as written.
     Mark(&'static str),
 }
 
-/// Longer ones first: the first that matches is meant.
+/// Longer operators come first: the first match wins.
 const MARKS: [&str; 27] = [
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")", "[", "]",
     "{", "}", "=", "&", "|",
@@ -21,7 +22,7 @@ const MARKS: [&str; 27] = [
 
 pub(super) struct CelLexer<'a> {
     pub text: &'a str,
-    /// Where the next token, or what is before it, begins.
+    /// The offset at which the next token, or the whitespace before it, begins.
     pub at: usize,
 }
 
@@ -30,7 +31,7 @@ impl<'a> CelLexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Goes past blanks and comments.
+    /// Skips whitespace and comments.
     pub(crate) fn skip_blank(&mut self) {
         loop {
             let rest = self.rest();
@@ -120,7 +121,7 @@ impl<'a> CelLexer<'a> {
     fn integer(&self, digits: &str, radix: u32, unsigned: bool, start: usize) -> Result<CelLiteral, Box<CelProblem>> {
         match u64::from_str_radix(digits, radix) {
             Ok(number) if unsigned => Ok(CelLiteral::Uint(number)),
-            // One more than the largest: only a minus before it makes it an int. The parser looks.
+            // One more than the largest int is valid only after a minus sign; the parser checks this.
             Ok(number) if number <= i64::MAX as u64 + 1 => Ok(CelLiteral::Int(number)),
             Ok(_) => Err(self.bad_number(start, "it is too large for an int").hint("write it with a `u` at its end")),
             Err(_) if digits.is_empty() => Err(self.bad_number(start, "digits are missing")),
@@ -133,7 +134,7 @@ impl<'a> CelLexer<'a> {
         CelProblem::new(format!("`{text}` is not a number: {why}"), start..self.at)
     }
 
-    /// A text or bytes; the prefix says whether it is raw and whether it is bytes.
+    /// Reads a string or bytes literal; the prefix determines whether it is raw and whether it is bytes.
     fn quoted(&mut self, prefix: Prefix) -> Result<CelLiteral, Box<CelProblem>> {
         let start = self.at;
         let rest = &self.rest()[prefix.letters..];
@@ -191,7 +192,7 @@ struct Prefix {
 }
 
 fn literal_prefix(rest: &str) -> Option<Prefix> {
-    // Only where it may stand: each token asks, and the rest of the text is long.
+    // Look only at the first bytes: every token calls this, and the rest of the text may be long.
     let letters = rest.bytes().take(3).position(|byte| matches!(byte, b'"' | b'\''))?;
     let (raw, bytes) = match rest[..letters].to_ascii_lowercase().as_str() {
         "" => (false, false),
@@ -275,7 +276,7 @@ pub(super) fn is_word(sign: char) -> bool {
     sign.is_ascii_alphanumeric() || sign == '_'
 }
 
-/// The letters, digits and underscores that a text begins with.
+/// Returns the letters, digits and underscores at the start of a text.
 pub(super) fn word(text: &str) -> &str {
     let end = text.find(|sign: char| !is_word(sign)).unwrap_or(text.len());
     &text[..end]

@@ -1,5 +1,5 @@
-//! Syntax to what is evaluated: names get their meaning, functions are looked up, and what can never work is refused
-//! with all its problems at once.
+//! Lowering of syntax to evaluable nodes: resolves names, looks up functions, and rejects expressions that can never
+//! work, reporting all problems together.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::syntax::{CelLiteral, CelProblem, CelSyntax, CelSyntaxKind as Form};
 use super::tables::{GLOBALS, MACROS, METHODS, TYPES, replacement_hint};
 use super::value::{CelType, CelValue};
 
-/// How large a pattern may become, in bytes.
+/// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 512 * 1024;
 
-/// Nobody reads more.
+/// The maximum number of problems that are reported.
 const MAX_PROBLEMS: usize = 50;
 
-/// A node, and the kind of its value if that is certain.
+/// A node, and the type of its value if that is certain.
 type TypedNode = (CelNode, Option<CelType>);
 
 pub(super) struct CelLowering<'a> {
     text: &'a str,
     env: &'a CelEnvironment,
     pub problems: Vec<CelProblem>,
-    /// Variables of the macros that are open.
+    /// Variables of the enclosing macros.
     locals: Vec<Arc<str>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> CelLowering<'a> {
         items.iter().map(|item| self.node(item).0).collect()
     }
 
-    /// A part that must be true or false.
+    /// Lowers a part that must evaluate to a bool.
     fn truth(&mut self, syntax: &CelSyntax, what: &str) -> CelNode {
         let (node, kind) = self.node(syntax);
         if let Some(kind) = kind.filter(|kind| *kind != CelType::Bool) {
@@ -109,7 +109,7 @@ impl<'a> CelLowering<'a> {
         node
     }
 
-    /// The whole of a condition.
+    /// Lowers a whole condition.
     pub(crate) fn condition(&mut self, syntax: &CelSyntax) -> CelNode {
         let (node, kind) = self.node(syntax);
         if let Some(kind) = kind.filter(|kind| *kind != CelType::Bool) {
@@ -203,7 +203,7 @@ impl<'a> CelLowering<'a> {
         self.problem(format!("a step has `content`, `result` and `status`, not `{field}`"), at, Some(hint))
     }
 
-    /// Fields are of maps.
+    /// Checks that the operand can have fields: only maps have them.
     fn check_has_fields(&mut self, kind: Option<CelType>, operand: &Range<usize>, field: &str, at: &Range<usize>) {
         let Some(kind) = kind.filter(|kind| *kind != CelType::Map) else { return };
         let hint = match (kind, METHODS.iter().any(|(name, ..)| *name == field)) {
@@ -279,7 +279,8 @@ impl<'a> CelLowering<'a> {
         .1
     }
 
-    /// Nothing is subtracted from a step: a hyphen right after its name was meant as a part of it.
+    /// Detects an unknown step id with a hyphen. Nothing can be subtracted from a step, so a hyphen directly after a
+    /// step's name was meant as part of the name.
     fn is_hyphenated_step_name(&mut self, at: &Range<usize>, left: &CelSyntax, right: &CelSyntax) -> bool {
         let Form::Step { at: name, .. } = &left.kind else { return false };
         if name.end != at.start || at.end != right.range.start {
@@ -501,7 +502,7 @@ fn constant(value: CelValue) -> TypedNode {
     (CelNode::Constant(value), kind)
 }
 
-/// `a.b.c` as it is written, if it is nothing but names.
+/// Returns `a.b.c` as written if the syntax consists only of names.
 fn dotted_path(syntax: &CelSyntax) -> Option<String> {
     match &syntax.kind {
         Form::Name(name) => Some(name.to_string()),
@@ -519,7 +520,7 @@ pub(super) fn compile_pattern(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// The first few names, for messages.
+/// Formats the first few names for a message.
 pub(super) fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.len() {
@@ -528,7 +529,7 @@ pub(super) fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// A kind with its article.
+/// Returns the name of a type with its article.
 pub(super) fn with_article(kind: CelType) -> String {
     match kind {
         CelType::Null => "null".to_owned(),

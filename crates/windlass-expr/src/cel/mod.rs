@@ -1,22 +1,24 @@
-//! CEL, the Common Expression Language, as conditions and lists of agent workflows are written in it:
+//! CEL, the Common Expression Language, used for conditions and lists of agent workflows:
 //! `steps.review.content.contains('LGTM') && iteration >= 2`. Types, operators, functions and macros are those of the
-//! standard library. These rules are its own:
+//! CEL standard library. Windlass adds these rules:
 //!
-//! - `steps.<id>` is `{content, result, status}` of a step that has ended. Ids with hyphens are written as they are: the
-//!   longest id that is known is meant, so `steps.a-b` is the step `a-b` where there is one, else a subtraction. Inside a
-//!   loop a step that has not ended in this turn yet is that of the turn before.
-//! - Names are checked when an expression is compiled: steps, variables, functions, and kinds of values that can never
-//!   work together.
-//! - Numbers of JSON behave: a whole one is an int, and an int that meets a double is promoted, so `n + 1`, `n * 2` and
-//!   `n / 2.0` work whatever a model wrote. Whole doubles may be taken modulo. An int and a uint do not mix.
-//! - What is missing is [`EvalErrorKind::Missing`] and says "no such key", in a loop's condition too. A condition must give
-//!   true or false, nothing is taken for it.
-//! - An evaluation costs at most what the meter's caps say: one for an operation, a field and an item that a macro looks at, one for ten
-//!   items or ten bytes of what is made, one for a thousand bytes of text that are read. That is less than elsewhere for
-//!   reading, so that the answer of a model may be long. Fuel is spent beside it.
+//! - `steps.<id>` is `{content, result, status}` of a step that has ended. Ids with hyphens are written as they are:
+//!   the longest known id wins, so `steps.a-b` is the step `a-b` if that step exists, otherwise a subtraction. Inside
+//!   a loop, a step that has not ended yet in this iteration resolves to its result in the previous iteration.
+//! - Names are checked when an expression is compiled: steps, variables, functions, and types that can never work
+//!   together.
+//! - JSON numbers convert implicitly: an integral number is an int, and an int combined with a double is promoted, so
+//!   `n + 1`, `n * 2` and `n / 2.0` work whichever form a model wrote. The remainder operator accepts integral
+//!   doubles. An int and a uint do not mix.
+//! - A missing value is [`EvalErrorKind::Missing`] with the message "no such key", in a loop's condition too. A
+//!   condition must evaluate to true or false; no other value is converted to a bool.
+//! - An evaluation costs at most what the meter's caps allow: one for an operation, a field and an item that a macro
+//!   visits, one for ten items or ten bytes of a created value, one for a thousand bytes of text that are read.
+//!   Reading is cheaper than in other CEL implementations, so that a model's reply may be long. Fuel is spent in
+//!   addition.
 //!
-//! `lexer`, `parser`, `syntax` text to syntax · `lower`, `kinds`, `tables` names and kinds · `node`, `eval`, `operators`,
-//! `functions`, `time`, `value` evaluation · `source` where an expression stands.
+//! `lexer`, `parser`, `syntax`: text to syntax · `lower`, `types`, `tables`: names and types · `node`, `eval`,
+//! `operators`, `functions`, `time`, `value`: evaluation · `source`: the environment of an expression.
 
 mod eval;
 mod functions;
@@ -48,7 +50,7 @@ use node::CelNode;
 use source::CelEnvironment;
 use syntax::{CelLiteral, CelSyntax, CelSyntaxKind};
 
-/// The language.
+/// The CEL language.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CelLanguage;
 
@@ -94,26 +96,26 @@ impl Expression for CelExpression {
     }
 }
 
-/// The steps that an expression names.
+/// The steps that an expression refers to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CelReferences {
-    /// In the order in which they stand there, each time they do.
+    /// One entry per occurrence, in source order.
     pub steps: Vec<CelReference>,
-    /// Some name of a step is computed, or all are looked at: any of them may be meant.
+    /// True if a step name is computed or all steps are read: the expression may refer to any step.
     pub any_step: bool,
-    /// Parts of bare names, such as `inputs.list`, with the bare name: where they must be there.
+    /// Fields of bare names, such as `inputs.list`, with the bare name, in positions where the field must exist.
     pub fields: Vec<(Arc<str>, CelReference)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CelReference {
     pub id: Arc<str>,
-    /// The bytes of the id in the text, with its quotes if it has some.
+    /// The byte range of the id in the text, including its quotes if there are any.
     pub range: Range<usize>,
 }
 
-/// The steps that a text refers to, of those that there are; ones that are not there are found too. A text that is no
-/// expression refers to none.
+/// Returns the steps that a text refers to. `steps` are the existing steps; references to unknown steps are included.
+/// A text that is not an expression refers to none.
 pub fn references(text: &str, steps: &[Arc<str>]) -> CelReferences {
     let mut found = CelReferences::default();
     if let Ok(syntax) = parser::parse(text, steps) {
@@ -122,7 +124,7 @@ pub fn references(text: &str, steps: &[Arc<str>]) -> CelReferences {
     found
 }
 
-/// The part of a bare name that is no variable of a macro.
+/// Records a field of a bare name that is not a macro variable.
 fn gather_field(operand: &CelSyntax, field: &Arc<str>, at: &Range<usize>, locals: &[&str], found: &mut CelReferences) {
     if let CelSyntaxKind::Name(name) = &operand.kind
         && !locals.contains(&&**name)
@@ -150,7 +152,7 @@ fn gather_references<'s>(syntax: &'s CelSyntax, locals: &mut Vec<&'s str>, found
             gather_references(one, locals, found);
             gather_references(other, locals, found);
         }
-        // Whoever asks whether it is there knows that it need not be.
+        // `has(…)` tests for the field, so the field need not exist.
         CelSyntaxKind::Call { target: None, name, arguments, .. } if &**name == "has" => {
             for argument in arguments {
                 match &argument.kind {
@@ -164,7 +166,7 @@ fn gather_references<'s>(syntax: &'s CelSyntax, locals: &mut Vec<&'s str>, found
             if let Some(target) = target {
                 gather_references(target, locals, found);
             }
-            // The variable of a macro is no step, whatever it is called.
+            // The variable of a macro is not a step, whatever its name.
             let variable = match (target, arguments) {
                 (Some(_), [CelSyntax { kind: CelSyntaxKind::Name(name), .. }, rest @ ..]) if !rest.is_empty() => {
                     arguments = rest;

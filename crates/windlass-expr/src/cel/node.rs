@@ -1,4 +1,4 @@
-//! What a text is compiled to: names are resolved, functions are known, patterns are built.
+//! Compiled expressions: names are resolved, functions are looked up, patterns are compiled.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::value::CelValue;
 #[derive(Debug)]
 pub(super) enum CelNode {
     Constant(CelValue),
-    /// A variable of a macro, by its place among those that are open.
+    /// A macro variable, by its index among the enclosing ones.
     Local(usize),
     Variable(CelVariable),
-    /// All steps that there are.
+    /// All existing steps.
     Steps,
     Step(Arc<str>),
     StepPart {
@@ -26,7 +26,7 @@ pub(super) enum CelNode {
         of: Range<usize>,
     },
     HasStep(Arc<str>),
-    /// `of` is the place of the operand, for messages.
+    /// `of` is the source range of the operand, for messages.
     Select {
         operand: Box<CelNode>,
         field: Arc<str>,
@@ -46,7 +46,7 @@ pub(super) enum CelNode {
         function: CelFunction,
         arguments: Vec<CelNode>,
     },
-    /// With a pattern that is written out.
+    /// `matches` with a literal pattern.
     Matches {
         text: Box<CelNode>,
         pattern: CelPattern,
@@ -58,7 +58,7 @@ pub(super) enum CelNode {
         left: Box<CelNode>,
         right: Box<CelNode>,
     },
-    /// `&&` if all must hold, else `||`.
+    /// `&&` if `all` is true, otherwise `||`.
     Logic {
         all: bool,
         parts: Vec<(CelNode, Range<usize>)>,
@@ -74,13 +74,13 @@ pub(super) enum CelNode {
     Fold(Box<CelFold>),
 }
 
-/// `list.all(x, test)` and its like.
+/// `list.all(x, test)` and similar macros.
 #[derive(Debug)]
 pub(super) struct CelFold {
     pub kind: FoldKind,
     pub over: CelNode,
     pub of: Range<usize>,
-    /// The place of its variable.
+    /// The index of the macro's variable.
     pub slot: usize,
     pub test: Option<(CelNode, Range<usize>)>,
     pub give: Option<CelNode>,
@@ -101,7 +101,7 @@ pub(super) struct CelPattern {
     pub length: usize,
 }
 
-/// A name that the place of the expression gives a meaning.
+/// A variable that the environment of the expression binds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CelVariable {
     Iteration,
@@ -206,6 +206,6 @@ pub(super) enum CelFunction {
     Duration,
     Type,
     Dyn,
-    /// `getHours` and its like.
+    /// `getHours` and similar functions.
     Getter(&'static str),
 }

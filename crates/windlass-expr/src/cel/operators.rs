@@ -1,4 +1,4 @@
-//! Operators, by the kinds of what they work on.
+//! Operators, by the types of their operands.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl CelEvaluator<'_> {
         }
     }
 
-    /// Numbers of all kinds have one order; nothing compares with what is not a number.
+    /// Compares two values. All numeric types share one order; every comparison with NaN is false.
     fn compare(
         &mut self,
         operator: CelOperator,
@@ -183,7 +183,7 @@ fn arithmetic(operator: CelOperator, left: &CelValue, right: &CelValue) -> CelRe
             };
             result.map(CelValue::Uint).ok_or_else(|| overflow(sign, a, b))
         }
-        // A number that a model wrote as 4.0 is as whole as 4.
+        // A number that a model wrote as 4.0 is as integral as 4.
         (Some(a), Some(b)) if operator == CelOperator::Remainder => match (as_int(a), as_int(b)) {
             (Some(a), Some(b)) => arithmetic(operator, &CelValue::Int(a), &CelValue::Int(b)),
             _ => Err(no_overload(operator, left, right)),
@@ -204,7 +204,7 @@ fn arithmetic(operator: CelOperator, left: &CelValue, right: &CelValue) -> CelRe
     }
 }
 
-/// An int, or a double without a fraction. A uint stays what it is.
+/// Returns an int, or a double without a fraction, as an i64. A uint is not converted.
 fn as_int(number: CelNumber) -> Option<i64> {
     match number {
         CelNumber::Int(number) => Some(number),

@@ -1,5 +1,5 @@
-//! Tokens to syntax, by the binding powers of operators. Depth and length are limited, so that no text can exhaust the
-//! stack: neither here nor where the tree is walked.
+//! Parser: tokens to syntax, by operator precedence. Depth and length are limited, so that no text can exhaust the
+//! stack, neither here nor where the tree is walked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::lexer::{CelLexer, CelToken, is_word, word};
 use super::syntax::{CelLiteral, CelProblem, CelSyntax, CelSyntaxKind};
 
-/// The longest text, in bytes.
+/// The maximum length of an expression, in bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 100_000;
-/// How deep a text may nest, and how long a chain of operators may be.
+/// The maximum nesting depth, and the maximum length of a chain of operators.
 pub(super) const MAX_DEPTH: usize = 100;
-/// Words that are kept for other uses: fields may have these names, variables may not.
+/// Reserved words: fields may have these names, variables may not.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -32,7 +32,7 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Relations bind weaker than sums, sums weaker than products.
+/// Returns an operator's binding power. Relations bind weaker than sums, sums weaker than products.
 fn binding_power(sign: &str) -> Option<u8> {
     Some(match sign {
         "<" | "<=" | ">" | ">=" | "==" | "!=" | "in" => 1,
@@ -65,16 +65,16 @@ fn parse_expression(text: &str, steps: &[Arc<str>]) -> ParseResult {
     }
 }
 
-/// Both small, so that the frames of the parser are: it calls itself for each level of the text.
+/// Both variants are boxed to keep the parser's stack frames small: it recurses once per level of the text.
 type ParseResult = Result<Box<CelSyntax>, Box<CelProblem>>;
 
 struct Parser<'a> {
     lexer: CelLexer<'a>,
     peeked: Option<(CelToken, Range<usize>)>,
-    /// The names that may follow `steps.`.
+    /// The step ids that may follow `steps.`.
     steps: &'a [Arc<str>],
     depth: usize,
-    /// How many macros around call their variable `steps`.
+    /// The number of enclosing macros whose variable is called `steps`.
     shadows: usize,
 }
 
@@ -106,7 +106,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// The place of the mark, or what stands there instead.
+    /// Consumes the given mark and returns its range, or reports the token found instead.
     fn expect(&mut self, mark: &str) -> Result<Range<usize>, Box<CelProblem>> {
         match self.bump()? {
             (CelToken::Mark(found), range) if found == mark => Ok(range),
@@ -181,7 +181,7 @@ impl Parser<'_> {
         self.make_syntax(CelSyntaxKind::Choice { test, yes, no }, range)
     }
 
-    /// A chain of `||`, whose parts are chains of `&&`, whose parts are relations.
+    /// Parses a chain of `||`, whose parts are chains of `&&`, whose parts are relations.
     fn logic(&mut self, all: bool) -> ParseResult {
         let first = self.logic_part(all)?;
         match self.next_is(if all { "&&" } else { "||" })? {
@@ -237,7 +237,7 @@ impl Parser<'_> {
                 return Err(too_deep(start..start));
             }
         }
-        // With its sign a number may be one smaller than without.
+        // A negative int may be one larger in magnitude than a positive one.
         if let (CelToken::Literal(CelLiteral::Int(number)), range) = self.peek()?.clone()
             && sign == "-"
             && count == 1
@@ -281,8 +281,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The longest name of a step that stands here. One that nobody knows is taken with all its hyphens, so that the
-    /// message has the whole of it.
+    /// Reads the longest step id at this position. An unknown id is read with all its hyphens, so that the message
+    /// contains the whole id.
     fn step_name(&mut self) -> Option<(Arc<str>, Range<usize>)> {
         debug_assert!(self.peeked.is_none());
         self.lexer.skip_blank();
@@ -294,7 +294,7 @@ impl Parser<'_> {
             None => {
                 let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
                 let whole = rest[..end].trim_end_matches('-');
-                // `steps.size()` and the like are no names.
+                // `steps.size()` and the like are method calls, not step ids.
                 if whole.is_empty() || rest[whole.len()..].trim_start().starts_with('(') {
                     return None;
                 }
@@ -305,7 +305,7 @@ impl Parser<'_> {
         Some((id, start..self.lexer.at))
     }
 
-    /// `.name` or `.name(…)`, after the point.
+    /// Parses `.name` or `.name(…)`, after the dot.
     fn field(&mut self, operand: Box<CelSyntax>) -> ParseResult {
         let start = operand.range.start;
         let (name, at) = match self.bump()? {
@@ -329,7 +329,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, target: Option<Box<CelSyntax>>, name: Arc<str>, at: Range<usize>, start: usize) -> ParseResult {
-        // A macro's variable may hide `steps`: then a hyphen after it is a minus.
+        // A macro variable may shadow `steps`: a hyphen after it is then a minus sign.
         let hides = target.is_some() && {
             self.lexer.skip_blank();
             word(self.lexer.rest()) == "steps" && self.lexer.rest()[5..].trim_start().starts_with(',')
@@ -340,7 +340,7 @@ impl Parser<'_> {
         self.make_syntax(CelSyntaxKind::Call { target, name, at, arguments }, start..end)
     }
 
-    /// Expressions with commas between them, up to the closing mark.
+    /// Parses comma-separated expressions up to the closing mark.
     fn items(&mut self, close: &'static str) -> Result<(Vec<CelSyntax>, usize), Box<CelProblem>> {
         let mut items = Vec::new();
         loop {
@@ -402,7 +402,7 @@ impl Parser<'_> {
                 Err(problem.hint("write it with a `u` at its end"))
             }
             CelToken::Literal(literal) => self.make_syntax(CelSyntaxKind::Literal(literal), range),
-            // A leading point means a name from the outermost scope. There is only one.
+            // A leading dot refers to the outermost scope. There is only one scope.
             CelToken::Mark(".") => match self.bump()? {
                 (CelToken::Ident, at) => self.name(at),
                 (token, at) => Err(self.unexpected(&token, at, "a name")),

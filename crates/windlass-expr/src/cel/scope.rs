@@ -1,4 +1,4 @@
-//! What names mean: steps, the turn of the loop, fields and items.
+//! Name resolution at run time: steps, the loop iteration, fields and items.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -13,17 +13,18 @@ use crate::wdl::values::{WdlContext, is_stored_list};
 
 static NOTHING: LazyLock<Arc<Map>> = LazyLock::new(|| Arc::new(Map::new()));
 
-/// The variable in which a loop keeps what its last turn gave.
+/// The variable in which a loop keeps the result of its last iteration.
 const PREVIOUS_ITERATION: &str = "previous";
 
-/// What is known of a step.
+/// A step's recorded result.
 enum ResolvedStep {
     Ended(NodeView),
-    /// From the turn before: `{content, result, status}`.
+    /// From the previous iteration: `{content, result, status}`.
     PreviousIteration(Value),
 }
 
-/// A part as the language has it: a text for null, an empty map for a result that there is not.
+/// Returns a part's value, with defaults: an empty string for null content, an empty map for a missing result, and
+/// `completed` for a missing status.
 fn part_or_default(value: Option<Value>, part: StepPart) -> CelValue {
     match (value, part) {
         (Some(value), _) if !value.is_null() => CelValue::from(value),
@@ -56,7 +57,7 @@ impl CelEvaluator<'_> {
         };
         let index = i64::try_from(iteration.iteration_index).unwrap_or(i64::MAX);
         Ok(match bound {
-            // There the index is the number of turns that are done: the last of them is meant.
+            // In a loop condition the index is the number of completed iterations: `iteration` is the last of them.
             CelVariable::Iteration if self.mode == ExpressionMode::LoopCondition => CelValue::Int((index - 1).max(0)),
             CelVariable::Iteration | CelVariable::Index => CelValue::Int(index),
             CelVariable::Item => CelValue::from(iteration.item),
@@ -73,7 +74,7 @@ impl CelEvaluator<'_> {
 
     fn find_step(&mut self, id: &str) -> Result<Option<ResolvedStep>, EvalError> {
         self.spend(1)?;
-        // Scopes find names in any letter case; ids are exact.
+        // Scopes match names case-insensitively; step ids are exact.
         if let Some(view) = self.scope.node(id).filter(|view| *view.name == *id) {
             return Ok(Some(ResolvedStep::Ended(view)));
         }
@@ -148,7 +149,7 @@ impl CelEvaluator<'_> {
         }
     }
 
-    /// All that have ended.
+    /// Returns an object with all steps that have ended.
     pub(crate) fn all_steps(&mut self) -> CelResult {
         let place = self.env;
         let mut object = Map::with_capacity(place.steps.len());
@@ -160,7 +161,7 @@ impl CelEvaluator<'_> {
         Ok(CelValue::Object(Arc::new(object)))
     }
 
-    /// A map in which one thing is looked for.
+    /// Evaluates a map operand for a single lookup.
     fn lookup_operand(&mut self, operand: &CelNode) -> CelResult {
         match self.node(operand)? {
             CelValue::Stored(stored) if !is_stored_list(&stored) => {
@@ -268,7 +269,7 @@ impl CelEvaluator<'_> {
     }
 }
 
-/// A key as it is written.
+/// Formats a key as it would be written in source.
 fn format_key(key: &CelValue) -> String {
     match key {
         CelValue::Str(text) => format!("`{}`", super::value::truncate(text)),

@@ -1,5 +1,5 @@
-//! Where an expression stands: the steps and names that it may use. A front writes it down beside the text, so that a plan
-//! can be loaded again without the definition.
+//! The environment of an expression: the steps and names that it may use. A dialect's compiler stores it next to the
+//! text, so that a plan can be loaded again without the definition.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::syntax::CelProblem;
 #[derive(Clone, Debug, Default)]
 pub(super) struct CelEnvironment {
     pub steps: Vec<Arc<str>>,
-    /// The loop that `iteration`, `item` and `index` are of; the innermost if nothing is said.
+    /// The loop that `iteration`, `item` and `index` refer to; None means the innermost loop.
     pub loop_name: Option<Arc<str>>,
     pub binds: Vec<CelVariable>,
 }
 
-/// The source of an expression: its text, the ids of the steps that it may name, the loop around it, and which of
-/// `iteration`, `item`, `index`, `content`, `result`, `status` and `inputs` have a meaning there.
+/// Builds the source of an expression: its text, the ids of the steps that it may refer to, the enclosing loop, and
+/// which of `iteration`, `item`, `index`, `content`, `result`, `status` and `inputs` are bound.
 pub fn source<'a>(
     text: &str,
     steps: impl IntoIterator<Item = &'a str>,
@@ -34,7 +34,7 @@ pub fn source<'a>(
     Value::map(object)
 }
 
-/// The text and its place; a plain text stands in none.
+/// Parses a source into its text and environment; a plain string has an empty environment.
 pub(super) fn parse_source(source: &Value) -> Result<(Arc<str>, CelEnvironment), CompileError> {
     let error = |message: String, key: Option<&str>| CompileError {
         message,
@@ -75,7 +75,7 @@ pub(super) fn parse_source(source: &Value) -> Result<(Arc<str>, CelEnvironment),
     Ok((text.clone(), env))
 }
 
-/// A problem of the text, as those outside see it.
+/// Converts a problem in the text to a [`CompileError`].
 pub(super) fn to_compile_error(problem: CelProblem, source: &Value) -> CompileError {
     let pointer = match source {
         Value::Map(_) => vec![PathPart::Key("cel".into())],

@@ -1,4 +1,4 @@
-//! What a text says, with the place of each part.
+//! Syntax tree, with the source range of each part.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) enum CelLiteral {
 pub(super) struct CelSyntax {
     pub kind: CelSyntaxKind,
     pub range: Range<usize>,
-    /// How many levels there are below, itself included.
+    /// The number of levels in this subtree, including this node.
     pub depth: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum CelSyntaxKind {
     Literal(CelLiteral),
     Negative(u64),
     Name(Arc<str>),
-    /// `steps` followed by the name of a step, with or without quotes: a name that is known holds hyphens too.
+    /// `steps` followed by a step id, with or without quotes; a known id may contain hyphens.
     Step {
         id: Arc<str>,
         at: Range<usize>,
@@ -58,7 +58,7 @@ pub(super) enum CelSyntaxKind {
         left: Box<CelSyntax>,
         right: Box<CelSyntax>,
     },
-    /// `&&` or `||` of several, however many: a chain of them is not deep.
+    /// A chain of `&&` or `||` of any length: a chain counts as one level of depth.
     Logic {
         all: bool,
         parts: Vec<CelSyntax>,
@@ -72,7 +72,7 @@ pub(super) enum CelSyntaxKind {
     Map(Vec<(CelSyntax, CelSyntax)>),
 }
 
-/// What is wrong, where, and what to do. In a box while a text is read: results stay small, and so do frames.
+/// A problem with its location and a hint. Boxed during parsing, to keep results and stack frames small.
 #[derive(Clone, Debug)]
 pub(super) struct CelProblem {
     pub message: String,

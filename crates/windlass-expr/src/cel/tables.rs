@@ -1,9 +1,9 @@
-//! The functions and macros that there are, and what to write instead of those that there are not.
+//! Tables of the supported functions and macros, and hints for unsupported ones.
 
 use super::node::{CelFunction, FoldKind};
 use super::value::CelType;
 
-/// `name(…)`, with how many arguments.
+/// `name(…)`, with the number of arguments.
 pub(super) const GLOBALS: [(&str, CelFunction, usize); 12] = [
     ("size", CelFunction::Size, 1),
     ("matches", CelFunction::Matches, 2),
@@ -19,7 +19,7 @@ pub(super) const GLOBALS: [(&str, CelFunction, usize); 12] = [
     ("dyn", CelFunction::Dyn, 1),
 ];
 
-/// `x.name(…)`, with the least and the most arguments.
+/// `x.name(…)`, with the minimum and maximum number of arguments.
 pub(super) const METHODS: [(&str, CelFunction, usize, usize); 15] = [
     ("size", CelFunction::Size, 0, 0),
     ("contains", CelFunction::Contains, 1, 1),
@@ -38,7 +38,7 @@ pub(super) const METHODS: [(&str, CelFunction, usize, usize); 15] = [
     ("getMilliseconds", CelFunction::Getter("getMilliseconds"), 0, 1),
 ];
 
-/// `list.name(x, …)`, with the least and the most arguments, the variable among them.
+/// `list.name(x, …)`, with the minimum and maximum number of arguments, including the variable.
 pub(super) const MACROS: [(&str, FoldKind, usize, usize); 6] = [
     ("all", FoldKind::All, 2, 2),
     ("exists", FoldKind::Exists, 2, 2),
@@ -67,7 +67,7 @@ pub(super) const TYPES: [(&str, CelType); 12] = [
 const NO_STRING_FUNCTIONS: &str =
     "texts are not taken apart here: let the step give a result with fields, or use contains and matches";
 
-/// Functions of other languages, in small letters.
+/// Functions of other languages, in lower case.
 const FOREIGN: [(&str, &str); 33] = [
     ("len", "write size(x)"),
     ("length", "write size(x)"),

@@ -1,5 +1,5 @@
-//! Points and spans of time, in nanoseconds: written as RFC 3339 and as `1h30m`, read in any time zone. The rules of the
-//! zones come with the program.
+//! Timestamps and durations in nanoseconds: written as RFC 3339 and as `1h30m`, read in any time zone. The time zone
+//! rules are built into the program.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ impl CelTimestamp {
         i64::try_from(self.0 - other.0).map(CelDuration).map_err(|_| span_out_of_range())
     }
 
-    /// RFC 3339, with an offset.
+    /// Parses an RFC 3339 timestamp with an offset.
     pub(crate) fn parse(text: &str) -> Result<CelTimestamp, EvalError> {
         match parse_rfc3339(text) {
             Some(nanoseconds) => CelTimestamp::new(nanoseconds),
@@ -63,7 +63,7 @@ impl CelTimestamp {
         }
     }
 
-    /// What clocks show that are so many seconds ahead of UTC.
+    /// Returns the civil date and time at the given offset from UTC in seconds.
     fn to_civil(self, offset: i64) -> Option<DateTime> {
         let shifted = self.0 + i128::from(offset) * SECOND;
         let seconds = i64::try_from(shifted.div_euclid(SECOND)).ok()?;
@@ -109,7 +109,7 @@ fn parse_rfc3339(text: &str) -> Option<i128> {
     Some((i128::from(since.as_secs()) - i128::from(offset)) * SECOND + fraction)
 }
 
-/// `+01:30`, `-01:30`, `01:30`: seconds ahead of UTC.
+/// Parses `+01:30`, `-01:30` or `01:30` into an offset from UTC in seconds.
 fn clock_offset(text: &str) -> Option<i64> {
     let (sign, clock) = match text.strip_prefix('-') {
         Some(clock) => (-1, clock),
@@ -142,7 +142,7 @@ fn write_fraction(f: &mut fmt::Formatter<'_>, nanoseconds: u32) -> fmt::Result {
     write!(f, ".{}", digits.trim_end_matches('0'))
 }
 
-/// Seconds, as many digits as it takes: `5400s`, `1.5s`.
+/// Formats the duration in seconds with as many digits as needed: `5400s`, `1.5s`.
 impl fmt::Display for CelDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, rest) = (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
@@ -153,7 +153,7 @@ impl fmt::Display for CelDuration {
 }
 
 impl CelDuration {
-    /// `1h30m`, `1.5s`, `-20ms`: numbers with units one after the other.
+    /// Parses `1h30m`, `1.5s`, `-20ms`: a sequence of numbers with units.
     pub(crate) fn parse(text: &str) -> Result<CelDuration, EvalError> {
         parse_duration(text).map(CelDuration).ok_or_else(|| {
             let message = format!("{:?} is not a duration", truncate(text));
@@ -223,7 +223,7 @@ fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(sign * total).ok()
 }
 
-/// `getHours` and its like.
+/// Evaluates `getHours` and similar functions.
 pub(super) fn time_component(name: &str, target: &CelValue, zone: Option<&CelValue>) -> Result<CelValue, EvalError> {
     let moment = match (target, zone) {
         (CelValue::Time(moment), _) => *moment,

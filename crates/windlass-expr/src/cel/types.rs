@@ -1,10 +1,10 @@
-//! What can be said of values before there are any: kinds that operators and functions take and give.
+//! Static types: the types that operators and functions accept and return, checked before any value exists.
 
 use super::lower::with_article;
 use super::node::{CelFunction, CelOperator};
 use super::value::CelType;
 
-/// What an operator gives, if that is certain; an error with a hint if it never works.
+/// Returns an operator's result type if it is certain, or an error with a hint if the operand types never work.
 pub(super) fn operator_result_type(
     operator: CelOperator,
     left: Option<CelType>,
@@ -89,7 +89,7 @@ fn is_ordered(kind: CelType) -> bool {
     matches!(kind, CelType::Bool | CelType::Str | CelType::Bytes | CelType::Timestamp | CelType::Duration)
 }
 
-/// An int that meets a double becomes one; an int and a uint do not mix.
+/// An int combined with a double becomes a double; an int and a uint do not mix.
 fn arithmetic(one: CelType, other: CelType) -> Result<Option<CelType>, Option<String>> {
     match (one, other) {
         (one, other) if one == other && one.is_number() => Ok(Some(one)),
@@ -98,7 +98,7 @@ fn arithmetic(one: CelType, other: CelType) -> Result<Option<CelType>, Option<St
     }
 }
 
-/// How to bring two kinds together.
+/// Suggests a conversion that makes two types compatible.
 pub(super) fn conversion_hint(one: CelType, other: CelType) -> Option<String> {
     match (one, other) {
         (CelType::Str, other) | (other, CelType::Str) if other.is_number() => {
@@ -131,7 +131,7 @@ pub(super) fn function_result_type(function: CelFunction) -> Option<CelType> {
     })
 }
 
-/// Refuses arguments that never fit, with a message and a hint.
+/// Rejects arguments whose types never fit, with a message and a hint.
 pub(super) fn check_arguments(
     name: &str,
     function: CelFunction,

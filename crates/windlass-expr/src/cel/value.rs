@@ -1,5 +1,5 @@
-//! Values while an expression is evaluated. What comes from the scope stays as it is, behind a reference count; what CEL
-//! has and JSON has not, has its own kinds here.
+//! Values during evaluation. Values from the scope are kept as they are, behind a reference count; types that CEL has
+//! and JSON lacks are defined here.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::time::{CelDuration, CelTimestamp};
 
 pub(super) type CelResult = Result<CelValue, EvalError>;
 
-/// How deep a value may nest that is compared or given back.
+/// The maximum nesting depth of a value that is compared or returned.
 const MAX_DEPTH: usize = 120;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub(super) enum CelType {
 }
 
 impl CelType {
-    /// As `type(x)` names it.
+    /// Returns the name that `type(x)` uses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             CelType::Null => "null_type",
@@ -50,7 +50,7 @@ impl CelType {
         }
     }
 
-    /// In a sentence.
+    /// Returns the name for use in messages.
     pub(crate) fn display_name(self) -> &'static str {
         match self {
             CelType::Null => "null",
@@ -71,28 +71,28 @@ pub(super) enum CelValue {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// May be infinite or not a number, unlike a value outside.
+    /// May be infinite or NaN, unlike a [`Value`].
     Double(f64),
-    /// A number from outside that only its text holds exactly; it counts as a double.
+    /// A number from the scope that only its text represents exactly; it counts as a double.
     Big(Arc<str>),
     Str(Arc<str>),
     Bytes(Arc<[u8]>),
-    /// A list from outside.
+    /// A list from the scope.
     Items(Arc<Vec<Value>>),
-    /// A list that the expression has made.
+    /// A list that the expression created.
     List(Arc<Vec<CelValue>>),
-    /// An object from outside.
+    /// An object from the scope.
     Object(Arc<Map>),
-    /// A map that the expression has made.
+    /// A map that the expression created.
     Map(Arc<CelMap>),
     Time(CelTimestamp),
     Span(CelDuration),
     Type(CelType),
-    /// Its content is loaded when somebody looks.
+    /// Its content is loaded on access.
     Stored(Arc<StoredValue>),
 }
 
-/// A map in the order in which it was written, found by key.
+/// A map that preserves insertion order and is indexed by key.
 #[derive(Debug, Default)]
 pub(super) struct CelMap {
     pub list: Vec<(CelValue, CelValue)>,
@@ -170,7 +170,7 @@ impl From<Value> for CelValue {
 }
 
 impl CelValue {
-    /// None for a stored value, which may be anything.
+    /// Returns the type, or None for a stored value, which may be of any type.
     pub(crate) fn kind(&self) -> Option<CelType> {
         Some(match self {
             CelValue::Null => CelType::Null,
@@ -189,7 +189,7 @@ impl CelValue {
         })
     }
 
-    /// A number that counts can be made with.
+    /// Returns the numeric value, if the value is a number.
     pub(crate) fn number(&self) -> Option<CelNumber> {
         Some(match self {
             CelValue::Int(number) => CelNumber::Int(*number),
@@ -200,7 +200,7 @@ impl CelValue {
         })
     }
 
-    /// How many items a list has.
+    /// Returns the number of items, if the value is a list.
     pub(crate) fn list_len(&self) -> Option<usize> {
         match self {
             CelValue::Items(items) => Some(items.len()),
@@ -217,7 +217,7 @@ impl CelValue {
         }
     }
 
-    /// How many entries a map has.
+    /// Returns the number of entries, if the value is a map.
     pub(crate) fn map_len(&self) -> Option<usize> {
         match self {
             CelValue::Object(map) => Some(map.len()),
@@ -226,7 +226,7 @@ impl CelValue {
         }
     }
 
-    /// What a map has under a key.
+    /// Returns the value of a map under a key.
     pub(crate) fn get_key(&self, key: &CelValue) -> Option<CelValue> {
         match (self, key) {
             (CelValue::Object(map), CelValue::Str(key)) => map.get(key).cloned().map(CelValue::from),
@@ -260,7 +260,7 @@ impl CelNumber {
         }
     }
 
-    /// By what they mean, exactly; None if one is not a number.
+    /// Compares two numbers exactly by value; None if one is NaN.
     pub(crate) fn compare(self, other: CelNumber) -> Option<Ordering> {
         match (self.as_integer(), other.as_integer()) {
             (Some(a), Some(b)) => Some(a.cmp(&b)),
@@ -275,7 +275,7 @@ fn compare_integer_with_float(integer: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
         return None;
     }
-    // Beyond this no int and no uint is; below, the cast is exact.
+    // No int or uint reaches this magnitude; below it, the cast is exact.
     if float.abs() >= 1e20 {
         return Some(if float > 0.0 { Ordering::Less } else { Ordering::Greater });
     }
@@ -293,7 +293,7 @@ pub(super) fn missing_error(message: impl Into<String>) -> EvalError {
     EvalError::new(EvalErrorKind::Missing, message)
 }
 
-/// Kind and a glimpse, for messages.
+/// Describes a value by its type and a preview, for messages.
 pub(super) fn describe(value: &CelValue) -> String {
     let Some(kind) = value.kind() else { return "a stored value".to_owned() };
     let shown = preview(value);
@@ -337,7 +337,7 @@ fn preview(value: &CelValue) -> String {
     }
 }
 
-/// A part of a value that is shown itself: lists in lists are not, they could be large.
+/// Previews an element of a value. Nested lists and maps are abbreviated, since they could be large.
 fn preview_element(value: &CelValue) -> String {
     match value {
         CelValue::List(_) | CelValue::Items(_) => "[…]".to_owned(),
@@ -359,7 +359,8 @@ pub(super) fn too_deep() -> EvalError {
 }
 
 impl CelEvaluator<'_> {
-    /// Whether two values are the same. Numbers of all kinds compare by what they mean, nothing else crosses kinds.
+    /// Returns whether two values are equal. Numbers of all types compare by value; all other types are only equal to
+    /// values of the same type.
     pub(crate) fn equal(&mut self, a: &CelValue, b: &CelValue) -> Result<bool, EvalError> {
         self.equal_at_depth(a, b, 0)
     }
@@ -369,7 +370,7 @@ impl CelEvaluator<'_> {
             return Err(too_deep());
         }
         match (a, b) {
-            // The same bytes at the same place: nothing need be loaded.
+            // The same blob and the same location: nothing needs to be loaded.
             (CelValue::Stored(one), CelValue::Stored(other)) if one == other => return Ok(true),
             (CelValue::Stored(_), _) | (_, CelValue::Stored(_)) => {
                 let (a, b) = (self.content(a.clone())?, self.content(b.clone())?);
@@ -440,7 +441,7 @@ impl CelEvaluator<'_> {
         })
     }
 
-    /// The value as those outside have it.
+    /// Converts the value to a [`Value`].
     pub(crate) fn to_value(&mut self, value: &CelValue) -> Result<Value, EvalError> {
         self.to_value_at_depth(value, 0)
     }
@@ -449,7 +450,7 @@ impl CelEvaluator<'_> {
         if depth > MAX_DEPTH {
             return Err(too_deep());
         }
-        // A list that holds another twice is small here, and large outside: what is handed over is counted.
+        // A list that holds another list twice is small here but large when converted: count the converted bytes.
         self.charge_output(2)?;
         Ok(match value {
             CelValue::Null => Value::Null,
@@ -487,7 +488,7 @@ impl CelEvaluator<'_> {
     }
 }
 
-/// The entries of a map. Whoever asks has paid for them.
+/// Returns the entries of a map. The caller has already charged for them.
 fn pairs(map: &CelValue) -> Vec<(CelValue, CelValue)> {
     match map {
         CelValue::Object(map) => {
@@ -498,7 +499,7 @@ fn pairs(map: &CelValue) -> Vec<(CelValue, CelValue)> {
     }
 }
 
-/// The keys of a map. Whoever asks has paid for them.
+/// Returns the keys of a map. The caller has already charged for them.
 pub(super) fn keys(map: &CelValue) -> Vec<CelValue> {
     match map {
         CelValue::Object(map) => map.keys().map(|key| CelValue::Str(key.clone())).collect(),

@@ -1,5 +1,5 @@
-//! Filters, functions and methods that are ours: those of the engine that would take the clock, make a value without
-//! bound or change a value's kind in silence are replaced.
+//! Windlass's own filters, functions and methods. They replace those of the engine that would read the clock, create
+//! a value of unbounded size, or change a value's type silently.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
     EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
 }
 
-/// A whole number: of a text by its digits, of a float without its fraction.
+/// Converts to an integer: parses the digits of a string, truncates a float.
 fn int(value: Inner, default: Option<Inner>) -> FilterResult {
     let text = value.as_str().map(str::trim);
     let found = match (value.kind(), text) {
@@ -160,7 +160,7 @@ fn float(value: Inner, default: Option<Inner>) -> FilterResult {
     }
 }
 
-/// JSON without blanks, keys in their order; with `indent` over several lines.
+/// Renders JSON without whitespace, with keys in their order; with `indent`, over several lines.
 fn tojson(state: &mut State, value: Inner, indent: Option<Inner>, kwargs: Kwargs) -> FilterResult {
     let session = session(state)?;
     let named: Option<Inner> = kwargs.get("indent")?;
@@ -172,7 +172,7 @@ fn tojson(state: &mut State, value: Inner, indent: Option<Inner>, kwargs: Kwargs
     Ok(Inner::from(if pretty { to_json_pretty(&value) } else { to_json(&value) }))
 }
 
-/// The value with everything inside at hand.
+/// Returns the value with all stored values inside it loaded.
 fn load_all(value: &Value, session: &EvalSession) -> Result<Value, EvalError> {
     if value.stored_bytes() == 0 && !matches!(value, Value::Stored(_)) {
         return Ok(value.clone());
@@ -183,7 +183,7 @@ fn load_all(value: &Value, session: &EvalSession) -> Result<Value, EvalError> {
             let mut all = Ok(Vec::with_capacity(items.len()));
             for item in items.iter() {
                 session.spend(1)?;
-                // All that miss are asked for at once.
+                // All missing blobs are requested together.
                 match (load_all(item, session), &mut all) {
                     (Ok(item), Ok(list)) => list.push(item),
                     (Err(error), _) => all = Err(error),
@@ -232,7 +232,7 @@ fn b64decode(text: Inner) -> FilterResult {
     decoded.map(Inner::from).ok_or_else(|| wrong_argument("b64decode", "base64 of a UTF-8 text", &text))
 }
 
-/// Percent-encoding of everything but letters, digits and `-._~/`, as Jinja does.
+/// Percent-encodes everything but letters, digits and `-._~/`, as Jinja does.
 fn urlencode(state: &mut State, value: Inner) -> FilterResult {
     let session = session(state)?;
     if value.kind() == ValueKind::Map {
@@ -308,7 +308,7 @@ fn items(state: &mut State, map: Inner) -> FilterResult {
     }
 }
 
-/// An object without the properties that are null.
+/// Returns an object without the properties that are null.
 fn present(state: &mut State, map: Inner) -> FilterResult {
     let session = session(state)?;
     let Value::Map(all) = from_engine(&map, &session).map_err(to_engine_error)? else {
@@ -318,7 +318,7 @@ fn present(state: &mut State, map: Inner) -> FilterResult {
     Ok(to_engine(&Value::map(kept.collect()), &session))
 }
 
-/// A property, or the default, or null.
+/// Returns a property, or the default, or null.
 fn get(map: Inner, key: Inner, default: Option<Inner>) -> FilterResult {
     if map.kind() != ValueKind::Map {
         return Err(wrong_argument("get", "an object", &map));
@@ -341,7 +341,7 @@ fn require(value: Inner, name: Arc<str>) -> FilterResult {
     }
 }
 
-/// A property or an item that must be there.
+/// Returns a property or an item that must exist.
 fn attribute(state: &mut State, base: Inner, key: Inner, path_text: Arc<str>) -> FilterResult {
     let found = match base.kind() {
         ValueKind::None | ValueKind::Bool | ValueKind::Number => Inner::UNDEFINED,
@@ -358,7 +358,7 @@ fn attribute(state: &mut State, base: Inner, key: Inner, path_text: Arc<str>) ->
     Err(to_engine_error(missing_error(&path_text, &value, &step)))
 }
 
-/// A text or list that has just been made longer.
+/// Checks the size of a string or list that has just grown.
 fn check_size(state: &mut State, value: Inner) -> FilterResult {
     match value.as_str() {
         Some(text) if text.len() > SHORT_BYTES => session(state)?.reserve_text(text.len()).map_err(to_engine_error)?,
@@ -368,11 +368,11 @@ fn check_size(state: &mut State, value: Inner) -> FilterResult {
     Ok(value)
 }
 
-/// What is shorter is not worth counting: the engine's own fuel covers it.
+/// Shorter strings are not charged separately: the engine's own fuel covers them.
 const SHORT_BYTES: usize = 1_000;
 
-/// A value that is about to be gone through once by something that takes no fuel itself. Our own lists take it for every
-/// item.
+/// Charges for a value that is about to be traversed once by an operation that spends no fuel itself. Our own list
+/// objects charge for every item.
 fn charge_scan(state: &mut State, value: Inner) -> FilterResult {
     let amount = match (value.as_str(), value.kind()) {
         (Some(text), _) => text.len() / 16,
@@ -382,14 +382,14 @@ fn charge_scan(state: &mut State, value: Inner) -> FilterResult {
     charge(state, value, amount)
 }
 
-/// A value that is about to be compared with another, with all that is in it.
+/// Charges for a value that is about to be compared with another, including everything inside it.
 fn charge_comparison(state: &mut State, value: Inner) -> FilterResult {
     let texts = text_bytes(&value) / 16;
     let value = charge(state, value, texts)?;
     charge_scan(state, value)
 }
 
-/// A value that is about to be taken apart, letter by letter or item by item, perhaps sorted.
+/// Charges for a value that is about to be split into characters or items, and perhaps sorted.
 fn charge_walk(state: &mut State, value: Inner) -> FilterResult {
     let amount = match (value.as_str(), value.kind()) {
         (Some(text), _) => text.len(),
@@ -423,7 +423,7 @@ fn factor(value: Inner) -> FilterResult {
     }
 }
 
-/// The time of the tick, as ISO 8601.
+/// Returns the time of the tick, as ISO 8601.
 fn now(state: &mut State) -> FilterResult {
     Ok(Inner::from(session(state)?.now.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Filters over lists that could make much of little: what they will make is paid for first.
+//! List filters whose output can be much larger than their input: they charge for the output first.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::session::{EvalSession, to_engine_error};
 
 type FilterResult = Result<Inner, Error>;
 
-/// A list, even an empty one, takes more room than a step.
+/// A list, even an empty one, takes more memory than one unit of fuel stands for.
 const LIST_COST: u64 = 16;
 
 pub(super) fn add(env: &mut Environment<'static>) {
@@ -23,13 +23,13 @@ fn session(state: &State) -> Result<Arc<EvalSession>, Error> {
     EvalSession::from_state(state).ok_or_else(|| type_error("this is no place for it", None))
 }
 
-/// As many lists as asked for, however few items there are.
+/// Creates the requested number of lists, however few items there are.
 fn slice(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> FilterResult {
     session(state)?.spend((count as u64).saturating_mul(LIST_COST)).map_err(to_engine_error)?;
     filters::slice(state, value, count, fill)
 }
 
-/// The last list is filled up to the length asked for.
+/// Fills the last list up to the requested length.
 fn batch(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> FilterResult {
     if fill.is_some() {
         session(state)?.spend(count as u64).map_err(to_engine_error)?;
@@ -37,7 +37,7 @@ fn batch(state: &mut State, value: Inner, count: usize, fill: Option<Inner>) -> 
     filters::batch(state, value, count, fill)
 }
 
-/// Numbers are added; texts and lists are put together, as the start is one or the other.
+/// Adds numbers; concatenates strings or lists, depending on the type of `start`.
 fn sum(
     state: &mut State,
     values: Inner,

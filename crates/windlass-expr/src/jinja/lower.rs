@@ -1,6 +1,7 @@
-//! Syntax to what the engine runs. Every path becomes a name of ours (`__p0`: must be there; `__g0`: may be missing;
-//! `__n0`: null when missing), every filter, test, function and method is looked up, whatever is asked becomes a
-//! question by our table of what is true, and whatever can make a text longer is watched. All problems are collected.
+//! Lowering of syntax to the template that the engine runs. Every path becomes a generated name (`__p0`: must exist;
+//! `__g0`: may be missing; `__n0`: null when missing), every filter, test, function and method is looked up, every
+//! condition is evaluated by our truth table, and every operation that can lengthen a string is checked for size.
+//! All problems are collected.
 
 use std::ops::Range;
 
@@ -12,18 +13,18 @@ use minijinja::value::ValueKind;
 use super::path::{JinjaPath, JinjaStep};
 use super::tables::{self, CallableKind};
 
-/// What is wrong in one text.
+/// A problem in one text.
 pub(super) struct JinjaProblem {
     pub message: String,
     pub hint: Option<String>,
     pub range: Range<usize>,
 }
 
-/// A path as it is written.
+/// A path as written in a template.
 pub(super) struct PathUse {
     pub path: JinjaPath,
     pub range: Range<usize>,
-    /// Whether it may be missing: it is asked for with `is defined`, or there is a default.
+    /// Whether the path may be missing: it is tested with `is defined`, or it has a default.
     pub guarded: bool,
 }
 
@@ -31,18 +32,18 @@ pub(super) struct PathUse {
 pub(super) struct JinjaLowering {
     pub paths: Vec<PathUse>,
     pub problems: Vec<JinjaProblem>,
-    /// Whether what is missing is null.
+    /// Whether a missing value evaluates to null.
     pub lenient: bool,
     pub uses_random: bool,
-    /// Names that the text itself binds: the innermost last, and whether they are there for certain.
+    /// Names that the text itself binds, innermost last, and whether they are certainly bound.
     bound: Vec<(String, bool)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Presence {
-    /// It must be there.
+    /// The value must exist.
     Required,
-    /// It may be missing.
+    /// The value may be missing.
     Guarded,
 }
 
@@ -61,7 +62,7 @@ impl JinjaLowering {
         self.problem(span, message, hint);
     }
 
-    /// An expression of which only the truth is wanted.
+    /// Lowers an expression of which only the truth value is needed.
     pub(crate) fn condition(&mut self, expr: &Expr<'_>) -> String {
         match expr {
             Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
@@ -95,7 +96,7 @@ impl JinjaLowering {
             },
             Expr::BinOp(op) => {
                 let (left, right) = (self.value(&op.left), self.value(&op.right));
-                // Comparing costs what is compared, looking for something what is looked through.
+                // A comparison costs the size of its operands, a search the size of the searched value.
                 let is_search = matches!(op.op, BinOpKind::In);
                 let short = is_short(&op.right) || (!is_search && is_short(&op.left));
                 let right = if is_comparison(op.op) && !short { format!("({right}|__weigh)") } else { right };
@@ -129,7 +130,7 @@ impl JinjaLowering {
                 }
                 let guard = matches!(test.name, "defined" | "undefined");
                 let inner = self.expr(&test.expr, if guard { Presence::Guarded } else { Presence::Required });
-                // Whether it is there costs nothing; the rest may look at all of it.
+                // Testing for existence costs nothing; other tests may read the whole value.
                 let inner = if guard || is_short(&test.expr) { inner } else { format!("({inner}|__cost)") };
                 format!(
                     "({inner} is {}{})",
@@ -155,7 +156,7 @@ impl JinjaLowering {
         }
     }
 
-    /// A name, a property or an item.
+    /// Lowers a name, a property or an item.
     fn access(&mut self, expr: &Expr<'_>, need: Presence) -> String {
         if let Some((name, steps)) = path_of(expr)
             && !self.bound.iter().any(|(bound, _)| bound == name)
@@ -224,7 +225,7 @@ impl JinjaLowering {
         }
         self.named_argument(name, args, span);
         let guard = matches!(name, "default" | "d");
-        // Without a value it is applied to a block.
+        // Without a value, the filter is applied to a block.
         let base = inner.map(|inner| self.expr(inner, if guard { Presence::Guarded } else { Presence::Required }));
         let applied = match base {
             Some(base) if tables::SELF_METERED.contains(&name) => {
@@ -236,14 +237,14 @@ impl JinjaLowering {
             Some(base) => format!("({base}|__walk|{name}{})", self.arguments(args, span)),
             None => format!("{name}{}", self.arguments(args, span)),
         };
-        // What these give for an empty list is nothing at all.
+        // For an empty list these filters return undefined.
         match matches!(name, "first" | "last" | "min" | "max") && need == Presence::Required && inner.is_some() {
             true => format!("({applied}|__need({}))", quoted(&format!("… | {name}"))),
             false => applied,
         }
     }
 
-    /// Filters that are given the name of another filter or of a test.
+    /// Checks filters whose argument is the name of another filter or of a test.
     fn named_argument(&mut self, filter: &str, args: &[CallArg<'_>], span: Span) {
         let (kind, position) = match filter {
             "map" => (CallableKind::Filter, 0),
@@ -287,7 +288,7 @@ impl JinjaLowering {
         }
     }
 
-    /// A value that is gone through where it stands.
+    /// Lowers a value that is traversed in place.
     fn charged_value(&mut self, expr: &Expr<'_>) -> String {
         let value = self.value(expr);
         if is_short(expr) { value } else { format!("({value}|__cost)") }
@@ -342,7 +343,7 @@ impl JinjaLowering {
                     self.statements(&choice.false_body, out);
                 }
                 out.push_str("{% endif %}");
-                // What one arm binds is perhaps not bound.
+                // A name bound in one arm may be unbound afterwards.
                 self.bound[bound..].iter_mut().for_each(|(_, certain)| *certain = false);
             }
             Stmt::ForLoop(each) => self.for_loop(each, out),
@@ -405,7 +406,7 @@ impl JinjaLowering {
         out.push_str("{% endfor %}");
     }
 
-    /// Filters after one another, applied to a block.
+    /// Lowers a chain of filters that is applied to a block.
     fn chain(&mut self, filter: &Expr<'_>) -> String {
         let Expr::Filter(filter) = filter else { return String::new() };
         let before = filter.expr.as_ref().map(|before| format!("{} | ", self.chain(before)));
@@ -413,7 +414,7 @@ impl JinjaLowering {
         before.unwrap_or_default() + &applied
     }
 
-    /// A name that gets a value, or several in a row.
+    /// Lowers the target of an assignment: one name or several.
     fn target(&mut self, target: &Expr<'_>) -> String {
         match target {
             Expr::Var(var) => {
@@ -439,7 +440,7 @@ impl JinjaLowering {
     }
 }
 
-/// `x.name if x else …`: whether `x` is there is the question.
+/// Returns whether the expression has the form `x.name if x else …`, which tests whether `x` exists.
 fn reads_tested_path(test: &Expr<'_>, good: &Expr<'_>) -> bool {
     let mut read = good;
     while let Expr::Filter(filter) = read
@@ -453,7 +454,7 @@ fn reads_tested_path(test: &Expr<'_>, good: &Expr<'_>) -> bool {
     }
 }
 
-/// The name and the steps of a path that is written out; None for anything computed.
+/// Returns the name and the steps of a literal path; None for anything computed.
 pub(super) fn path_of<'a>(expr: &Expr<'a>) -> Option<(&'a str, Vec<JinjaStep>)> {
     match expr {
         Expr::Var(var) => Some((var.id, Vec::new())),
@@ -475,7 +476,7 @@ pub(super) fn path_of<'a>(expr: &Expr<'a>) -> Option<(&'a str, Vec<JinjaStep>)> 
     }
 }
 
-/// Where the name of a path stands.
+/// Returns the span of a path's first name.
 fn root_span(expr: &Expr<'_>) -> Span {
     match expr {
         Expr::GetAttr(attr) => root_span(&attr.expr),
@@ -484,7 +485,7 @@ fn root_span(expr: &Expr<'_>) -> Span {
     }
 }
 
-/// Whether a value is known to be small.
+/// Returns whether a value is known to be small.
 fn is_short(expr: &Expr<'_>) -> bool {
     match expr {
         Expr::Const(_) => true,
@@ -515,9 +516,9 @@ fn binary(op: BinOpKind, left: &str, right: &str) -> String {
         BinOpKind::FloorDiv => "//",
         BinOpKind::Pow => "**",
         BinOpKind::In => "in",
-        // The engine would take a text on the left for a format.
+        // The engine would treat a string on the left as a format string.
         BinOpKind::Rem => return format!("(({left}|__number) % {right})"),
-        // These can make a text longer.
+        // These can lengthen a string.
         BinOpKind::Concat => return format!("(({left} ~ {right})|__size)"),
         BinOpKind::Mul if number(left) && number(right) => "*",
         BinOpKind::Mul => return format!("((({left}|__factor) * ({right}|__factor))|__size)"),
@@ -540,7 +541,7 @@ fn comparison(op: CompareOpKind) -> &'static str {
     }
 }
 
-/// A constant as the engine reads it again.
+/// Renders a constant so that the engine parses it back.
 fn literal(value: &Inner) -> String {
     match (value.kind(), value.as_str()) {
         (_, Some(text)) => quoted(text),
@@ -570,7 +571,7 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// What a message calls the value of an expression.
+/// Returns the quoted path of an expression's value, for messages.
 fn quoted_path(expr: &Expr<'_>) -> String {
     quoted(&path_of(expr).map_or_else(|| "the value".to_owned(), |(name, steps)| JinjaPath::new(name, steps).render()))
 }

@@ -1,19 +1,20 @@
-//! Jinja, the template language of playbooks: `"{{ iter.page + 1 }}"`. It is minijinja's, with these rules:
+//! Jinja, the template language of playbooks: `"{{ iter.page + 1 }}"`. It is minijinja's dialect, with these rules:
 //!
-//! - A text that is one template keeps the type of its value; text around a template makes a text; a text without one is
-//!   itself. Line breaks at the end of a block do not count as text around it.
-//! - A name or a property that is not there is an error that says what there is, unless `default` or `is defined` asks
-//!   for it. Null is there. In a loop's own condition what is missing is null; a guard reports
+//! - A string that is exactly one template keeps the type of its value; text around a template makes the result a
+//!   string; a string without a template is itself. Line breaks at the end of a block do not count as surrounding
+//!   text.
+//! - A missing name or property is an error that lists the existing ones, unless `default` or `is defined` handles
+//!   it. Null counts as existing. In a loop's own condition a missing value is null; a guard reports
 //!   [`windlass_value::EvalErrorKind::Missing`], which means no.
 //! - Filters, tests, functions and methods are looked up when a template is compiled. Nothing reads a clock or is
-//!   random: `now()` and `uuid()` come from the tick.
-//! - Values enter the engine as they are, by reference, and come back without loss; stored values are loaded when they
-//!   are touched. Steps, items and bytes are counted.
-//! - What counts as true is in `truth`; what names mean is in `names`.
+//!   random: `now()` and `uuid()` derive from the tick.
+//! - Values enter the engine by reference and return without loss; stored values are loaded on access. Steps, items
+//!   and bytes are counted.
+//! - `truth` defines which values are true; `roots` defines the meaning of names.
 //!
-//! `tables` the names that can be used · `lower` syntax to what the engine runs · `path` names with their properties ·
-//! `engine`, `session`, `object` evaluation · `filters` those that are ours · `source` what a tree refers to · `sql`
-//! templates in SQL.
+//! `tables`: the supported names · `lower`: syntax to the template that the engine runs · `path`: names with their
+//! properties · `engine`, `session`, `object`: evaluation · `filters`: our own filters · `source`: references of a
+//! source tree · `sql`: templates in SQL.
 
 mod engine;
 mod filters;
@@ -45,14 +46,14 @@ use truth::is_true;
 
 use crate::wdl::values::WdlContext;
 
-/// How deep a source tree may nest.
+/// The maximum nesting depth of a source tree.
 const MAX_TREE_DEPTH: usize = 120;
 
-/// The language.
+/// The Jinja language.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JinjaLanguage;
 
-/// The names of all filters, tests, functions and methods, for documentation.
+/// Returns the names of all filters, tests, functions and methods, for documentation.
 pub fn names() -> [(&'static str, &'static [&'static str]); 4] {
     [("filter", tables::FILTERS), ("test", tables::TESTS), ("function", tables::FUNCTIONS), ("method", tables::METHODS)]
 }
@@ -79,7 +80,7 @@ impl Language for JinjaLanguage {
 
 enum JinjaNode {
     Constant(Value),
-    /// A path alone; the text of the template for messages.
+    /// A single path, and the text of the template for messages.
     Path {
         path: JinjaPath,
         text: String,
@@ -154,7 +155,7 @@ fn constant(node: &JinjaNode) -> Option<Value> {
     }
 }
 
-/// Goes on past blobs that are not at hand, so that all of them are asked for at once.
+/// Collects results. It continues past blobs that are not loaded, so that all of them are requested together.
 fn gather<T>(
     results: impl Iterator<Item = Result<T, EvalError>>,
     blobs: &mut Vec<BlobHash>,

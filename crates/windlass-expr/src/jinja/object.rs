@@ -1,5 +1,5 @@
-//! Our values inside the engine and back. Lists and objects are handed over as they are, by reference count; what is
-//! not touched costs nothing. A stored value is asked for when it is touched.
+//! Conversion of our values to engine values and back. Lists and objects are passed by reference count; untouched
+//! values cost nothing. A stored value is requested on access.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 use super::session::{EvalSession, from_engine_error, to_engine_error};
 use crate::wdl::values::MAX_DEPTH;
 
-/// A value as the engine sees it.
+/// Converts a value to an engine value.
 pub(super) fn to_engine(value: &Value, session: &Arc<EvalSession>) -> Inner {
     match value {
         Value::Null => Inner::from(()),
@@ -31,7 +31,7 @@ pub(super) fn to_engine(value: &Value, session: &Arc<EvalSession>) -> Inner {
     }
 }
 
-/// A number that the engine cannot count with: it passes through, and prints as it is.
+/// A number that the engine cannot compute with: it passes through and prints unchanged.
 #[derive(Debug)]
 struct ExactNumber(Arc<str>);
 
@@ -102,22 +102,22 @@ impl Object for MapObject {
     }
 }
 
-/// Whether it is one of our lists or objects, as it was handed over.
+/// Returns whether the value is one of our lists or objects, unchanged.
 pub(super) fn is_wrapped_value(value: &Inner) -> bool {
     value.downcast_object_ref::<ListObject>().is_some() || value.downcast_object_ref::<MapObject>().is_some()
 }
 
-/// The bytes of the texts in a list: comparing its items goes through them.
+/// Returns the number of string bytes in a list: comparing its items reads them.
 pub(super) fn text_bytes(list: &Inner) -> usize {
     if let Some(ours) = list.downcast_object_ref::<ListObject>() {
         return ours.items.iter().filter_map(Value::as_str).map(str::len).sum();
     }
-    // Anything else that can be gone through may be so only once.
+    // Any other iterable may allow only one traversal.
     let items = (list.kind() == ValueKind::Seq).then(|| list.try_iter().ok()).flatten();
     items.into_iter().flatten().filter_map(|item| item.as_str().map(str::len)).sum()
 }
 
-/// A value of the engine as one of ours. Nothing is lost: integers beyond 64 bits are kept as their text.
+/// Converts an engine value to one of ours without loss: integers beyond 64 bits are kept as their text.
 pub(super) fn from_engine(value: &Inner, session: &EvalSession) -> Result<Value, EvalError> {
     from_engine_at_depth(value, session, 0)
 }
@@ -166,7 +166,7 @@ fn from_engine_at_depth(value: &Inner, session: &EvalSession, depth: usize) -> R
     }
 }
 
-/// A constant that is written in a template; None for lists and objects.
+/// Converts a constant written in a template; None for lists and objects.
 pub(super) fn constant(value: &Inner) -> Option<Value> {
     match value.kind() {
         ValueKind::None => Some(Value::Null),
@@ -193,7 +193,7 @@ fn number(value: &Inner) -> Result<Value, EvalError> {
         .ok_or_else(|| EvalError::new(EvalErrorKind::Type, format!("the expression gives {value}, which is no number")))
 }
 
-/// A complaint of a filter.
+/// Returns the type error of a filter.
 pub(super) fn type_error(message: impl Into<String>, hint: Option<&str>) -> Error {
     let error = EvalError::new(EvalErrorKind::Type, message);
     to_engine_error(match hint {
@@ -202,7 +202,7 @@ pub(super) fn type_error(message: impl Into<String>, hint: Option<&str>) -> Erro
     })
 }
 
-/// What a value is, with a glimpse of it, for messages.
+/// Describes a value by its type and a preview, for messages.
 pub(super) fn describe(value: &Inner) -> String {
     match value.kind() {
         ValueKind::None => "null".to_owned(),

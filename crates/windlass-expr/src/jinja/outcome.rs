@@ -1,5 +1,5 @@
-//! What the words `outcome`, `output`, `this`, `error` and `response` give of a task that has ended. Every property that is
-//! promised is there: what does not apply is null.
+//! Values of the names `outcome`, `output`, `this`, `error` and `response` for a task that has ended. Every promised
+//! property exists: one that does not apply is null.
 
 use windlass_value::{EvalScope, Level, Map, Value};
 
@@ -10,7 +10,8 @@ const PARTS: [&str; 4] = ["error", "http", "pg", "py"];
 const PROMISED: [&str; 10] =
     ["kind", "code", "message", "retryable", "status", "headers", "sqlstate", "exception", "exception_type", "detail"];
 
-/// Whether a property that is not there is null: the part of the outcome itself, or one of its promised properties.
+/// Returns whether a missing property reads as null: the part of the outcome itself, or one of its promised
+/// properties.
 pub(super) fn is_promised(name: &str, part: &str, property: Option<&str>) -> bool {
     matches!(name, "outcome" | "output" | "this")
         && PARTS.contains(&part)
@@ -29,16 +30,16 @@ pub(super) fn result(scope: &dyn EvalScope) -> Option<Value> {
     outcome(scope)?.get("result").cloned()
 }
 
-/// Whether it is known here how something ended.
+/// Returns whether an outcome or an error is available here.
 pub(super) fn is_available(scope: &dyn EvalScope) -> bool {
     scope.local("outcome").is_some() || scope.local("error").is_some()
 }
 
-/// The error of what has ended, if it has failed.
+/// Returns the error of the ended task, if it failed.
 pub(super) fn error(scope: &dyn EvalScope) -> Option<Value> {
     match outcome(scope) {
         Some(outcome) => failed(&outcome).then(|| complete_error(&outcome)),
-        // A turn that a loop makes an entry of.
+        // An iteration for which a loop is creating an entry.
         None => scope
             .local("error")
             .filter(|error| !error.is_null())
@@ -46,13 +47,13 @@ pub(super) fn error(scope: &dyn EvalScope) -> Option<Value> {
     }
 }
 
-/// The body of a reply, or the result itself where there is no reply around it.
+/// Returns the body of a reply, or the result itself if it is not a reply.
 pub(super) fn response(scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope).filter(|outcome| !failed(outcome))?;
     Some(ResolvedRoot { value: outcome.get("result")?.clone(), used: 0, reply: true })
 }
 
-/// One part of the outcome, null if it does not apply.
+/// Returns one part of the outcome, null if it does not apply.
 pub(super) fn part(name: &str, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope)?;
     Some(ResolvedRoot::after_first_step(match name {
@@ -62,7 +63,7 @@ pub(super) fn part(name: &str, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     }))
 }
 
-/// `{status, data, error, meta}` of what came last.
+/// Returns `{status, data, error, meta}` of the latest result.
 pub(super) fn this(first: Option<&str>, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let Some(outcome) = outcome(scope) else {
         let last = scope.local("_prev")?;
@@ -83,7 +84,7 @@ pub(super) fn this(first: Option<&str>, scope: &dyn EvalScope) -> Option<Resolve
     }
 }
 
-/// The result, with what is known of it beside its own properties.
+/// Returns the result, with the outcome's properties next to its own.
 pub(super) fn output(first: Option<&str>, scope: &dyn EvalScope) -> Option<ResolvedRoot> {
     let outcome = outcome(scope)?;
     let result = outcome.get("result").cloned().unwrap_or_default();
@@ -95,7 +96,7 @@ pub(super) fn output(first: Option<&str>, scope: &dyn EvalScope) -> Option<Resol
     }
 }
 
-/// The same where a step has ended: its own properties come first.
+/// Returns the same for a step that has ended: the step's own properties take precedence.
 pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn EvalScope) -> ResolvedRoot {
     let has = |name: &str| own.get(name).is_some();
     match first {
@@ -121,7 +122,7 @@ pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn EvalScope) -> R
     }
 }
 
-/// A result that is a server's reply has the facts of it.
+/// Returns whether a result is an HTTP reply, recognized by its properties.
 fn is_reply(value: &Value) -> bool {
     ["status_code", "headers", "data"].iter().all(|part| value.get(part).is_some())
 }
@@ -130,7 +131,7 @@ fn status_word(failed: bool) -> Value {
     Value::from(if failed { "error" } else { "ok" })
 }
 
-/// An error with the status of its reply, what kind of refusal that is, and whether another try may help.
+/// Completes an error with the status of its reply, its HTTP error kind, and whether a retry may help.
 fn complete_error(outcome: &Value) -> Value {
     let error = outcome.get("error").cloned().unwrap_or_default();
     let Some(mut map) = error.as_map().cloned() else { return error };
@@ -154,7 +155,7 @@ fn is_retryable(kind: &str, code: &str, status: Option<i64>) -> bool {
     match kind {
         "timeout" | "connection" => true,
         "http" => status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..)),
-        // Serialization, deadlock, lock not available; connection, resources, shutdown.
+        // Serialization failure, deadlock, lock not available; connection, resource and shutdown classes.
         "pg" => {
             matches!(code, "40001" | "40P01" | "55P03")
                 || ["08", "53", "57P"].iter().any(|class| code.starts_with(class))

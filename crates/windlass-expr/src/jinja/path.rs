@@ -1,5 +1,6 @@
-//! A name with what is read from it: `outcome.result.items[0]`. It is looked up in the scope itself, one step after the
-//! other, so only what it ends at enters the engine, and a stored value that is only passed on stays stored.
+//! A name with the properties and items read from it: `outcome.result.items[0]`. The path is resolved step by step in
+//! the scope itself, so only its final value enters the engine, and a stored value that is only passed on stays
+//! stored.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl JinjaPath {
         JinjaPath { name: name.into(), root: PathRoot::from_name(name), steps }
     }
 
-    /// The text of the name and the first steps.
+    /// Renders the name and the first `steps` steps.
     pub(crate) fn render_prefix(&self, steps: usize) -> String {
         let mut text = self.name.to_string();
         for step in &self.steps[..steps] {
@@ -72,7 +73,7 @@ impl JinjaPath {
         Ok(value)
     }
 
-    /// The body of a reply; anything else is itself.
+    /// Returns the body of a reply; any other value is returned unchanged.
     fn body(&self, value: Value, scope: &dyn EvalScope, meter: &mut Meter) -> Result<Value, EvalError> {
         let key = |name: &str| JinjaStep::Key(name.into());
         if self.step(&value, &key("status_code"), scope, meter)?.is_none() {
@@ -82,8 +83,8 @@ impl JinjaPath {
         Ok(data.unwrap_or(value))
     }
 
-    /// What a result itself does not have: of a reply its `body`, which is another name of `data`, and what is in it; of
-    /// rows the columns, if there is just one row.
+    /// Resolves a step that the result itself lacks: for a reply, its `body`, which is an alias of `data`, and the body's
+    /// properties; for rows, the columns, if there is exactly one row.
     fn through_result(
         &self,
         value: &Value,
@@ -125,7 +126,7 @@ impl JinjaPath {
         }
     }
 
-    /// `data` of a step that has ended is its result, if the result has no such property.
+    /// Returns whether `data` of a step that has ended stands for its result, which has no such property.
     fn is_result_alias(&self, index: usize, scope: &dyn EvalScope) -> bool {
         let data = matches!(self.steps.first(), Some(JinjaStep::Key(key)) if &**key == "data");
         index == 0 && data && self.root == PathRoot::Name && scope.node(&self.name).is_some()
@@ -192,7 +193,7 @@ fn resolve_index(index: i64, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// Why a value has no such property or item.
+/// Returns the error that explains why a value has no such property or item.
 pub(super) fn missing_error(before: &str, value: &Value, step: &JinjaStep) -> EvalError {
     match (value, step) {
         (Value::Map(map), JinjaStep::Key(key)) => {
@@ -237,7 +238,7 @@ fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> 
     }
 }
 
-/// The first few names.
+/// Formats the first few names.
 fn format_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
     const MAX_NAMES: usize = 10;
     let mut text = names.clone().take(MAX_NAMES).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -1,16 +1,16 @@
-//! What the first name of a path means.
+//! The meaning of the first name of a path.
 //!
-//! - `workload` is what the run was started with, over the declared defaults; `ctx`, `vars` and `iter` are the variables
-//!   of the run, the step and the loop turn. `iter` also has the item under its own name, `index` and `count`.
-//! - Words of the place an expression stands at: `args`, `outcome`, `output`, `event`, `_prev`, `_task`, `_attempt`,
-//!   `_visit`, … `error` is not there when nothing failed, `response` (the body) is not there when something did;
-//!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`. `output` is the result, with
-//!   `status`, `data`, `error`, `meta` and the tool's facts beside its own properties. `input` is another word for
-//!   `args`, `step` for `vars`. See `outcome`.
+//! - `workload` is the run's input merged over the declared defaults; `ctx`, `vars` and `iter` are the variables of
+//!   the run, the step and the loop iteration. `iter` also has the item under its own name, `index` and `count`.
+//! - Names that the position of an expression defines: `args`, `outcome`, `output`, `event`, `_prev`, `_task`,
+//!   `_attempt`, `_visit`, … `error` is missing when nothing failed, `response` (the body) is missing when something
+//!   failed; `result` is the latest result; `this` is all of it: `{status, data, error, meta}`. `output` is the
+//!   result, with `status`, `data`, `error`, `meta` and the tool's facts next to its own properties. `input` is an
+//!   alias of `args`, `step` of `vars`. See `outcome`.
 //! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
 //!   `catalog_id`, `payload`.
-//! - Any other name, in this order: the turn's variables and its item, what the tasks of the step wrote under their
-//!   labels, `args`, `ctx`, the results of steps that have ended, `workload`.
+//! - Any other name, in this order: the iteration's variables and its item, values that the step's tasks wrote under
+//!   their labels, `args`, `ctx`, the results of steps that have ended, `workload`.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub(super) enum PathRoot {
     RunId,
     /// `parent_execution_id`: the run that called this one, or null.
     Parent,
-    /// `trace_id`: the run that all this began with.
+    /// `trace_id`: the root run of the run tree.
     Trace,
     /// `catalog_id`: the definition's name.
     Definition,
-    /// `job`: the run as others call it.
+    /// `job`: the run, under the name that other systems use.
     Job,
-    /// `payload`: what the run was started with, without any default.
+    /// `payload`: the input that the run was started with, without defaults.
     Payload,
     Error,
     Response,
@@ -50,7 +50,7 @@ pub(super) enum PathRoot {
     Selected,
     /// `args`
     Input,
-    /// A word that the place of the expression gives a meaning to.
+    /// A name that the position of the expression defines.
     Local,
     Name,
 }
@@ -84,18 +84,18 @@ impl PathRoot {
 }
 
 impl PathRoot {
-    /// Whether the name is there even when nothing is in it.
+    /// Returns whether the name exists even when it has no entries.
     pub(crate) fn is_namespace(&self) -> bool {
         matches!(self, PathRoot::Workload | PathRoot::Run | PathRoot::Step | PathRoot::Iteration)
     }
 }
 
-/// What the beginning of a path leads to.
+/// The value at the beginning of a path.
 pub(super) struct ResolvedRoot {
     pub value: Value,
-    /// How many steps of the path it has taken.
+    /// The number of path steps that the value already includes.
     pub used: usize,
-    /// The value may be a reply, of which the body is meant.
+    /// The value may be an HTTP reply, in which case the path refers to its body.
     pub reply: bool,
 }
 
@@ -148,7 +148,7 @@ pub(super) fn root_value(
             Some(Value::object([("uuid", id.clone()), ("id", id)]))
         })),
         (PathRoot::Payload, _) => whole(lookup_bare_name(name, scope).or_else(|| Some(scope.run().input.clone()))),
-        // Where the place gives a word its meaning, a name of the author's does not.
+        // Where the position defines a name, it takes precedence over a name of the author's.
         (PathRoot::Error, _) if outcome::is_available(scope) => whole(outcome::error(scope)),
         (PathRoot::Error, _) => whole(lookup_bare_name(name, scope)),
         (PathRoot::Response, _) => outcome::response(scope).or_else(|| whole(own_or_last(name, scope))),
@@ -174,26 +174,27 @@ pub(super) fn root_value(
     }
 }
 
-/// Between the turns of a loop that keeps it, what the last one gave; else what the author calls so.
+/// Returns the author's value of the name; otherwise, between the iterations of a loop that keeps it, the result of
+/// the last iteration.
 fn own_or_last(name: &str, scope: &dyn EvalScope) -> Option<Value> {
     let between = || scope.local("outcome").is_none().then(|| scope.variable(Level::Any, "_last")).flatten();
     lookup_bare_name(name, scope).or_else(between)
 }
 
-/// What the token carries.
+/// Returns the payload of the token.
 fn args(scope: &dyn EvalScope) -> Option<Value> {
     scope.local("args").or_else(|| scope.variable(Level::Any, "args"))
 }
 
-/// Variables that a front keeps for itself.
+/// Variables that a dialect's compiler reserves for itself.
 const INTERNAL: [&str; 3] = ["_last", "_meta", "_pages"];
 
-/// The variables of a level, without those that nobody has written down.
+/// Returns the variables of a level, without the internal ones.
 fn variables(level: Level, scope: &dyn EvalScope) -> impl Iterator<Item = (Arc<str>, Value)> {
     scope.variables(level).into_iter().filter(|(name, _)| !INTERNAL.contains(&&**name))
 }
 
-/// Names that can be used here, for messages.
+/// Returns the names that can be used here, for messages.
 pub(super) fn available_names(root: &PathRoot, scope: &dyn EvalScope) -> Vec<Arc<str>> {
     let keys = |value: &Value| -> Vec<Arc<str>> {
         value.as_map().map(|map| map.keys().cloned().collect()).unwrap_or_default()
@@ -226,7 +227,7 @@ fn lookup_bare_name(name: &str, scope: &dyn EvalScope) -> Option<Value> {
         .or_else(|| scope.variable(Level::Run, name))
         .or_else(|| scope.node(name).map(|node| node.output))
         .or_else(|| workload(name, scope))
-        // What a loop says of its turn, for the entry it makes of it.
+        // The status that a loop reports for its iteration, available while it creates that iteration's entry.
         .or_else(|| (name == "status").then(|| scope.local(name)).flatten())
 }
 
@@ -265,13 +266,13 @@ fn object(entries: impl Iterator<Item = (Arc<str>, Value)>) -> Value {
     Value::object(entries)
 }
 
-/// A variable of the whole run that the file gives a first value under `vars`.
+/// Returns a run-level variable whose initial value the file declares under `vars`.
 fn run_var(key: &str, scope: &dyn EvalScope) -> Option<Value> {
     let first = scope.run().parameters.get("vars")?.get(key)?.clone();
     Some(scope.variable(Level::Run, key).unwrap_or(first))
 }
 
-/// `vars` of the file is a parameter too, but no key of `workload`.
+/// Returns a property of `workload`. The file's `vars` is a parameter too, but not a key of `workload`.
 fn workload(key: &str, scope: &dyn EvalScope) -> Option<Value> {
     let run = scope.run();
     let own = run.parameters.get(key).filter(|_| key != "vars");

@@ -1,5 +1,5 @@
-//! What one evaluation may still spend, and what it has loaded. The engine's values must be free of borrowed data, so
-//! they share this instead of the scope.
+//! The state of one evaluation: its remaining budget and the blobs it has loaded. The engine's values must not
+//! borrow, so they share this session instead of the scope.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub(super) struct EvalSession {
     pub now: Timestamp,
     seed: u64,
     draws: AtomicU64,
-    /// The fuel has run out. The engine may take the error for a value, and go on.
+    /// The fuel has run out. The engine may treat the error as a value and continue.
     out_of_fuel: AtomicBool,
     blobs: Mutex<Blobs>,
 }
@@ -61,7 +61,7 @@ impl EvalSession {
         state.lookup(SESSION)?.downcast_object()
     }
 
-    /// Takes fuel for work that the engine does not count: items that filters look at.
+    /// Spends fuel for work that the engine does not count, such as items that filters visit.
     pub(crate) fn spend(&self, amount: u64) -> Result<(), EvalError> {
         let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.max_bytes);
         let result = meter.spend(amount);
@@ -72,7 +72,7 @@ impl EvalSession {
         result
     }
 
-    /// The error of an evaluation that should have ended when its fuel did.
+    /// Fails if the fuel has run out, for an evaluation that continued past that error.
     pub(crate) fn check_fuel(&self) -> Result<(), EvalError> {
         if self.out_of_fuel.load(Ordering::Relaxed) { Meter::new(0, self.max_bytes).spend(1) } else { Ok(()) }
     }
@@ -81,24 +81,24 @@ impl EvalSession {
         self.fuel.load(Ordering::Relaxed)
     }
 
-    /// Whether a value may be as large as that.
+    /// Fails if a value may not be this large.
     pub(crate) fn check_size(&self, bytes: usize) -> Result<(), EvalError> {
         Meter::new(0, self.max_bytes).check_size(bytes)
     }
 
-    /// Whether a text of that length may be made.
+    /// Checks that a string of this length may be created, and charges for it.
     pub(crate) fn reserve_text(&self, bytes: usize) -> Result<(), EvalError> {
         self.check_size(bytes)?;
         self.spend(bytes as u64 / 32)
     }
 
-    /// Counts what is written; the whole of it is one result.
+    /// Counts written bytes; their sum is the size of one result.
     pub(crate) fn count_output(&self, bytes: usize) -> Result<(), EvalError> {
         let total = self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         Meter::new(0, self.max_bytes).check_size(total)
     }
 
-    /// The content of a stored value, or a note that it is wanted.
+    /// Returns the content of a stored value, or records that it is requested.
     pub(crate) fn load(&self, stored: &Arc<StoredValue>) -> Result<Value, EvalError> {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         match blobs.loaded.get(&stored.hash) {
@@ -114,7 +114,7 @@ impl EvalSession {
         std::mem::take(&mut self.blobs.lock().unwrap_or_else(PoisonError::into_inner).requested)
     }
 
-    /// The same evaluation once more, with these at hand.
+    /// Returns a session that repeats the evaluation with these values loaded.
     pub(crate) fn with_loaded(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> EvalSession {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = std::mem::take(&mut blobs.loaded);
@@ -123,7 +123,7 @@ impl EvalSession {
         EvalSession { blobs, ..EvalSession::new(meter, self.now, self.seed) }
     }
 
-    /// The next random number: from the tick's, so a replay draws the same.
+    /// Returns the next random number. It derives from the tick's seed, so a replay draws the same numbers.
     pub(crate) fn random(&self) -> u64 {
         let draw = self.draws.fetch_add(1, Ordering::Relaxed);
         let mut z = self.seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -149,7 +149,7 @@ pub(super) fn to_engine_error(error: EvalError) -> Error {
     Error::new(ErrorKind::InvalidOperation, error.message.clone()).with_source(CarriedError(error))
 }
 
-/// What an error of the engine means to us.
+/// Converts an error of the engine to one of ours.
 pub(super) fn from_engine_error(error: &Error) -> EvalError {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {

@@ -1,4 +1,4 @@
-//! What a source tree refers to, for fronts that check names before anything runs.
+//! References of a source tree, for dialects that check names before anything runs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use super::MAX_TREE_DEPTH;
 use super::path::JinjaStep;
 use super::text::lower_text;
 
-/// A name that a template uses, with the properties and items that are written out after it.
+/// A name that a template uses, with the literal properties and items that follow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JinjaReference {
     pub name: Arc<str>,
     pub path: Vec<PathPart>,
-    /// Whether the template says what to do when it is missing.
+    /// Whether the template handles a missing value.
     pub guarded: bool,
-    /// Where in the source tree.
+    /// The location in the source tree.
     pub pointer: Vec<PathPart>,
-    /// Bytes of that string's text.
+    /// The byte range in that string.
     pub range: Range<usize>,
 }
 
-/// Every name once for each way it is used in a text. Names that a template binds itself are not among them, and
-/// neither is anything of a text that is no template.
+/// Returns every name once for each way it is used in a text. Names that a template binds itself are not included,
+/// nor are names in a text that is not a template.
 pub fn references(source: &Value) -> Vec<JinjaReference> {
     let mut found = Vec::new();
     walk(source, &mut Vec::new(), &mut found);

@@ -1,4 +1,5 @@
-//! Templates in SQL. Every `{{ … }}` becomes a bind parameter when the file is loaded, so no value is ever read as SQL:
+//! Templates in SQL. Every `{{ … }}` becomes a bind parameter when the file is loaded, so no value is ever read as
+//! SQL:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -7,12 +8,13 @@
 //! | `'a {{ x }} b'`, also between dollars | `$1`, and the parameter is the whole text |
 //! | `E'a\t{{ x }}'` | `(E'a\t' \|\| CAST($1 AS TEXT))`, and the parameter is the value's text |
 //! | `DATE '{{ x }}'` | `CAST($1 AS DATE)` |
-//! | `{{ x \| raw }}` | the text itself, reported to whoever asks |
+//! | `{{ x \| raw }}` | the text itself, reported to the caller in `raw` |
 //! | in a comment | nothing |
-//! | `{% for x in xs %} INSERT …; {% endfor %}` | the statements with `each`: once for every item |
+//! | `{% for x in xs %} INSERT …; {% endfor %}` | the statements with `for_each`: once for every item |
 //!
-//! Within `'…'` a last `| replace("'", "''")` is left out: it doubles quotes for a text that is pasted, and a bound value
-//! would keep them double. A value cannot be a name or a part of one; that, and a statement of the template (`{% if %}`), is refused with a hint.
+//! Within `'…'` a trailing `| replace("'", "''")` is removed: it doubles quotes for text that is pasted into SQL, and
+//! a bound value would keep them doubled. A value cannot be a name or a part of one. Such a value, and a template
+//! statement (`{% if %}`), is rejected with a hint.
 
 use std::ops::Range;
 
@@ -30,24 +32,24 @@ pub use loops::SqlLoop;
 /// One statement, without its semicolon.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SqlStatement {
-    /// A source of the language: plain text, but for what was asked to be raw.
+    /// A Jinja source: plain text, except for the parts marked as raw.
     pub sql: String,
     /// Templates for `$1`, `$2`, …
     pub params: Vec<SqlParam>,
-    /// Where raw text is let in.
+    /// The ranges of raw text.
     pub raw: Vec<Range<usize>>,
-    /// It is run once for every item of a list; its parameters see the item.
+    /// The loop around the statement: it runs once for every item of a list, and its parameters see the item.
     pub for_each: Option<SqlLoop>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlParam {
     pub template: String,
-    /// Bytes of the text.
+    /// The byte range in the text.
     pub range: Range<usize>,
 }
 
-/// Cuts a text into statements and its templates out of them. All problems at once.
+/// Splits a text into statements and extracts their templates. Returns all problems together.
 pub fn split_sql(text: &str) -> Result<Vec<SqlStatement>, Vec<CompileError>> {
     let to_compile_error = |problem: JinjaProblem| CompileError {
         message: problem.message,
@@ -90,7 +92,7 @@ fn split(text: &str) -> Result<Vec<SqlStatement>, Vec<JinjaProblem>> {
 /// A template in the text.
 #[derive(Clone, Debug)]
 struct Hole {
-    /// What stands between the braces, without `| raw`.
+    /// The text between the braces, without `| raw`.
     inner: String,
     raw: bool,
     range: Range<usize>,
@@ -131,7 +133,7 @@ fn items(text: &str) -> Result<Vec<Item>, Vec<JinjaProblem>> {
     if problems.is_empty() { Ok(items) } else { Err(problems) }
 }
 
-/// What is wrong with a template, at its place in the whole text.
+/// Returns the problems of a template, located in the whole text.
 fn template_problems(inner: &str, text: &str, location: Range<usize>) -> Vec<JinjaProblem> {
     let template = format!("{{{{ {inner} }}}}");
     let Err(problems) = compile_text(&template) else { return Vec::new() };
@@ -152,9 +154,9 @@ struct Splitter<'a> {
     items: &'a [Item],
     at: usize,
     statement: SqlStatement,
-    /// Whether anything but blanks and comments is in it.
+    /// Whether the statement contains anything but whitespace and comments.
     has_content: bool,
-    /// A placeholder that the author wrote.
+    /// Whether the author wrote a placeholder such as `$1`.
     has_own_placeholder: bool,
     depth: usize,
     statements: Vec<SqlStatement>,
@@ -228,7 +230,7 @@ impl Splitter<'_> {
         text.chars().enumerate().all(|(ahead, expected)| self.peek(ahead) == Some(expected))
     }
 
-    /// Text that the language must not take for a template.
+    /// Appends text, escaped so that Jinja does not read it as a template.
     fn push(&mut self, letter: char) {
         let sql = &mut self.statement.sql;
         if matches!(letter, '{' | '%' | '#') && sql.ends_with('{') {
@@ -243,13 +245,13 @@ impl Splitter<'_> {
         text.chars().for_each(|letter| self.push(letter));
     }
 
-    /// The words before this place, the last one first.
+    /// Returns the words before this position, last one first.
     fn words_before(&self) -> Vec<String> {
         let words = self.statement.sql.rsplit(|c: char| !(c.is_alphanumeric() || c == '_'));
         words.filter(|word| !word.is_empty()).take(2).map(str::to_ascii_lowercase).collect()
     }
 
-    /// The word that stands right before this place, with nothing but blanks between.
+    /// Returns the word directly before this position, separated only by whitespace.
     fn word_before(&self) -> Option<String> {
         let word = last_word(self.statement.sql.trim_end(), "_");
         Some(word.to_ascii_lowercase()).filter(|word| !word.is_empty())
@@ -273,7 +275,7 @@ impl Splitter<'_> {
         self.statement.sql.push_str(&format!("{{{{ ({}) | string }}}}", hole.inner));
     }
 
-    /// A template outside quotes.
+    /// Handles a template outside quotes.
     fn value(&mut self, hole: Hole) {
         self.has_content = true;
         if hole.raw {
@@ -299,7 +301,7 @@ impl Splitter<'_> {
         self.statement.sql.push_str(&param);
     }
 
-    /// `'…'`, in which a quote is written twice; after an `E` also with a backslash.
+    /// Reads `'…'`, in which a quote is doubled; after an `E` it may also be escaped with a backslash.
     fn literal(&mut self) {
         let prefix = last_word(&self.statement.sql, "_&").to_owned();
         let escapes = prefix.eq_ignore_ascii_case("e");
@@ -360,7 +362,7 @@ impl Splitter<'_> {
         self.bind_literal(&content, opening, str::to_owned);
     }
 
-    /// `$$…$$` or `$tag$…$tag$`; `$1` is a placeholder.
+    /// Reads `$$…$$` or `$tag$…$tag$`; `$1` is a placeholder.
     fn dollar(&mut self) {
         let inside_name = self.statement.sql.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let mut tag = String::from("$");
@@ -402,7 +404,7 @@ impl Splitter<'_> {
         self.bind_literal(&content, "'", |text| text.replace('\'', "''"));
     }
 
-    /// A literal with values in it: one alone takes its place, else the parts are put together.
+    /// Binds a literal that contains values: a single value replaces the literal, otherwise the parts are concatenated.
     fn bind_literal(&mut self, content: &[Item], opening: &str, quoted: impl Fn(&str) -> String) {
         let cast = self.word_before().filter(|word| TYPES.contains(&word.as_str()));
         if let Some(word) = &cast {
@@ -420,8 +422,8 @@ impl Splitter<'_> {
         }
     }
 
-    /// The whole literal as one value, put together by the language: so the database takes it for whatever stands there,
-    /// as it does with a literal, and not for a text.
+    /// Binds the whole literal as one value that Jinja concatenates. The database then infers its type from the context,
+    /// as it does for a literal, instead of treating it as text.
     fn concat_in_template(&mut self, parts: &[Item], quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let mut range: Option<Range<usize>> = None;
@@ -456,7 +458,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// The same by the database, for a literal with escapes that only it understands.
+    /// Concatenates in SQL, for a literal with escapes that only the database understands.
     fn concat_in_sql(&mut self, parts: &[Item], opening: &str, quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let close = |literal: &mut String, texts: &mut Vec<String>| {
@@ -491,7 +493,7 @@ impl Splitter<'_> {
     }
 
     fn unclosed(&mut self, quote: &str, content: &[Item]) {
-        // Without a template in it, the database says it better.
+        // Without a template inside, the database reports the error better.
         if content.iter().any(|item| matches!(item, Item::Hole(_))) {
             let range = first_hole(content);
             self.problems.push(problem(
@@ -502,7 +504,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// `"…"`: a name.
+    /// Reads `"…"`: a name.
     fn name(&mut self) {
         self.push('"');
         self.at += 1;
@@ -570,13 +572,13 @@ impl Splitter<'_> {
     }
 }
 
-/// The letters, digits and marks at the end of a text.
+/// Returns the letters, digits and marks at the end of a text.
 fn last_word<'a>(text: &'a str, marks: &str) -> &'a str {
     let before = text.trim_end_matches(|c: char| c.is_alphanumeric() || marks.contains(c));
     &text[before.len()..]
 }
 
-/// An expression without the doubling of quotes at its end.
+/// Returns an expression without a trailing filter that doubles quotes.
 fn without_quote_doubling(inner: &str) -> &str {
     let doubling = |call: &str| {
         let call: String = call.chars().filter(|c| !c.is_whitespace()).collect();

@@ -1,4 +1,4 @@
-//! The names that a template may use. What is not here is refused when the template is compiled.
+//! The names that a template may use. Any other name is rejected when the template is compiled.
 
 use windlass_value::nearest;
 
@@ -64,13 +64,13 @@ pub(super) const FILTERS: &[&str] = &[
     "zip",
 ];
 
-/// Filters that take fuel for what they look at, or look at next to nothing.
+/// Filters that spend fuel for what they read, or read next to nothing.
 pub(super) const SELF_METERED: &[&str] = &[
     "attr", "bool", "d", "default", "first", "fromjson", "get", "join", "keys", "last", "replace", "safe", "tojson",
     "values",
 ];
 
-/// Filters that go through a text once and make little of it.
+/// Filters that read a string once and create little from it.
 pub(super) const LIGHT: &[&str] = &[
     "b64decode",
     "b64encode",
@@ -164,7 +164,7 @@ pub(super) fn is_known(kind: CallableKind, name: &str) -> bool {
     names(kind).binary_search(&name).is_ok()
 }
 
-/// What is said about a name that is not there, and what may have been meant.
+/// Returns the message for an unknown name, and a suggestion.
 pub(super) fn unknown_message(kind: CallableKind, name: &str) -> (String, Option<String>) {
     let word = match kind {
         CallableKind::Filter => "filter",

@@ -1,4 +1,4 @@
-//! One text: what it is, and the program that makes its value.
+//! Compilation of one text: its classification, and the program that computes its value.
 
 use minijinja::Error;
 use minijinja::machinery::ast::{Expr, Stmt};
@@ -11,11 +11,11 @@ use super::object::constant;
 use super::path::JinjaPath;
 use super::truth::parse_bool_word;
 
-/// The longest text that is compiled.
+/// The maximum length of a template, in bytes.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// How many operators, properties and brackets one `{{ … }}` may have, and how many statements a text: each may be
-/// inside the one before it, and whoever walks the syntax goes as deep.
+/// The maximum number of operators, properties and brackets in one `{{ … }}`, and of statements in a text: each may
+/// nest inside the previous one, and walking the syntax recurses as deep.
 const MAX_LINKS: usize = 400;
 const MAX_STATEMENTS: usize = 200;
 
@@ -25,7 +25,7 @@ pub(super) enum CompiledText {
     Program(Box<JinjaProgram>),
 }
 
-/// Whether there is anything in it for this language.
+/// Returns whether the text contains any template syntax.
 pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%") || text.contains("{#")
 }
@@ -74,7 +74,7 @@ pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<CompiledTex
     compile_template(statements, lenient)
 }
 
-/// The paths of a text, for whoever wants to know what it refers to.
+/// Lowers a text to collect its paths, for callers that check references.
 pub(super) fn lower_text(text: &str) -> Result<JinjaLowering, Vec<JinjaProblem>> {
     let mut lowering = JinjaLowering::default();
     if is_template(text) {
@@ -123,13 +123,13 @@ pub(super) fn children<'a, 'b>(template: &'b Stmt<'a>) -> &'b [Stmt<'a>] {
     }
 }
 
-/// The one expression of a text that has nothing else in it.
+/// Returns the only expression of a text that contains nothing else.
 fn single_expression<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) -> bool) -> Option<&'b Expr<'a>> {
     let mut found = None;
     for statement in statements {
         match statement {
             Stmt::EmitRaw(raw) if found.is_some() && blank(raw.raw) => {}
-            // In front of it nothing is overlooked but what a condition overlooks.
+            // Before the expression, blanks are ignored only where a condition ignores them.
             Stmt::EmitRaw(raw) if blank(" ") && blank(raw.raw) => {}
             Stmt::EmitExpr(emit) if found.is_none() => found = Some(&emit.expr),
             _ => return None,
@@ -152,7 +152,7 @@ fn compile_expression(expr: &Expr<'_>, lenient: bool) -> Result<CompiledText, Ve
     finish(lowering, source, true)
 }
 
-/// A constant that is not computed.
+/// Returns the value of a literal constant.
 fn scalar(expr: &Expr<'_>) -> Option<Value> {
     match expr {
         Expr::Const(written) => constant(&written.value),

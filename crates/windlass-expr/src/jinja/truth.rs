@@ -1,15 +1,15 @@
-//! What counts as true. One table, wherever something is asked: a condition, `if`, `not`, `and`, `or`.
+//! The truth table, used wherever a truth value is needed: a condition, `if`, `not`, `and`, `or`.
 //!
 //! | value | false | true |
 //! |---|---|---|
 //! | boolean | `false` | `true` |
 //! | null | always | |
 //! | number | 0, 0.0 | any other |
-//! | text, without the blanks around it, in any letter case | empty, `false`, `no`, `off`, `0`, `none`, `null` | any other |
+//! | string, trimmed, in any letter case | empty, `false`, `no`, `off`, `0`, `none`, `null` | any other |
 //! | list, object | empty | any other |
 //!
-//! Only where `and` and `or` choose between two values (`"{{ name or 'nobody' }}"`) a text is false when it is empty and
-//! else true, as everywhere in Jinja.
+//! Only where `and` and `or` choose between two values (`"{{ name or 'anonymous' }}"`), a string is false when it is
+//! empty and otherwise true, as everywhere in Jinja.
 
 use minijinja::Value as Inner;
 use minijinja::value::ValueKind;
@@ -43,7 +43,7 @@ pub(super) fn inner_is_true(value: &Inner) -> bool {
     }
 }
 
-/// Texts that say true or false without a template.
+/// Parses text that means true or false without a template.
 pub(super) fn parse_bool_word(text: &str) -> Option<bool> {
     let text = text.trim();
     let among = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));

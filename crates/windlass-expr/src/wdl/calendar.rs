@@ -1,4 +1,4 @@
-//! Points in time as the language has them: ticks of 100 ns since the year 1, in UTC or of no stated zone.
+//! Points in time as WDL defines them: ticks of 100 ns since the year 1, in UTC or without a stated zone.
 
 use windlass_value::Timestamp;
 
@@ -17,7 +17,7 @@ pub(crate) struct WdlMoment {
     pub utc: bool,
 }
 
-/// A moment in its parts.
+/// A moment split into date and time fields.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct CivilDateTime {
     pub year: i64,
@@ -26,7 +26,7 @@ pub(crate) struct CivilDateTime {
     pub hour: i64,
     pub minute: i64,
     pub second: i64,
-    /// Ticks of the second.
+    /// The fraction of the second, in ticks.
     pub fraction: i64,
 }
 
@@ -35,7 +35,7 @@ impl WdlMoment {
         WdlMoment { ticks: 0, utc: true }.with_ticks(time.0.checked_mul(10)?.checked_add(EPOCH_TICKS)?)
     }
 
-    /// The same zone at other ticks, if the calendar reaches that far.
+    /// Returns a moment with the same zone and other ticks, if they are within the calendar.
     pub(crate) fn with_ticks(self, ticks: i64) -> Option<WdlMoment> {
         (0..=MAX_TICKS).contains(&ticks).then_some(WdlMoment { ticks, ..self })
     }
@@ -44,7 +44,7 @@ impl WdlMoment {
         self.with_ticks(self.ticks.checked_add(ticks)?)
     }
 
-    /// A day that the month does not have becomes its last one.
+    /// Adds months. A day that the resulting month does not have becomes its last day.
     pub(crate) fn add_months(self, months: i64) -> Option<WdlMoment> {
         let mut civil = self.civil();
         let total = (civil.year * 12 + civil.month - 1).checked_add(months)?;
@@ -71,12 +71,12 @@ impl WdlMoment {
         }
     }
 
-    /// Since 1970.
+    /// Returns the seconds since 1970.
     pub(crate) fn epoch_seconds(self) -> i64 {
         (self.ticks - EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
 
-    /// Sunday is 0.
+    /// Returns the day of the week; Sunday is 0.
     pub(crate) fn day_of_week(self) -> i64 {
         // The first of January of the year 1 is a Monday.
         (self.ticks.div_euclid(TICKS_PER_DAY) + 1).rem_euclid(7)
@@ -89,7 +89,7 @@ impl WdlMoment {
 }
 
 impl CivilDateTime {
-    /// Days since 0001-01-01; None for a date that does not exist.
+    /// Returns the days since 0001-01-01; None for a date that does not exist.
     fn days(&self) -> Option<i64> {
         let (year, month) = (self.year, self.month);
         let exists = (1..=9999).contains(&year)
@@ -107,7 +107,7 @@ impl CivilDateTime {
         Some(self.days()? * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + self.fraction)
     }
 
-    /// The moment, given the minutes east of UTC if a zone is stated.
+    /// Returns the moment, given the offset in minutes east of UTC if a zone is stated.
     pub(crate) fn moment(&self, offset: Option<i64>) -> Option<WdlMoment> {
         let moment = WdlMoment { ticks: 0, utc: offset.is_some() };
         moment.with_ticks(self.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
@@ -123,7 +123,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970, by eras of 400 years that begin in March.
+/// Returns the days since 1970, computed by eras of 400 years that begin in March.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -142,7 +142,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
 }
 
-/// Reads ISO 8601: `2026-11-15T09:30:00.125Z`, a date alone, an offset instead of the `Z`.
+/// Parses ISO 8601: `2026-11-15T09:30:00.125Z`, a date alone, an offset instead of the `Z`.
 pub(crate) fn parse_iso8601(text: &str) -> Option<WdlMoment> {
     let mut reader = DateReader { rest: text.trim() };
     let mut civil = CivilDateTime { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, fraction: 0 };
@@ -190,7 +190,7 @@ impl<'a> DateReader<'a> {
         (digits.len() >= min_digits).then(|| digits.parse().ok()).flatten()
     }
 
-    /// `9:30`, `9:30:15`, `9:30:15.125`.
+    /// Reads `9:30`, `9:30:15` or `9:30:15.125`.
     pub(crate) fn clock(&mut self, civil: &mut CivilDateTime) -> Option<()> {
         civil.hour = self.number(1, 2)?;
         self.expect(':')?;
@@ -219,7 +219,7 @@ impl<'a> DateReader<'a> {
         Some(())
     }
 
-    /// Minutes east of UTC; `Some(None)` when no zone is written.
+    /// Reads an offset in minutes east of UTC; `Some(None)` when no zone is written.
     pub(crate) fn zone(&mut self) -> Option<Option<i64>> {
         self.space();
         if self.rest.is_empty() {

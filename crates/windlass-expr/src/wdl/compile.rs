@@ -1,4 +1,5 @@
-//! Syntax to nodes: functions found, arguments counted, constants worked out. All problems are collected.
+//! Compilation of syntax to nodes: looks up functions, checks argument counts, folds constants. Collects all
+//! problems.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,21 +18,21 @@ use super::syntax::{StepKey, StepSyntax, WdlSyntax, WdlSyntaxKind, WdlText, WdlT
 use super::values::{WdlContext, describe, preview};
 use super::variable::VariableName;
 
-/// What working out a constant may cost; a dearer one is left to evaluation.
+/// The fuel for folding a constant; a more expensive one is left to evaluation.
 const FOLD_FUEL: u64 = 10_000;
 const MAX_FOLD_BYTES: usize = 65_536;
-/// What has more is worked out in a run, within the run's limits.
+/// A larger constant is computed in a run, within the run's limits.
 const MAX_FOLD_ITEMS: u32 = 100;
 
 #[derive(Default)]
 pub(crate) struct WdlCompiler {
     pub errors: Vec<CompileError>,
     pointer: Vec<PathPart>,
-    /// For a loop's own condition.
+    /// Set for a loop's own condition.
     lenient: bool,
-    /// What `appsetting` reads, where it may stand.
+    /// The settings that `appsetting` reads, where it is allowed.
     settings: Option<Arc<BTreeMap<String, String>>>,
-    /// Settings that were asked for and are not there.
+    /// Settings that were referenced but do not exist.
     pub missing_settings: Vec<WdlReference>,
 }
 
@@ -49,7 +50,7 @@ impl WdlCompiler {
         self.errors.push(CompileError { message: message.into(), hint, pointer, range });
     }
 
-    /// Compiles a part of the tree with its step on the pointer.
+    /// Compiles a part of the tree with its path step on the pointer.
     pub(crate) fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut WdlCompiler) -> T) -> T {
         self.pointer.push(part);
         let result = compile(self);
@@ -172,7 +173,7 @@ impl WdlCompiler {
         }
     }
 
-    /// Zones, locales and formats that are written down are looked at now, not when the run comes to them.
+    /// Checks literal zones, locales and formats at compile time instead of when the run reaches them.
     fn check_literals(
         &mut self,
         function: &WdlFunction,
@@ -188,7 +189,7 @@ impl WdlCompiler {
         }
     }
 
-    /// The function of that name, if it takes that many arguments.
+    /// Returns the function of that name, if it accepts that many arguments.
     fn function(&mut self, name: &str, count: usize, range: Range<usize>) -> Option<&'static WdlFunction> {
         let Some(function) = functions::find(name) else {
             match functions::replacement_hint(name) {
@@ -225,7 +226,7 @@ impl WdlCompiler {
         Some(function)
     }
 
-    /// `place` tells where an argument stands.
+    /// Builds a call; `argument_range` returns the source range of an argument.
     fn make_call(
         &mut self,
         function: &'static WdlFunction,
@@ -282,7 +283,7 @@ impl WdlCompiler {
         if foldable { fold_constant(node) } else { node }
     }
 
-    /// A condition: a boolean, the text of one, an expression, or an object of functions.
+    /// Compiles a condition: a boolean, the text of one, an expression, or an object of functions.
     pub(crate) fn condition(&mut self, source: &Value) -> WdlNode {
         let node = match source {
             Value::Bool(_) => WdlNode::Constant(source.clone()),
@@ -317,7 +318,7 @@ impl WdlCompiler {
         node
     }
 
-    /// `{"and": [..]}`: one key that names a function, its arguments below it.
+    /// Compiles `{"and": [..]}`: one key that names a function, with its arguments below it.
     fn operation(&mut self, source: &Value) -> WdlNode {
         let failed = WdlNode::Constant(Value::Null);
         if self.too_deep() {
@@ -384,7 +385,7 @@ fn truth_text(text: &str) -> Option<bool> {
     }
 }
 
-/// A boolean, or its text; nothing else is true or false.
+/// Returns the truth value of a boolean or its text; no other value is true or false.
 pub(crate) fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
@@ -400,7 +401,7 @@ fn constant(node: &WdlNode) -> Option<Value> {
     }
 }
 
-/// A constant cannot fail, so it needs no name.
+/// Wraps a node with its source text for error messages. A constant cannot fail, so it needs no source.
 fn with_source(text: &Arc<str>, node: WdlNode) -> WdlNode {
     match node {
         WdlNode::Constant(_) => node,
@@ -408,7 +409,7 @@ fn with_source(text: &Arc<str>, node: WdlNode) -> WdlNode {
     }
 }
 
-/// The node's value if it can be had now. One that fails is kept: it may stand where it is never evaluated.
+/// Replaces a node by its value if it can be computed now. A node that fails is kept: it may never be evaluated.
 fn fold_constant(node: WdlNode) -> WdlNode {
     if let WdlNode::Join(parts) = &node
         && parts.iter().any(|part| !matches!(part, WdlNode::Constant(_)))
@@ -425,7 +426,7 @@ fn fold_constant(node: WdlNode) -> WdlNode {
     }
 }
 
-/// The scope in which constants are worked out: pure functions never look at it.
+/// The scope for folding constants: pure functions never read it.
 struct EmptyScope;
 
 static EMPTY_RUN: LazyLock<RunView> = LazyLock::new(|| RunView::new("", "", Timestamp(0)));

@@ -1,4 +1,4 @@
-//! Moments as text, by the formats of .NET: a letter alone names a pattern of the locale, anything else is a pattern.
+//! Formats moments with .NET formats: a single letter selects a pattern of the locale, anything else is a pattern.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::values::push;
 
 const ROUND_TRIP: &str = "yyyy-MM-dd'T'HH:mm:ss.fffffffK";
 
-/// None when the format is not one.
+/// Formats a moment; None when the format is invalid.
 pub(crate) fn format(moment: WdlMoment, pattern: &str, locale: &Locale) -> Option<String> {
     let mut out = String::with_capacity(pattern.len() + 8);
     let (pattern, locale) = resolve_pattern(pattern, locale)?;
@@ -17,20 +17,20 @@ pub(crate) fn format(moment: WdlMoment, pattern: &str, locale: &Locale) -> Optio
     Some(out)
 }
 
-/// Whether a format is one at all.
+/// Returns whether a format is valid.
 pub(crate) fn is_format(pattern: &str) -> bool {
     format(WdlMoment { ticks: 0, utc: true }, pattern, default_locale()).is_some()
 }
 
-/// What a pattern is made of.
+/// An element of a date pattern.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum DatePatternPart<'a> {
-    /// A letter, so many times. One without a meaning stands for itself.
+    /// A letter, repeated the given number of times. A letter without a meaning stands for itself.
     Letter(char, usize),
     Literal(&'a str),
 }
 
-/// The pattern that a standard letter stands for, and the locale it is read in; a longer pattern is itself.
+/// Returns the pattern that a standard letter stands for, and its locale; a longer pattern is returned unchanged.
 pub(crate) fn resolve_pattern<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'a, str>, &'a Locale)> {
     let mut letters = pattern.chars();
     let letter = match (letters.next(), letters.next()) {
@@ -38,7 +38,7 @@ pub(crate) fn resolve_pattern<'a>(pattern: &'a str, locale: &'a Locale) -> Optio
         (Some(letter), None) => letter,
         _ => return Some((pattern.into(), locale)),
     };
-    // The first four are the same everywhere.
+    // The first four are locale-independent.
     let fixed = match letter {
         'o' | 'O' => ROUND_TRIP,
         's' => "yyyy-MM-dd'T'HH:mm:ss",
@@ -65,7 +65,7 @@ pub(crate) fn resolve_pattern<'a>(pattern: &'a str, locale: &'a Locale) -> Optio
     Some((pattern, locale))
 }
 
-/// Hands over the parts one after another; None where the pattern breaks off.
+/// Calls `visit` for each part in order; None if the pattern is incomplete.
 pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(DatePatternPart<'a>) -> Option<()>) -> Option<()> {
     let mut rest = pattern;
     while let Some(letter) = rest.chars().next() {
@@ -96,7 +96,7 @@ pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(DatePatternP
     Some(())
 }
 
-/// Months take another form beside the number of the day, in some languages.
+/// Returns whether the pattern contains the day number. In some languages months take another form next to it.
 fn has_day(pattern: &str) -> bool {
     let mut found = false;
     each_part(pattern, &mut |part| {
@@ -146,7 +146,7 @@ impl Writer<'_> {
             ('s', _) => push(out, format_args!("{:0width$}", civil.second)),
             ('f', 1..=7) => out.push_str(&format!("{:07}", civil.fraction)[..run]),
             ('F', 1..=7) => match format!("{:07}", civil.fraction)[..run].trim_end_matches('0') {
-                // Without digits the point before them goes as well.
+                // Without digits, the decimal point before them is removed too.
                 "" if out.ends_with('.') => drop(out.pop()),
                 shown => out.push_str(shown),
             },

@@ -1,17 +1,17 @@
-//! Text to moments: by a given format exactly, or as the locale writes dates.
+//! Parses text to moments: exactly by a given format, or in the notation of the locale.
 
 use super::calendar::{CivilDateTime, DateReader, WdlMoment};
 use super::date_format::{DatePatternPart, each_part, resolve_pattern};
 use super::locale::Locale;
 
-/// Two digits of a year mean 1950 to 2049.
+/// Two-digit years mean 1950 to 2049.
 const MAX_TWO_DIGIT_YEAR: i64 = 49;
 
 fn full_year(year: i64) -> i64 {
     year + if year <= MAX_TWO_DIGIT_YEAR { 2000 } else { 1900 }
 }
 
-/// What a text has said so far.
+/// The date and time fields parsed so far.
 #[derive(Default)]
 struct ParsedDate {
     year: Option<i64>,
@@ -27,7 +27,7 @@ struct ParsedDate {
 }
 
 impl ParsedDate {
-    /// What is missing of the date is today's; a month without a day begins with its first.
+    /// Returns the moment. Missing parts of the date are today's; a month without a day starts on its first day.
     fn moment(self, today: Option<CivilDateTime>) -> Option<WdlMoment> {
         let hour = match self.afternoon {
             None => self.hour,
@@ -60,7 +60,7 @@ impl ParsedDate {
     }
 }
 
-/// Reads a text that follows the format to the letter.
+/// Parses a text that follows the format exactly.
 pub(crate) fn parse_exact(
     text: &str,
     pattern: &str,
@@ -87,7 +87,7 @@ struct ExactDateParser<'a> {
     reader: DateReader<'a>,
     locale: &'a Locale,
     parsed: ParsedDate,
-    /// The point before a fraction is missing, so the fraction must be missing too.
+    /// The decimal point before a fraction is missing, so the fraction must be missing too.
     point_missing: bool,
 }
 
@@ -107,7 +107,7 @@ impl ExactDateParser<'_> {
         Some(())
     }
 
-    /// One letter of a kind takes one digit or two, more take as many as there are letters.
+    /// Reads a number. A single pattern letter accepts one or two digits, more letters require exactly two.
     fn digits(&mut self, run: usize) -> Option<i64> {
         if run == 1 { self.reader.number(1, 2) } else { self.reader.number(2, 2) }
     }
@@ -158,7 +158,7 @@ impl ExactDateParser<'_> {
         self.literal(of_locale).or_else(|| self.literal(usual))
     }
 
-    /// `Z`, `+h`, `+hh` or `+hh:mm`; nothing at all states no zone.
+    /// Reads `Z`, `+h`, `+hh` or `+hh:mm`; an empty text states no zone.
     fn zone(&mut self, hour_digits: usize, minutes: bool) -> Option<Option<i64>> {
         if self.reader.expect('Z').is_some() {
             return Some(Some(0));
@@ -185,8 +185,8 @@ fn first_letter(text: &'static str) -> &'static str {
     text.chars().next().map_or("", |first| &text[..first.len_utf8()])
 }
 
-/// The longest of the names that the text begins with, in any letter case: its place in its list, and what follows it.
-/// The point of an abbreviation may be missing.
+/// Finds the longest name that the text begins with, in any letter case. Returns its index in its list and the rest
+/// of the text. The point of an abbreviation may be missing.
 fn longest_name<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
     let mut best: Option<(usize, i64, &str)> = None;
     for (index, name) in lists.iter().flat_map(|list| list.iter().enumerate()) {
@@ -211,22 +211,22 @@ fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     (!name.is_empty()).then_some(rest.as_str())
 }
 
-/// The same for whole words only.
+/// Like [`longest_name`], for whole words only.
 fn longest_word<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
     longest_name(text, lists).filter(|(_, rest)| ends_word(text, rest))
 }
 
-/// Whether the text was cut at the end of a word. Scripts without spaces between words are cut anywhere.
+/// Returns whether the text was cut at the end of a word. Scripts without spaces between words may be cut anywhere.
 fn ends_word(text: &str, rest: &str) -> bool {
     let last = text[..text.len() - rest.len()].chars().next_back();
     last.is_none_or(|last| last >= '\u{2e80}') || !rest.starts_with(char::is_alphabetic)
 }
 
-/// Words that stand between the parts of a date and say nothing.
+/// Filler words between the parts of a date, which are ignored.
 const FILLERS: &[&str] =
     &["de", "del", "den", "of", "the", "г", "р", "年", "月", "日", "년", "월", "일", "st", "nd", "rd", "th"];
 
-/// Reads a date with or without a time, as the locale writes it; numbers alone stand in the locale's order.
+/// Parses a date with or without a time in the locale's notation; plain numbers follow the locale's order.
 pub(crate) fn parse_general(text: &str, locale: &Locale, today: Option<CivilDateTime>) -> Option<WdlMoment> {
     let text = text.trim();
     if text.is_empty() || text.len() > 200 {
@@ -255,7 +255,7 @@ struct GeneralDateParser<'a> {
     rest: &'a str,
     locale: &'a Locale,
     parsed: ParsedDate,
-    /// Numbers that are not a time: what they mean and how many digits they have.
+    /// Numbers that are not part of a time: their value and their number of digits.
     numbers: Vec<(i64, usize)>,
     timed: bool,
     /// A number has just been read.
@@ -333,7 +333,7 @@ impl GeneralDateParser<'_> {
         Some(())
     }
 
-    /// Which of the numbers is the day, which the month, which the year.
+    /// Decides which number is the day, which the month, which the year.
     fn assign_numbers(&mut self) -> Option<()> {
         let date = self.locale.date;
         let position = |letter: char| date.find(letter).unwrap_or(usize::MAX);
@@ -366,7 +366,7 @@ impl GeneralDateParser<'_> {
                 if year_first {
                     order = [(0, 'y'), (1, 'M'), (2, 'd')];
                 } else if long(&c) && order[2].1 != 'y' {
-                    // Written the other way round than the locale does.
+                    // Written in the reverse of the locale's order.
                     order.reverse();
                 }
                 for ((_, letter), number) in order.into_iter().zip([a, b, c]) {

@@ -1,4 +1,4 @@
-//! How places write dates and numbers: the table `locales.txt`, read once.
+//! Locale-specific notation of dates and numbers: the table `locales.txt`, parsed once.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::values::truncate;
 pub(crate) struct Locale {
     pub name: &'static str,
     pub months: Vec<&'static str>,
-    /// Beside a day number.
+    /// Month names used next to a day number.
     pub months_genitive: Vec<&'static str>,
     pub months_short: Vec<&'static str>,
     /// Sunday first.
@@ -25,7 +25,7 @@ pub(crate) struct Locale {
     pub long_time: &'static str,
     pub month_day: &'static str,
     pub year_month: &'static str,
-    /// Of dates, of times.
+    /// Separators of dates and of times.
     pub separators: Vec<&'static str>,
     pub decimal: &'static str,
     pub group: &'static str,
@@ -107,12 +107,12 @@ static LOCALES: LazyLock<Vec<Locale>> = LazyLock::new(|| {
     all
 });
 
-/// The one that holds where none is named: `en-us`.
+/// Returns the default locale: `en-us`.
 pub(crate) fn default_locale() -> &'static Locale {
     &LOCALES[0]
 }
 
-/// In any letter case; a language alone is its first locale, no name the usual one.
+/// Finds a locale in any letter case; a language alone selects its first locale, an empty name the default.
 pub(crate) fn find(name: &str) -> Option<&'static Locale> {
     let of_language = |locale: &&Locale| {
         let language = locale.name.split('-').next();
@@ -127,7 +127,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Locale> {
     }
 }
 
-/// What is wrong with a locale's name, and what to do.
+/// Returns the message and the hint for an unknown locale.
 pub(crate) fn unknown_locale(name: &str) -> (String, String) {
     let names = || LOCALES.iter().map(|locale| locale.name);
     let language = name.split(['-', '_']).next().and_then(find).map(|locale| locale.name);

@@ -1,13 +1,13 @@
 //! WDL, the expression language of Azure Logic Apps: `@equals(variables('status'), 'done')`.
 //!
-//! A string that begins with `@` is one expression and keeps its type; `@{…}` inside a text is replaced by the text of
-//! its value; `@@` at the beginning stands for `@`. A source is compiled once; what is constant in it is worked out
-//! then, and names of functions and literal names of variables are never looked at again.
+//! A string that begins with `@` is one expression and keeps its type; `@{…}` inside a text is replaced by the text
+//! of its value; `@@` at the beginning stands for `@`. A source is compiled once: constants are folded, and function
+//! names and literal variable names are resolved, so evaluation never looks them up again.
 //!
-//! - `syntax` text to syntax · `source` what a tree refers to · `compile` syntax to nodes · `node`, `path`, `variable`
-//!   evaluation · `values` what functions know about values · `functions` one file per family · `data` the operations on
-//!   whole lists, each a language of its own · `xml` XML and XPath · `settings` app settings.
-//! - `calendar`, `zones`, `locale` what is known of times and places · `date_…`, `number_…` their texts.
+//! - `syntax`: text to syntax · `source`: references of a tree · `compile`: syntax to nodes · `node`, `path`,
+//!   `variable`: evaluation · `values`: operations on values · `functions`: one file per family · `data`: operations
+//!   on whole lists, each a separate language · `xml`: XML and XPath · `settings`: app settings.
+//! - `calendar`, `zones`, `locale`: times and locales · `date_…`, `number_…`: their text formats.
 
 mod calendar;
 mod compile;
@@ -38,21 +38,21 @@ use compile::{WdlCompiler, truth};
 use node::{WdlNode, eval};
 use values::{WdlContext, check_result, describe, preview, type_error};
 
-/// The language.
+/// The WDL language.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WdlLanguage;
 
-/// The names of all functions, as the documentation writes them.
+/// Returns the names of all functions, as the documentation writes them.
 pub fn function_names() -> Vec<&'static str> {
     functions::all().map(|function| function.name).collect()
 }
 
-/// What is wrong with the name of a time zone, and what to do; None if there is such a zone.
+/// Returns the message and the hint for an unknown time zone; None if the zone exists.
 pub fn zone_problem(name: &str) -> Option<(String, String)> {
     zones::find(name).is_none().then(|| zones::unknown_zone(name))
 }
 
-/// The IANA name of a time zone, also of one that Windows knows by another.
+/// Returns the IANA name of a time zone, also for a Windows name.
 pub fn zone_name(name: &str) -> Option<String> {
     zones::find(name)?.iana_name().map(str::to_owned)
 }
@@ -85,7 +85,7 @@ impl Language for WdlLanguage {
     }
 }
 
-/// Whether evaluation can make a value that was not there before; one that was there need not be checked again.
+/// Returns whether evaluation can create a new value; a value that already existed needs no second check.
 fn creates_values(node: &WdlNode) -> bool {
     match node {
         WdlNode::Source(_, inner) => creates_values(inner),

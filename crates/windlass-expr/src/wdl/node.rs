@@ -1,4 +1,4 @@
-//! A compiled expression and its evaluation. Nothing is looked up by name here that could be looked up before.
+//! A compiled expression and its evaluation. Names are resolved at compile time wherever possible.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) enum WdlNode {
     Join(Box<[WdlNode]>),
     Object(Box<[(ObjectKey, WdlNode)]>),
     List(Box<[WdlNode]>),
-    /// An expression of the source, named when it fails.
+    /// An expression with its source text, which is named in its errors.
     Source(Arc<str>, Box<WdlNode>),
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn eval(node: &WdlNode, context: &mut WdlContext) -> WdlResult {
     }
 }
 
-/// Few arguments need no allocation.
+/// Evaluates a call; up to two arguments need no allocation.
 fn eval_call(call: &WdlCall, context: &mut WdlContext) -> WdlResult {
     match &*call.arguments {
         [] => call.run(context, &[]),
@@ -109,7 +109,7 @@ fn eval_call(call: &WdlCall, context: &mut WdlContext) -> WdlResult {
 #[inline]
 fn argument(call: &WdlCall, node: &WdlNode, index: usize, context: &mut WdlContext) -> WdlResult {
     let value = match node {
-        // Without a call, since most calls have a constant or a variable among their arguments.
+        // Inlined, since most calls have a constant or a variable among their arguments.
         WdlNode::Constant(value) => {
             context.charge_node()?;
             value.clone()

@@ -1,4 +1,4 @@
-//! Numbers as text, by the formats of .NET. A number is what its shortest digits say; halves round away from zero.
+//! Formats numbers with .NET formats. A number is represented by its shortest digits; halves round away from zero.
 
 use windlass_value::{Digits, Value, format_float};
 
@@ -6,10 +6,10 @@ use super::locale::Locale;
 use super::number_pattern;
 
 const MAX_PRECISION: usize = 99;
-/// How far from the point a digit may be: farther than those of any float, near enough to be written out.
+/// The maximum distance of a digit from the decimal point: beyond that of any float, small enough to be written out.
 const MAX_POINT_DISTANCE: i64 = 400;
 
-/// None when the format is not one, or not one for this number.
+/// Formats a number; None when the format is invalid, or invalid for this number.
 pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<String> {
     if Digits::from_value(number)?.point.abs() > MAX_POINT_DISTANCE {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<S
     }
 }
 
-/// Whether a format is one at all, for some number.
+/// Returns whether a format is valid for some number.
 pub(crate) fn is_format(pattern: &str) -> bool {
     [Value::Int(1), Value::Float(1.5)]
         .iter()
@@ -80,7 +80,7 @@ fn standard(number: &Value, letter: char, precision: Option<usize>, locale: &Loc
     }
 }
 
-/// The shortest text, or one with so many digits; an exponent where it is shorter.
+/// Formats with the shortest text, or with the given number of digits; uses an exponent where that is shorter.
 fn general(number: &Value, letter: char, precision: Option<usize>, locale: &Locale) -> Option<String> {
     let Some(precision) = precision else {
         let text = match number {
@@ -103,7 +103,7 @@ fn general(number: &Value, letter: char, precision: Option<usize>, locale: &Loca
     Some(format!("{sign}{}", places_text(&digits, places, false, locale)))
 }
 
-/// One digit before the point, and so many after it, or as many as there are.
+/// Formats with one digit before the decimal point and `places` after it, or all of them.
 fn scientific(digits: &Digits, letter: char, width: usize, locale: &Locale, places: Option<usize>) -> String {
     let digit = |index: usize| char::from(b'0' + digits.digits.get(index).copied().unwrap_or(0));
     let places = places.unwrap_or(digits.digits.len().saturating_sub(1));
@@ -117,10 +117,10 @@ fn scientific(digits: &Digits, letter: char, width: usize, locale: &Locale, plac
     out + &format!("{letter}{sign}{:0>width$}", exponent.unsigned_abs())
 }
 
-/// The digits without a sign, with so many after the point.
+/// Formats the digits without a sign, with the given number of decimal places.
 fn places_text(digits: &Digits, places: usize, grouped: bool, locale: &Locale) -> String {
     let whole = usize::try_from(digits.point).unwrap_or(0).max(1);
-    // The first place before the point that has a digit at all.
+    // The offset of the first digit from the first place before the decimal point.
     let skip = whole as i64 - digits.point;
     let digit = |place: usize| {
         let index = usize::try_from(place as i64 - skip).ok();

@@ -1,17 +1,17 @@
-//! Custom number formats: `#,##0.00;(#,##0.00);'none'`. Digits fill the places of the pattern from the point outwards, so
-//! literals may stand between them.
+//! Custom number formats: `#,##0.00;(#,##0.00);'none'`. Digits fill the places of the pattern from the decimal point
+//! outwards, so literals may stand between them.
 
 use windlass_value::Digits;
 
 use super::locale::Locale;
 
-/// What a section is made of.
+/// An element of a section.
 enum Item {
     /// `0` or `#`.
     Place,
     Point,
     Percent(char),
-    /// `E+00`: the letter, whether a plus is shown, the fewest digits.
+    /// `E+00`: the letter, whether a plus is shown, the minimum number of digits.
     Exponent(char, bool, usize),
     Literal(char),
 }
@@ -19,14 +19,14 @@ enum Item {
 #[derive(Default)]
 struct Section {
     items: Vec<Item>,
-    /// Places in all, and before the point.
+    /// The number of places in all (`places`), and before the decimal point (`whole`).
     places: usize,
     whole: usize,
     first_zero: Option<usize>,
     last_zero: Option<usize>,
     grouped: bool,
     scientific: bool,
-    /// Powers of ten that percent signs and commas multiply by.
+    /// The power of ten by which percent signs and commas multiply.
     shift: i64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn format(number: Digits, pattern: &str, locale: &Locale) -> Option<S
     };
     let negative = number.negative;
     let rounded = section.round(number.clone());
-    // What rounds to nothing is written as nothing.
+    // A number that rounds to zero uses the section for zero.
     if let (true, Some(zero)) = (rounded.is_zero(), filled(2)) {
         return Some(zero.write(&zero.round(number), locale));
     }
@@ -63,7 +63,7 @@ impl Section {
     }
 
     fn write(&self, number: &Digits, locale: &Locale) -> String {
-        // The place of a digit counts from the point: 0 is the first before it, -1 the first after it.
+        // The place of a digit counts from the decimal point: 0 is the first before it, -1 the first after it.
         let point = if number.is_zero() { 0 } else { number.point };
         let exponent = if number.is_zero() { 0 } else { point - self.whole as i64 };
         let shown = if self.scientific { self.whole as i64 } else { point };
@@ -87,7 +87,7 @@ impl Section {
             match item {
                 Item::Place | Item::Point if !begun => {
                     begun = true;
-                    // Digits beyond the first place go before it.
+                    // Digits beyond the first place are written before it.
                     for beyond in (place..shown).rev() {
                         put(&mut out, beyond, digit(beyond).unwrap_or(0));
                     }
@@ -126,7 +126,7 @@ impl Section {
     }
 }
 
-/// Splits at semicolons that are not quoted.
+/// Splits at unquoted semicolons.
 fn split(pattern: &str) -> Option<Vec<String>> {
     let (mut sections, mut quote, mut escaped) = (vec![String::new()], None, false);
     for c in pattern.chars() {
@@ -152,7 +152,7 @@ fn parse_section(pattern: &str) -> Option<Section> {
     while let Some(c) = letters.next() {
         match c {
             '0' | '#' => {
-                // A comma between digits groups; commas after the last digit before the point divide by a thousand each.
+                // A comma between digits groups; each comma after the last digit before the decimal point divides by a thousand.
                 section.grouped |= commas > 0;
                 commas = 0;
                 if c == '0' {
@@ -198,7 +198,7 @@ fn parse_section(pattern: &str) -> Option<Section> {
     Some(section)
 }
 
-/// `+00`, `-00` or `00` after the letter of an exponent: whether a plus is shown, how many zeros, how many bytes.
+/// Parses `+00`, `-00` or `00` after the exponent letter: whether a plus is shown, the number of zeros and of bytes.
 fn parse_exponent(text: &str) -> Option<(bool, usize, usize)> {
     let sign = usize::from(text.starts_with(['+', '-']));
     let zeros = text[sign..].bytes().take_while(|byte| *byte == b'0').count();

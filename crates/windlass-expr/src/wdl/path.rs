@@ -7,15 +7,15 @@ use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 use super::node::{WdlNode, eval};
 use super::values::{WdlContext, WdlResult, describe, exact_int, exact_int_from_decimal, is_stored_list, type_error};
 
-/// How many names a message lists.
+/// The maximum number of names that a message lists.
 const MAX_NAMES_SHOWN: usize = 20;
 
 pub(crate) struct WdlPath {
     pub root: WdlNode,
     pub steps: Box<[WdlStep]>,
-    /// The text of the whole path, for messages; steps know where they begin in it.
+    /// The text of the whole path, for messages; each step knows its start offset in it.
     pub text: Arc<str>,
-    /// A result of a node in a loop's own condition: what is not there is null.
+    /// Set for a node's result in a loop's own condition: a missing value is null.
     pub lenient: bool,
 }
 
@@ -31,12 +31,12 @@ pub(crate) enum WdlKey {
     Computed(WdlNode),
 }
 
-/// The property of that name; the exact letter case wins, otherwise the first in any case.
+/// Returns the property of that name; the exact letter case wins, otherwise the first match in any case.
 pub(crate) fn property<'a>(map: &'a Map, name: &str) -> Option<&'a Value> {
     map.get(name).or_else(|| map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
 }
 
-/// The first names of an object, for messages.
+/// Formats the first names of an object, for messages.
 pub(crate) fn format_names(map: &Map) -> String {
     if map.is_empty() {
         return "no properties".to_owned();
@@ -108,7 +108,8 @@ fn by_name(path: &WdlPath, step: &WdlStep, context: &mut WdlContext, current: &V
     }
 }
 
-/// `body/items/0/id`, as designers write it: one part after the other, numbers into arrays. None if one is not there.
+/// Resolves `body/items/0/id`, a notation of the designers: one part after the other, numbers index arrays. Returns
+/// None if a part does not exist.
 fn by_slash_path(context: &mut WdlContext, start: &Value, name: &str) -> Result<Option<Value>, EvalError> {
     if !name.contains('/') {
         return Ok(None);
@@ -139,7 +140,7 @@ fn by_slash_path(context: &mut WdlContext, start: &Value, name: &str) -> Result<
     Ok(Some(current))
 }
 
-/// An index of None is negative, thus always outside.
+/// Resolves an index. None stands for a negative index, which is always out of range.
 fn by_index(
     path: &WdlPath,
     step: &WdlStep,

@@ -1,5 +1,5 @@
-//! `appsetting('name')`: in the values of parameters it is replaced before the parameters are used; elsewhere it reads a
-//! parameter that no author can declare.
+//! `appsetting('name')`: in the values of parameters it is replaced before the parameters are used; elsewhere it
+//! reads a parameter that no author can declare.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::source::{MAX_TREE_DEPTH, WdlReference, calls};
 
 const KEY: &str = "appsetting:";
 
-/// What the parameter that holds an app setting is called.
+/// Returns the name of the parameter that holds an app setting.
 pub fn setting_key(name: &str) -> String {
     format!("{KEY}{name}")
 }
@@ -21,9 +21,9 @@ pub(crate) fn is_setting_key(name: &str) -> bool {
     name.starts_with(KEY)
 }
 
-/// The value with every setting it names in its place: `@appsetting('x')` as a whole, `@{appsetting('x')}` inside a text,
-/// or within calls of functions that need nothing else. All names that are not among the settings are told at once.
-/// Anything else in the value is left as it is.
+/// Substitutes every setting that the value refers to: `@appsetting('x')` as a whole, `@{appsetting('x')}` inside a
+/// text, or within calls of functions that need nothing else. All missing settings are reported together. Everything
+/// else in the value is left unchanged.
 pub fn with_settings(value: &Value, settings: &BTreeMap<String, String>) -> Result<Value, Vec<WdlReference>> {
     let mut missing = Vec::new();
     let replaced = replace(value, &Arc::new(settings.clone()), &mut Vec::new(), &mut missing);

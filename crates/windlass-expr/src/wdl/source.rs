@@ -1,4 +1,4 @@
-//! Walking a source tree without compiling it: what it refers to, and what in it is better written otherwise.
+//! Walks a source tree without compiling it: collects its references, and warnings about style.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use windlass_value::{CompileError, PathPart, Value};
 
 use super::syntax::{CallSyntax, StepKey, WdlSyntax, WdlSyntaxKind, WdlText, WdlTextPart, parse_text};
 
-/// How deep a source tree may nest.
+/// The maximum nesting depth of a source tree.
 pub(crate) const MAX_TREE_DEPTH: usize = 120;
 
-/// A literal name in a source, and where it stands.
+/// A literal name in a source, with its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WdlReference {
     pub name: Arc<str>,
     /// Keys and indexes from the root to the string.
     pub pointer: Vec<PathPart>,
-    /// Bytes of that string's text: the name with its quotes.
+    /// The byte range in that string: the name with its quotes.
     pub range: Range<usize>,
 }
 
-/// The names a source uses, as far as they are literal.
+/// The names that a source uses, as far as they are literal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WdlReferences {
     /// `variables('x')`
@@ -33,17 +33,18 @@ pub struct WdlReferences {
     pub loops: Vec<WdlReference>,
     /// `items('x')`
     pub items: Vec<WdlReference>,
-    /// `item()`, where it is called
+    /// `item()`, with the location of each call
     pub elements: Vec<WdlReference>,
     /// `parameters('x')`
     pub parameters: Vec<WdlReference>,
     /// `appsetting('x')`
     pub settings: Vec<WdlReference>,
-    /// Some name of a node is computed: any of them may be meant.
+    /// True if a node name is computed: the expression may refer to any node.
     pub any_node: bool,
 }
 
-/// Everything a source tree refers to by a literal name. Strings that are not valid expressions are passed over.
+/// Returns everything that a source tree refers to by a literal name. Strings that are not valid expressions are
+/// skipped.
 pub fn references(source: &Value) -> WdlReferences {
     let mut found = WdlReferences::default();
     each_call(source, &mut |pointer, call| {
@@ -73,7 +74,7 @@ pub fn references(source: &Value) -> WdlReferences {
     found
 }
 
-/// What works, yet should be written otherwise: an `@` inside an expression.
+/// Returns warnings about expressions that work but should be written differently: an `@` inside an expression.
 pub fn warnings(source: &Value) -> Vec<CompileError> {
     let mut found = Vec::new();
     each_call(source, &mut |pointer, call| {
@@ -89,7 +90,7 @@ pub fn warnings(source: &Value) -> Vec<CompileError> {
     found
 }
 
-/// Whether a text calls the function of that name.
+/// Returns whether a text calls the function of that name.
 pub(crate) fn calls(text: &str, function: &str) -> bool {
     let mut found = false;
     walk_text(text, &[], &mut |_, call| found |= call.name.eq_ignore_ascii_case(function));

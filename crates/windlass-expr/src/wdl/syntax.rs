@@ -1,15 +1,15 @@
-//! Text to syntax: which strings are expressions, and what an expression says. Nothing here knows a function.
+//! Parser: decides which strings are expressions and parses them. It knows no functions.
 
 use std::ops::Range;
 
 use windlass_value::Value;
 
-/// The most characters one expression may have.
+/// The maximum number of characters of one expression.
 pub(crate) const MAX_LENGTH: usize = 8192;
-/// How deep calls and indexes may nest, so that nothing that walks the syntax runs out of stack.
+/// The maximum nesting depth of calls and indexes, so that walking the syntax cannot exhaust the stack.
 pub(crate) const MAX_NESTING: usize = 100;
 
-/// A problem of one string; ranges are bytes of that string.
+/// A syntax error in one string; ranges are byte offsets in that string.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WdlSyntaxError {
     pub message: String,
@@ -28,12 +28,12 @@ impl WdlSyntaxError {
     }
 }
 
-/// What a string of a definition means.
+/// The meaning of a string in a definition.
 #[derive(Debug)]
 pub(crate) enum WdlText {
-    /// Itself.
+    /// Plain text.
     Plain,
-    /// Itself without its escapes.
+    /// Plain text with its escapes removed.
     Unescaped(String),
     /// One expression; the result keeps its type.
     Whole(WdlSyntax),
@@ -57,7 +57,7 @@ pub(crate) struct WdlSyntax {
 pub(crate) enum WdlSyntaxKind {
     Literal(Value),
     Call(CallSyntax),
-    /// Navigation is kept flat: a long chain must not become a deep tree.
+    /// Navigation is kept flat, so that a long chain does not become a deep tree.
     Path {
         root: Box<WdlSyntax>,
         steps: Vec<StepSyntax>,
@@ -68,7 +68,7 @@ pub(crate) enum WdlSyntaxKind {
 pub(crate) struct CallSyntax {
     pub name: String,
     pub name_range: Range<usize>,
-    /// Where an `@` stands before the call although it is inside an expression already.
+    /// The offset of an `@` before the call, although the call is already inside an expression.
     pub inner_at: Option<usize>,
     pub arguments: Vec<WdlSyntax>,
 }
@@ -87,7 +87,7 @@ pub(crate) enum StepKey {
     Index(WdlSyntax),
 }
 
-/// Whether a string is anything but itself.
+/// Returns whether a string contains an expression.
 pub(crate) fn is_expression(text: &str) -> bool {
     (text.len() > 1 && text.starts_with('@') && !text.starts_with("@@")) || text.contains("@{")
 }
@@ -181,12 +181,12 @@ impl Parser<'_> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// The range of the next character, for pointing at it.
+    /// Returns the range of the next character, for error locations.
     fn here(&self) -> Range<usize> {
         self.at..self.at + self.rest().chars().next().map_or(0, char::len_utf8)
     }
 
-    /// Whether a letter follows the end of a text, as in `'it's'`.
+    /// Returns whether a letter follows the end of a text, as in `'it's'`.
     fn after_quote(&self, next: char) -> bool {
         next.is_alphanumeric() && self.text[..self.at].ends_with('\'')
     }
@@ -240,7 +240,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `@` before a call within an expression: meant well, so it is read as the call alone.
+    /// Parses an `@` before a call within an expression. It is a common mistake, so it is read as the call alone.
     fn inner_at(&mut self) -> Result<WdlSyntax, WdlSyntaxError> {
         let at = self.at;
         self.at += 1;
@@ -415,7 +415,7 @@ impl Parser<'_> {
         let (mut end, mut digit_count, mut float) = (whole_end, whole_end - signed, false);
         if bytes.get(end) == Some(&b'.') {
             let fraction_end = digits(end + 1);
-            // `1.name` would be navigation on a number: only digits, or nothing that goes on, make it a float.
+            // `1.name` would be navigation on a number: only digits, or the end of the number, make it a float.
             digit_count += fraction_end - (end + 1);
             (end, float) = (fraction_end, true);
         }
@@ -427,7 +427,7 @@ impl Parser<'_> {
             }
         }
         self.at = end;
-        // Whatever clings to the number belongs to the mistake.
+        // Letters directly after the number are part of the error.
         self.name();
         let range = start..self.at;
         let text = &self.text[range.clone()];

@@ -1,5 +1,5 @@
-//! What functions need to know about values: their text, their JSON, when two are equal, which is greater, and where
-//! the content of a stored one is. Everything that walks a value is metered and bounded in depth.
+//! Operations on values: text, JSON, equality, order, and loading of stored values. Every walk over a value is
+//! metered and limited in depth.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,16 +12,16 @@ use super::xml;
 
 pub(crate) type WdlResult = Result<Value, EvalError>;
 
-/// How deep a value may nest that an expression walks or makes.
+/// The maximum nesting depth of a value that an expression walks or creates.
 pub(crate) const MAX_DEPTH: usize = 120;
 
-/// What one evaluation works with.
+/// The state of one evaluation.
 pub(crate) struct WdlContext<'a> {
     pub scope: &'a dyn EvalScope,
     pub meter: &'a mut Meter,
-    /// In a loop's own condition: nodes that have not run are null.
+    /// Set in a loop's own condition: nodes that have not run are null.
     pub lenient: bool,
-    /// Within a data operation: the element at hand, which `item()` is then.
+    /// The current element within a data operation, which `item()` returns.
     pub item: Option<Value>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> WdlContext<'a> {
 }
 
 impl WdlContext<'_> {
-    /// Pays for one node. Written out here because it is the hottest path of all.
+    /// Charges for one node. Inlined because this is the hottest path.
     #[inline(always)]
     pub(crate) fn charge_node(&mut self) -> Result<(), EvalError> {
         match self.meter.fuel {
@@ -44,29 +44,29 @@ impl WdlContext<'_> {
         }
     }
 
-    /// Pays for handling that many items.
+    /// Charges for handling the given number of items.
     pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64)
     }
 
-    /// Pays for handling that many bytes of text.
+    /// Charges for handling the given number of bytes of text.
     pub(crate) fn charge_bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.spend(count as u64 / 32)
     }
 
-    /// Pays for a list of that length, and refuses one that is too large before it is made.
+    /// Charges for a list of the given length, and rejects one that is too large before it is created.
     pub(crate) fn reserve_items(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count.saturating_mul(2))?;
         self.charge_items(count)
     }
 
-    /// Pays for a text of that length, and refuses one that is too large before it is made.
+    /// Charges for a text of the given length, and rejects one that is too large before it is created.
     pub(crate) fn reserve_bytes(&mut self, count: usize) -> Result<(), EvalError> {
         self.meter.check_size(count)?;
         self.charge_bytes(count)
     }
 
-    /// The value with its content at hand; anything but a stored value is itself.
+    /// Returns the content of a stored value; any other value is returned unchanged.
     pub(crate) fn content(&mut self, value: Value) -> WdlResult {
         match &value {
             Value::Stored(stored) => self.load(stored),
@@ -84,7 +84,7 @@ impl WdlContext<'_> {
         }
     }
 
-    /// The content of a value that is only looked into, for one property of it: that costs the same however large it is.
+    /// Loads the content of a value for a lookup of one property; the cost does not depend on the size of the content.
     pub(crate) fn load_for_lookup(&mut self, stored: &StoredValue) -> WdlResult {
         if stored.chunked {
             return self.load(stored);
@@ -93,7 +93,7 @@ impl WdlContext<'_> {
         self.scope.blob(stored)
     }
 
-    /// Asks for all missing chunks at once, so that they are fetched in one go.
+    /// Joins the chunks of a list. Requests all missing chunks together, so that they are fetched in one step.
     fn join_chunks(&mut self, chunks: &[Value]) -> WdlResult {
         let (mut items, mut missing) = (Vec::new(), Vec::new());
         for chunk in chunks {
@@ -111,7 +111,7 @@ impl WdlContext<'_> {
         }
     }
 
-    /// One item of a stored list, fetching only the chunk that holds it.
+    /// Returns one item of a stored list, fetching only the chunk that holds it.
     pub(crate) fn stored_item(&mut self, stored: &StoredValue, index: usize) -> Result<Option<Value>, EvalError> {
         let content = self.scope.blob(stored)?;
         let Value::List(entries) = &content else { return Ok(None) };
@@ -135,12 +135,12 @@ impl WdlContext<'_> {
     }
 }
 
-/// Lets an evaluation go on past blobs that are not at hand, so that all it needs are asked for at once.
+/// Collects missing blobs while an evaluation continues, so that all of them are requested together.
 #[derive(Default)]
 pub(crate) struct MissingBlobs(Vec<BlobHash>);
 
 impl MissingBlobs {
-    /// The value, or null in place of one that waits for blobs.
+    /// Returns the value, or null in place of a value whose blobs are missing.
     #[inline]
     pub(crate) fn defer(&mut self, outcome: WdlResult) -> WdlResult {
         match outcome {
@@ -156,13 +156,13 @@ impl MissingBlobs {
         self.0.is_empty()
     }
 
-    /// Fails if any value was waiting.
+    /// Fails if any blob is missing.
     pub(crate) fn finish(self) -> Result<(), EvalError> {
         if self.0.is_empty() { Ok(()) } else { Err(EvalError::need_blobs(self.0)) }
     }
 }
 
-/// Whether a chunked list's blob holds the chunks; a scope may also hand over the items themselves.
+/// Returns whether a chunked list's blob holds the chunks; a scope may also return the items themselves.
 fn is_chunk_table(stored: &StoredValue, entries: &[Value]) -> bool {
     let mut total = 0u64;
     for entry in entries {
@@ -174,7 +174,7 @@ fn is_chunk_table(stored: &StoredValue, entries: &[Value]) -> bool {
     total == stored.items
 }
 
-/// A stored value that is known to be a list without looking.
+/// Returns whether a stored value is known to be a list without loading it.
 pub(crate) fn is_stored_list(stored: &StoredValue) -> bool {
     stored.chunked || stored.items > 0
 }
@@ -187,7 +187,7 @@ pub(crate) fn too_deep() -> EvalError {
     EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {MAX_DEPTH}"))
 }
 
-/// Kind and a glimpse of the value, for messages.
+/// Describes a value by its kind and a preview, for messages.
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -196,7 +196,7 @@ pub(crate) fn describe(value: &Value) -> String {
     }
 }
 
-/// The beginning of a text that a message quotes.
+/// Returns the beginning of a text that a message quotes.
 pub(crate) fn truncate(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(60) {
         None => text.into(),
@@ -204,7 +204,7 @@ pub(crate) fn truncate(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The beginning of the value's JSON.
+/// Returns the beginning of the value's JSON.
 pub(crate) fn preview(value: &Value) -> String {
     let mut out = String::new();
     let whole = write_json(value, &mut out, 0, &mut PreviewSink).is_ok();
@@ -216,7 +216,7 @@ pub(crate) fn preview(value: &Value) -> String {
     short
 }
 
-/// Where JSON goes: asked before each piece, and for the content of stored values.
+/// A destination of JSON, which checks the size before each write and loads stored values.
 trait JsonSink {
     fn reserve(&mut self, so_far: usize, more: usize) -> Result<(), EvalError>;
     fn load_stored(&mut self, stored: &StoredValue) -> Result<Option<Value>, EvalError>;
@@ -245,7 +245,7 @@ impl JsonSink for WdlContext<'_> {
     }
 }
 
-/// Compact JSON with the content of stored values in it.
+/// Renders compact JSON, including the content of stored values.
 pub(crate) fn json_text(context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let mut out = String::new();
     write_json(value, &mut out, 0, context)?;
@@ -291,7 +291,7 @@ fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn Json
     Ok(())
 }
 
-/// Writing to a string cannot fail; this says so in one place.
+/// Appends formatted text. Writing to a string cannot fail; this is the one place that ignores the result.
 pub(crate) fn push(out: &mut String, arguments: std::fmt::Arguments) {
     let _ = out.write_fmt(arguments);
 }
@@ -312,7 +312,7 @@ fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The value as text, the way interpolation, `concat` and `string` show it.
+/// Converts a value to text, as interpolation, `concat` and `string` do.
 pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str>, EvalError> {
     Ok(match value {
         Value::Null => "".into(),
@@ -325,7 +325,7 @@ pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str
         Value::Stored(stored) => {
             let content = context.load(stored)?;
             match content {
-                // A blob that holds a reference again would be a fault of the store; it is not followed.
+                // A blob that holds another reference would be a fault of the store; it is not followed.
                 Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
                 content => to_text(context, &content)?,
             }
@@ -333,7 +333,7 @@ pub(crate) fn to_text(context: &mut WdlContext, value: &Value) -> Result<Arc<str
     })
 }
 
-/// Deep equality: numbers by what they mean, objects whatever the order of their keys.
+/// Compares deeply: numbers by value, objects regardless of the order of their keys.
 pub(crate) fn deep_equal(context: &mut WdlContext, left: &Value, right: &Value) -> Result<bool, EvalError> {
     deep_equal_at_depth(context, left, right, 0)
 }
@@ -385,7 +385,7 @@ fn deep_equal_at_depth(context: &mut WdlContext, left: &Value, right: &Value, de
     }
 }
 
-/// A text that two values share exactly when they are [`same`]: lets sets of values be found by hash.
+/// Returns a text that two values share exactly when they are [`deep_equal`]: lets sets of values be found by hash.
 pub(crate) fn fingerprint(context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let mut out = String::new();
     write_fingerprint(context, value, &mut out, 0)?;
@@ -425,7 +425,7 @@ fn write_fingerprint(context: &mut WdlContext, value: &Value, out: &mut String, 
             let content = context.load(stored)?;
             write_fingerprint(context, &content, out, depth + 1)?;
         }
-        // As the float of the same digits if there is one: equal numbers must look alike.
+        // Written as the float of the same digits if there is one: equal numbers must have equal fingerprints.
         Value::Big(text) => match (exact_int_from_decimal(text), text.parse::<f64>().ok().and_then(Value::float)) {
             (Some(int), _) => push(out, format_args!("{int}")),
             (None, Some(Value::Float(number))) if Value::Float(number) == *value => {
@@ -438,13 +438,13 @@ fn write_fingerprint(context: &mut WdlContext, value: &Value, out: &mut String, 
     context.meter.check_size(out.len() / 2)
 }
 
-/// The integer a float stands for exactly.
+/// Returns the integer that a float represents exactly.
 pub(crate) fn exact_int(number: f64) -> Option<i64> {
     let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     (within && number.fract() == 0.0).then_some(number as i64)
 }
 
-/// The integer a decimal stands for exactly.
+/// Returns the integer that a decimal represents exactly.
 pub(crate) fn exact_int_from_decimal(text: &str) -> Option<i64> {
     let digits = Digits::parse(text)?;
     if digits.is_zero() {
@@ -455,7 +455,7 @@ pub(crate) fn exact_int_from_decimal(text: &str) -> Option<i64> {
     i64::try_from(if digits.negative { -size } else { size }).ok()
 }
 
-/// A total order of numbers and of texts; None for anything else.
+/// Compares numbers or texts in a total order; None for anything else.
 pub(crate) fn compare_values(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
@@ -479,7 +479,7 @@ fn order_int_float(int: i64, float: f64) -> Ordering {
     int.cmp(&(floor as i64)).then(if float > floor { Ordering::Less } else { Ordering::Equal })
 }
 
-/// Refuses a result that is too large or nests too deep, before anything stores it.
+/// Rejects a result that is too large or nests too deep, before it is stored.
 pub(crate) fn check_result(meter: &Meter, value: &Value) -> Result<(), EvalError> {
     if !matches!(value, Value::List(_) | Value::Map(_)) {
         return Ok(());

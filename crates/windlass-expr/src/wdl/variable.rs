@@ -1,5 +1,5 @@
-//! `variables('name')`: the turn of the innermost loop, enclosing loops by `<loop>_…`, declared variables, and at last
-//! what the run was started with.
+//! `variables('name')`: resolved in the iteration of the innermost loop, in enclosing loops by `<loop>_…`, in the
+//! declared variables, and finally in the run's input.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_value::{EvalError, EvalErrorKind, IterationView, Level, Value};
 use super::path::{format_names, property};
 use super::values::{WdlContext, WdlResult};
 
-/// What a loop turn offers as variables.
+/// The fields of a loop iteration that can be read as variables.
 #[derive(Clone, Copy)]
 enum IterationField {
     Index,
@@ -28,12 +28,12 @@ const ITERATION_FIELDS: &[(&str, IterationField)] = &[
     ("item", IterationField::Item),
 ];
 
-/// A name, prepared once for all its readings.
+/// A variable name, prepared once for all reads.
 pub(crate) struct VariableName {
     written: Arc<str>,
     lower: Arc<str>,
     field: Option<IterationField>,
-    /// `<loop>_<field>`: an enclosing loop's field, should there be such a loop.
+    /// `<loop>_<field>`: a field of an enclosing loop, if such a loop exists.
     outer: Option<(Box<str>, IterationField)>,
 }
 
@@ -58,7 +58,7 @@ fn read_iteration(context: &WdlContext, iteration: IterationView, field: Iterati
 }
 
 pub(crate) fn read_variable(context: &mut WdlContext, name: &VariableName) -> WdlResult {
-    // A loop without items has a null one: it hides nothing, but is better than an error.
+    // A loop without items has a null item: it shadows nothing, but is better than an error.
     let mut null_item = false;
     if let (Some(IterationField::Item), Some(item)) = (name.field, &context.item) {
         return Ok(item.clone());

@@ -1,5 +1,5 @@
-//! Time zones by their Windows or their IANA names. The rules come with the program, never from the machine it runs on: a
-//! replay elsewhere must give the same times.
+//! Time zones by their Windows or IANA names. The rules are built into the program and never come from the host: a
+//! replay on another host must produce the same times.
 
 use std::sync::LazyLock;
 
@@ -12,14 +12,14 @@ use super::values::truncate;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// In any letter case.
+/// Finds a time zone, in any letter case.
 pub(crate) fn find(name: &str) -> Option<TimeZone> {
     let name = name.trim();
     let windows = WINDOWS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     DATABASE.get(windows.map_or(name, |(_, iana)| iana)).ok()
 }
 
-/// What is wrong with a zone's name, and what to do.
+/// Returns the message and the hint for an unknown time zone.
 pub(crate) fn unknown_zone(name: &str) -> (String, String) {
     let iana: Vec<String> = DATABASE.available().map(|zone| zone.as_str().to_owned()).collect();
     let names = WINDOWS.iter().map(|(known, _)| *known).chain(iana.iter().map(String::as_str));
@@ -30,12 +30,12 @@ pub(crate) fn unknown_zone(name: &str) -> (String, String) {
     (format!("there is no time zone '{}'", truncate(name)), hint)
 }
 
-/// Whether the zone never differs from UTC.
+/// Returns whether the zone never differs from UTC.
 pub(crate) fn is_utc(zone: &TimeZone) -> bool {
     zone.to_offset(jiff::Timestamp::UNIX_EPOCH).is_zero() && zone.following(jiff::Timestamp::MIN).next().is_none()
 }
 
-/// What the clocks of the zone show at a moment of UTC.
+/// Converts a moment in UTC to the zone's local time.
 pub(crate) fn from_utc(moment: WdlMoment, zone: &TimeZone) -> Option<WdlMoment> {
     let seconds = moment.epoch_seconds().clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
     let offset = zone.to_offset(jiff::Timestamp::from_second(seconds).ok()?);
@@ -44,12 +44,12 @@ pub(crate) fn from_utc(moment: WdlMoment, zone: &TimeZone) -> Option<WdlMoment> 
 
 pub(crate) enum UtcConversion {
     Converted(WdlMoment),
-    /// The clocks of the zone were put forward over this time.
+    /// The local time does not exist: the zone's clocks were moved forward over it.
     Skipped,
     OutOfRange,
 }
 
-/// The moment at which the clocks of the zone show this. Of two such moments the one in standard time is meant, that is
+/// Converts a local time of the zone to UTC. Of two possible moments it returns the one in standard time, which is
 /// the later one.
 pub(crate) fn to_utc(moment: WdlMoment, zone: &TimeZone) -> UtcConversion {
     let civil = moment.civil();
@@ -73,7 +73,7 @@ pub(crate) fn to_utc(moment: WdlMoment, zone: &TimeZone) -> UtcConversion {
     utc.map_or(UtcConversion::OutOfRange, UtcConversion::Converted)
 }
 
-/// The names that Windows gives to zones, and the zone that CLDR puts for each.
+/// The Windows names of zones, and the zone that CLDR maps each to.
 const WINDOWS: &[(&str, &str)] = &[
     ("Afghanistan Standard Time", "Asia/Kabul"),
     ("Alaskan Standard Time", "America/Anchorage"),

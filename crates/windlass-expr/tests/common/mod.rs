@@ -4,18 +4,19 @@
 //! - variables: `name` "Ada", `count` 5, `ratio` 2.5, `tags` ["a","b","c"], `done` false, `yes` "True", `nothing` null,
 //!   `person` {"name","Age","address":{"city"}}, `big` 12345678901234567890, `stored` a stored list [10,20,30],
 //!   `chunked` a stored list [1,2,3,4,5] in two chunks, `storedobject` a stored {"city":"Paris"},
-//!   `absent` a stored value whose blob is not at hand
+//!   `absent` a stored value whose blob is not loaded
 //! - nodes: `http` succeeded {"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}, `compose` 42,
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
 //!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and `image`,
 //!   whose bodies are forms, see below
-//! - loops that have ended: `until` and `never` with the last turn's records, `foreach`, `nobody` and `longforeach` (stored),
-//!   `mixed` with one entry that is listed and one that is not; inside of them `last`, `unturned`, `each`, `none`, `long`, `deep`,
-//!   and `skippedloop` in a loop that was skipped
-//!   with every turn's, `plain` with none
-//! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
-//!   around it `Outer` at turn 9, item "o"
-//! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3}, parameters {"Region":"eu","retries":4,"appsetting:Port":"80"}
+//! - loops that have ended: `until` and `never` with the last iteration's records; `foreach`, `nobody` and
+//!   `longforeach` (stored) with every iteration's; `mixed` with one entry that is listed and one that is not;
+//!   `plain` with none. Inside them: `last`, `unturned`, `each`, `none`, `long`, `deep`, and `skippedloop` in a loop
+//!   that was skipped
+//! - loops: innermost `inner` at iteration 2, item {"id":7}, previous {"think":"x"}, started one second before the
+//!   tick; around it `Outer` at iteration 9, item "o"
+//! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3},
+//!   parameters {"Region":"eu","retries":4,"appsetting:Port":"80"}
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ fn stored(mark: u8, items: u64, chunked: bool) -> Value {
     Value::Stored(Arc::new(StoredValue { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
-/// What the loops wrote down of their turns.
+/// The records that the loops kept of their iterations.
 fn records(name: &str) -> IterationRecords {
     match name {
         "until" => {

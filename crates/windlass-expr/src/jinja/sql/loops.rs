@@ -9,22 +9,22 @@ use super::super::lower::JinjaProblem;
 use super::super::text::{is_template, syntax_problem};
 use super::problem;
 
-/// The list that statements go through.
+/// The loop around SQL statements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlLoop {
-    /// What an item is called.
+    /// The name of an item.
     pub item: String,
-    /// The expression that gives the list.
+    /// The expression that evaluates to the list.
     pub list: String,
-    /// Where the loop begins: statements of one loop have the same.
+    /// The range of the loop's opening tag: statements of one loop share it.
     pub range: Range<usize>,
 }
 
-/// A text of statements, at its place in the whole, and the loop around it.
+/// A text of statements, at its position in the whole text, and the loop around it.
 type SqlPart = (String, Option<SqlLoop>);
 
-/// The text in parts that are inside or outside of loops. What is not of a part is blank in it, so that places are those of
-/// the whole.
+/// Splits the text into parts inside and outside of loops. Everything before a part is replaced by blanks, so that
+/// offsets are those of the whole text.
 pub(super) fn split_loops(text: &str) -> Result<Vec<SqlPart>, JinjaProblem> {
     let blocks = blocks(text)?;
     if blocks.is_empty() {
@@ -74,7 +74,7 @@ fn blocks(text: &str) -> Result<Vec<Range<usize>>, JinjaProblem> {
     Ok(found)
 }
 
-/// What stands between the marks.
+/// Returns the text between the block marks.
 fn inner<'a>(text: &'a str, block: &Range<usize>) -> &'a str {
     let marks = |c: char| matches!(c, '{' | '}' | '%' | '-' | '+') || c.is_whitespace();
     text.get(block.clone())

@@ -1,28 +1,29 @@
-//! What looking at content with a schema takes, counted before it is done: schemas that name themselves in several
-//! branches take twice as much with each level of the content, and the crate that looks has no bound of its own.
+//! Estimates the cost of validating content against a schema before the validation runs. For a schema that refers to
+//! itself in several branches the cost doubles with each level of the content, and the validating crate sets
+//! no limit for that.
 //!
-//! It counts every pair of schema and value that may be looked at, and stops at the limit. It may count too much: which
-//! branch is left early is not known here.
+//! The estimate counts every pair of schema and value that may be visited, and stops at the limit. It may be too
+//! high, because it does not know which branches end early.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-/// Beyond this the chain of schemas is taken for endless. Content and schemas nest less deep; what is left are
+/// Beyond this depth the chain of schemas counts as endless. Content and schemas nest less deep; the rest are
 /// references to references.
 const MAX_DEPTH: usize = 1000;
-/// A branch that fails leaves all its problems behind, whether it matters or not.
+/// A failing branch records all its problems, whether they matter or not.
 const BRANCH_WEIGHT: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ValidationCost {
-    /// Pairs of keyword and value.
+    /// The number of pairs of keyword and value.
     pub steps: u64,
-    /// The most problems that may be told, those inside of branches with more weight.
+    /// The maximum number of problems that may be reported; those inside branches have more weight.
     pub problems: u64,
 }
 
-/// None if it is more than `most` looks.
+/// Estimates the cost of a validation; None if it exceeds `max_steps`.
 pub(super) fn validation_cost(schema: &Json, value: &Json, max_steps: u64) -> Option<ValidationCost> {
     let mut count = CostCounter {
         root: schema,
@@ -39,9 +40,9 @@ struct CostCounter<'a> {
     root: &'a Json,
     max_steps: u64,
     sum: ValidationCost,
-    /// What a reference may mean.
+    /// The possible targets of a reference.
     refs: HashMap<&'a str, Vec<&'a Json>>,
-    /// The pairs that are being looked at. One that is met again inside of itself is not looked at again.
+    /// The pairs that are being visited. A pair that occurs again inside itself is not visited again.
     path: Vec<(*const Json, *const Json)>,
 }
 
@@ -51,7 +52,7 @@ impl<'a> CostCounter<'a> {
         self.spend(1 + keywords, weight)?;
         let Some(map) = schema.as_object() else { return Some(()) };
         let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
-        // Only a chain that stays at one value can come back to it.
+        // Only a chain that stays at one value can return to it.
         if self.path.iter().rev().take_while(|(_, at)| *at == pair.1).any(|known| *known == pair) {
             return Some(());
         }
@@ -59,7 +60,7 @@ impl<'a> CostCounter<'a> {
             return None;
         }
         self.path.push(pair);
-        // What is left over is found by looking at all the others again.
+        // Unevaluated parts are found by visiting all the others again.
         let again = map.contains_key("unevaluatedProperties") || map.contains_key("unevaluatedItems");
         for _ in 0..=usize::from(again) {
             map.iter().try_for_each(|(keyword, part)| self.visit_in_place(keyword, part, value, weight))?;
@@ -79,7 +80,7 @@ impl<'a> CostCounter<'a> {
         (self.sum.steps <= self.max_steps).then_some(())
     }
 
-    /// Keywords whose schemas are for the value itself.
+    /// Visits keywords whose schemas apply to the value itself.
     fn visit_in_place(&mut self, keyword: &str, part: &'a Json, value: &'a Json, weight: u64) -> Option<()> {
         match (keyword, part) {
             ("allOf", Json::Array(all)) => all.iter().try_for_each(|one| self.visit(one, value, weight)),
@@ -113,7 +114,7 @@ impl<'a> CostCounter<'a> {
             let left = others.iter().filter(|_| own.is_none()).filter_map(|keyword| schema.get(*keyword));
             left.into_iter().try_for_each(|one| self.visit(one, value, weight))?;
             if let Some(one) = schema.get("propertyNames") {
-                // A name is a text: nothing is inside of it.
+                // A name is a text: nothing is nested inside it.
                 self.visit(one, &Json::Null, weight)?;
             }
         }
@@ -128,12 +129,13 @@ impl<'a> CostCounter<'a> {
             let placed = rows.iter().flatten().filter_map(|row| row.get(index));
             placed.chain(each.iter().copied()).try_for_each(|one| self.visit(one, value, weight))?;
         }
-        // To find one that is there twice, all are compared.
+        // To find duplicates, all items are compared.
         if schema.contains_key("uniqueItems") { self.spend(2 * items.len() as u64, 0) } else { Some(()) }
     }
 }
 
-/// All schemas that a reference may mean. Which of several documents in one it is relative to is not asked.
+/// Returns all schemas that a reference may denote. It ignores which of several embedded documents the reference is
+/// relative to.
 fn targets<'a>(root: &'a Json, name: &str) -> Vec<&'a Json> {
     let fragment = name.split_once('#').map_or("", |(_, fragment)| fragment);
     let mut documents = Vec::new();
@@ -149,7 +151,7 @@ fn targets<'a>(root: &'a Json, name: &str) -> Vec<&'a Json> {
     named
 }
 
-/// Documents inside of the document, and what has the name.
+/// Collects embedded documents, and the schemas that have the name.
 fn collect<'a>(at: &'a Json, name: &str, documents: &mut Vec<&'a Json>, named: &mut Vec<&'a Json>) {
     let text = |keyword: &str| at.get(keyword).and_then(Json::as_str);
     let ids = [text("$id"), text("id")];
@@ -168,7 +170,7 @@ fn collect<'a>(at: &'a Json, name: &str, documents: &mut Vec<&'a Json>, named: &
     }
 }
 
-/// A pointer in an address has its unusual characters written as `%20`.
+/// Decodes a JSON pointer in a URI fragment, in which unusual characters are written as `%20`.
 fn percent_decode(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();

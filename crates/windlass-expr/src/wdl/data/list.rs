@@ -1,4 +1,4 @@
-//! Query keeps items, Select makes others of them, Join makes one text of them.
+//! Query filters items, Select maps them, Join concatenates them to one text.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Expression for Query {
             context.charge_items(1)?;
             match gathering.defer(for_item(&mut context, &self.keep, index, item))? {
                 Value::Bool(true) => kept.push(item.clone()),
-                // Null also stands for a condition that waits for stored values; `finish` fails then.
+                // Null also stands for a condition that waits for stored values; `finish` then fails.
                 Value::Bool(false) => {}
                 Value::Null if !gathering.is_empty() => {}
                 other => return Err(at_item(not_boolean(&other, &self.text), index)),

@@ -1,8 +1,8 @@
-//! The operations on whole lists and documents: each is a language whose source is the action's input tree, with the value
-//! `{"body": result}`. Inside them `item()` is the element at hand.
+//! Operations on whole lists and documents: each is a language whose source is the action's input tree and whose
+//! value is `{"body": result}`. Inside them `item()` is the current element.
 //!
-//! - `list` query, select, join · `table` CSV and HTML · `parse` JSON against a schema · `schema` what a schema is, the only
-//!   place that knows the crate for it.
+//! - `list`: query, select, join · `table`: CSV and HTML · `parse`: JSON against a schema · `schema`: JSON Schema,
+//!   the only module that uses the crate for it · `cost`: the cost of a validation.
 
 mod cost;
 mod list;
@@ -21,7 +21,7 @@ use super::compile::WdlCompiler;
 use super::node::{WdlNode, eval};
 use super::values::{WdlContext, WdlResult, check_result, describe, type_error};
 
-/// The expression language and all data operations.
+/// Returns the expression language and all data operations.
 pub fn languages() -> Vec<Arc<dyn Language>> {
     let mut all: Vec<Arc<dyn Language>> = vec![Arc::new(WdlLanguage)];
     all.extend(OPERATIONS.iter().map(|operation| Arc::new(*operation) as Arc<dyn Language>));
@@ -31,7 +31,7 @@ pub fn languages() -> Vec<Arc<dyn Language>> {
 #[derive(Clone, Copy)]
 struct DataOperation {
     name: &'static str,
-    /// The keys it needs, then those it may have besides.
+    /// The required keys; `optional` lists the optional ones.
     keys: &'static [&'static str],
     optional: &'static [&'static str],
     compile: fn(&mut OperationParts) -> Option<Box<dyn Expression>>,
@@ -63,7 +63,7 @@ impl Language for DataOperation {
     }
 }
 
-/// The parts of an operation's source by the names they should have, whatever their letter case.
+/// The parts of an operation's source by their canonical names, whatever their letter case.
 struct OperationParts<'a> {
     compiler: WdlCompiler,
     found: Vec<(&'static str, &'a Arc<str>, &'a Value)>,
@@ -87,7 +87,7 @@ impl<'a> OperationParts<'a> {
         parts
     }
 
-    /// Compiles one part with its place on the pointer; None if it is not there.
+    /// Compiles one part with its key on the pointer; None if it is missing.
     fn part<T>(&mut self, name: &str, compile: impl FnOnce(&mut WdlCompiler, &'a Value) -> T) -> Option<T> {
         let (_, key, value) = self.found.iter().find(|(known, _, _)| *known == name)?;
         let (key, value) = (PathPart::Key(Arc::clone(key)), *value);
@@ -98,7 +98,7 @@ impl<'a> OperationParts<'a> {
         self.part(name, WdlCompiler::tree)
     }
 
-    /// The list that is worked on. One that is written down must be a list.
+    /// Compiles the list to work on. A literal must be a list.
     fn list(&mut self) -> Option<WdlNode> {
         self.part("from", |compiler, source| {
             let node = compiler.tree(source);
@@ -114,7 +114,7 @@ impl<'a> OperationParts<'a> {
     }
 }
 
-/// The entries of an object by their known names; what is unknown or said twice is reported.
+/// Returns the entries of an object by their known names; reports unknown and duplicate keys.
 fn entries<'a>(
     compiler: &mut WdlCompiler,
     map: &'a Map,
@@ -154,7 +154,7 @@ fn list_hint() -> Option<String> {
     Some("coalesce(…, json('[]')) stands in for null; createArray(…) makes an array of one thing".to_owned())
 }
 
-/// The items to work on, with their content at hand.
+/// Returns the items to work on, with their content loaded.
 fn items(context: &mut WdlContext, from: &WdlNode) -> WdlResult {
     let value = eval(from, context)?;
     match context.content(value)? {
@@ -166,7 +166,7 @@ fn items(context: &mut WdlContext, from: &WdlNode) -> WdlResult {
     }
 }
 
-/// Evaluates with the element as `item()`; an error says which it was.
+/// Evaluates with the element as `item()`; an error names the item's index.
 fn for_item(context: &mut WdlContext, node: &WdlNode, index: usize, item: &Value) -> WdlResult {
     context.item = Some(item.clone());
     let outcome = eval(node, context);

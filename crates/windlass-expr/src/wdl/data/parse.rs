@@ -1,4 +1,4 @@
-//! Content as JSON that a schema allows.
+//! Parses content as JSON and validates it against a schema.
 
 use serde_json::Value as Json;
 use windlass_value::{EvalError, EvalErrorKind, EvalScope, Expression, Meter, PathPart, Value, parse_json};
@@ -32,7 +32,7 @@ pub(super) fn parse(parts: &mut OperationParts) -> Option<Box<dyn Expression>> {
     Some(Box::new(Parse { content: content?, schema: schema.flatten()? }))
 }
 
-/// Puts the complaint where in the schema it belongs.
+/// Reports the error at its location in the schema.
 fn report_bad_schema(compiler: &mut crate::wdl::compile::WdlCompiler, source: &Value, pointer: &str, message: String) {
     fn descend(
         compiler: &mut crate::wdl::compile::WdlCompiler,
@@ -67,7 +67,7 @@ fn report_bad_schema(compiler: &mut crate::wdl::compile::WdlCompiler, source: &V
 }
 
 enum SchemaSource {
-    /// Written down, and compiled with the expression.
+    /// A literal schema, compiled with the expression.
     Fixed(Box<WdlSchema>),
     Computed(WdlNode),
 }
@@ -97,7 +97,7 @@ impl Expression for Parse {
     }
 }
 
-/// Paid before it is done, so that no schema takes more than the evaluation has.
+/// Validates the content. The cost is charged first, so that no schema takes more than the evaluation has left.
 fn check(context: &mut WdlContext, schema: &WdlSchema, json: &Json) -> Result<(), EvalError> {
     let Some(effort) = schema.validation_cost(json, context.meter.fuel) else {
         context.meter.fuel = 0;
@@ -113,7 +113,7 @@ fn check(context: &mut WdlContext, schema: &WdlSchema, json: &Json) -> Result<()
     })
 }
 
-/// Text is read as JSON, binary content too; anything else is taken as it is.
+/// Parses text and binary content as JSON; any other value is returned unchanged.
 fn read_content(context: &mut WdlContext, value: Value) -> WdlResult {
     let value = context.content(value)?;
     let text = match &value {
@@ -133,7 +133,7 @@ fn read_content(context: &mut WdlContext, value: Value) -> WdlResult {
     })
 }
 
-/// The value as the schema's crate wants it, with everything stored in it.
+/// Converts a value for the JSON Schema crate, with all stored content loaded.
 fn to_json(context: &mut WdlContext, value: &Value, depth: usize) -> Result<Json, EvalError> {
     if depth > MAX_DEPTH {
         return Err(too_deep());

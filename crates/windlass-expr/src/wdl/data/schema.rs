@@ -1,4 +1,4 @@
-//! JSON Schema. The only place that knows the crate for it, whose interface changes often.
+//! JSON Schema. The only module that uses the crate for it, whose interface changes often.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
@@ -6,12 +6,13 @@ use serde_json::Value as Json;
 
 use super::cost::{ValidationCost, validation_cost};
 
-/// Steps that one regular expression may go back; beyond it the text counts as no match.
+/// The backtracking limit of one regular expression; beyond it the text counts as no match.
 const MAX_PATTERN_STEPS: usize = 100_000;
-/// How many problems a message tells.
+/// The maximum number of problems that a message lists.
 const MAX_PROBLEMS_SHOWN: usize = 5;
 const MAX_TEXT_CHARS: usize = 120;
-/// With more possible problems than these, none is looked for: the crate makes all of them before it tells the first.
+/// Above this number of possible problems none are collected: the crate creates all of them before it returns the
+/// first.
 const MAX_PROBLEMS: u64 = 500_000;
 
 pub(super) struct WdlSchema {
@@ -19,14 +20,14 @@ pub(super) struct WdlSchema {
     source: Json,
 }
 
-/// Why a schema is none, and where in it: a JSON pointer.
+/// The reason why a schema is invalid, and its location in the schema as a JSON pointer.
 pub(super) struct BadSchema {
     pub message: String,
     pub pointer: String,
 }
 
 impl WdlSchema {
-    /// Nothing is ever fetched: a `$ref` to another document is an error.
+    /// Compiles a schema. Nothing is ever fetched: a `$ref` to another document is an error.
     pub(crate) fn compile(schema: &Json) -> Result<WdlSchema, BadSchema> {
         let mut options = jsonschema::options()
             .offline()
@@ -41,12 +42,13 @@ impl WdlSchema {
         Ok(WdlSchema { validator, source: schema.clone() })
     }
 
-    /// What a check of this value takes; none if that is more than `most` looks.
+    /// Estimates the cost of validating this value; None if it exceeds `max_steps`.
     pub(crate) fn validation_cost(&self, value: &Json, max_steps: u64) -> Option<ValidationCost> {
         validation_cost(&self.source, value, max_steps)
     }
 
-    /// All is well, or the first problems and how many there are more. The effort is that of this value.
+    /// Validates a value. On failure returns the first problems and the number of further ones. `effort` is the cost of
+    /// this value.
     pub(crate) fn check(&self, value: &Json, effort: ValidationCost) -> Result<(), String> {
         if self.validator.is_valid(value) {
             return Ok(());
@@ -54,7 +56,7 @@ impl WdlSchema {
         if effort.problems > MAX_PROBLEMS {
             return Err(format!("found {}, which is too much to tell what is wrong where", describe_value(value)));
         }
-        // Sorted, because a replay must tell the same ones, in whatever order the crate finds them.
+        // Sorted, because a replay must report the same problems, whatever order the crate finds them in.
         let mut errors: Vec<(Vec<InstanceStep>, ValidationError)> =
             self.validator.iter_errors(value).map(|error| (instance_path(&error), error)).collect();
         errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
@@ -65,7 +67,7 @@ impl WdlSchema {
     }
 }
 
-/// A step towards a value; items by number, not by the text of it.
+/// A step towards a value; items sort by number, not by its text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum InstanceStep {
     Item(usize),
@@ -80,8 +82,8 @@ fn instance_path(error: &ValidationError) -> Vec<InstanceStep> {
         .collect()
 }
 
-/// A schema that does not say which draft it is means what all of them have in common. Where they differ, the older
-/// reading is taken if the schema can only mean that: `"exclusiveMinimum": true` is of draft 4.
+/// Returns the draft of a schema that does not declare one: what all drafts have in common. Where they differ, the
+/// older reading applies if the schema can only mean that: `"exclusiveMinimum": true` is draft 4.
 fn draft(schema: &Json) -> Option<Draft> {
     match schema.get("$schema") {
         Some(_) => None,
@@ -133,7 +135,7 @@ fn describe_error(error: &ValidationError) -> String {
     }
 }
 
-/// What one of several schemas wanted.
+/// Describes what one of several schemas expected.
 fn describe_choice(error: &ValidationError) -> String {
     match error.kind() {
         ValidationErrorKind::Type { kind } => type_names(kind),
@@ -151,7 +153,7 @@ fn type_names(kind: &TypeKind) -> String {
     }
 }
 
-/// Kind and beginning of what was there.
+/// Describes a value by its kind and its beginning.
 fn describe_value(value: &Json) -> String {
     let kind = match value {
         Json::Null => return "null".to_owned(),

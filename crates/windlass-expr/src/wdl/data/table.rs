@@ -1,4 +1,4 @@
-//! A list of objects as a table: CSV (RFC 4180) or HTML.
+//! Renders a list of objects as a table: CSV (RFC 4180) or HTML.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn columns(compiler: &mut WdlCompiler, source: &Value) -> Option<Vec<Column>> {
     let each = list.iter().enumerate();
     let made: Vec<Column> =
         each.filter_map(|(index, one)| compiler.inside(PathPart::Index(index), |c| column(c, one))).collect();
-    // No columns means the same as none given.
+    // An empty list of columns means the same as no `columns`.
     (!made.is_empty()).then_some(made)
 }
 
@@ -102,7 +102,7 @@ impl Expression for Table {
     }
 }
 
-/// Columns as they are written down.
+/// Writes the declared columns.
 fn write_columns(
     context: &mut WdlContext,
     writer: &mut Writer,
@@ -129,7 +129,7 @@ fn write_columns(
     Ok(())
 }
 
-/// A column for each key of the first item; what an item does not have is empty.
+/// Writes a column for each key of the first item; a missing value is an empty cell.
 fn write_keyed(context: &mut WdlContext, writer: &mut Writer, list: &[Value]) -> Result<(), EvalError> {
     let mut headers: Vec<Arc<str>> = Vec::new();
     for (index, item) in list.iter().enumerate() {
@@ -161,7 +161,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The row of headers; left out when all are empty.
+    /// Writes the header row; it is omitted when all headers are empty.
     fn start(&mut self, context: &mut WdlContext, headers: &[Arc<str>]) -> Result<(), EvalError> {
         let named = headers.iter().any(|header| !header.is_empty());
         match self.format {

@@ -1,4 +1,4 @@
-//! Arrays and objects, and texts where they are taken as collections of characters.
+//! Functions on arrays and objects, and on texts as collections of characters.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("intersection", 1, UNLIMITED, intersection),
 ];
 
-/// A stored list knows its length without being loaded.
+/// Returns the length. A stored list knows its length without being loaded.
 fn length(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::List(items) => Ok(Value::from(items.len())),
@@ -77,7 +77,7 @@ fn last(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     )
 }
 
-/// One end of a collection: null of an empty array, '' of an empty text.
+/// Returns one end of a collection: null for an empty array, '' for an empty text.
 fn first_or_last(
     function: &str,
     context: &mut WdlContext,
@@ -101,7 +101,7 @@ fn first_or_last(
     }
 }
 
-/// A text has a part, an array an item, an object a key; letter case counts.
+/// Returns whether a text contains a part, an array an item, or an object a key; case-sensitive.
 fn contains(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let found = match &arguments[0] {
         Value::Str(text) => {
@@ -173,7 +173,7 @@ fn reverse(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::list(items.iter().rev().cloned().collect()))
 }
 
-/// By the items themselves, or by one of their properties. Equal ones keep their order.
+/// Sorts by the items themselves, or by one of their properties. Equal items keep their order.
 fn sort(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let items = list_at("sort", arguments, 0)?;
     context.reserve_items(items.len().saturating_mul(1 + items.len().checked_ilog2().unwrap_or(0) as usize))?;
@@ -190,7 +190,7 @@ fn sort(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
         };
         keyed.push((key, item.clone()));
     }
-    // Checked beforehand: sorting needs an order between every two keys.
+    // Checked first: sorting needs an order between every two keys.
     if let Some((odd, _)) = keyed.iter().find(|(key, _)| compare_values(key, &keyed[0].0).is_none()) {
         return Err(type_error(format!(
             "`sort` orders numbers or strings, got {} and {}",
@@ -244,7 +244,7 @@ fn same_kind_collections<'a>(function: &str, arguments: &'a [Value]) -> Result<S
     }
 }
 
-/// Arrays: every item once, in the order of first sight. Objects: the last value of a key, in its first place.
+/// Arrays: every item once, in order of first occurrence. Objects: the last value of a key, at its first position.
 fn union(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match same_kind_collections("union", arguments)? {
         SameKindCollections::Lists(lists) => {
@@ -268,7 +268,7 @@ fn union(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     }
 }
 
-/// What all have, in the order of the first. Objects: a key with the same value everywhere.
+/// Arrays: the items that all have, in the order of the first. Objects: the keys with the same value in all.
 fn intersection(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match same_kind_collections("intersection", arguments)? {
         SameKindCollections::Lists(lists) => {

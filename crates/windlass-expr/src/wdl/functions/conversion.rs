@@ -1,4 +1,4 @@
-//! From one kind of value to another.
+//! Conversions between types of values.
 
 use std::str::FromStr;
 
@@ -46,13 +46,13 @@ fn bool(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     flag.map(Value::Bool).ok_or_else(|| wrong_argument("bool", arguments, 0, "a boolean, a number, 'true' or 'false'"))
 }
 
-/// Digits with an optional sign, spaces around them.
+/// Parses digits with an optional sign and surrounding spaces.
 pub(super) fn parse_plain_int(text: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
-/// The text in plain form: without the locale's thousands separators, which may stand between digits before the point
-/// only, and with a point for its decimal separator.
+/// Normalizes a number's text: removes the locale's thousands separators, which are allowed only between digits
+/// before the decimal separator, and replaces the decimal separator with a point.
 fn normalize_number(text: &str, locale: &Locale) -> Option<String> {
     let text = text.trim();
     let whole_end = text.find(locale.decimal).or_else(|| text.find(['e', 'E'])).unwrap_or(text.len());
@@ -80,7 +80,7 @@ fn normalize_number(text: &str, locale: &Locale) -> Option<String> {
         Some(fraction) => out.extend([".", fraction]),
         None => out.push_str(rest),
     }
-    // Words such as `inf` and `nan` are numbers to Rust, not here.
+    // Rust parses words such as `inf` and `nan` as numbers; WDL does not.
     out.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')).then_some(out)
 }
 
@@ -94,7 +94,7 @@ fn parse_int(text: &str) -> Option<i64> {
     fraction.bytes().all(|byte| byte == b'0').then(|| whole.parse().ok()).flatten()
 }
 
-/// Digits beyond the 28th are rounded off; None for what is too large.
+/// Parses a decimal. Digits beyond the 28th are rounded off; None for a number that is too large.
 fn parse_decimal(text: &str) -> Option<Decimal> {
     if !text.contains(['e', 'E']) {
         return Decimal::from_str(text).ok();
@@ -122,7 +122,7 @@ fn parse_decimal(text: &str) -> Option<Decimal> {
     Decimal::from_str(&out).ok()
 }
 
-/// The number as a decimal, if it fits into one.
+/// Converts a number to a decimal, if it fits.
 pub(super) fn decimal_of(number: &Value) -> Option<Decimal> {
     match number {
         Value::Int(int) => Some(Decimal::from(*int)),
@@ -162,7 +162,7 @@ fn float(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     number.ok_or_else(|| wrong_argument("float", arguments, 0, "a number, or the text of one,"))
 }
 
-/// A decimal keeps its digits, so that 0.1 and 0.2 are 0.3; it is carried as its text.
+/// Converts to a decimal, which keeps its digits, so that 0.1 and 0.2 add up to 0.3; it is carried as its text.
 fn decimal(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let number = match &arguments[0] {
         Value::Str(text) => {
@@ -177,7 +177,7 @@ fn decimal(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     }
 }
 
-/// A binary value is its bytes read as text, if they are one.
+/// Converts to a string. A binary value is decoded as text, if its bytes are valid text.
 fn string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     if let Value::Map(map) = &arguments[0]
         && let Some(Ok(text)) =
@@ -188,8 +188,8 @@ fn string(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     to_text(context, &arguments[0]).map(Value::Str)
 }
 
-/// Text is read as JSON, and so is a binary value; XML is turned into it. What is JSON already stays. Null gives an empty
-/// object.
+/// Parses text or a binary value as JSON and converts XML to JSON. A JSON value is returned unchanged. Null becomes
+/// an empty object.
 fn json(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::Null => Ok(Value::map(Map::new())),

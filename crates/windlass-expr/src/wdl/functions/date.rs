@@ -32,7 +32,7 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
     pure("dateDifference", 2, 2, date_difference),
 ];
 
-/// ISO 8601 mostly, otherwise a date as the usual locale writes it.
+/// Reads a timestamp: ISO 8601, otherwise a date in the notation of the default locale.
 pub(super) fn moment_at(function: &str, arguments: &[Value], index: usize) -> Result<WdlMoment, EvalError> {
     let text = text_at(function, arguments, index)?;
     let moment = calendar::parse_iso8601(text).or_else(|| date_parse::parse_general(text, default_locale(), None));
@@ -46,7 +46,7 @@ fn now(context: &WdlContext) -> Result<WdlMoment, EvalError> {
     WdlMoment::from_timestamp(context.scope.now()).ok_or_else(|| type_error("the time of the tick is out of range"))
 }
 
-/// In the format that is given at `index`, else in the one that loses nothing.
+/// Formats in the format given at `index`, otherwise in the round-trip format, which loses nothing.
 pub(super) fn format_result(
     function: &str,
     context: &mut WdlContext,
@@ -107,7 +107,7 @@ fn add_days(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     shift("addDays", context, arguments, TICKS_PER_DAY)
 }
 
-/// Moves by so many units, given at `index` and the argument after it.
+/// Shifts by a number of units, given at `index` and the argument after it.
 fn shift_by_units(
     function: &str,
     moment: WdlMoment,
@@ -160,7 +160,7 @@ fn format_date_time(context: &mut WdlContext, arguments: &[Value]) -> WdlResult 
     format_result_in(locale, "formatDateTime", context, moment, arguments, 1)
 }
 
-/// What a text leaves open of its date is that of the tick.
+/// Parses a date. Missing parts of the date are taken from the time of the tick.
 fn parse_date_time(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let function = "parseDateTime";
     let (text, locale) = (text_at(function, arguments, 0)?, locale_at(function, arguments, 1)?);
@@ -184,7 +184,7 @@ fn parse_date_time(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     format_result(function, context, moment, arguments, usize::MAX)
 }
 
-/// The beginning of the span the moment lies in.
+/// Returns the start of the time span that contains the moment.
 fn start_of_span(
     function: &str,
     context: &mut WdlContext,
@@ -226,7 +226,7 @@ fn ticks(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Int(moment_at("ticks", arguments, 0)?.ticks))
 }
 
-/// `[-][d.]hh:mm:ss[.fffffff]` from the first to the second.
+/// Formats the difference from the first to the second as `[-][d.]hh:mm:ss[.fffffff]`.
 fn date_difference(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let from = moment_at("dateDifference", arguments, 0)?.ticks;
     let span = moment_at("dateDifference", arguments, 1)?.ticks - from;

@@ -43,7 +43,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Padding may be missing and white space is passed over; anything else that is not base64 is refused.
+/// Decodes base64. Padding may be missing and whitespace is skipped; any other invalid character is rejected.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count, mut padding) = (0u32, 0, false);
@@ -95,14 +95,14 @@ pub(super) fn binary_value(content_type: &str, content: String) -> Value {
     Value::object([("$content-type", Value::from(content_type)), ("$content", Value::from(content))])
 }
 
-/// The bytes of an object that is a binary value; None for any other.
+/// Returns the bytes of an object that is a binary value; None for any other object.
 pub(super) fn content_bytes(function: &str, context: &mut WdlContext, map: &Map) -> Option<Result<Vec<u8>, EvalError>> {
     let content = map.get("$content")?.as_str()?;
     map.get("$content-type")?.as_str()?;
     Some(decode_at(function, context, content))
 }
 
-/// The bytes of a text or of a binary value.
+/// Returns the bytes of a text or of a binary value.
 fn bytes_at(function: &str, context: &mut WdlContext, arguments: &[Value]) -> Result<Vec<u8>, EvalError> {
     match &arguments[0] {
         Value::Str(text) => {
@@ -120,7 +120,7 @@ pub(crate) fn base64_text(context: &mut WdlContext, bytes: &[u8]) -> Result<Stri
     encode(context, bytes)
 }
 
-/// The text of a binary value.
+/// Returns the text of a binary value.
 pub(crate) fn binary_text(what: &str, context: &mut WdlContext, value: &Value) -> Result<String, EvalError> {
     let content = value.get("$content").and_then(Value::as_str);
     let content = content.ok_or_else(|| type_error(format!("{what} has no `$content`")))?;
@@ -133,7 +133,7 @@ fn base64(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     encode(context, &bytes).map(Value::from)
 }
 
-/// Of a text in base64; a binary value is its own bytes.
+/// Decodes a base64 text; for a binary value returns its bytes as text.
 fn base64_to_text(function: &str, context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let bytes = match &arguments[0] {
         Value::Str(text) => decode_at(function, context, text)?,
@@ -166,7 +166,7 @@ fn data_uri(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::from(format!("data:{kind};base64,{}", encode(context, &bytes)?)))
 }
 
-/// The type and the bytes of a data URI.
+/// Returns the type and the bytes of a data URI.
 fn read_data_uri(
     function: &str,
     context: &mut WdlContext,
@@ -225,7 +225,7 @@ fn percent_encode(function: &str, context: &mut WdlContext, arguments: &[Value])
     Ok(Value::from(out))
 }
 
-/// A `%` that is not followed by two hexadecimal digits stands for itself.
+/// Decodes percent-encoding. A `%` that is not followed by two hexadecimal digits stands for itself.
 pub(super) fn percent_decode(context: &mut WdlContext, text: &str) -> Result<Vec<u8>, EvalError> {
     context.reserve_bytes(text.len())?;
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);

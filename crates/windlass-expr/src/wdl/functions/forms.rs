@@ -1,5 +1,5 @@
-//! Form data and multipart bodies. A body is Azure's object (`$formdata`, `$multipart`), a binary value with its content
-//! type, or the text itself.
+//! Form data and multipart bodies. A body is Azure's object (`$formdata`, `$multipart`), a binary value with its
+//! content type, or the text itself.
 
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json};
 
@@ -20,7 +20,7 @@ pub(crate) const FUNCTIONS: &[WdlFunction] = &[
 
 /// One part of a multipart body.
 struct MultipartPart {
-    /// The field of a form it is, if any.
+    /// The name of the form field, if any.
     name: Option<String>,
     body: Value,
 }
@@ -54,7 +54,7 @@ fn trigger_multipart_body(context: &mut WdlContext, arguments: &[Value]) -> WdlR
     part_at("triggerMultipartBody", context, &body, int_at("triggerMultipartBody", arguments, 0)?)
 }
 
-/// The values of a key, and the keys there are.
+/// The values of a key, and all existing keys.
 struct FormValues {
     values: Vec<Value>,
     keys: Vec<String>,
@@ -106,7 +106,7 @@ fn values(function: &str, context: &mut WdlContext, body: &Value, key: &str) -> 
     Ok(found)
 }
 
-/// The fields of a form in their order.
+/// Returns the fields of a form in their order.
 fn fields(function: &str, context: &mut WdlContext, body: &Value) -> Result<Vec<(String, Value)>, EvalError> {
     if let Some(entries) = body.get("$formdata").and_then(Value::as_list) {
         let field = |entry: &Value| {
@@ -143,7 +143,7 @@ fn no_form(function: &str, body: &Value) -> EvalError {
 
 type BodySource = (Option<String>, Option<Vec<u8>>);
 
-/// The content type if it is known, and the bytes; neither of an object that is no binary value.
+/// Returns the content type, if known, and the bytes; neither for an object that is not a binary value.
 fn source(function: &str, context: &mut WdlContext, body: &Value) -> Result<BodySource, EvalError> {
     match body {
         Value::Str(text) => {
@@ -175,7 +175,7 @@ fn part_at(function: &str, context: &mut WdlContext, body: &Value, index: i64) -
     })
 }
 
-/// None for a body that is not multipart.
+/// Returns the parts of a multipart body; None for any other body.
 fn parts(
     context: &mut WdlContext,
     body: &Value,
@@ -195,7 +195,7 @@ fn parts(
     let boundary = match kind {
         Some(kind) if !kind.to_ascii_lowercase().starts_with("multipart/") => return Ok(None),
         Some(kind) => parameter(kind, "boundary"),
-        // Without a content type the first line tells.
+        // Without a content type, the first line contains the boundary.
         None => bytes.strip_prefix(b"--").and_then(|rest| {
             let line = rest.split(|byte| *byte == b'\n').next()?;
             let line = std::str::from_utf8(line).ok()?.trim_end();
@@ -216,7 +216,7 @@ fn parts(
     Ok(Some(found))
 }
 
-/// What stands between the marks.
+/// Returns the bytes between the boundary marks.
 fn split<'a>(bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
     let (mut pieces, mut start, mut at) = (Vec::new(), 0, 0);
     while at + mark.len() <= bytes.len() {
@@ -233,7 +233,7 @@ fn split<'a>(bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// Headers, an empty line, the content: text as text, JSON as its value, anything else as a binary value.
+/// Reads headers, an empty line and the content: text as text, JSON as its value, anything else as a binary value.
 fn read_part(context: &mut WdlContext, piece: &[u8]) -> Result<MultipartPart, EvalError> {
     let (mut name, mut kind) = (None, None);
     let mut rest = after_line(piece).1;
@@ -271,14 +271,14 @@ fn read_part(context: &mut WdlContext, piece: &[u8]) -> Result<MultipartPart, Ev
     Ok(MultipartPart { name, body })
 }
 
-/// The first line without its end, and what follows it.
+/// Returns the first line without its line break, and the rest.
 fn after_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let line = &bytes[..end];
     (line.strip_suffix(b"\r").unwrap_or(line), bytes.get(end + 1..).unwrap_or_default())
 }
 
-/// `name="value"` of a header.
+/// Returns the parameter `name="value"` of a header.
 fn parameter(header: &str, name: &str) -> Option<String> {
     let each = header.split(';').skip(1).filter_map(|part| part.split_once('='));
     let mut found = each.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));

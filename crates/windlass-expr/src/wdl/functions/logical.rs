@@ -1,4 +1,4 @@
-//! Decisions and comparisons.
+//! Conditional and comparison functions.
 
 use std::cmp::Ordering;
 
@@ -54,7 +54,7 @@ fn not(_context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(!truth("not", &arguments[0])?))
 }
 
-/// A boolean also equals its text, and 1 or 0. Null equals null only.
+/// Compares two values. A boolean also equals its text, and 1 or 0. Null equals null only.
 fn equals(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let equal = match (&arguments[0], &arguments[1]) {
         (Value::Int(a), Value::Int(b)) => a == b,

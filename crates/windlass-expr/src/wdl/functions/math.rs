@@ -1,5 +1,5 @@
-//! Arithmetic. Integers stay integers of 64 bits and never wrap; any float makes the result a float, any decimal a
-//! decimal of 28 digits.
+//! Arithmetic. Integers stay 64-bit integers and never wrap; any float makes the result a float, any decimal makes it
+//! a decimal of 28 digits.
 
 use std::cmp::Ordering;
 
@@ -45,7 +45,7 @@ fn out_of_range(function: &str, arguments: &[Value]) -> EvalError {
         .with_hint("integers have 64 bits; use float(…) for larger numbers")
 }
 
-/// One operation on each kind of number.
+/// One operation, implemented for each type of number.
 struct ArithmeticOperation {
     name: &'static str,
     ints: fn(i64, i64) -> Option<i64>,
@@ -53,7 +53,7 @@ struct ArithmeticOperation {
     decimals: fn(Decimal, Decimal) -> Option<Decimal>,
 }
 
-/// A decimal makes the result a decimal, else a float makes it a float.
+/// Computes the result: a decimal if any operand is one, otherwise a float if any operand is one.
 fn calculate(operation: ArithmeticOperation, arguments: &[Value]) -> WdlResult {
     let name = operation.name;
     let result = match (&arguments[0], &arguments[1]) {
@@ -91,7 +91,7 @@ fn check_divisor(function: &str, arguments: &[Value]) -> Result<(), EvalError> {
     }
 }
 
-/// Without zeros at the end that neither number brought along.
+/// Divides without trailing zeros that neither operand had.
 fn divide_decimals(a: Decimal, b: Decimal) -> Option<Decimal> {
     let mut result = a.checked_div(b)?.normalize();
     result.rescale(result.scale().max(a.scale().saturating_sub(b.scale())));
@@ -124,7 +124,7 @@ fn min(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     })
 }
 
-/// Of several numbers, or of the numbers of one array.
+/// Returns the best of several numbers, or of the numbers in one array.
 fn best(
     function: &str,
     context: &mut WdlContext,
@@ -167,7 +167,7 @@ fn range(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::list((0..count).map(|offset| Value::Int(start + offset as i64)).collect()))
 }
 
-/// From the lower bound up to, not including, the upper one.
+/// Returns a random integer from the lower bound, inclusive, to the upper bound, exclusive.
 fn rand(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (low, high) = (int_at("rand", arguments, 0)?, int_at("rand", arguments, 1)?);
     if high <= low {

@@ -1,4 +1,5 @@
-//! The functions, one file per family. Each file begins with its table: name, fewest and most arguments, function.
+//! The functions, one file per family. Each file begins with its table: name, minimum and maximum arguments,
+//! function.
 
 mod collection;
 mod conversion;
@@ -24,17 +25,17 @@ use super::{date_format, number_format, zones};
 pub(crate) use encoding::{base64_text, binary_text};
 pub(crate) use workflow::is_node_result;
 
-/// As many arguments as wanted.
+/// No maximum number of arguments.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
 pub(crate) type EagerFunction = fn(&mut WdlContext, &[Value]) -> WdlResult;
-/// A function for one call, with what was worked out of its constant arguments.
+/// A function for one call, with precomputed constant arguments.
 pub(crate) type PreparedFunction = Box<dyn Fn(&mut WdlContext, &[Value]) -> WdlResult + Send + Sync>;
-/// Looks at the arguments when a call is compiled: None leaves everything to evaluation.
+/// Inspects the arguments when a call is compiled; None leaves everything to evaluation.
 pub(crate) type PrepareFunction = fn(&[WdlNode]) -> Result<Option<PreparedFunction>, BadArgument>;
 pub(crate) type LazyFunction = fn(&mut WdlContext, &[WdlNode]) -> WdlResult;
 
-/// A constant argument that can never be right.
+/// A constant argument that can never be valid.
 pub(crate) struct BadArgument {
     pub index: usize,
     pub message: String,
@@ -49,7 +50,7 @@ pub(crate) enum FunctionImpl {
     Lazy(LazyFunction),
 }
 
-/// Which stored arguments are loaded before the call; the others are handed on as they are.
+/// Which stored arguments are loaded before the call; the others are passed on unloaded.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LoadedArguments {
     All,
@@ -63,18 +64,18 @@ pub(crate) struct WdlFunction {
     pub max_arguments: usize,
     pub run: FunctionImpl,
     pub content: LoadedArguments,
-    /// The same arguments always give the same result, so that calls with constants are done when compiling.
+    /// The same arguments always return the same result, so calls with constants are evaluated at compile time.
     pub pure: bool,
-    /// Hands on a value that was there before; such results need no check of size and depth.
+    /// Returns a value that already existed; such results need no check of size and depth.
     pub returns_existing: bool,
     pub prepare: Option<PrepareFunction>,
-    /// Arguments that are looked at when compiling, if they are literal.
+    /// Arguments that are checked at compile time if they are literal.
     pub literals: &'static [(usize, LiteralArgument)],
     /// Only a loop's own condition may call it.
     pub loop_condition_only: bool,
 }
 
-/// What a literal argument has to be.
+/// The required content of a literal argument.
 #[derive(Clone, Copy)]
 pub(crate) enum LiteralArgument {
     Zone,
@@ -84,7 +85,7 @@ pub(crate) enum LiteralArgument {
 }
 
 impl LiteralArgument {
-    /// What is wrong with the text, and what to do.
+    /// Returns the message and the hint if the text is invalid.
     pub(crate) fn problem(self, text: &str) -> Option<(String, String)> {
         match self {
             LiteralArgument::Zone => zones::find(text).is_none().then(|| zones::unknown_zone(text)),
@@ -192,7 +193,7 @@ const FAMILIES: &[&[WdlFunction]] = &[
     xml::FUNCTIONS,
 ];
 
-/// Functions of the language that are known by name only, and what to do instead.
+/// Functions of WDL that are known by name only, with the alternative to use.
 const UNSUPPORTED: &[(&str, &str)] = &[("secret", "declare a parameter")];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static WdlFunction> {
@@ -203,19 +204,19 @@ pub(crate) fn find(name: &str) -> Option<&'static WdlFunction> {
     all().find(|function| function.name.eq_ignore_ascii_case(name))
 }
 
-/// What to do instead of a function that exists elsewhere only.
+/// Returns the alternative to a function that exists only elsewhere.
 pub(crate) fn replacement_hint(name: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }
 
-/// The complaint that an argument is of the wrong kind.
+/// Returns the error for an argument of the wrong type.
 pub(crate) fn wrong_argument(function: &str, arguments: &[Value], index: usize, expected: &str) -> EvalError {
     let which = ["first", "second", "third", "fourth", "fifth"].get(index).copied().unwrap_or("next");
     let got = arguments.get(index).map_or_else(|| "nothing".to_owned(), describe);
     let error = type_error(format!("`{function}` needs {expected} as its {which} argument, got {got}"));
     match arguments.get(index) {
         Some(Value::Null) => error.with_hint("use coalesce(value, default) if it may be null"),
-        // Whoever calls one of these need not be told to call it.
+        // The hint must not suggest the function that is being called.
         Some(Value::Str(_)) if function == "int" => {
             error.with_hint("ask isInt(…) first if the text may hold something else")
         }
@@ -236,7 +237,7 @@ pub(crate) fn text_at<'a>(function: &str, arguments: &'a [Value], index: usize) 
     arguments.get(index).and_then(Value::as_str).ok_or_else(|| wrong_argument(function, arguments, index, "a string"))
 }
 
-/// An integer; a float that is whole counts.
+/// Returns an integer argument; a float with an integral value counts.
 pub(crate) fn int_at(function: &str, arguments: &[Value], index: usize) -> Result<i64, EvalError> {
     let number = match arguments.get(index) {
         Some(Value::Int(number)) => Some(*number),
@@ -251,7 +252,7 @@ pub(crate) fn list_at<'a>(function: &str, arguments: &'a [Value], index: usize) 
     arguments.get(index).and_then(Value::as_list).ok_or_else(|| wrong_argument(function, arguments, index, "an array"))
 }
 
-/// The locale that is named, or the usual one.
+/// Returns the named locale, or the default.
 pub(crate) fn locale_at(function: &str, arguments: &[Value], index: usize) -> Result<&'static Locale, EvalError> {
     match arguments.get(index) {
         None | Some(Value::Null) => Ok(locale::default_locale()),
@@ -262,7 +263,7 @@ pub(crate) fn locale_at(function: &str, arguments: &[Value], index: usize) -> Re
     }
 }
 
-/// A message and its hint as the error of a call.
+/// Converts a message and its hint to the error of a call.
 pub(crate) fn call_error(function: &str, (message, hint): (String, String)) -> EvalError {
     type_error(format!("`{function}`: {message}")).with_hint(hint)
 }

@@ -55,7 +55,7 @@ fn set_property(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::map(map))
 }
 
-/// A property that is not there is removed already.
+/// Removes a property. A missing property is not an error.
 fn remove_property(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let (map, name) = (object_at("removeProperty", arguments)?, text_at("removeProperty", arguments, 1)?);
     if !map.contains_key(name) {

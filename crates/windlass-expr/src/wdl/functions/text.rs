@@ -1,5 +1,5 @@
-//! Texts. Positions and lengths count characters (Unicode scalar values); searching ignores letter case except where
-//! the language says otherwise.
+//! Text functions. Positions and lengths count characters (Unicode scalar values); searching ignores letter case
+//! except where WDL defines otherwise.
 
 use windlass_value::{EvalError, Value};
 
@@ -42,8 +42,8 @@ fn concat(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::from(out))
 }
 
-/// One letter for one letter, as .NET does it without a culture: what has no single counterpart stays, and so do the
-/// dotted and the dotless i and the long s, whose counterparts would not lead back.
+/// Maps one character to one character, as .NET does without a culture. A character without a single counterpart
+/// stays, and so do the dotted and the dotless i and the long s, whose counterparts would not map back.
 fn to_lower_char(letter: char) -> char {
     single_or_same(letter, letter.to_lowercase())
 }
@@ -62,7 +62,7 @@ fn single_or_same(letter: char, mut mapped: impl Iterator<Item = char>) -> char 
     }
 }
 
-/// One small letter per letter, so that positions in the folded text are positions in the text.
+/// Lowercases character by character, so that positions in the folded text are positions in the text.
 fn fold(context: &mut WdlContext, text: &str) -> Result<String, EvalError> {
     context.reserve_bytes(text.len())?;
     Ok(text.chars().map(to_lower_char).collect())
@@ -84,7 +84,7 @@ fn ends_with(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::Bool(text.ends_with(&search)))
 }
 
-/// The number of characters before a byte, or -1 when nothing was found.
+/// Returns the number of characters before a byte offset, or -1 when nothing was found.
 fn position(text: &str, found: Option<usize>) -> Value {
     found.map_or(Value::Int(-1), |byte| Value::from(text[..byte].chars().count()))
 }
@@ -133,14 +133,14 @@ fn replace(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     Ok(Value::from(text.replace(old, new)))
 }
 
-/// The characters from one position to another, both within the text.
+/// Returns the characters from one position to another, both within the text.
 fn characters(context: &mut WdlContext, text: &str, from: usize, to: usize) -> WdlResult {
     context.reserve_bytes(text.len())?;
     let byte = |position: usize| text.char_indices().nth(position).map_or(text.len(), |(byte, _)| byte);
     Ok(Value::from(&text[byte(from)..byte(to.max(from))]))
 }
 
-/// Negative positions count from the end; positions beyond the text are its ends.
+/// Returns a part of the text. Negative positions count from the end; positions beyond the text are clamped.
 fn slice(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let text = text_at("slice", arguments, 0)?;
     context.charge_bytes(text.len())?;
@@ -232,7 +232,7 @@ fn format_number(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     })
 }
 
-/// Random by the tick's numbers, marked as version 4.
+/// Returns a version 4 GUID from the tick's random numbers.
 fn guid(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let format = if arguments.is_empty() { "D" } else { text_at("guid", arguments, 0)? };
     let high = (context.scope.random() & !0xf000) | 0x4000;

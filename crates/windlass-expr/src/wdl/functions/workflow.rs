@@ -1,4 +1,4 @@
-//! What the run knows: parameters, variables, results of nodes, loops, the trigger.
+//! Functions that read the run: parameters, variables, node results, loops, the trigger.
 
 use windlass_value::{
     EvalError, EvalErrorKind, IterationRecords, IterationView, LoopInnerNode, Map, NodeView, RunView, Value,
@@ -50,7 +50,7 @@ fn declared_parameters(context: &mut WdlContext) -> WdlResult {
     }
 }
 
-/// Settings are among the run's parameters, under names that no parameter has.
+/// Reads an app setting. Settings are stored in the run's parameters, under names that no declared parameter has.
 fn app_setting(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let name = text_at("appsetting", arguments, 0)?;
     let declared = declared_parameters(context)?;
@@ -85,9 +85,9 @@ fn variables(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
 
 enum NodeLookup {
     Node(NodeView),
-    /// In a loop that has ended.
+    /// The node is inside a loop that has ended.
     InsideLoop(LoopInnerNode),
-    /// It has not run, where that is allowed.
+    /// The node has not run, where that is allowed.
     NotRun,
 }
 
@@ -126,7 +126,7 @@ fn output_of(record: &Value) -> Value {
     record.get("outputs").cloned().unwrap_or_default()
 }
 
-/// The `body` of the output if it has one, else the output. A stored output without one stays stored.
+/// Returns the `body` of the output if it has one, otherwise the output. A stored output without a body stays stored.
 fn body_of(context: &mut WdlContext, output: Value) -> WdlResult {
     let content = match &output {
         Value::Stored(stored) if !is_stored_list(stored) => context.load_for_lookup(stored)?,
@@ -135,7 +135,8 @@ fn body_of(context: &mut WdlContext, output: Value) -> WdlResult {
     Ok(content.get("body").cloned().unwrap_or(output))
 }
 
-/// What a node inside a loop gave: in the last turn, or in every one. A turn that was called off has no record.
+/// Returns the results of a node inside a loop: of the last iteration, or of all. A cancelled iteration has no
+/// record.
 fn from_iterations(
     context: &mut WdlContext,
     inside: LoopInnerNode,
@@ -144,7 +145,7 @@ fn from_iterations(
     let LoopInnerNode { name, loop_node: around, record_index: at } = inside;
     let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
     let records = match around.iteration_records {
-        // The loop was skipped, or failed before any turn; what is inside did not run.
+        // The loop was skipped, or failed before its first iteration; the nodes inside it did not run.
         IterationRecords::None => {
             let (inputs, output, records) = (Value::Null, Value::Null, IterationRecords::None);
             let skipped =
@@ -172,7 +173,7 @@ fn from_iterations(
     Ok(parts)
 }
 
-/// A turn's record, for one entry of it.
+/// Loads an iteration's record, for reading one entry of it.
 fn load_row(context: &mut WdlContext, row: Value) -> WdlResult {
     match &row {
         Value::Stored(stored) => context.load_for_lookup(stored),
@@ -191,7 +192,8 @@ fn status_name(status: &'static str) -> &'static str {
     }
 }
 
-/// Azure's word for how an action ended. Where the cause lies in an action inside, the outer one says so only.
+/// Returns Azure's code for an action's outcome. If an inner action caused the failure, the outer one only reports
+/// `ActionFailed`.
 fn code(node: &NodeView) -> Value {
     let text = |key: &str| node.error.get(key).and_then(Value::as_str);
     match node.status {
@@ -209,7 +211,7 @@ fn code(node: &NodeView) -> Value {
     named.map_or(code, |(_, name)| Value::from(*name))
 }
 
-/// The names that .NET has for the statuses that fail a request.
+/// The .NET names of the HTTP statuses that fail a request.
 const HTTP_CODES: [(&str, &str); 30] = [
     ("300", "MultipleChoices"),
     ("301", "MovedPermanently"),
@@ -243,7 +245,7 @@ const HTTP_CODES: [(&str, &str); 30] = [
     ("504", "GatewayTimeout"),
 ];
 
-/// A node's end, the way actions() and result() show it.
+/// Returns a node's outcome in the shape that actions() and result() return.
 fn record(run: &RunView, node: NodeView) -> Value {
     let (tracking, code) = (Value::from(format!("{}/{}", run.id, node.name)), code(&node));
     Value::object([
@@ -298,7 +300,8 @@ fn first_of(row: Value, listed: usize) -> Value {
     }
 }
 
-/// A loop over items: one entry per action, with what became of it in every turn. A turn that was called off has null.
+/// Returns one entry per action of a loop over items, with its outcome in every iteration. A cancelled iteration has
+/// null.
 fn by_action(context: &mut WdlContext, records: Value, listed: usize) -> WdlResult {
     let iterations = context.content(records)?;
     let iterations = iterations.as_list().unwrap_or_default();
@@ -332,7 +335,7 @@ fn over_iterations(rows: &[Value], action: usize) -> Value {
     ])
 }
 
-/// The status of an action over all turns is the worst it had; skipped only if it never ran.
+/// The status of an action over all iterations is its worst one; it is skipped only if it never ran.
 const WORST_FIRST: [&str; 5] = ["Failed", "TimedOut", "Cancelled", "Succeeded", "Skipped"];
 
 pub(super) fn trigger_body(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
@@ -379,7 +382,7 @@ fn iteration_indexes(context: &mut WdlContext, arguments: &[Value]) -> WdlResult
     Ok(Value::from(iteration_at("iterationIndexes", context, arguments)?.iteration_index))
 }
 
-/// The loop whose condition asks; its outputs are the last turn's result.
+/// Returns the loop whose condition is evaluated; its outputs are the last iteration's result.
 fn action(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     let iteration = context.scope.iteration(None).ok_or_else(|| missing_error("`action()`: no loop is around it"))?;
     Ok(Value::object([
@@ -396,7 +399,7 @@ fn list_callback_url(_context: &mut WdlContext, _arguments: &[Value]) -> WdlResu
         .with_hint("pass the address in as a parameter"))
 }
 
-/// The ids have the parts of Azure's, for files that take them apart.
+/// Returns the workflow's description. The ids have the segments of Azure's, for definitions that split them.
 fn workflow(context: &mut WdlContext, _arguments: &[Value]) -> WdlResult {
     let run = context.scope.run();
     let id = format!("/subscriptions/local/resourceGroups/local/providers/Microsoft.Logic/workflows/{}", run.name);

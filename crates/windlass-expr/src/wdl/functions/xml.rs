@@ -1,4 +1,4 @@
-//! XML: making it, and asking for parts of it.
+//! Functions that create XML and evaluate XPath.
 
 use windlass_value::Value;
 
@@ -12,7 +12,7 @@ use crate::wdl::xml::{self as markup, XmlDocument, json, outer_xml, xml_value};
 pub(crate) const FUNCTIONS: &[WdlFunction] =
     &[pure("xml", 1, 1, xml), pure("xpath", 2, 2, xpath).preparing(prepare_xpath)];
 
-/// Of a text, of an object with one property, or of binary content, which is taken for XML as it is.
+/// Creates XML from a text, an object with one property, or binary content, which is taken as XML unchanged.
 fn xml(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     match &arguments[0] {
         Value::Str(text) => {
@@ -41,7 +41,7 @@ fn prepare_xpath(arguments: &[WdlNode]) -> Result<Option<PreparedFunction>, BadA
     }
 }
 
-/// With an expression that is known only now.
+/// Evaluates an XPath expression that is known only at run time.
 fn xpath(context: &mut WdlContext, arguments: &[Value]) -> WdlResult {
     let Value::Str(text) = &arguments[1] else { return Err(wrong_argument("xpath", arguments, 1, "a string")) };
     let path = XPath::parse(text).map_err(|error| {

@@ -1,5 +1,5 @@
-//! Times between zones. A time that the clocks of a zone skip is refused, and one that they show twice is taken as standard
-//! time, as .NET does.
+//! Time zone conversions. A local time that a zone's clocks skip is rejected, and one that occurs twice is taken as
+//! standard time, as in .NET.
 
 use jiff::tz::TimeZone;
 use windlass_value::{EvalError, Value};
@@ -27,12 +27,12 @@ fn zone_at(function: &str, arguments: &[Value], index: usize) -> Result<TimeZone
     zones::find(name).ok_or_else(|| call_error(function, zones::unknown_zone(name)))
 }
 
-/// The moment that the first argument names, a time in the zone that the second names.
+/// Converts the first argument, a local time in the zone that the second argument names, to UTC.
 fn utc_at(function: &str, arguments: &[Value]) -> Result<WdlMoment, EvalError> {
     let (moment, zone) = (moment_at(function, arguments, 0)?, zone_at(function, arguments, 1)?);
     let (time, name) = (preview(&arguments[0]), preview(&arguments[1]));
     match zones::to_utc(WdlMoment { utc: false, ..moment }, &zone) {
-        // A time that states its own zone is none of another.
+        // A time that states its own zone cannot be a local time of another.
         _ if moment.utc && !zones::is_utc(&zone) => {
             Err(type_error(format!("`{function}`: {time} states its own zone, so it is no time in {name}"))
                 .with_hint("leave out the `Z` or the offset, or use convertFromUtc(…)"))

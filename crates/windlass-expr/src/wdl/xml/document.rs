@@ -1,5 +1,5 @@
-//! XML text to a tree. One list in document order, attributes right after their element, so that a set of nodes in
-//! document order is a sorted list of numbers, and everything inside a node is one range.
+//! Parses XML text to a tree. The nodes form one list in document order with attributes directly after their element,
+//! so a node set in document order is a sorted list of numbers, and everything inside a node is one range.
 
 use std::collections::HashSet;
 
@@ -24,11 +24,11 @@ pub(crate) struct XmlDocument {
 pub(crate) struct XmlNode {
     pub kind: XmlNodeKind,
     pub parent: XmlNodeId,
-    /// Where its children begin, behind its attributes.
+    /// The start of its children, after its attributes.
     pub first_child: XmlNodeId,
     /// One past the last node inside.
     pub end: XmlNodeId,
-    /// The sibling before it; the root, which is nobody's sibling, if there is none.
+    /// The preceding sibling; the root, which is never a sibling, if there is none.
     pub previous: XmlNodeId,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum XmlNodeKind {
     Text {
         text: Box<str>,
         cdata: bool,
-        /// Goes on where the text before it ends.
+        /// Directly continues the preceding text.
         continues: bool,
     },
     Comment(Box<str>),
@@ -77,7 +77,7 @@ impl XmlName {
 }
 
 impl XmlDocument {
-    /// Document types are refused: they are what entity bombs and references to files are made of.
+    /// Parses XML. Document types are rejected: entity bombs and references to files need them.
     pub(crate) fn parse(context: &mut WdlContext, text: &str) -> Result<XmlDocument, EvalError> {
         context.reserve_bytes(text.len())?;
         context.charge_items(text.len() / 8)?;
@@ -102,7 +102,7 @@ impl XmlDocument {
         &self.nodes[id as usize]
     }
 
-    /// Attributes and declarations of an element.
+    /// Returns the attributes and namespace declarations of an element.
     pub(crate) fn attributes(&self, id: XmlNodeId) -> std::ops::Range<XmlNodeId> {
         id + 1..self.node(id).first_child
     }
@@ -118,14 +118,14 @@ impl XmlDocument {
         })
     }
 
-    /// Attributes and declarations: nodes that are nobody's child.
+    /// Returns whether the node is an attribute or a declaration, which are not children of any node.
     pub(crate) fn is_attribute(&self, id: XmlNodeId) -> bool {
         matches!(self.node(id).kind, XmlNodeKind::Attribute { .. } | XmlNodeKind::Namespace { .. })
     }
 }
 
-/// The parser compares the attributes of a tag with each other, and hands namespaces on from element to element: a small
-/// text could cost it much. That is paid for, or refused, before.
+/// Charges for or rejects expensive tags before parsing. The parser compares the attributes of a tag with each other
+/// and passes namespaces on from element to element, so a small text could cost it much.
 fn charge_for_tags(context: &mut WdlContext, text: &str) -> Result<(), EvalError> {
     let (mut declarations, mut prefixes) = (0, HashSet::new());
     for part in text.split('<').skip(1) {
@@ -160,7 +160,7 @@ fn parse_error(error: &roxmltree::Error, max_nodes: u32) -> EvalError {
     }
 }
 
-/// What the XML declaration says.
+/// Returns the attributes of the XML declaration.
 fn declaration(text: &str) -> Result<Vec<(String, String)>, EvalError> {
     let Some(rest) = text.strip_prefix("<?xml").filter(|rest| rest.starts_with(char::is_whitespace)) else {
         return Ok(Vec::new());
@@ -174,8 +174,8 @@ fn declaration(text: &str) -> Result<Vec<(String, String)>, EvalError> {
     }
 }
 
-/// Names and raw values of the attributes in what stands between a tag's name and its end. It was parsed before, so that
-/// nothing can be wrong with it.
+/// Returns the names and raw values of the attributes in the text between a tag's name and its end. The text was
+/// parsed before, so it is valid.
 fn attributes_in(mut rest: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || {
         let (name, after) = rest.split_once('=')?;
@@ -205,7 +205,7 @@ impl Builder<'_> {
         id
     }
 
-    /// Its attributes are all there.
+    /// Marks the end of an element's attributes: all have been added.
     fn open(&mut self, id: XmlNodeId) {
         self.document.nodes[id as usize].first_child = self.document.nodes.len() as XmlNodeId;
     }
@@ -287,7 +287,7 @@ impl Builder<'_> {
         Ok(id)
     }
 
-    /// The parser gives text and CDATA in one piece; the source tells them apart.
+    /// Adds text nodes. The parser returns text and CDATA in one piece; the source distinguishes them.
     fn texts(
         &mut self,
         node: roxmltree::Node,
@@ -319,7 +319,7 @@ impl Builder<'_> {
     }
 }
 
-/// The first tag of an element's source; `>` may stand in its attributes.
+/// Returns the start tag of an element's source; its attributes may contain `>`.
 fn start_tag(source: &str) -> &str {
     let mut quote = None;
     for (at, c) in source.char_indices() {
@@ -338,7 +338,7 @@ fn xml_name(qualified: &str, namespace: Option<&str>) -> XmlName {
     XmlName { prefix: prefix.into(), local: local.into(), namespace: namespace.unwrap_or_default().into() }
 }
 
-/// The prefix that an attribute declares; empty for the default namespace.
+/// Returns the prefix that an attribute declares; empty for the default namespace.
 pub(super) fn declared_prefix(name: &str) -> Option<&str> {
     match name.strip_prefix("xmlns") {
         Some("") => Some(""),
@@ -347,7 +347,7 @@ pub(super) fn declared_prefix(name: &str) -> Option<&str> {
     }
 }
 
-/// Text and CDATA of a run, each with its characters decoded.
+/// Splits a run into text and CDATA, each with its characters decoded.
 fn text_runs(mut source: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     while let Some((before, rest)) = source.split_once("<![CDATA[") {

@@ -9,7 +9,7 @@ use crate::wdl::values::{MAX_DEPTH, WdlContext, WdlResult, describe, to_text, to
 const TEXT: &str = "#text";
 const CDATA: &str = "#cdata-section";
 const COMMENT: &str = "#comment";
-/// An attribute `Array="true"` of this namespace makes an array of an element that stands alone.
+/// An attribute `Array="true"` in this namespace makes a single element an array.
 const HINT_NAMESPACE: &str = "http://james.newtonking.com/projects/json";
 
 pub(crate) fn to_json(context: &mut WdlContext, document: &XmlDocument) -> WdlResult {
@@ -55,10 +55,10 @@ fn is_array_hint(name: &XmlName) -> bool {
     &*name.namespace == HINT_NAMESPACE && &*name.local == "Array"
 }
 
-/// What is inside, grouped by name in the order of first appearance.
+/// Collects the children, grouped by name in order of first occurrence.
 fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map: &mut Map) -> Result<(), EvalError> {
     let mut groups: Map = Map::new();
-    // The values of each group, and whether they are an array even if there is only one.
+    // The values of each group, and whether a single value is an array too.
     let mut lists: Vec<(Vec<Value>, bool)> = Vec::new();
     for child in document.children(id) {
         context.charge_items(1)?;
@@ -78,7 +78,7 @@ fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map:
             XmlNodeKind::Instruction { target, value } => (format!("?{target}"), Value::from(&**value)),
             _ => continue,
         };
-        // The group's place among the lists.
+        // The group's index in `lists`.
         let index = groups.get(&name).and_then(Value::as_int);
         match index.and_then(|index| lists.get_mut(index as usize)) {
             Some((list, array)) => {
@@ -94,7 +94,7 @@ fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map:
     for ((name, _), (mut list, array)) in groups.into_iter().zip(lists) {
         let alone = list.len() == 1 && !array;
         match (&*name, alone) {
-            // As the original has it: a comment alone leaves nothing, several leave an empty array.
+            // As in Json.NET: a single comment leaves nothing, several leave an empty array.
             (COMMENT, true) => {}
             (COMMENT, false) => drop(map.insert(name, Value::list(Vec::new()))),
             (_, true) => drop(map.insert(name, list.pop())),
@@ -104,7 +104,7 @@ fn members(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId, map:
     Ok(())
 }
 
-/// The XML text of an object that has one property, the root element.
+/// Returns the XML text of an object that has one property, the root element.
 pub(crate) fn from_json(context: &mut WdlContext, map: &Map) -> Result<String, EvalError> {
     let mut writer = Writer { context, out: String::new(), prefixes: vec!["xml".to_owned()] };
     let mut roots = 0;
@@ -136,7 +136,7 @@ fn root_error(what: &str) -> EvalError {
 struct Writer<'a, 'b> {
     context: &'a mut WdlContext<'b>,
     out: String,
-    /// Prefixes that are declared around.
+    /// Prefixes that enclosing elements declare.
     prefixes: Vec<String>,
 }
 
@@ -231,7 +231,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// A simple value the way XML writes it: `true`, not `True`.
+    /// Returns a simple value in XML notation: `true`, not `True`.
     fn text(&mut self, value: &Value) -> Result<String, EvalError> {
         match value {
             Value::Bool(flag) => Ok(flag.to_string()),
@@ -265,7 +265,7 @@ impl Writer<'_, '_> {
         self.charge()
     }
 
-    /// A name that XML allows. A prefix that is declared nowhere is left out.
+    /// Returns a valid XML name. An undeclared prefix is dropped.
     fn name(&self, key: &str) -> String {
         match key.split_once(':') {
             Some((prefix, local)) if self.prefixes.iter().any(|known| known == prefix) => {
@@ -277,7 +277,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Characters that cannot stand in a name become `_xHHHH_`.
+/// Encodes characters that are invalid in a name as `_xHHHH_`.
 fn encode_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (at, c) in name.char_indices() {

@@ -1,8 +1,9 @@
-//! A tree, or a part of it, as XML text.
+//! Writes a tree, or a part of it, as XML text.
 
 use super::document::{ROOT, XmlDocument, XmlName, XmlNodeId, XmlNodeKind};
 
-/// The text of a node with everything inside. Namespaces that are declared further up are declared where they are used.
+/// Returns the text of a node and its content. Namespaces declared on ancestors are declared again where they are
+/// used.
 pub(crate) fn outer_xml(document: &XmlDocument, id: XmlNodeId) -> String {
     let mut writer = Writer { document, out: String::new(), scope: vec![("xml".into(), String::new())] };
     if id == ROOT && !document.declaration.is_empty() {
@@ -23,7 +24,7 @@ pub(super) fn push_declaration(out: &mut String, entries: &[(String, String)]) {
 struct Writer<'a> {
     document: &'a XmlDocument,
     out: String,
-    /// Prefixes and what they stand for, the innermost last.
+    /// Prefixes and their namespaces, innermost last.
     scope: Vec<(String, String)>,
 }
 

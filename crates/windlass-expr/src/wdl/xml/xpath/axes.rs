@@ -1,4 +1,4 @@
-//! Which nodes a step reaches from a node, in the order of its axis.
+//! The nodes that a step reaches from a node, in the order of its axis.
 
 use super::XPathError;
 use crate::wdl::xml::document::{ROOT, XmlDocument, XmlNodeId, XmlNodeKind};
@@ -42,7 +42,7 @@ pub(super) enum NodeTest {
     Text,
     Comment,
     Instruction(Option<String>),
-    /// Without a local name any name of the namespace; without both, any.
+    /// Without a local name, any name of the namespace; without both, any name.
     Name {
         prefix: Option<String>,
         local: Option<String>,
@@ -59,7 +59,7 @@ impl Axis {
         })
     }
 
-    /// Hands each node on to `visit`, until that says no more.
+    /// Calls `visit` for each node until it returns an error.
     pub(crate) fn walk<E>(
         self,
         document: &XmlDocument,
@@ -89,7 +89,7 @@ impl Axis {
             Axis::DescendantOrSelf => {
                 std::iter::once(from).chain((from + 1..node.end).filter(inner)).try_for_each(visit)
             }
-            // What follows an attribute begins inside its element.
+            // The nodes that follow an attribute begin inside its element.
             Axis::Following if attribute => (from + 1..end).filter(inner).try_for_each(visit),
             Axis::Following => (node.end..end).filter(inner).try_for_each(visit),
             Axis::Preceding => {
@@ -108,13 +108,13 @@ impl Axis {
         }
     }
 
-    /// Whether positions are counted backwards.
+    /// Returns whether positions are counted backwards.
     pub(crate) fn is_reverse(self) -> bool {
         matches!(self, Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding | Axis::PrecedingSibling)
     }
 }
 
-/// Text and CDATA beside each other are one text node: the first stands for all.
+/// Returns whether the node continues a text. Adjacent text and CDATA are one text node, represented by the first.
 fn continues(document: &XmlDocument, id: XmlNodeId) -> bool {
     matches!(document.node(id).kind, XmlNodeKind::Text { continues: true, .. })
 }
@@ -123,7 +123,7 @@ fn ancestors(document: &XmlDocument, from: XmlNodeId) -> impl Iterator<Item = Xm
     std::iter::successors(Some(from), |id| Some(document.node(*id).parent).filter(|_| *id != ROOT)).skip(1)
 }
 
-/// The declarations that hold at an element, each prefix once.
+/// Returns the declarations in scope at an element, each prefix once.
 fn namespaces(document: &XmlDocument, from: XmlNodeId) -> Vec<XmlNodeId> {
     let (mut seen, mut found) = (std::collections::HashSet::new(), Vec::new());
     for element in std::iter::once(from).chain(ancestors(document, from)) {
@@ -140,7 +140,7 @@ fn namespaces(document: &XmlDocument, from: XmlNodeId) -> Vec<XmlNodeId> {
     found
 }
 
-/// The namespace a prefix stands for: as the document declares it first.
+/// Returns the namespace of a prefix, from its first declaration in the document.
 pub(super) fn namespace_of<'a>(document: &'a XmlDocument, prefix_name: &str) -> Option<&'a str> {
     document.nodes.iter().find_map(|node| match &node.kind {
         XmlNodeKind::Namespace { prefix, uri } if **prefix == *prefix_name => Some(&**uri),
@@ -148,7 +148,7 @@ pub(super) fn namespace_of<'a>(document: &'a XmlDocument, prefix_name: &str) -> 
     })
 }
 
-/// Whether a node passes, given the namespace that the test's prefix stands for.
+/// Returns whether a node passes the test, given the namespace of the test's prefix.
 pub(super) fn matches_test(
     document: &XmlDocument,
     axis: Axis,
@@ -171,7 +171,7 @@ pub(super) fn matches_test(
                 (None, None) => true,
                 _ => found == namespace,
             };
-            // A name means the kind of node that the axis is about.
+            // A name matches only the kind of node that the axis selects.
             match (axis, kind) {
                 (Axis::Attribute, XmlNodeKind::Attribute { name, .. }) => {
                     fits(&name.local) && in_namespace(&name.namespace)

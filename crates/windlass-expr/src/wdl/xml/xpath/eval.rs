@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! Evaluation of XPath expressions.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use crate::wdl::values::{WdlContext, type_error};
 use crate::wdl::xml::document::{ROOT, XmlDocument, XmlNodeId, XmlNodeKind};
 
 pub(super) enum XPathValue {
-    /// In document order, each once.
+    /// In document order, without duplicates.
     Nodes(Vec<XmlNodeId>),
     Bool(bool),
     Number(f64),
     Text(String),
 }
 
-/// Where an expression is evaluated: the node, its place among its like, and how many of them there are.
+/// The evaluation context: the node, its position in the node list, and the size of that list.
 #[derive(Clone, Copy)]
 pub(super) struct XPathContext {
     pub node: XmlNodeId,
@@ -75,7 +75,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         }
     }
 
-    /// What only nodes make sense for was checked when parsing; anything else is no nodes.
+    /// Evaluates to nodes. The parser has checked where only nodes are valid; any other value is an empty set.
     pub(crate) fn nodes(&mut self, expr: &XPathExpr, here: XPathContext) -> Result<Vec<XmlNodeId>, EvalError> {
         Ok(match self.eval(expr, here)? {
             XPathValue::Nodes(nodes) => nodes,
@@ -115,7 +115,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         Ok(all)
     }
 
-    /// Some axes pass over nodes before they reach one; that is work too.
+    /// Charges for nodes that an axis skips before it reaches one.
     fn charge_skipped(&mut self, axis: Axis, node: XmlNodeId) -> Result<(), EvalError> {
         let passed = match axis {
             Axis::Preceding => node as usize,
@@ -133,7 +133,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         Ok(())
     }
 
-    /// A number as a predicate is a position.
+    /// Applies predicates. A number as a predicate is a position.
     fn apply_predicates(
         &mut self,
         mut nodes: Vec<XmlNodeId>,
@@ -202,7 +202,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         nodes.iter().map(|id| self.string(*id)).collect()
     }
 
-    /// Of nodes: whether any of them compares so.
+    /// Compares for equality. For nodes, returns whether any of them compares as expected.
     fn equal(&mut self, left: &XPathValue, right: &XPathValue, expected: bool) -> Result<bool, EvalError> {
         Ok(match (left, right) {
             (XPathValue::Nodes(left), XPathValue::Nodes(right)) => {
@@ -212,7 +212,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
                         let known: HashSet<&String> = left.iter().collect();
                         right.iter().any(|text| known.contains(text))
                     }
-                    // Some pair differs, unless there is none or all are the same text.
+                    // Some pair differs, unless one side is empty or all texts are the same.
                     false => match (left.first(), right.first()) {
                         (Some(first), Some(_)) => left.iter().chain(&right).any(|text| text != first),
                         _ => false,
@@ -237,7 +237,8 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         })
     }
 
-    /// Of nodes: whether any of them compares so. For that the least on the left and the greatest on the right are enough.
+    /// Compares. For nodes, returns whether any of them satisfies the comparison; the minimum on the left and the maximum
+    /// on the right are sufficient.
     fn less(&mut self, left: &XPathValue, right: &XPathValue, holds: fn(f64, f64) -> bool) -> Result<bool, EvalError> {
         let crossed = matches!(
             (left, right),
@@ -279,7 +280,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         })
     }
 
-    /// Pays for a text that is made.
+    /// Charges for a text that has been created.
     pub(crate) fn charge_text(&mut self, text: String) -> Result<String, EvalError> {
         self.context.reserve_bytes(text.len())?;
         Ok(text)
@@ -289,7 +290,7 @@ impl<'a, 'b> XPathEvaluator<'a, 'b> {
         self.context.charge_items(items)
     }
 
-    /// The string-value of a node: of an element, all text inside.
+    /// Returns the string-value of a node: for an element, all text inside.
     pub(crate) fn string(&mut self, id: XmlNodeId) -> Result<String, EvalError> {
         let node = self.document.node(id);
         let text = match &node.kind {
@@ -332,7 +333,7 @@ pub(super) fn to_bool(value: &XPathValue) -> bool {
     }
 }
 
-/// Digits with a point and a minus, spaces around them; anything else is no number.
+/// Parses digits with a point and a minus and surrounding spaces; anything else is NaN.
 pub(super) fn parse_number(text: &str) -> f64 {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -341,13 +342,13 @@ pub(super) fn parse_number(text: &str) -> f64 {
     if plain && any { text.parse().unwrap_or(f64::NAN) } else { f64::NAN }
 }
 
-/// Never with an exponent.
+/// Formats a number, never with an exponent.
 pub(super) fn number_text(number: f64) -> String {
     match number {
         number if number.is_nan() => "NaN".to_owned(),
         number if number == f64::INFINITY => "Infinity".to_owned(),
         number if number == f64::NEG_INFINITY => "-Infinity".to_owned(),
-        // There is no negative zero in texts.
+        // Texts have no negative zero.
         0.0 => "0".to_owned(),
         number => number.to_string(),
     }

@@ -1,4 +1,4 @@
-//! The core library.
+//! The core function library of XPath.
 
 use windlass_value::EvalError;
 
@@ -18,7 +18,7 @@ pub(super) struct XPathFunction {
     pub run: XPathFunctionImpl,
 }
 
-/// What the first argument must be.
+/// The required type of the first argument.
 #[derive(Clone, Copy, PartialEq)]
 enum FirstArgument {
     Anything,
@@ -51,7 +51,7 @@ static FUNCTIONS: &[XPathFunction] = &[
     node_function("count", 1, 1, |this, arguments, here| {
         Ok(XPathValue::Number(this.nodes(&arguments[0], here)?.len() as f64))
     }),
-    // Only a document type says which attributes are ids, and those are refused.
+    // Only a document type declares which attributes are ids, and document types are rejected.
     function("id", 1, 1, |_, _, _| Ok(XPathValue::Nodes(Vec::new()))),
     node_function("local-name", 0, 1, |this, arguments, here| {
         name_of(this, arguments, here, |name| name.local.to_string())
@@ -126,7 +126,7 @@ pub(super) fn find(name: &str) -> Result<&'static XPathFunction, XPathError> {
     })
 }
 
-/// Refuses the wrong number of arguments, and arguments that can never be nodes.
+/// Rejects a wrong number of arguments, and arguments that can never be nodes.
 pub(super) fn check(function: &XPathFunction, arguments: &[XPathExpr]) -> Result<(), XPathError> {
     let (min, max, count) = (function.min_arguments, function.max_arguments, arguments.len());
     if count < min || count > max {
@@ -155,7 +155,7 @@ fn two_texts(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathCont
     Ok([text_at(this, &arguments[0], here)?, text_at(this, &arguments[1], here)?])
 }
 
-/// The argument as text, or the text of the node at hand.
+/// Returns the argument as text, or the text of the context node.
 fn text_or_context(
     this: &mut XPathEvaluator,
     arguments: &[XPathExpr],
@@ -167,7 +167,7 @@ fn text_or_context(
     }
 }
 
-/// Something of the name of the first node; what has no name gives an empty text.
+/// Returns a part of the first node's name; a node without a name returns an empty text.
 fn name_of(
     this: &mut XPathEvaluator,
     arguments: &[XPathExpr],
@@ -196,7 +196,7 @@ fn concat(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext
     Ok(XPathValue::Text(out))
 }
 
-/// Halves are rounded up, also below zero.
+/// Rounds halves up, also below zero.
 fn round(number: f64) -> f64 {
     let floor = number.floor();
     if number - floor < 0.5 { floor } else { number.ceil() }
@@ -212,7 +212,7 @@ fn rounded(
     Ok(XPathValue::Number(rounding(this.number(&value)?)))
 }
 
-/// Positions are counted from 1 and rounded; a character is in if its position lies within.
+/// Returns a part of the text. Positions count from 1 and are rounded; the end position is exclusive.
 fn substring(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
     let text = text_at(this, &arguments[0], here)?;
     let start = this.eval(&arguments[1], here)?;
@@ -243,7 +243,7 @@ fn translate(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathCont
     Ok(XPathValue::Text(out))
 }
 
-/// Whether `xml:lang` around the node names the language, or one of its variants.
+/// Returns whether the `xml:lang` in effect at the node is the language or one of its variants.
 fn lang(this: &mut XPathEvaluator, arguments: &[XPathExpr], here: XPathContext) -> XPathResult {
     let requested = text_at(this, &arguments[0], here)?.to_lowercase();
     let (document, mut node) = (this.document, here.node);

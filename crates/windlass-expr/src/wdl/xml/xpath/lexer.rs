@@ -1,4 +1,4 @@
-//! Text to tokens. Whether `*`, `and`, `or`, `div` and `mod` are operators depends on what stands before them.
+//! Lexer: text to tokens. The preceding token decides whether `*`, `and`, `or`, `div` and `mod` are operators.
 
 use super::XPathError;
 
@@ -6,7 +6,7 @@ use super::XPathError;
 pub(super) enum XPathToken {
     /// `(` `)` `[` `]` `.` `..` `@` `,` `::` `/` `//` `|` `+` `-` `=` `!=` `<` `<=` `>` `>=`
     Sign(&'static str),
-    /// `*` where a name could stand.
+    /// `*` where a name is allowed.
     Star,
     /// An operator that is a word, or `*` between two operands.
     Operator(OperatorWord),
@@ -28,11 +28,11 @@ pub(super) enum OperatorWord {
     Times,
 }
 
-/// Longer signs first.
+/// Longer signs come first.
 const SIGNS: &[&str] =
     &["::", "//", "..", "!=", "<=", ">=", "(", ")", "[", "]", ".", "@", ",", "/", "|", "+", "-", "=", "<", ">"];
 
-/// The tokens, each with the place where it begins.
+/// Returns the tokens, each with its start offset.
 pub(super) fn tokenize(text: &str) -> Result<Vec<(XPathToken, usize)>, XPathError> {
     let (mut found, mut at) = (Vec::<(XPathToken, usize)>::new(), 0);
     loop {
@@ -67,7 +67,7 @@ pub(super) fn tokenize(text: &str) -> Result<Vec<(XPathToken, usize)>, XPathErro
     }
 }
 
-/// After such a token comes an operator, if anything.
+/// Returns whether only an operator can follow this token.
 fn ends_operand(token: &XPathToken) -> bool {
     match token {
         XPathToken::Sign(sign) => matches!(*sign, ")" | "]" | "." | ".."),

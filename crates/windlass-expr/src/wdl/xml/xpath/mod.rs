@@ -1,5 +1,5 @@
-//! XPath 1.0, all of it that needs no variables: `lexer` text to tokens, `parser` tokens to syntax, `axes` which nodes a step
-//! reaches, `eval` values of expressions, `functions` the core library. Every node that is looked at costs fuel.
+//! XPath 1.0 without variables. `lexer`: text to tokens · `parser`: tokens to syntax · `axes`: the nodes that a step
+//! reaches · `eval`: evaluation · `functions`: the core library. Every visited node costs fuel.
 
 mod axes;
 mod eval;
@@ -17,7 +17,7 @@ use eval::{XPathEvaluator, XPathValue, number_text};
 
 pub(crate) use parser::XPath;
 
-/// What is wrong with an expression, and where.
+/// A problem in an XPath expression, with a hint.
 #[derive(Debug)]
 pub(crate) struct XPathError {
     pub message: String,
@@ -30,13 +30,13 @@ impl XPathError {
     }
 }
 
-/// The value of the expression: an array for nodes, otherwise a number, a text or a boolean.
+/// Evaluates the expression to an array for nodes, otherwise to a number, a text or a boolean.
 pub(crate) fn evaluate(context: &mut WdlContext, document: &XmlDocument, path: &XPath) -> WdlResult {
     let value = XPathEvaluator::new(context, document).value(path)?;
     match value {
         XPathValue::Bool(flag) => Ok(Value::Bool(flag)),
         XPathValue::Text(text) => Ok(Value::from(text)),
-        // There are no such values as NaN and infinity: their names stand for them.
+        // JSON has no NaN and no infinity: their names represent them.
         XPathValue::Number(number) => Ok(match exact_int(number) {
             Some(int) => Value::Int(int),
             None => Value::float(number).unwrap_or_else(|| Value::from(number_text(number))),
@@ -49,7 +49,7 @@ pub(crate) fn evaluate(context: &mut WdlContext, document: &XmlDocument, path: &
     }
 }
 
-/// Elements and the document itself are XML again; anything else is its text.
+/// Converts a node: elements and the document itself to XML, anything else to its text.
 fn node_value(context: &mut WdlContext, document: &XmlDocument, id: XmlNodeId) -> WdlResult {
     match &document.node(id).kind {
         XmlNodeKind::Element { .. } | XmlNodeKind::Root => {

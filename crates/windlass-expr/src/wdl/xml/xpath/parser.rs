@@ -1,11 +1,11 @@
-//! Tokens to syntax. Operators of one rank are kept in a flat list, so that a long chain is no deep tree.
+//! Parser: tokens to syntax. Operators of one rank are kept in a flat list, so that a long chain is not a deep tree.
 
 use super::XPathError;
 use super::axes::{Axis, NodeTest};
 use super::functions::{self, XPathFunction};
 use super::lexer::{OperatorWord, XPathToken, tokenize};
 
-/// The most characters an expression may have, and how deep it may nest.
+/// The maximum length of an expression, and its maximum nesting depth.
 const MAX_LENGTH: usize = 8192;
 const MAX_NESTING: usize = 50;
 
@@ -13,7 +13,7 @@ const MAX_NESTING: usize = 50;
 pub(crate) struct XPath(pub(super) XPathExpr);
 
 pub(super) enum XPathExpr {
-    /// Operands with the operators between them, all of one rank, worked out from left to right.
+    /// Operands with operators of one rank between them, evaluated from left to right.
     Chain(Box<XPathExpr>, Vec<(XPathOperator, XPathExpr)>),
     Negate(Box<XPathExpr>),
     Literal(String),
@@ -56,7 +56,7 @@ pub(super) enum XPathOperator {
     Union,
 }
 
-/// Ranks from the loosest to the tightest; negation stands between the last two.
+/// Ranks from the loosest to the tightest; negation is between the last of them and the union.
 const RANKS: &[&[(XPathToken, XPathOperator)]] = &[
     &[(XPathToken::Operator(OperatorWord::Or), XPathOperator::Or)],
     &[(XPathToken::Operator(OperatorWord::And), XPathOperator::And)],
@@ -169,7 +169,7 @@ impl Parser {
         Ok(match (any, odd) {
             (false, _) => expr,
             (true, true) => XPathExpr::Negate(Box::new(expr)),
-            // Negated twice it is still a number.
+            // A double negation still converts to a number.
             (true, false) => XPathExpr::Negate(Box::new(XPathExpr::Negate(Box::new(expr)))),
         })
     }
@@ -219,7 +219,7 @@ impl Parser {
         }
     }
 
-    /// A literal, a number, a parenthesis or a call of a function; a name followed by `(` may also be a node test.
+    /// Returns whether a literal, number, parenthesis or function call begins here; `name(` may also be a node test.
     fn begins_primary(&self) -> bool {
         match self.peek() {
             Some(XPathToken::Literal(_) | XPathToken::Number(_) | XPathToken::Sign("(")) => true,
@@ -335,7 +335,7 @@ fn descendants_step() -> XPathStep {
     XPathStep { axis: Axis::DescendantOrSelf, test: NodeTest::Any, predicates: Vec::new() }
 }
 
-/// Refuses what can never be nodes where nodes are needed.
+/// Rejects expressions that can never be nodes where nodes are required.
 pub(super) fn check_nodes(expr: &XPathExpr, construct: &str) -> Result<(), XPathError> {
     let nodes = match expr {
         XPathExpr::Path { .. } => true,
