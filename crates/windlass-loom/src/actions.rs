@@ -1,4 +1,4 @@
-//! One action: its type, the fields that every action may have, and the way to the file of its family.
+//! One action: its type, the fields common to all actions, and the dispatch to the module of its type.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::scopes::ActionPosition;
 use crate::statics::StaticResult;
 use crate::types::{self, ActionType};
 
-/// Options that change how an action runs. Those that concern Azure's machinery only are accepted and have no effect.
+/// Options that change how an action runs. Options that only concern Azure's internals are accepted and have no
+/// effect.
 const OPERATION_OPTIONS: &[&str] = &[
     "DisableAsyncPattern",
     "DisableAutomaticDecompression",
@@ -37,11 +38,11 @@ pub(crate) struct CurrentAction<'a> {
     pub position: ActionPosition,
     pub fields: ActionFields<'a>,
     pub common: CommonFields<'a>,
-    /// How many definitions were called before it.
+    /// The number of definitions called before this action.
     pub calls_before: usize,
 }
 
-/// What every action may have besides its own fields.
+/// Fields that every action may have besides those of its type.
 #[derive(Default)]
 pub(crate) struct CommonFields<'a> {
     /// Operation options, in lower case.
@@ -50,11 +51,11 @@ pub(crate) struct CommonFields<'a> {
     pub repetitions: Option<&'a SyntaxNode>,
     pub timeout: Option<NodeTimeout>,
     pub retry: Option<Retry>,
-    /// A policy was written down, perhaps `none`.
+    /// The action has a retry policy, possibly `none`.
     pub retry_given: bool,
-    /// What the action gives instead of running.
+    /// The result that replaces running the action.
     pub static_result: Option<StaticResult>,
-    /// What of it is not shown.
+    /// The parts of the action that are redacted.
     pub redaction: Redaction,
 }
 
@@ -65,7 +66,8 @@ impl CommonFields<'_> {
 }
 
 impl LoomCompiler<'_> {
-    /// Compiles an action whose name is registered already. There is always a node, so that its neighbours keep theirs.
+    /// Compiles an action whose name is registered already. Always creates a node, so that the ids of its neighbours do
+    /// not change.
     pub(crate) fn action(
         &mut self,
         name: &Arc<str>,
@@ -99,7 +101,8 @@ impl LoomCompiler<'_> {
         id
     }
 
-    /// Beyond the limit nothing more is looked at: the time must not depend on what somebody wrote into a file.
+    /// Counts an action and reports whether it is within the limit. Actions beyond the limit are not compiled, so that
+    /// the compile time is bounded for any input.
     fn count_action(&mut self, span: Span) -> bool {
         self.actions += 1;
         let max = self.limits().max_definition_actions;
@@ -138,7 +141,7 @@ impl LoomCompiler<'_> {
         let known = || format!("types: {}", format_names(types::supported_names()));
         let hint = close.map(|name| format!("did you mean `{name}`?"));
         self.push(Diagnostic::error(codes::UNKNOWN_TYPE, node.span, message).with_hint(hint.unwrap_or_else(known)));
-        // Read as what was probably meant, so that problems inside it are found as well.
+        // Compiled as the type that was probably meant, so that problems inside it are found as well.
         close.and_then(types::find)
     }
 
@@ -172,15 +175,15 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Its inputs are looked at as any others are; its fields are not known.
+    /// Compiles a mocked action: its inputs are checked like any others; its fields are unknown.
     fn mocked(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let inputs = current.fields.action().take("inputs").cloned();
         let inputs = inputs.unwrap_or_else(|| SyntaxNode::object(Span::at(current.fields.span().start), []));
         Some(NodeKind::evaluate(self.value(&inputs, current.position.scope)))
     }
 
-    /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
-    /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
+    /// Assembles the node. A single task keeps its own retry; any other node is entered again. Loom's `timeout` of an
+    /// effect applies to each attempt; Azure's `limit.timeout` applies to all attempts together.
     fn complete(&mut self, current: CurrentAction, made: Option<NodeKind>) {
         self.node(current.id).redaction = current.common.redaction;
         let replaced = current.common.static_result.clone().filter(|_| made.is_some());
@@ -234,7 +237,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// An action is called by its key; a `name` field beside a key can only repeat it.
+    /// Checks a `name` field: an action is named by its key, so the field can only repeat it.
     fn check_name(&mut self, current: &mut CurrentAction) {
         if let Some(node) = current.fields.action().take("name")
             && let Some(text) = expect_text(node, "`name`", &mut self.diagnostics)
@@ -285,7 +288,7 @@ impl LoomCompiler<'_> {
         concurrency.finish(codes::UNKNOWN_KEY, "`concurrency`", &mut self.diagnostics);
     }
 
-    /// Whether a static result is switched on, for actions that could not run otherwise.
+    /// Reports whether a static result is enabled, for actions that could not run otherwise.
     fn is_mocked(&self, object: &ObjectReader) -> bool {
         let configuration = object.peek("runtimeConfiguration").and_then(|(_, node)| node.get("staticResult"));
         configuration.is_some_and(|requested| {
@@ -295,7 +298,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// The actions whose `name` is that of a variable.
+/// Reports whether the `name` of the action is that of a variable.
 fn takes_name(kind: ActionType) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! Work under a name that whoever runs the engine has given: `activity`, `actor`, and `ai`.
+//! Work under a name that the operator configures: `activity`, `actor`, and `ai`.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{ActivityTarget, RegisteredNames, codes};
 
 const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 
-/// What a model can be told.
+/// Inputs of a model call.
 const MODEL_INPUTS: &[&str] =
     &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
 
@@ -79,8 +79,8 @@ impl LoomCompiler<'_> {
         None
     }
 
-    /// A name that a model may have written reaches the activities and nothing else. Those that are workflows are told
-    /// apart by a branch; what is left is the effect.
+    /// Compiles an activity with a computed name. The name may come from a model, so it can reach the activities and
+    /// nothing else. A branch selects the activities that are workflows; the remaining names go to the effect.
     fn computed_activity(&mut self, current: &mut CurrentAction, node: &SyntaxNode, input: &SyntaxNode) -> NodeKind {
         let scope = current.position.scope;
         let computed = self.value(node, scope);
@@ -94,7 +94,7 @@ impl LoomCompiler<'_> {
         let functions = functions.iter().filter(|name| !activities.iter().any(|activity| activity.name == **name));
         let names = of_tools.map(|activity| &activity.name).chain(functions);
         let among = names.map(|name| Arc::from(name.as_str())).collect();
-        // The same text with one addition: its problems are told when the effect's is looked at.
+        // The same text with one addition: its problems are reported when the effect's input is checked.
         let call_input = to_value(&call_input(Some(input), node.span));
         let call_input = self.add_expression(ExprLanguage::Wdl, call_input, ExpressionMode::Value, node.span);
         let mut cases = Vec::new();
@@ -120,7 +120,8 @@ impl LoomCompiler<'_> {
         NodeKind::Branch(Branch { on: Some(computed), cases, otherwise: Some(otherwise) })
     }
 
-    /// Retries and the time of a try belong to whoever is tried, so that its key stays the same from try to try.
+    /// Moves retries and the timeout of an attempt to the nodes that are retried, so that their idempotency keys stay the
+    /// same from attempt to attempt.
     fn apply_retry_to_each(&mut self, current: &mut CurrentAction, tried: Vec<NodeId>) {
         let retry = current.common.retry.take();
         let timeout = current.common.timeout.take_if(|timeout| timeout.status == Status::TimedOut);
@@ -136,12 +137,12 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// A value that is just what it is.
+    /// Adds a constant.
     pub(crate) fn constant(&mut self, value: Value, span: Span) -> ExprId {
         self.add_expression(ExprLanguage::Wdl, expr::literal(&value), ExpressionMode::Value, span)
     }
 
-    /// `input` alone is passed as it is; other inputs are passed on under their names.
+    /// Returns the input of an activity: `input` alone is passed as it is; other inputs are passed under their names.
     fn activity_input(&mut self, current: &mut CurrentAction) -> SyntaxNode {
         let span = current.fields.span();
         let input = current.fields.take_entry("input", &mut self.diagnostics);

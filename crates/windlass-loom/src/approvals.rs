@@ -1,4 +1,4 @@
-//! `approval`, and `wait` for a signal: waits for somebody.
+//! `approval`, and `wait` for a signal.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::codes;
 use crate::compiler::LoomCompiler;
 use crate::expr;
 
-/// What people see, and what they may answer.
+/// Fields of the form: what people see and what they may answer.
 const FORM: &[&str] = &["title", "message", "schema", "assignees"];
 
 impl LoomCompiler<'_> {
-    /// The answer is the action's output; whether it is a yes is for the definition to say.
+    /// Compiles an approval. The answer is the action's output; the definition decides whether it is a yes.
     pub(crate) fn approval(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let signal = current.fields.take("signal", &mut self.diagnostics).map(|node| self.signal_name(node));
         let mut entries = Vec::new();
@@ -37,7 +37,7 @@ impl LoomCompiler<'_> {
         Some(self.wait_for(current, name, Some(form)))
     }
 
-    /// `{"signal": {"name": …}}` of a `wait`.
+    /// Compiles `{"signal": {"name": …}}` of a `wait`.
     pub(crate) fn wait_for_signal(&mut self, current: &mut CurrentAction, node: &SyntaxNode) -> Option<NodeKind> {
         let mut object = ObjectReader::read(node, "`signal`", &mut self.diagnostics)?;
         let name = object.take("name");
@@ -51,7 +51,7 @@ impl LoomCompiler<'_> {
         Some(self.wait_for(current, name, None))
     }
 
-    /// The time of the action is that of the wait: whoever is asked sees it.
+    /// Creates the wait. The timeout of the action becomes the deadline of the wait, which the assignee sees.
     fn wait_for(&mut self, current: &mut CurrentAction, name: Arc<str>, form: Option<ExprId>) -> NodeKind {
         let deadline: Option<Amount<Duration>> = current.common.timeout.take().map(|timeout| timeout.after);
         NodeKind::Wait(Wait::Signal { name, requirements: None, deadline, form })

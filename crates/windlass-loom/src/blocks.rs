@@ -1,4 +1,4 @@
-//! Actions as one: `scope`, `parallel`; and `terminate`, which ends everything.
+//! Groups of actions: `scope`, `parallel`; and `terminate`, which ends the run.
 
 use windlass_core::Status;
 use windlass_core::plan::{
@@ -19,7 +19,7 @@ const RUN_STATUSES: &[(&str, Status)] =
     &[("Succeeded", Status::Succeeded), ("Failed", Status::Failed), ("Cancelled", Status::Cancelled)];
 
 impl LoomCompiler<'_> {
-    /// In both, actions that do not wait for each other run side by side.
+    /// Compiles a block. Actions that do not wait for each other run concurrently.
     pub(crate) fn block(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let actions = current.fields.require("actions", &mut self.diagnostics)?;
         let position = ActionPosition { parent: current.id, scope: current.position.scope, top: false };
@@ -43,7 +43,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// One end for each status, chosen by the computed name; any other name fails the action.
+    /// Compiles one end for each status, chosen by the computed name; any other name fails the action.
     fn computed_end(&mut self, current: &CurrentAction, node: &SyntaxNode, error: Option<ExprId>) -> NodeKind {
         let folded = match &node.kind {
             SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
@@ -83,7 +83,7 @@ impl LoomCompiler<'_> {
         None
     }
 
-    /// `{code, message}`, both there even if only one was given.
+    /// Returns `{code, message}`, both present even if only one was given.
     fn run_error(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
         let mut object = ObjectReader::read(node, "`runError`", &mut self.diagnostics)?;
         let (code, message) = (object.take("code"), object.take("message"));

@@ -1,5 +1,4 @@
-//! What any loop may have besides: a way out after a turn, a budget, a watch for standstill. Extensions: off unless
-//! written.
+//! Extensions of loops: an exit condition after an iteration, a budget, stall detection. Off unless written.
 
 use windlass_core::plan::{Amount, Budget, ExprId, StallCheck};
 use windlass_dialect::DiagnosticSink;
@@ -12,7 +11,7 @@ use crate::compiler::LoomCompiler;
 use crate::expr;
 use crate::scopes::NameScopeId;
 
-/// What can be counted: the calls of tools, and what tools say they have used.
+/// Countable budgets: the calls of tools, and the usage that tools report.
 const BUDGETS: &[&str] = &[windlass_core::plan::CALLS, "tokens"];
 
 #[derive(Default)]
@@ -23,7 +22,7 @@ pub(crate) struct LoopBounds {
 }
 
 impl LoomCompiler<'_> {
-    /// `inner` is the scope of a turn; a budget is worked out before the first one.
+    /// Compiles the bounds. `inner` is the scope of an iteration; a budget is evaluated before the first one.
     pub(crate) fn bounds(&mut self, current: &mut CurrentAction, inner: NameScopeId) -> LoopBounds {
         let mut take = |name| current.fields.take(name, &mut self.diagnostics);
         let (break_when, budget, stall) = (take("breakWhen"), take("budget"), take("stall"));

@@ -58,7 +58,7 @@ impl LoomCompiler<'_> {
         on.map(|on| NodeKind::Branch(Branch { on: Some(on), cases, otherwise }))
     }
 
-    /// Azure names its cases and gives the value beside the actions; in the seed the key is the value.
+    /// Compiles a case. Azure names its cases and gives the value next to the actions; in Loom the key is the value.
     fn case(
         &mut self,
         current: &CurrentAction,
@@ -98,7 +98,7 @@ impl LoomCompiler<'_> {
         seen.push((value, node.span));
     }
 
-    /// A single action, whose output is then the switch's, or a block of actions.
+    /// Compiles a single action, whose output is then the switch's, or a block of actions.
     fn outcome(&mut self, current: &CurrentAction, which: &str, node: &SyntaxNode) -> NodeId {
         if node.get("type").and_then(SyntaxNode::as_str).is_none() {
             return self.arm(current, which, actions_within(node));
@@ -116,7 +116,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// `{"actions": {…}}`, or the actions themselves.
+/// Returns the actions of `{"actions": {…}}`, or the node itself if it holds the actions.
 fn actions_within(node: &SyntaxNode) -> &SyntaxNode {
     match node.get("actions") {
         Some(actions) if actions.get("type").and_then(SyntaxNode::as_str).is_none() => actions,

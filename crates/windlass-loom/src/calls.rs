@@ -38,7 +38,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// A child run of a definition that is named here.
+    /// Compiles a child run of the definition of this name.
     pub(crate) fn call(&mut self, (definition, span): (&str, Span), input: ExprId) -> NodeKind {
         let known = self.options.registered.has_definition(definition);
         if !known && !self.calls.iter().any(|(name, _)| *name == definition) {
@@ -48,7 +48,8 @@ impl LoomCompiler<'_> {
         NodeKind::Call(ChildRunCall { definition, input })
     }
 
-    /// Azure names the workflow by its resource under `host`; the short form gives its `name`.
+    /// Returns the called definition. Azure names the workflow by its resource under `host`; the short form gives its
+    /// `name`.
     fn called_definition(&mut self, current: &mut CurrentAction) -> Option<(Arc<str>, Span)> {
         let name = current.fields.inputs().and_then(|inputs| inputs.take_entry("name"));
         let host = current.fields.take_entry("host", &mut self.diagnostics);
@@ -91,7 +92,7 @@ impl LoomCompiler<'_> {
         id
     }
 
-    /// The name itself, or the last part of a resource's id.
+    /// Returns the name itself, or the last segment of a resource id.
     fn definition_name(&mut self, node: &SyntaxNode) -> Option<Arc<str>> {
         let text = expect_text(node, "the name of a workflow", &mut self.diagnostics)?.text.trim();
         if expr::is_expression(text) || text.starts_with('[') {
@@ -114,7 +115,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// A run's input is an object: nothing becomes an empty one.
+/// Returns a run's input, which is an object: a missing or null input becomes an empty one.
 pub(crate) fn call_input(input: Option<&SyntaxNode>, span: Span) -> SyntaxNode {
     let Some(node) = input else { return SyntaxNode::object(span, []) };
     match &node.kind {

@@ -1,4 +1,4 @@
-//! What can be said when everything is known: whether every name that an expression uses is there.
+//! Checks after the whole file is read: every name that an expression uses must exist.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::records::RequestedRecords;
 use crate::scopes::{LoomLoop, TRIGGER};
 use crate::variables::kind_name;
 
-/// What the turns of a loop offer as variables, in lower case and as written.
+/// Variables of a loop's iteration, in lower case and as written.
 const ITERATION_VARIABLES: &[(&str, &str)] = &[
     ("loopindex", "loopIndex"),
     ("loopcount", "loopCount"),
@@ -54,7 +54,7 @@ impl LoomCompiler<'_> {
         self.check_writes();
     }
 
-    /// The action that a name means where it is used; it may have no node, if it could not be read.
+    /// Returns the action that a name refers to at its position. It may have no node, if it could not be compiled.
     pub(crate) fn resolve_action(&self, found: &NameUse) -> Option<Option<NodeId>> {
         let lower = found.name.to_lowercase();
         self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower)).map(|named| named.node)
@@ -85,7 +85,7 @@ impl LoomCompiler<'_> {
         self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
     }
 
-    /// Why an action inside a loop cannot be read from here, and what can.
+    /// Explains why an action inside a loop cannot be read from here, and suggests what to read instead.
     fn explain_hidden_action(&self, found: &NameUse) -> Option<(String, String)> {
         let lower = found.name.to_lowercase();
         let frames =
@@ -105,7 +105,7 @@ impl LoomCompiler<'_> {
         Some((message, format!("use the loop's own output: {path}")))
     }
 
-    /// How the output of an action is reached through the outputs of the loops around it.
+    /// Returns the path to the output of an action through the outputs of the loops around it.
     fn path_through_loops(&self, found: &NameUse, target: NodeId) -> Option<String> {
         let around: Vec<NodeId> = self.scopes.loops(found.scope).map(|frame| frame.node).collect();
         let is_loop = |id: &NodeId| matches!(self.plan.node(*id).kind, NodeKind::Loop(_));
@@ -188,7 +188,7 @@ impl LoomCompiler<'_> {
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 
-    /// There is an element in every loop, null in those without items, and in the operations on lists.
+    /// Checks `item()`: every loop has an element, null in loops without items, and so do the operations on lists.
     fn check_element(&mut self, found: &NameUse) {
         if found.element || self.scopes.loops(found.scope).next().is_some() {
             return;
@@ -199,7 +199,8 @@ impl LoomCompiler<'_> {
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 
-    /// Files of a Standard project get parameters from beside them; then the plan takes them as inputs.
+    /// Checks a parameter. Files of a Standard project get parameters from outside of the file; the plan then takes them
+    /// as inputs.
     fn check_parameter(&mut self, found: &NameUse) {
         let all = || self.plan.parameters.iter().map(|parameter| &*parameter.name);
         if all().any(|name| name.eq_ignore_ascii_case(&found.name)) {
@@ -225,7 +226,7 @@ impl LoomCompiler<'_> {
         self.plan.parameters.push(Parameter::new(found.name.as_str(), VariableKind::Any));
     }
 
-    /// A setting becomes a parameter of the plan, so that a run keeps the value it began with.
+    /// Checks a setting, which becomes a parameter of the plan, so that a run keeps the value it began with.
     fn check_setting(&mut self, found: &NameUse) {
         let key = expr::setting_key(&found.name);
         if self.plan.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(&key)) {
@@ -276,7 +277,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// What an operation needs, if a kind is not it.
+/// Returns the type that an operation needs, if the variable's kind does not fit.
 fn needed_kind(op: WriteOp, kind: VariableKind) -> Option<&'static str> {
     let (expected, fits) = match op {
         WriteOp::Add | WriteOp::Subtract => {

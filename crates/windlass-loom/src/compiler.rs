@@ -1,4 +1,4 @@
-//! What the compiler knows while it walks the tree, and how expressions enter the plan.
+//! The state of the compiler, and the compilation of expressions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,43 +22,43 @@ pub(crate) struct LoomCompiler<'a> {
     pub plan: Plan,
     pub scopes: Scopes,
     languages: Languages,
-    /// Names that expressions use, checked when everything is known.
+    /// Names used in expressions, checked after the whole file is read.
     pub uses: Vec<NameUse>,
-    /// Some expression computes the name of the action it reads.
+    /// Some expression computes the name of the action that it reads.
     pub any_action_read: bool,
     pub variables: BTreeMap<String, LoomVariable>,
     pub writes: Vec<VariableWrite>,
     pub conditions: Vec<LoopCondition>,
     /// A whole workflow declares all its variables; a bare action gets them from the run's input.
     pub is_whole_workflow: bool,
-    /// Parameters may be given outside of the file, as in a Logic Apps Standard project.
+    /// Parameters may be provided outside of the file, as in a Logic Apps Standard project.
     pub outside_parameters: bool,
     /// The definition carries Azure's `$schema`, and with it Azure's default retry.
     pub azure: bool,
     pub actions: usize,
-    /// How many of the plan's parameters the author declared; the others were taken in from expressions.
+    /// The number of the plan's parameters that the author declared; the others were derived from expressions.
     pub declared_parameters: usize,
     /// The action that is being compiled.
     pub current: Option<NodeId>,
-    /// By name; whether it is used.
+    /// Static results by name, whether used or not.
     pub static_results: BTreeMap<String, StaticResult>,
-    /// Actions whose static result is to be skipped.
+    /// Actions whose static result has the status skipped.
     pub skipped: BTreeSet<NodeId>,
-    /// Why no `response` can answer anybody: the triggers are of this kind only.
+    /// Set if no trigger has a caller that could receive a `response`: the type of the first trigger.
     pub trigger_without_caller: Option<&'static str>,
     /// Definitions that are called by a literal name, each once.
     pub calls: Vec<(String, Span)>,
-    /// Actions that only give a value.
+    /// Actions that only compute a value.
     pub pure: Vec<NodeId>,
 }
 
-/// A name in an expression, and from where it is looked up.
+/// A name in an expression, and the scope in which it is looked up.
 pub(crate) struct NameUse {
     pub kind: ReferenceKind,
     pub name: String,
     pub span: Span,
     pub scope: NameScopeId,
-    /// The action that the expression belongs to; None for the workflow's outputs.
+    /// The action that contains the expression; `None` for the workflow's outputs.
     pub node: Option<NodeId>,
     /// Within an operation on a list: `item` is its element.
     pub element: bool,
@@ -126,7 +126,7 @@ impl<'a> LoomCompiler<'a> {
         &self.options.limits
     }
 
-    /// Takes a name in a scope; another action that has it already is a problem.
+    /// Registers a name in a scope; a duplicate name is a problem.
     pub(crate) fn register(&mut self, scope: NameScopeId, name: &Arc<str>, span: Span) {
         let names = &mut self.scopes.get_mut(scope).names;
         let named = NamedAction { name: name.clone(), span, node: None };
@@ -140,7 +140,7 @@ impl<'a> LoomCompiler<'a> {
         }
     }
 
-    /// Reserves a node's place before its children; its kind is filled in later.
+    /// Adds a node before its children; its kind is filled in later.
     pub(crate) fn reserve(
         &mut self,
         name: impl Into<Arc<str>>,
@@ -153,7 +153,7 @@ impl<'a> LoomCompiler<'a> {
         self.plan.add_node(node)
     }
 
-    /// A node that people do not see: a body, a branch.
+    /// Adds a hidden node: a body, a branch.
     pub(crate) fn reserve_hidden(&mut self, name: String, label: &str, parent: NodeId, span: Span) -> NodeId {
         let position = ActionPosition { parent, scope: crate::scopes::RUN, top: false };
         let id = self.reserve(name, label, &position, span);
@@ -165,7 +165,7 @@ impl<'a> LoomCompiler<'a> {
         &mut self.plan.nodes[id.0 as usize]
     }
 
-    /// Adds an expression, reports what is wrong with it, and notes what it refers to.
+    /// Adds an expression, reports its problems and records its references.
     pub(crate) fn expression(&mut self, node: &SyntaxNode, mode: ExpressionMode, scope: NameScopeId) -> ExprId {
         self.expression_in(ExprLanguage::Wdl, node, mode, scope)
     }
@@ -181,7 +181,7 @@ impl<'a> LoomCompiler<'a> {
         self.add_expression(language, source, mode, node.span)
     }
 
-    /// An expression that is not looked at again.
+    /// Adds an expression without checking it.
     pub(crate) fn add_expression(
         &mut self,
         language: ExprLanguage,
@@ -192,7 +192,7 @@ impl<'a> LoomCompiler<'a> {
         add_expression(&mut self.plan, language.name(), source, mode, span)
     }
 
-    /// The problems and references of something that does not become part of the plan.
+    /// Reports the problems and records the references of an expression without adding it to the plan.
     pub(crate) fn check_expression(
         &mut self,
         language: ExprLanguage,
@@ -236,7 +236,8 @@ impl<'a> LoomCompiler<'a> {
     }
 }
 
-/// The graph of actions that all dialects of this family share: failures do not stop what does not depend on them.
+/// Returns a graph of actions with the settings that all of Loom's blocks share: a failure does not stop actions that
+/// do not depend on it.
 pub(crate) fn new_graph(children: Vec<windlass_core::plan::GraphChild>) -> Graph {
     Graph {
         children,

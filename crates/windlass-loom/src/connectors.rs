@@ -1,10 +1,10 @@
-//! Actions of services that only Azure reaches: which service it is, for messages.
+//! Actions of services that only Azure reaches: names the service in messages.
 
 use windlass_syntax::{ObjectReader, SyntaxNode};
 
 use crate::{expr, types};
 
-/// What is said of an action whose type is known and not supported.
+/// Returns the message for an action whose type is known and not supported.
 pub(crate) fn not_supported(name: &str, written: &str, action: &ObjectReader) -> String {
     let lower = written.to_lowercase();
     let spoken_with_vowel = lower.starts_with(['a', 'e', 'i', 'o', 'u', 'x']) || lower.starts_with("http");
@@ -15,7 +15,7 @@ pub(crate) fn not_supported(name: &str, written: &str, action: &ObjectReader) ->
     format!("`{name}` is {article} `{written}`{of}, which is not supported{here}")
 }
 
-/// The name of the connection, as far as it is written down.
+/// Returns the name of the connection, if it is a literal.
 fn connection(inputs: &SyntaxNode) -> Option<&str> {
     let host = inputs.get("host");
     let connection = host.and_then(|host| host.get("connection"));
@@ -29,7 +29,8 @@ fn connection(inputs: &SyntaxNode) -> Option<&str> {
     candidates.into_iter().flatten().filter_map(SyntaxNode::as_str).find_map(connection_name)
 }
 
-/// `@parameters('$connections')['office365']['connectionId']`, `/serviceProviders/serviceBus` or just `office365`.
+/// Parses `@parameters('$connections')['office365']['connectionId']`, `/serviceProviders/serviceBus` or plain
+/// `office365`.
 fn connection_name(text: &str) -> Option<&str> {
     let name = match expr::is_expression(text) {
         true => text.split_once("$connections')")?.1.split_once("['")?.1.split_once("']")?.0,

@@ -1,4 +1,4 @@
-//! Actions that only give a value: `compose`, and the operations on texts and whole lists.
+//! Actions that only compute a value: `compose`, and the operations on texts and lists.
 
 use windlass_core::plan::NodeKind;
 use windlass_syntax::{Span, SyntaxNode};
@@ -9,7 +9,7 @@ use crate::compiler::LoomCompiler;
 use crate::expr::ExprLanguage;
 use crate::types::ActionType;
 
-/// The fields of an operation, and whether they must be there.
+/// The fields of an operation, and whether each is required.
 type OperationFields = &'static [(&'static str, bool)];
 
 const PARSE: OperationFields = &[("content", true), ("schema", false)];
@@ -25,7 +25,8 @@ impl LoomCompiler<'_> {
         Some(NodeKind::evaluate(self.value(inputs, current.position.scope)))
     }
 
-    /// Each operation is a language of its own: its source is the action's input, its value `{"body": result}`.
+    /// Compiles an operation. Each operation is a separate language: its source is the action's input, its value
+    /// `{"body": result}`.
     pub(crate) fn data(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
         self.pure.push(current.id);
         let scope = current.position.scope;
@@ -43,7 +44,7 @@ impl LoomCompiler<'_> {
         }
         let span = current.fields.span();
         if kind == ActionType::ParseJson && !entries.iter().any(|(name, _)| *name == "schema") {
-            // No schema allows everything.
+            // Without a schema every value is valid.
             entries.push(("schema", SyntaxNode::object(Span::at(span.start), [])));
         }
         let source = SyntaxNode::object(span, entries);

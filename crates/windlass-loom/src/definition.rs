@@ -1,4 +1,4 @@
-//! The file: its layouts, the workflow around the actions, its outputs.
+//! The file: its layouts, the workflow around the actions, and its outputs.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::graph::StartOrder;
 use crate::scopes::{ActionPosition, RUN};
 use crate::types;
 
-/// What a file holds.
+/// The layout of a file.
 enum Layout<'a> {
-    /// A definition, perhaps inside the wrapper of a Logic Apps Standard file or a gallery template.
+    /// A definition, possibly inside the wrapper of a Logic Apps Standard file or a gallery template.
     Whole { definition: &'a SyntaxNode, wrapper: Option<&'a SyntaxNode> },
     /// One action.
     Action(&'a SyntaxNode),
@@ -78,13 +78,13 @@ impl LoomCompiler<'_> {
         self.error(codes::NOT_LOOM, at, message, hint);
     }
 
-    /// The definition's own name wins over the file's.
+    /// Sets the plan's name. The definition's own name takes precedence over the file's.
     fn set_name(&mut self, name: Option<&str>) {
         let name = name.filter(|name| !name.is_empty()).or(self.options.name.as_deref()).unwrap_or("workflow");
         self.plan.name = name.into();
     }
 
-    /// A single action as the whole file: what it reads must come from the run's input.
+    /// Compiles a single action as the whole file. Everything it reads must come from the run's input.
     fn bare_action(&mut self, action: &SyntaxNode) {
         self.is_whole_workflow = false;
         self.set_name(None);
@@ -157,7 +157,7 @@ impl LoomCompiler<'_> {
         self.plan.root
     }
 
-    /// An action may be called like the workflow; then the root gets out of its way.
+    /// Renames the root if an action has the workflow's name.
     fn name_root(&mut self, root: NodeId) {
         let name_clashes = self.scopes.get_mut(RUN).names.contains_key(&self.plan.name.to_lowercase());
         if name_clashes {
@@ -166,7 +166,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Designers write empty ones into every file: those say nothing.
+    /// Compiles the outputs. Designers write an empty object into every file, which counts as no outputs.
     fn outputs(&mut self, node: &SyntaxNode) -> Option<Vec<(Arc<str>, ExprId)>> {
         let object = ObjectReader::read(node, "`outputs`", &mut self.diagnostics)?;
         let mut outputs = Vec::new();

@@ -1,4 +1,4 @@
-//! Loom in the registry of dialects.
+//! Registers Loom as a dialect.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass_value::{Language, Value, parse_json};
 
 use crate::{LoomOptions, compile_tree, recognise};
 
-/// The Loom dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+/// The Loom dialect. Its own options are [`LoomOptions`]; options that the context also has come from the context.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loom;
 
@@ -42,7 +42,7 @@ impl Dialect for Loom {
         context: &CompileContext,
     ) -> Result<CompiledDefinition, CompileProblems> {
         let mut parsed = parse_reading(reading);
-        // What is no definition in YAML is told as the JSON that it should be.
+        // The problems of YAML that is not a definition are reported as those of the JSON that it should be.
         if !parsed.tree.as_ref().is_some_and(recognise) {
             parsed = reading.json();
         }
@@ -56,7 +56,8 @@ impl Dialect for Loom {
         wdl::languages()
     }
 
-    /// Only a definition that declares parameters says what it reads, and one that reads its trigger may read anything.
+    /// Warns about unused inputs only if the definition declares parameters and no expression reads the trigger, which
+    /// could read any input.
     fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
         let unused = unused_inputs(plan, input, |_| false);
         let reads_trigger = || written_expressions(plan).any(|text| text.to_lowercase().contains("trigger"));
@@ -78,7 +79,7 @@ impl Dialect for Loom {
     }
 }
 
-/// YAML is read too, where it is a definition.
+/// Parses JSON, or YAML if the text does not look like JSON.
 fn parse_reading(reading: &ParsedSource<'_>) -> Rc<ParsedTree> {
     match reading.looks_like_json() {
         true => reading.json(),
@@ -99,7 +100,8 @@ fn options(context: &CompileContext) -> LoomOptions {
     }
 }
 
-/// A single action, or actions alone, take whatever they read from the input, variables too.
+/// Reports whether the definition declares parameters. A single action or bare actions take everything they read from
+/// the input, including variables.
 fn declares_parameters(plan: &Plan) -> bool {
     let whole = parse_json(plan.source.trim_start_matches('\u{feff}')).unwrap_or_default();
     let declared = |of: &Value| matches!(of.get("parameters"), Some(Value::Map(map)) if !map.is_empty());

@@ -1,4 +1,4 @@
-//! The only place that talks to the expression languages.
+//! The interface to the expression languages. No other module of this crate uses them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use windlass_expr::wdl;
 pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_name, zone_problem};
 use windlass_value::{CompileError, ExpressionMode, Language, PathPart, Value};
 
-/// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
+/// The language of a source: plain expressions, or an operation on lists that contains some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExprLanguage {
     Wdl,
@@ -30,24 +30,25 @@ impl ExprLanguage {
         }
     }
 
-    /// Whether `item()` is the element at hand there, whatever loop is around: not in what the elements come from.
+    /// Reports whether `item()` is the operation's current element at this position, regardless of any loop around it. In
+    /// `from`, where the elements come from, it is not.
     pub(crate) fn has_element(self, pointer: &[PathPart]) -> bool {
         let list = matches!(pointer.first(), Some(PathPart::Key(key)) if **key == *"from");
         matches!(self, ExprLanguage::Query | ExprLanguage::Select | ExprLanguage::Table) && !list
     }
 }
 
-/// What a name in an expression stands for.
+/// The kind of object that a name in an expression refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReferenceKind {
     Action,
-    /// An action of which `result` is asked for.
+    /// An action whose `result` is read.
     Result,
     Variable,
     Loop,
-    /// A loop whose item is asked for by the loop's name.
+    /// A loop whose item is read by the loop's name.
     Item,
-    /// The element at hand.
+    /// The current element.
     Element,
     Parameter,
     Setting,
@@ -60,14 +61,14 @@ pub(crate) struct ExprReference {
     pub range: Range<usize>,
 }
 
-/// The names that a source uses.
+/// The names used in a source.
 pub(crate) struct ExprReferences {
     pub list: Vec<ExprReference>,
-    /// The name of some action is computed.
+    /// Some action's name is computed.
     pub any_action: bool,
 }
 
-/// The languages, made once for a file.
+/// The languages, created once per file.
 pub(crate) struct Languages(Vec<Arc<dyn Language>>);
 
 impl Languages {
@@ -85,7 +86,8 @@ pub(crate) fn warnings(source: &Value) -> Vec<CompileError> {
     wdl::warnings(source)
 }
 
-/// The same for every language: their sources are trees with expressions at the leaves.
+/// Returns the references of a source. All languages share this: their sources are trees with expressions at the
+/// leaves.
 pub(crate) fn references(source: &Value) -> ExprReferences {
     let found = wdl::references(source);
     let lists = [
@@ -109,22 +111,22 @@ pub(crate) fn references(source: &Value) -> ExprReferences {
     ExprReferences { list: lists.into_iter().flat_map(with_kind).collect(), any_action: found.any_node }
 }
 
-/// Whether a text is anything but itself.
+/// Reports whether a text contains an expression.
 pub(crate) fn is_expression(text: &str) -> bool {
     is_whole_expression(text) || text.contains("@{")
 }
 
-/// Whether a text is one expression, which keeps its type.
+/// Reports whether a text is a single expression, whose value keeps its type.
 pub(crate) fn is_whole_expression(text: &str) -> bool {
     text.len() > 1 && text.starts_with('@') && !text.starts_with("@@") && !text.starts_with("@{")
 }
 
-/// A text as a literal of the language.
+/// Quotes a text as a literal of the language.
 pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A value as a source that gives just this value, whatever its texts and keys look like.
+/// Escapes a value into a source that evaluates to exactly this value, whatever its texts and keys contain.
 pub(crate) fn literal(value: &Value) -> Value {
     match value {
         Value::Str(text) => Value::from(literal_text(text)),
@@ -134,7 +136,7 @@ pub(crate) fn literal(value: &Value) -> Value {
     }
 }
 
-/// Within a text only `@{` is special; at its beginning `@` is, and from `@@` on nothing is.
+/// Escapes a text. Inside a text only `@{` is special; at its beginning `@` is, and after `@@` nothing is.
 pub(crate) fn literal_text(text: &str) -> String {
     match text.starts_with('@') && text.len() > 1 {
         true => format!("@{text}"),

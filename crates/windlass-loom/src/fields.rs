@@ -1,4 +1,4 @@
-//! An action's fields, wherever its author put them: on the action, or under `inputs`.
+//! An action's fields, which may be on the action itself or under `inputs`.
 
 use windlass_syntax::{Diagnostic, Diagnostics, ObjectReader, Span, SpannedKey, SyntaxNode};
 
@@ -11,7 +11,7 @@ pub(crate) struct ActionFields<'a> {
 }
 
 impl<'a> ActionFields<'a> {
-    /// Fields of an action whose `inputs`, if there are any, are an object of fields.
+    /// Creates the fields of an action whose `inputs`, if present, are an object of fields.
     pub(crate) fn open(
         mut action: ObjectReader<'a>,
         label: &'static str,
@@ -21,7 +21,7 @@ impl<'a> ActionFields<'a> {
         ActionFields { action, inputs, label }
     }
 
-    /// Fields of an action whose `inputs` are something else.
+    /// Creates the fields of an action whose `inputs` are not an object of fields.
     pub(crate) fn without_inputs(action: ObjectReader<'a>, label: &'static str) -> ActionFields<'a> {
         ActionFields { action, inputs: None, label }
     }
@@ -49,7 +49,7 @@ impl<'a> ActionFields<'a> {
         outer.or(inner)
     }
 
-    /// A field that goes by several names; two of them at once is a problem.
+    /// Takes a field that has several names; giving two of them is a problem.
     pub(crate) fn take_any(
         &mut self,
         names: &[&'static str],
@@ -64,7 +64,7 @@ impl<'a> ActionFields<'a> {
         found.first().copied()
     }
 
-    /// Like `take`, but its absence is a problem.
+    /// Takes a required field and reports it if it is missing.
     pub(crate) fn require(&mut self, name: &'static str, diagnostics: &mut Diagnostics) -> Option<&'a SyntaxNode> {
         let found = self.take(name, diagnostics);
         if found.is_none() {
@@ -79,7 +79,7 @@ impl<'a> ActionFields<'a> {
         diagnostics.push(Diagnostic::error(codes::MISSING_KEY, at, message).with_hint(format!("add `{name}`")));
     }
 
-    /// Only on the action itself.
+    /// Returns the fields on the action itself.
     pub(crate) fn action(&mut self) -> &mut ObjectReader<'a> {
         &mut self.action
     }

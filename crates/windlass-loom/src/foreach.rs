@@ -44,7 +44,7 @@ impl LoomCompiler<'_> {
         })))
     }
 
-    /// What can be seen now: a literal array that is too long, or something that will never be an array.
+    /// Checks literal items: an array that is too long, or a value that can never be an array.
     fn check_items(&mut self, node: &SyntaxNode) {
         match &node.kind {
             SyntaxNodeKind::List(items) => {
@@ -63,7 +63,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Side by side unless told otherwise; inside another foreach one after another unless told otherwise.
+    /// Returns the concurrency of the iterations: concurrent by default, sequential by default inside another foreach.
     fn in_flight(&mut self, current: &CurrentAction) -> Amount<u64> {
         let limits = self.limits();
         let sequential = current.common.has_option("Sequential");

@@ -1,4 +1,4 @@
-//! Actions beside each other: who waits for whom.
+//! Graphs of actions: which action waits for which.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ const STATUSES: &[(&str, Status)] = &[
     ("Cancelled", Status::Cancelled),
 ];
 
-/// What the absence of every `runAfter` means.
+/// The start order if no action has a `runAfter`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartOrder {
     /// All start together.
     Together,
-    /// One after another, as written.
+    /// One after another, in file order.
     Written,
 }
 
@@ -41,7 +41,7 @@ struct ActionEntry<'a> {
 }
 
 impl LoomCompiler<'_> {
-    /// A hidden graph of actions: the body of a loop, a branch.
+    /// Compiles a hidden graph of actions: the body of a loop, a branch.
     pub(crate) fn body(
         &mut self,
         (name, label): (String, &str),
@@ -58,10 +58,10 @@ impl LoomCompiler<'_> {
 
     pub(crate) fn children(&mut self, actions: &SyntaxNode, position: &ActionPosition, order: StartOrder) -> Graph {
         let mut entries = self.entries(actions);
-        // One more than is allowed, so that it is reported.
+        // Keeps one action more than is allowed, so that the limit is reported.
         entries.truncate(self.limits().max_definition_actions + 1);
         for (index, entry) in entries.iter().enumerate() {
-            // A key that is there twice was reported when the file was read.
+            // A duplicate key was reported when the file was parsed.
             let repeated = actions.as_map().is_some() && entries[..index].iter().any(|other| other.name == entry.name);
             if !repeated {
                 self.register(position.scope, &entry.name, entry.span);
@@ -78,7 +78,7 @@ impl LoomCompiler<'_> {
         new_graph(nodes.into_iter().zip(afters).map(|(node, after)| self.child(node, after)).collect())
     }
 
-    /// One whose static result is to be skipped has a condition that never holds.
+    /// Creates a child of a graph. An action whose static result is skipped gets a condition that never holds.
     pub(crate) fn child(&mut self, node: NodeId, after: Vec<GraphDependency>) -> GraphChild {
         let never = self.skipped.contains(&node).then(|| {
             let span = self.plan.node(node).span;
@@ -92,7 +92,7 @@ impl LoomCompiler<'_> {
         GraphChild { node, after, condition: never, group: None }
     }
 
-    /// Actions by key, or in an array by their `name`.
+    /// Returns actions by key, or those of an array by their `name`.
     fn entries<'n>(&mut self, actions: &'n SyntaxNode) -> Vec<ActionEntry<'n>> {
         match &actions.kind {
             SyntaxNodeKind::Map(entries) => {
@@ -214,7 +214,7 @@ fn after_previous(index: usize) -> Vec<GraphDependency> {
     before.into_iter().collect()
 }
 
-/// Clears everything that can start once what it waits for is cleared.
+/// Clears every action that can start once the actions it waits for are cleared.
 fn clear_startable(waits: &mut [bool], afters: &[Vec<GraphDependency>]) {
     let mut changed = true;
     while std::mem::take(&mut changed) {
@@ -226,7 +226,7 @@ fn clear_startable(waits: &mut [bool], afters: &[Vec<GraphDependency>]) {
     }
 }
 
-/// From an action that can never start, along what it waits for, until an action comes again.
+/// Follows the dependencies of an action that can never start until an action repeats, and returns the cycle.
 fn find_cycle(start: usize, waits: &[bool], afters: &[Vec<GraphDependency>]) -> Vec<usize> {
     let mut path = vec![start];
     loop {

@@ -12,7 +12,7 @@ use crate::retry;
 
 const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"];
 
-/// Ways to log in that the tool has, and those that only Azure has.
+/// Authentication types that the tool supports, followed by those that only Azure has.
 const LOGINS: &[&str] = &["Basic", "Raw"];
 const OTHER_LOGINS: &[&str] = &["ActiveDirectoryOAuth", "ClientCertificate", "ManagedServiceIdentity"];
 
@@ -53,7 +53,8 @@ impl LoomCompiler<'_> {
         Some(NodeKind::single_task(Action::Effect(Effect::new("http", input))))
     }
 
-    /// `retry` is the seed's and was read already; `retryPolicy` is Azure's. Either, also as `none`, replaces a default.
+    /// Reads the retry policy of an effect. Loom's `retry` was read already; `retryPolicy` is Azure's. Either replaces
+    /// the default, also as `none`.
     pub(crate) fn effect_retry(&mut self, current: &mut CurrentAction) {
         let policy = current.fields.take_entry("retryPolicy", &mut self.diagnostics);
         let Some((key, node)) = policy else { return };
@@ -66,7 +67,7 @@ impl LoomCompiler<'_> {
         current.common.retry = self.azure_retry(node, current.position.scope);
     }
 
-    /// Literal methods are upper-cased; an empty one, as templates have it, is the default.
+    /// Converts a literal method to upper case; an empty one, as in templates, is the default.
     fn method(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
         let text = expect_text(node, "`method`", &mut self.diagnostics)?.text.trim();
         if expr::is_expression(text) {
@@ -81,7 +82,7 @@ impl LoomCompiler<'_> {
         Some(SyntaxNode::text(method, node.span))
     }
 
-    /// A literal one must be complete: nothing is added to it.
+    /// Checks a literal URI, which must be complete: nothing is added to it.
     fn uri(&mut self, node: &SyntaxNode) -> SyntaxNode {
         let Some(text) = expect_text(node, "`uri`", &mut self.diagnostics) else { return node.clone() };
         let text = text.text.trim();
@@ -95,7 +96,7 @@ impl LoomCompiler<'_> {
         node.clone()
     }
 
-    /// Whether there is anything to log in with; a type that is computed is left to the tool.
+    /// Reports whether the request authenticates. A computed type is left to the tool.
     fn logs_in(&mut self, node: &SyntaxNode) -> bool {
         let Some(kind) = node.get("type") else { return true };
         let Some(text) = expect_text(kind, "`type`", &mut self.diagnostics).map(|text| text.text.trim()) else {

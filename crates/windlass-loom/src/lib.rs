@@ -1,13 +1,18 @@
 //! The Loom dialect: definitions of Azure Logic Apps and of Loom, compiled to plans.
 //!
-//! One pass over the tree builds the plan and notes what every expression refers to; then the references are checked
-//! against everything that was declared. Nothing stops at the first problem, and nothing panics on what a user wrote.
+//! One pass over the tree builds the plan and records what every expression refers to; then the references are
+//! checked against all declarations. Compilation continues after a problem and never panics on user input.
 //!
-//! - `definition` the file's layouts and outputs · `parameters`, `triggers`, `statics` the rest of a file · `actions` one
-//!   action · `graph` runAfter · one file per family of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`,
-//!   `activities`, `calls`, `replies`, `variables`, `timing`, `retry` · `connectors` what is not
-//!   supported · `bounds` what any loop may have besides · `checks`,
-//!   `order`, `records`, `unread`, `warnings` what can only be said at the end · `dialect` how the program knows Loom.
+//! - `definition`: layouts and outputs of a file
+//! - `parameters`, `triggers`, `statics`: the other parts of a file
+//! - `actions`: one action; `graph`: runAfter
+//! - one module per group of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`, `activities`,
+//! `calls`,
+//!   `replies`, `variables`, `timing`, `retry`
+//! - `connectors`: unsupported services
+//! - `bounds`: extensions of loops
+//! - `checks`, `order`, `records`, `unused_outputs`, `warnings`: checks after the whole file is read
+//! - `dialect`: registration of the dialect
 
 mod actions;
 mod activities;
@@ -53,32 +58,32 @@ use windlass_dialect::{finish, parse_limits};
 use windlass_syntax::{Diagnostics, SourceText, SyntaxNode, parse_json};
 use windlass_value::Value;
 
-/// What a definition is compiled against.
+/// Compile options of a definition.
 #[derive(Clone, Debug, Default)]
 pub struct LoomOptions {
     pub limits: Limits,
-    /// The workflow's name if the definition gives none: usually the file's stem.
+    /// The workflow's name if the definition has none: usually the file's stem.
     pub name: Option<String>,
     /// The tools that effects may use; `http` is one of them.
     pub tools: Vec<String>,
-    /// What `activity` and `actor` actions may name, also in computed names.
+    /// The names that `activity` and `actor` actions may use, also in computed names.
     pub activities: Vec<LoomActivity>,
-    /// What else an `activity` may name, and definitions that need not be found.
+    /// Functions that an `activity` may also name, and definitions that need not be found as files.
     pub registered: RegisteredNames,
-    /// What `appsetting('x')` gives in the defaults of parameters.
+    /// The values of `appsetting('x')` in the defaults of parameters.
     pub settings: BTreeMap<String, String>,
-    /// Values from beside the file for parameters that it gives none itself.
+    /// Values from outside of the file for parameters that have none in it.
     pub parameters: BTreeMap<String, Value>,
 }
 
-/// Something that a definition may ask for by name.
+/// An activity that a definition may name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoomActivity {
     pub name: String,
     pub target: ActivityTarget,
 }
 
-/// Who does the work of an activity.
+/// The executor of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActivityTarget {
     /// The tool of the activity's name.
@@ -87,7 +92,7 @@ pub enum ActivityTarget {
     Workflow(String),
 }
 
-/// Reads JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
+/// Parses JSON and compiles it. The error contains every problem of the file, including warnings, in file order.
 pub fn compile(source: &SourceText, options: &LoomOptions) -> Result<CompiledDefinition, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
     match parse_json(source, parse_limits(&options.limits), &mut diagnostics) {
@@ -96,7 +101,7 @@ pub fn compile(source: &SourceText, options: &LoomOptions) -> Result<CompiledDef
     }
 }
 
-/// Compiles a tree that was read already, whatever its format; `found` are the problems of the reading.
+/// Compiles a parsed tree of any format; `found` are the problems of parsing.
 pub fn compile_tree(
     source: &SourceText,
     tree: &SyntaxNode,
@@ -111,7 +116,7 @@ pub fn compile_tree(
     finish(plan, diagnostics, calls)
 }
 
-/// Whether a tree looks like a definition of this dialect, right or wrong.
+/// Reports whether a tree looks like a definition of this dialect, valid or not.
 pub fn recognise(tree: &SyntaxNode) -> bool {
     definition::recognise(tree)
 }

@@ -13,12 +13,12 @@ use crate::graph::StartOrder;
 use crate::scopes::{LoomLoop, NameScopeId};
 use crate::types::ActionType;
 
-/// Whose rules a loop follows.
+/// The dialect whose rules a loop follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LoopRules {
     /// `condition`: checked first, limits fail.
     Seed,
-    /// `expression` of an `Until`: checked after the turn, limits succeed.
+    /// `expression` of an `Until`: checked after the iteration, limits succeed.
     Azure,
 }
 
@@ -70,7 +70,7 @@ impl LoomCompiler<'_> {
         })))
     }
 
-    /// Which of the two it is decides how the loop runs, so both are told.
+    /// Reports a missing condition. The message names both keys, since the choice decides how the loop runs.
     fn report_missing_condition(&mut self, current: &CurrentAction) {
         let start = current.fields.span().start;
         let message =
@@ -111,7 +111,7 @@ impl LoomCompiler<'_> {
         }
         let default = LoopLimits::for_repeats(limits);
         LoopLimits {
-            // An operator who lowers a maximum also means loops that name no limit.
+            // An operator who lowers a maximum also means loops that set no limit.
             iterations: Some(iterations.unwrap_or(Amount::Fixed(limits.default_loop_iterations.min(max_iterations)))),
             time: time.or(default.time.clone()),
             cancels_iterations_on_timeout: rules == LoopRules::Seed,
@@ -160,7 +160,7 @@ impl LoomCompiler<'_> {
         self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).with_hint(hint));
     }
 
-    /// An integer from 0, or an expression that gives one.
+    /// Reads an integer from 0, or an expression that evaluates to one.
     pub(crate) fn whole_number(&mut self, node: &SyntaxNode, what: &str, scope: NameScopeId) -> Option<Amount<u64>> {
         match &node.kind {
             SyntaxNodeKind::Number(Value::Int(number)) if *number >= 0 => Some(Amount::Fixed(number.unsigned_abs())),

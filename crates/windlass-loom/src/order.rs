@@ -1,4 +1,4 @@
-//! Whether an action has ended by the time that another one reads it.
+//! Checks that an action has ended when another one reads it.
 
 use windlass_core::plan::{Graph, NodeId, NodeKind};
 use windlass_dialect::DiagnosticSink;
@@ -8,7 +8,7 @@ use crate::codes;
 use crate::compiler::{LoomCompiler, NameUse};
 
 impl LoomCompiler<'_> {
-    /// Warns of reading an action that nobody waits for. Such a read fails, or depends on luck.
+    /// Warns about reading an action that the reader does not wait for. Such a read fails or depends on timing.
     pub(crate) fn check_order(&mut self, found: &NameUse, target: Option<NodeId>) {
         let (Some(reader), Some(target)) = (found.node, target) else { return };
         let (readers, targets) = (self.path_from_root(reader), self.path_from_root(target));
@@ -51,7 +51,7 @@ impl LoomCompiler<'_> {
         self.push(problem);
     }
 
-    /// From the root down to a node.
+    /// Returns the nodes from the root down to a node.
     pub(crate) fn path_from_root(&self, node: NodeId) -> Vec<NodeId> {
         let mut line: Vec<NodeId> = std::iter::successors(Some(node), |id| self.plan.node(*id).parent).collect();
         line.reverse();
@@ -59,7 +59,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// Whether one child of a graph waits for another, directly or not.
+/// Reports whether one child of a graph waits for another, directly or not.
 fn is_after(graph: &Graph, later: NodeId, earlier: NodeId) -> bool {
     let index_of = |node| graph.children.iter().position(|child| child.node == node);
     let (Some(later), Some(earlier)) = (index_of(later), index_of(earlier)) else { return true };

@@ -1,4 +1,4 @@
-//! `parameters`: what a run may be given, and what it has otherwise.
+//! `parameters`: the inputs of a run and their defaults.
 
 use windlass_core::plan::{Parameter, VariableKind};
 use windlass_dialect::DiagnosticSink;
@@ -11,7 +11,8 @@ use crate::expr;
 use crate::variables::{describe_value, kind_accepts, kind_name};
 
 impl LoomCompiler<'_> {
-    /// Those of the definition, then the values that the file has beside it, as exports and Standard projects do.
+    /// Reads the parameters of the definition, then the values next to the definition, as in exports and Standard
+    /// projects.
     pub(crate) fn parameters(&mut self, node: Option<&SyntaxNode>, wrapper: Option<&SyntaxNode>) {
         let object = node.and_then(|node| ObjectReader::read(node, "`parameters`", &mut self.diagnostics));
         for (key, node) in object.iter().flat_map(ObjectReader::unread_entries) {
@@ -31,7 +32,7 @@ impl LoomCompiler<'_> {
         self.declared_parameters = self.plan.parameters.len();
     }
 
-    /// A value from beside the file; one whose settings are not there is none.
+    /// Returns a value from outside of the file; `None` also if its settings are missing.
     pub(crate) fn provided_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
         let (_, value) = self.options.parameters.iter().find(|(given, _)| given.eq_ignore_ascii_case(name))?;
         let resolved = expr::with_settings(value, &self.options.settings).ok()?;
@@ -58,7 +59,7 @@ impl LoomCompiler<'_> {
         Some(parameter)
     }
 
-    /// `{"value": …}` beside the definition replaces the default of what is declared, or stands in for a declaration.
+    /// Reads `{"value": …}` next to the definition: replaces the default of a declared parameter, or declares one.
     fn apply_provided_value(&mut self, name: &str, node: &SyntaxNode) {
         let index = self.plan.parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(name));
         let Some(index) = index else {
@@ -72,14 +73,14 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// A null where the type has none is as good as no default.
+    /// Reads a default. Null counts as no default if the type has no null.
     fn default_value(&mut self, parameter: &Parameter, node: &SyntaxNode) -> Option<Value> {
         let (name, kind) = (&parameter.name, parameter.kind);
         let value = self.resolve_settings(name, kind, node)?;
         if value.is_null() && matches!(kind, VariableKind::Boolean | VariableKind::Integer | VariableKind::Float) {
             return None;
         }
-        // Of a secret only where it is kept is written down.
+        // For a secret, the definition contains only the reference to where it is stored.
         let is_reference = parameter.secure && value.get("$secret").is_some();
         if !is_reference && !kind_accepts(kind, &value) {
             let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), describe_value(&value));
@@ -92,7 +93,7 @@ impl LoomCompiler<'_> {
         Some(value)
     }
 
-    /// The value with the settings it names in their places; any other expression has nothing to be evaluated from.
+    /// Substitutes app settings in a value. Any other expression is an error, since there is nothing to evaluate it with.
     fn resolve_settings(&mut self, name: &str, kind: VariableKind, node: &SyntaxNode) -> Option<Value> {
         let written = to_value(node);
         let value = match expr::with_settings(&written, &self.options.settings) {
@@ -122,7 +123,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// Settings are texts: what they hold is read as what the parameter is, if it can be.
+/// Converts the text of a setting to the parameter's kind, if possible.
 fn coerce_to_kind(kind: VariableKind, value: Value) -> Value {
     let Value::Str(text) = &value else { return value };
     let read = match kind {

@@ -1,4 +1,5 @@
-//! What a loop writes down of its turns, because some expression outside asks for `result('loop')` or names an action inside.
+//! Records of a loop's iterations, kept because an expression outside asks for `result('loop')` or names an action
+//! inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +10,19 @@ use windlass_value::{ExpressionMode, Value};
 use crate::compiler::{LoomCompiler, NameUse};
 use crate::expr::{self, ExprLanguage, ReferenceKind};
 
-/// What is asked of each loop.
+/// The records requested of each loop.
 #[derive(Default)]
 pub(crate) struct RequestedRecords(BTreeMap<NodeId, LoopRecordRequest>);
 
 #[derive(Default)]
 struct LoopRecordRequest {
-    /// The actions directly in the body.
+    /// All actions directly in the body.
     listed: bool,
     named: BTreeSet<NodeId>,
 }
 
 impl LoomCompiler<'_> {
-    /// The loop that has ended where an action inside it is read, and that action if it could be read.
+    /// Resolves an action inside a loop that has ended where it is read: the loop, and the action if it was compiled.
     pub(crate) fn resolve_inside_loop(&self, found: &NameUse) -> Option<(NodeId, Option<NodeId>)> {
         if found.kind != ReferenceKind::Action || self.resolve_action(found).is_some() {
             return None;
@@ -45,7 +46,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Of every turn for items, of the last one for a condition.
+    /// Adds the records to the plan: of every iteration for a loop over items, of the last one for a condition loop.
     pub(crate) fn add_records(&mut self, requested: RequestedRecords) {
         for (id, LoopRecordRequest { listed, named }) in requested.0 {
             let node = self.plan.node(id);

@@ -1,4 +1,4 @@
-//! `response`: an answer to whoever started the run, which goes on.
+//! `response`: a reply to the caller that started the run, which then continues.
 
 use windlass_core::plan::{Action, ExprId, NodeKind};
 use windlass_dialect::DiagnosticSink;
@@ -27,7 +27,7 @@ impl LoomCompiler<'_> {
                 entries.push((name, node.clone()));
             }
         }
-        // For people and designers: what the body looks like.
+        // The schema of the body is for people and designers.
         current.fields.take("schema", &mut self.diagnostics);
         let value = self.value(&SyntaxNode::object(span, entries), scope);
         Some(NodeKind::single_task(Action::Reply { value, good: good? }))
@@ -48,12 +48,12 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// The code, and whether it is that of a good answer; nothing said is yes.
+    /// Reads the status code and whether it stands for success; `None` stands for yes.
     fn reply_status(&mut self, node: &SyntaxNode) -> Option<(SyntaxNode, Option<ExprId>)> {
         let code = match &node.kind {
             SyntaxNodeKind::Number(Value::Int(code)) => Some(*code),
             SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => {
-                // The problems of the text are told when the answer itself is looked at.
+                // The problems of the expression are reported when the reply itself is checked.
                 let below = Value::from(text.wrap("@less(int(", 1, "), 400)").text);
                 let good = self.add_expression(ExprLanguage::Wdl, below, ExpressionMode::Condition, node.span);
                 return Some((node.clone(), Some(good)));

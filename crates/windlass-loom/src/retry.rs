@@ -1,4 +1,4 @@
-//! Trying again: `retry` on any action and the `retry` action as the seed has them, `retryPolicy` as Azure has it.
+//! Retries: `retry` on any action and the `retry` action of Loom, `retryPolicy` of Azure.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::compiler::{LoomCompiler, new_graph};
 use crate::expr;
 use crate::scopes::{ActionPosition, NameScopeId};
 
-/// Azure tries again only what may pass by itself.
+/// Azure retries only transient errors.
 const AZURE_ON: &[&str] = &["408", "429", "5xx", "connection", "timeout"];
 
-/// The kinds that errors have.
+/// The kinds of errors.
 const KINDS: &[&str] = &[
     "timeout",
     "connection",
@@ -39,7 +39,7 @@ const KINDS: &[&str] = &[
 
 const TYPES: &[&str] = &["exponential", "fixed", "none", "default"];
 
-/// What a policy that leaves fields out means.
+/// Defaults for the fields that a policy leaves out.
 struct RetryDefaults {
     count: u64,
     interval: Duration,
@@ -67,7 +67,7 @@ const AZURE: RetryDefaults = RetryDefaults {
     on: AZURE_ON,
 };
 
-/// What Azure does for HTTP when nothing is said.
+/// Returns Azure's default policy for HTTP.
 pub(crate) fn azure_default() -> Retry {
     exponential(&AZURE)
 }
@@ -93,7 +93,7 @@ impl LoomCompiler<'_> {
     }
 
     pub(crate) fn azure_retry(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Retry> {
-        // An explicit policy of Azure's has bounds only if it gives them.
+        // An explicit Azure policy has interval bounds only if it sets them.
         let explicit =
             node.get("type").and_then(SyntaxNode::as_str).is_some_and(|text| !text.eq_ignore_ascii_case("default"));
         let defaults = if explicit { RetryDefaults { min: None, max: None, ..AZURE } } else { AZURE };
@@ -142,7 +142,7 @@ impl LoomCompiler<'_> {
         }
         if let Some((longest, _)) = max {
             retry.backoff.max = Some(longest);
-            // A default must not contradict what was written.
+            // A default must not contradict an explicit value.
             retry.backoff.min = retry.backoff.min.map(|shortest| shortest.min(longest));
         }
         if let Some((shortest, _)) = min {
@@ -163,7 +163,7 @@ impl LoomCompiler<'_> {
         found
     }
 
-    /// The count is that of the retries; the first try comes on top.
+    /// Reads the number of attempts. `count` is the number of retries; the first attempt is added.
     fn attempts(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<u64>> {
         if let SyntaxNodeKind::Str(text) = &node.kind
             && expr::is_whole_expression(&text.text)
@@ -184,7 +184,7 @@ impl LoomCompiler<'_> {
         Some(Amount::Fixed(count.saturating_add(1)))
     }
 
-    /// Codes (503 or "503"), classes ("5xx") and kinds ("timeout").
+    /// Reads the errors to retry: codes (503 or "503"), classes ("5xx") and kinds ("timeout").
     fn retry_on(&mut self, node: &SyntaxNode) -> Vec<Arc<str>> {
         let items = expect_list(node, "`on`", &mut self.diagnostics).unwrap_or_default();
         if items.is_empty() && node.as_list().is_some() {
@@ -224,7 +224,7 @@ impl LoomCompiler<'_> {
         self.push(Diagnostic::warning(codes::UNKNOWN_ERROR, span, message).with_hint(hint.unwrap_or_else(all)));
     }
 
-    /// One action inside, tried again; the output says how it went.
+    /// Compiles a `retry` action: one inner action that is retried. The output reports the result.
     pub(crate) fn retry_action(&mut self, current: &mut CurrentAction) -> Option<NodeKind> {
         let scope = current.position.scope;
         let policy = current.fields.take_any(&["retryPolicy", "retry"], &mut self.diagnostics);
@@ -262,7 +262,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// A lone task keeps its retry to itself.
+    /// Sets the retry policy of a node; a single task keeps its own retry.
     pub(crate) fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
         let node = self.node(child);
         if let NodeKind::Pipeline(pipeline) = &mut node.kind
@@ -289,7 +289,8 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// A code of HTTP or a class of them, a kind, or a code of the engine or of a tool, which are all written `LikeThis`.
+/// Reports whether a name can be an error: an HTTP code or a class of them, a kind, or a code of the engine or of a
+/// tool, which are all in PascalCase.
 fn may_be_an_error(name: &str) -> bool {
     let status = name.parse().is_ok_and(|code: u16| (100..600).contains(&code));
     let class =

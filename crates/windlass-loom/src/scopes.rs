@@ -1,4 +1,4 @@
-//! Where names are seen: the run, and inside it one scope per loop body. Branches and blocks open no scope.
+//! Scopes of names: the run, and inside it one scope per loop body. Branches and blocks open no scope.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) const RUN: NameScopeId = NameScopeId(0);
 /// The scope of triggers: there is no run yet.
 pub(crate) const TRIGGER: NameScopeId = NameScopeId(1);
 
-/// Where an action stands.
+/// The position of an action in the definition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActionPosition {
     pub parent: NodeId,
@@ -28,7 +28,7 @@ pub(crate) struct NameScope {
     pub parent: Option<NameScopeId>,
     /// The loop whose body this is.
     pub enclosing_loop: Option<LoomLoop>,
-    /// By name in lower case, because names must differ in more than that.
+    /// By name in lower case: names are case-insensitive.
     pub names: HashMap<String, NamedAction>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct LoomLoop {
     pub name: Arc<str>,
     pub node: NodeId,
     pub foreach: bool,
-    /// Turns may run side by side.
+    /// Iterations may run concurrently.
     pub parallel: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct LoomLoop {
 pub(crate) struct NamedAction {
     pub name: Arc<str>,
     pub span: Span,
-    /// Known once the action has been begun.
+    /// Set when the compilation of the action begins.
     pub node: Option<NodeId>,
 }
 
@@ -66,7 +66,7 @@ impl Scopes {
         &mut self.0[id.0]
     }
 
-    /// The scope and those around it, innermost first.
+    /// Iterates over the scope and the scopes around it, innermost first.
     pub(crate) fn chain(&self, id: NameScopeId) -> impl Iterator<Item = &NameScope> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
@@ -76,12 +76,12 @@ impl Scopes {
         })
     }
 
-    /// The loops around a scope, innermost first.
+    /// Iterates over the loops around a scope, innermost first.
     pub(crate) fn loops(&self, id: NameScopeId) -> impl Iterator<Item = &LoomLoop> {
         self.chain(id).filter_map(|scope| scope.enclosing_loop.as_ref())
     }
 
-    /// The bodies of loops in sight that hold a name: of the innermost place where there are any.
+    /// Returns the visible loop bodies that contain a name, from the innermost scope that has any.
     pub(crate) fn bodies_with(&self, id: NameScopeId, lower: &str) -> Vec<&NameScope> {
         let mut next = Some(id);
         while let Some(id) = next {
@@ -99,7 +99,7 @@ impl Scopes {
         self.0.iter()
     }
 
-    /// Whether a scope is another one or inside it.
+    /// Reports whether a scope is another one or inside it.
     pub(crate) fn is_within(&self, inner: NameScopeId, outer: NameScopeId) -> bool {
         let mut next = Some(inner);
         while let Some(id) = next {

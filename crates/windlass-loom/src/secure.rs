@@ -1,4 +1,4 @@
-//! `secureData`: what of an action is not shown, and what else would show it.
+//! `secureData`: redacts inputs and outputs of an action, and of everything that would reveal them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::expr::ReferenceKind;
 
 const PROPERTIES: [&str; 2] = ["inputs", "outputs"];
 
-/// What is known to hold secured values.
+/// Places known to hold secured values.
 #[derive(Default)]
 struct SecuredValues {
     /// In lower case.
@@ -49,8 +49,8 @@ impl LoomCompiler<'_> {
         redaction
     }
 
-    /// Whoever reads what is secured must not show it either: actions that only compute give it on, variables keep it, and so
-    /// may the workflow's outputs.
+    /// Spreads redaction to readers of secured values: actions that only compute pass them on, variables store them, and
+    /// the workflow's outputs may contain them.
     pub(crate) fn spread_redaction(&mut self, uses: &[NameUse]) {
         let of_trigger = self.plan.redaction.inputs;
         if !of_trigger && !self.plan.nodes.iter().any(|node| node.redaction.outputs) {
@@ -63,7 +63,7 @@ impl LoomCompiler<'_> {
             }
         }
         if self.any_action_read {
-            // A name that is computed may be that of any action.
+            // A computed name may be that of any action.
             (0..self.plan.nodes.len())
                 .for_each(|at| self.plan.nodes[at].redaction = Redaction { inputs: true, outputs: true });
             self.plan.redaction.outputs = true;
@@ -105,7 +105,7 @@ impl LoomCompiler<'_> {
         node.redaction.outputs || node.kind.children().into_iter().any(|child| self.gives_secured(child))
     }
 
-    /// None stands for the workflow's outputs.
+    /// Redacts a reader; `None` stands for the workflow's outputs.
     fn redact_reader(&mut self, reader: Option<NodeId>, secured: &mut SecuredValues) {
         let Some(id) = reader else {
             self.plan.redaction.outputs = true;
@@ -127,7 +127,7 @@ impl LoomCompiler<'_> {
         secured.variables.extend(written.map(|write| write.name.clone()));
     }
 
-    /// The actions whose expressions speak of the trigger; None for the workflow's outputs.
+    /// Returns the actions whose expressions mention the trigger; `None` stands for the workflow's outputs.
     fn trigger_readers(&self) -> Vec<Option<NodeId>> {
         let mentions_trigger =
             |source: &windlass_value::Value| windlass_value::to_json(source).to_lowercase().contains("trigger");
@@ -136,7 +136,7 @@ impl LoomCompiler<'_> {
             let holds = |node: &windlass_core::plan::Node| {
                 node.span.start <= expression.span.start && expression.span.end <= node.span.end
             };
-            // Parents come before their children: the last that holds it is the innermost.
+            // Parents precede their children, so the last node that contains the expression is the innermost.
             let found = self.plan.nodes.iter().rposition(|node| node.parent.is_some() && holds(node));
             found.map(|at| NodeId(at as u32))
         })

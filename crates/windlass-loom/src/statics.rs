@@ -1,4 +1,4 @@
-//! Static results: what an action gives instead of running, so that a definition can be tried without the world.
+//! Static results: replace the execution of an action, so that a definition can be tested without external services.
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, Directive, NodeKind, Pipeline, Task, TaskRule};
@@ -55,14 +55,14 @@ impl LoomCompiler<'_> {
         Some(StaticResult {
             name: name.to_owned(),
             status,
-            // Azure's pages know no expressions in here.
+            // Azure documents no expressions in static outputs.
             outputs: outputs.map(to_value).unwrap_or_default(),
             error: Value::object([("code", code), ("message", message)]),
             span: node.span,
         })
     }
 
-    /// The static result that an action's `runtimeConfiguration` asks for, unless it is switched off.
+    /// Returns the static result that an action's `runtimeConfiguration` requests, unless it is disabled.
     pub(crate) fn requested_static_result(&mut self, node: &SyntaxNode) -> Option<StaticResult> {
         let mut object = ObjectReader::read(node, "`staticResult`", &mut self.diagnostics)?;
         let (name, options) = (object.take("name"), object.take("staticResultOptions"));
@@ -101,7 +101,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Puts a static result in the place of what was compiled. What is inside an action would be gone with it.
+    /// Replaces a compiled action by a static result. Not supported for actions that contain others, which would be lost.
     pub(crate) fn replace_with_static_result(
         &mut self,
         current: &CurrentAction,
@@ -113,7 +113,7 @@ impl LoomCompiler<'_> {
             self.error(codes::NOT_SUPPORTED, at, message, "give static results to the actions inside it");
             return None;
         }
-        // Only machinery of this very action can follow its node, and what it calls is not called.
+        // Only generated nodes of this action can follow its node, and the definitions that it calls are not called.
         self.plan.nodes.truncate(current.id.0 as usize + 1);
         self.calls.truncate(current.calls_before);
         if result.status == Status::Skipped {

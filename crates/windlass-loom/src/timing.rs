@@ -17,7 +17,7 @@ use crate::types::ActionType;
 
 const UNITS: &[(&str, u64)] = &[("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800)];
 
-/// More than a lifetime.
+/// The longest wait in months, 100 years.
 const MAX_MONTHS: i64 = 1_200;
 
 fn is_month(unit: &str) -> bool {
@@ -59,7 +59,8 @@ impl LoomCompiler<'_> {
         Some(NodeKind::Wait(Wait::Until(self.value(timestamp, scope))))
     }
 
-    /// Months differ in length: the end of the wait is a point in time, counted from when the action begins.
+    /// Compiles a wait of months. Months differ in length, so the wait ends at a point in time, counted from the start of
+    /// the action.
     fn months(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<ExprId> {
         let mut object = ObjectReader::read(node, "an interval", &mut self.diagnostics)?;
         let count = object.take("count");
@@ -87,7 +88,7 @@ impl LoomCompiler<'_> {
         Some(self.value(&SyntaxNode::new(count.span, SyntaxNodeKind::Str(text)), scope))
     }
 
-    /// `{"interval": {"count", "unit"}}`, `{"count", "unit"}`, or a duration.
+    /// Reads `{"interval": {"count", "unit"}}`, `{"count", "unit"}`, or a duration.
     pub(crate) fn delay(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match node.as_map() {
             Some(entries) if entries.iter().any(|(key, _)| key.text.eq_ignore_ascii_case("interval")) => {
@@ -100,7 +101,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// `{"count", "unit"}`, or a duration.
+    /// Reads `{"count", "unit"}`, or a duration.
     fn interval(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         if node.as_map().is_none() {
             return self.duration(node, "the interval", scope);
@@ -149,7 +150,7 @@ impl LoomCompiler<'_> {
         micros.map(Duration)
     }
 
-    /// How many seconds a unit has.
+    /// Returns the number of seconds of a unit.
     fn unit(&mut self, node: &SyntaxNode) -> Option<u64> {
         let text = &expect_text(node, "`unit`", &mut self.diagnostics)?.text;
         let lower = text.trim().to_lowercase();
@@ -175,7 +176,7 @@ impl LoomCompiler<'_> {
         None
     }
 
-    /// An ISO 8601 duration, or an expression that gives one.
+    /// Reads an ISO 8601 duration, or an expression that evaluates to one.
     pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str, scope: NameScopeId) -> Option<Amount<Duration>> {
         let SyntaxNodeKind::Str(text) = &node.kind else {
             let message = format!("{what} must be a duration such as \"PT5S\", found {}", node.describe());
@@ -197,7 +198,7 @@ impl LoomCompiler<'_> {
         parsed
     }
 
-    /// A duration that must be written down.
+    /// Reads a duration that must be a literal.
     pub(crate) fn literal_duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Duration> {
         let text = expect_text(node, what, &mut self.diagnostics)?;
         if expr::is_expression(&text.text) {
@@ -208,7 +209,8 @@ impl LoomCompiler<'_> {
         self.fixed_duration(text, node.span, what)
     }
 
-    /// `timeout` is the seed's, `limit.timeout` Azure's; a condition loop keeps its `limit` to itself.
+    /// Reads the timeout of an action. `timeout` is Loom's, `limit.timeout` Azure's; a condition loop reads its `limit`
+    /// itself.
     pub(crate) fn action_timeout(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeTimeout> {
         let scope = current.position.scope;
         let own = current.fields.action().take_entry("timeout");
@@ -237,7 +239,7 @@ impl LoomCompiler<'_> {
         timeout
     }
 
-    /// Loom writes milliseconds as a number.
+    /// Reads a timeout: Loom writes milliseconds as a number.
     fn timeout_amount(&mut self, node: &SyntaxNode, scope: NameScopeId) -> Option<Amount<Duration>> {
         match &node.kind {
             SyntaxNodeKind::Number(Value::Int(ms)) if *ms > 0 => {

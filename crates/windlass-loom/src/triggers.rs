@@ -1,4 +1,4 @@
-//! What starts a run: kept in the plan for whoever listens.
+//! Triggers, stored in the plan for the trigger service.
 
 use windlass_core::plan::{ExprId, Trigger};
 use windlass_dialect::{DiagnosticSink, source_span};
@@ -13,14 +13,14 @@ use crate::compiler::LoomCompiler;
 use crate::expr::{self, ExprLanguage};
 use crate::scopes::TRIGGER;
 
-/// Who can start a run by a trigger of this type.
+/// The source of runs of a trigger type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StartedBy {
-    /// Somebody who may wait for an answer.
+    /// A caller that may wait for a reply.
     Caller,
-    /// A schedule, or asking again and again.
+    /// A schedule or polling.
     Clock,
-    /// Nothing that belongs to this engine.
+    /// A source that this engine does not support.
     Unsupported,
 }
 
@@ -116,7 +116,7 @@ impl LoomCompiler<'_> {
         Some((kind, started_by))
     }
 
-    /// One that says nothing is started by hand.
+    /// Reads the type of a trigger. Without a type it is started manually.
     fn trigger_type(&mut self, object: &mut ObjectReader) -> Option<(&'static str, StartedBy)> {
         let names = || TYPES.iter().map(|(name, _)| *name);
         let Some(node) = object.take("type") else { return Some(("manual", StartedBy::Caller)) };
@@ -131,14 +131,14 @@ impl LoomCompiler<'_> {
         found
     }
 
-    /// What is delivered is read as `parseJson` would read it.
+    /// Compiles the validation of a delivery, which works like `parseJson`.
     fn validation(&mut self, schema: &SyntaxNode) -> ExprId {
         let content = SyntaxNode::text("@triggerBody()", Span::at(schema.span.start));
         let source = SyntaxNode::object(schema.span, [("content", content), ("schema", unevaluated(schema))]);
         self.expression_in(ExprLanguage::Parse, &source, ExpressionMode::Value, TRIGGER)
     }
 
-    /// Conditions see what was delivered, and parameters; there is no run yet.
+    /// Compiles trigger conditions. They see the delivery and parameters; there is no run yet.
     fn trigger_conditions(&mut self, node: &SyntaxNode) -> Vec<ExprId> {
         let items = expect_list(node, "`conditions`", &mut self.diagnostics).unwrap_or_default();
         let condition = |item: &SyntaxNode| {
@@ -164,7 +164,7 @@ impl LoomCompiler<'_> {
         Some(self.value(node, TRIGGER))
     }
 
-    /// Whether deliveries are validated.
+    /// Reads the options and reports whether deliveries are validated.
     fn trigger_options(&mut self, node: &SyntaxNode, settings: &mut Map) -> bool {
         let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return false };
         let mut validated = false;
@@ -194,7 +194,7 @@ impl LoomCompiler<'_> {
             return;
         };
         if let Some(node) = object.take("secureData") {
-            // What a trigger gets and what it gives is what the run begins with.
+            // The inputs and outputs of a trigger are the input of the run.
             self.plan.redaction.inputs |= !self.secure_data(node).is_none();
         }
         object.ignore(&["paginationPolicy", "staticResult"]);
@@ -228,7 +228,7 @@ impl LoomCompiler<'_> {
         concurrency.finish(codes::UNKNOWN_KEY, "`concurrency` of a trigger", &mut self.diagnostics);
     }
 
-    /// With the names and numbers in one spelling; what is computed stays as it is.
+    /// Reads a recurrence and normalises names and numbers; computed values stay as they are.
     fn recurrence(&mut self, node: &SyntaxNode) -> Option<Value> {
         let mut object = ObjectReader::read(node, "`recurrence`", &mut self.diagnostics)?;
         let mut kept = Map::new();
@@ -254,7 +254,7 @@ impl LoomCompiler<'_> {
         if let Some(node) = object.take("timeZone") {
             self.check_zone(node);
             kept.insert("timeZone", to_value(node));
-            // For whoever listens and does not know the names of Windows.
+            // For schedulers that do not know the Windows names of time zones.
             let written = node.as_str().unwrap_or_default();
             if let Some(zone) = expr::zone_name(written).filter(|zone| zone != written) {
                 kept.insert("zone", zone);
@@ -267,7 +267,7 @@ impl LoomCompiler<'_> {
         Some(Value::map(kept))
     }
 
-    /// A name out of a list, in its own spelling; an expression is left alone.
+    /// Returns the canonical spelling of a name from a list; an expression is left unchanged.
     fn one_of(&mut self, node: &SyntaxNode, what: &str, names: &'static [&'static str]) -> Option<Value> {
         let text = expect_text(node, &format!("`{what}`"), &mut self.diagnostics)?.text.trim();
         let found = names.iter().find(|name| name.eq_ignore_ascii_case(text));
@@ -292,7 +292,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Azure's times may leave out the zone: then `timeZone` says which.
+    /// Checks a time. Azure's times may omit the zone, which `timeZone` then gives.
     fn check_start(&mut self, node: &SyntaxNode, name: &str) {
         let Some(text) = expect_text(node, &format!("`{name}`"), &mut self.diagnostics) else { return };
         let text = text.text.trim();
@@ -331,7 +331,7 @@ impl LoomCompiler<'_> {
         Some(Value::map(kept))
     }
 
-    /// Designers write numbers as texts here, too.
+    /// Reads a list of numbers; designers also write them as texts.
     fn numbers(&mut self, node: &SyntaxNode, name: &str, min: i64, max: i64) -> Value {
         let one = std::slice::from_ref(node);
         let mut kept = Vec::new();
@@ -358,7 +358,8 @@ fn frequencies() -> String {
     format!("add one of {}", FREQUENCIES.join(", "))
 }
 
-/// A schema is written down, so a name such as `@odata.id` means itself; `@@`, as exports have it, stands for `@`.
+/// Escapes a schema, which is a literal: a name such as `@odata.id` means itself; `@@`, as in exports, stands for
+/// `@`.
 fn unevaluated(node: &SyntaxNode) -> SyntaxNode {
     let kind = match &node.kind {
         SyntaxNodeKind::Str(text) if needs_escape(&text.text) => {

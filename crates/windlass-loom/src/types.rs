@@ -1,6 +1,6 @@
-//! The action types: those that compile, and those that are known by name.
+//! The action types: supported ones, and known ones that are not supported.
 
-/// What an action is, whatever layout and letter case it was written in.
+/// The type of an action, independent of layout and letter case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ActionType {
     Activity,
@@ -18,7 +18,7 @@ pub(crate) enum ActionType {
     Increment,
     Initialize,
     Join,
-    /// Known, not supported, and replaced by a static result.
+    /// Known but not supported, and replaced by a static result.
     Mocked,
     Parallel,
     ParseJson,
@@ -38,14 +38,14 @@ pub(crate) enum ActionType {
 }
 
 impl ActionType {
-    /// Whether other actions are written inside it.
+    /// Reports whether other actions are inside it.
     pub(crate) fn holds_actions(self) -> bool {
         use ActionType::{DoUntil, Foreach, If, Parallel, Retry, Scope, Switch, Until, While};
         matches!(self, DoUntil | Foreach | If | Parallel | Retry | Scope | Switch | Until | While)
     }
 }
 
-/// The spelling we show, and the type. The spelling is also the node's label.
+/// The displayed spelling and the type. The spelling is also the node's label.
 const SUPPORTED: &[(&str, ActionType)] = &[
     ("activity", ActionType::Activity),
     ("actor", ActionType::Actor),
@@ -80,7 +80,7 @@ const SUPPORTED: &[(&str, ActionType)] = &[
     ("workflow", ActionType::Workflow),
 ];
 
-/// Real action types of Azure and of the seed that have no translation yet, and what to do instead.
+/// Action types of Azure and of Loom that are not supported yet, each with an alternative.
 const KNOWN: &[(&str, &str)] = &[
     ("agent", LATER),
     ("apiConnection", CONNECTOR),
@@ -133,13 +133,13 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, ActionType)> {
     SUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// A known type that is not supported, unless it is a trigger's: it may stand where a static result replaces it.
+/// Returns a known type that is not supported and not a trigger: a static result may replace it.
 pub(crate) fn mockable(name: &str) -> Option<&'static str> {
     let found = KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.filter(|(_, instead)| *instead != TRIGGER).map(|(known, _)| *known)
 }
 
-/// For a known type that is not supported: what to do instead.
+/// Returns the alternative to a known type that is not supported.
 pub(crate) fn alternative_for(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }

@@ -1,4 +1,4 @@
-//! Actions that only give a value which nobody reads.
+//! Warns about actions that only compute a value which no expression reads.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::compiler::{LoomCompiler, NameUse};
 use crate::expr::ReferenceKind;
 
 impl LoomCompiler<'_> {
-    /// A value is read if an expression names its action, or if it is part of an output that is read. The run's own
-    /// output, when nothing else is said, holds those of all actions.
+    /// Warns about unused values. A value is used if an expression names its action, or if it is part of an output that
+    /// is used. The run's default output contains those of all actions.
     pub(crate) fn warn_unused_outputs(&mut self, uses: &[NameUse]) {
         if self.any_action_read || self.diagnostics.has_errors() {
             return;
@@ -42,7 +42,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// The action, or the turns of the loop, whose output an expression reads.
+    /// Returns the action, or the loop whose iterations' output, an expression reads.
     pub(crate) fn output_read_by(&self, found: &NameUse) -> Option<NodeId> {
         match found.kind {
             ReferenceKind::Action | ReferenceKind::Result => {
@@ -65,7 +65,7 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// The nodes whose outputs a node's output is made of. One with an output of its own says itself what it reads.
+    /// Returns the nodes whose outputs make up a node's output. A node with an explicit output lists its reads itself.
     fn output_sources(&self, id: NodeId) -> Vec<NodeId> {
         let node = self.plan.node(id);
         match node.output {
@@ -74,8 +74,9 @@ impl LoomCompiler<'_> {
         }
     }
 
-    /// Actions whose end somebody waits for in another way than succeeded: they are there to fail or not to fail. So is
-    /// a `parseJson` anywhere inside of such an action.
+    /// Reports whether the status of an action affects the flow: another action waits for it with a status other than
+    /// succeeded, so its purpose is to fail or not to fail. The same applies to a `parseJson` anywhere inside such an
+    /// action.
     fn affects_flow(&self, id: NodeId, watched: &BTreeSet<NodeId>) -> bool {
         let mut line = std::iter::successors(Some(id), |id| self.plan.node(*id).parent);
         match *self.plan.node(id).label == *"parseJson" {

@@ -1,4 +1,4 @@
-//! Variables: declared at the top, written anywhere, shared by the whole run.
+//! Variables: declared at the top level, written anywhere, shared by the whole run.
 
 use windlass_core::plan::{Action, NodeKind, Pipeline, Task, VariableKind, VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
@@ -123,7 +123,7 @@ impl LoomCompiler<'_> {
 
     pub(crate) fn change_variable(&mut self, current: &mut CurrentAction, kind: ActionType) -> Option<NodeKind> {
         let scope = current.position.scope;
-        // Under `inputs` the variable's name leaves the action's own `name` free.
+        // Under `inputs`, the variable's name does not conflict with the action's own `name`.
         let inner = current.fields.inputs().and_then(|inputs| inputs.take("name"));
         let outer = current.fields.action().take("name");
         let Some(name) = inner.or(outer) else {
@@ -149,7 +149,7 @@ impl LoomCompiler<'_> {
         Some(NodeKind::single_task(Action::Write(VariableUpdate::new(Level::Run, lower, op, value))))
     }
 
-    /// A literal must be of the variable's kind; null is left to the engine.
+    /// Checks that a literal has the variable's kind; null is left to the engine.
     pub(crate) fn check_literal(&mut self, name: &str, kind: VariableKind, value: Option<Value>, span: Span) {
         let Some(value) = value else { return };
         if !kind_accepts(kind, &value) {
@@ -169,7 +169,7 @@ fn operation(kind: ActionType) -> WriteOp {
     }
 }
 
-/// The tasks of one action; the only one has no label.
+/// Labels the tasks of one action; a single task gets no label.
 fn label_tasks(mut tasks: Vec<Task>) -> Option<Pipeline> {
     if tasks.len() > 1 {
         for task in &mut tasks {
@@ -181,7 +181,7 @@ fn label_tasks(mut tasks: Vec<Task>) -> Option<Pipeline> {
     (!tasks.is_empty()).then_some(Pipeline { tasks })
 }
 
-/// The value of a node without expressions at its root; inside of arrays and objects only the kind matters.
+/// Returns the value of a node whose root is not an expression; inside arrays and objects only the kind matters.
 fn literal(node: &SyntaxNode) -> Option<Value> {
     match &node.kind {
         SyntaxNodeKind::Str(text) if expr::is_whole_expression(&text.text) => None,

@@ -1,4 +1,4 @@
-//! What runs, yet is probably not meant.
+//! Warnings about definitions that run but are probably not what the author meant.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, format_names};
@@ -20,7 +20,7 @@ impl LoomCompiler<'_> {
         self.warn_unused_outputs(&uses);
     }
 
-    /// A condition that reads variables only, none of which its own loop writes.
+    /// Warns about a condition that reads only variables, none of which its own loop writes.
     fn warn_fixed_condition(&mut self, condition: &LoopCondition) {
         let references = expr::references(&condition.source).list;
         let changes = |one: &expr::ExprReference| {
@@ -55,7 +55,7 @@ impl LoomCompiler<'_> {
     }
 }
 
-/// Whether a condition may change by itself.
+/// Reports whether a condition may change without any write.
 fn reads_the_clock(source: &Value) -> bool {
     let text = to_json(source).to_lowercase();
     ["utcnow(", "rand(", "guid(", "getfuturetime(", "getpasttime("].iter().any(|name| text.contains(name))

@@ -1,5 +1,5 @@
-//! A case is a file: `cases/ok/*.json` with the plan beside it, `cases/bad/*.json` with what is said about it.
-//! `UPDATE=1 cargo test` writes what came out; then read the difference.
+//! Golden tests, one file per case: `cases/ok/*.json` with its plan, `cases/bad/*.json` with its diagnostics.
+//! `UPDATE=1 cargo test` rewrites the expected files; review the difference.
 
 #![allow(clippy::unwrap_used)]
 
@@ -65,7 +65,7 @@ fn bad_definitions_are_refused_with_their_reasons() {
     });
 }
 
-/// The seed's use cases without anybody to do the work: each name is refused where it stands.
+/// Loom's use cases without any configured activity: each name is refused at its position.
 #[test]
 fn activities_without_a_provider_are_refused() {
     let refused = |case: &str| {

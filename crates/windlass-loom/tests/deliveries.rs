@@ -1,4 +1,4 @@
-//! What deliveries to a trigger lead to, one line a case.
+//! Deliveries to a trigger and their results, one line per case.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use windlass_loom::{LoomOptions, compile};
 use windlass_syntax::{Colour, SourceText};
 use windlass_value::{BlobHash, Language, StoredValue, Timestamp, Value, parse_json};
 
-/// Nothing is stored.
+/// A store without values.
 struct Nothing;
 
 impl Values for Nothing {
@@ -21,7 +21,7 @@ impl Values for Nothing {
     }
 }
 
-/// `ok`, or the code and the message of the refusal.
+/// Returns `ok`, `unmet`, or the code and the message of the refusal.
 fn delivered(trigger: &str, input: &str) -> String {
     let text =
         format!(r#"{{"triggers": {{"in": {trigger}}}, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}"#);

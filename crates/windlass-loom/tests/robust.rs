@@ -1,4 +1,4 @@
-//! Whatever is in the file, the compiler answers: no panic, no endless time, always a reason.
+//! The compiler terminates quickly with a diagnostic for any input, and never panics.
 
 #![allow(clippy::unwrap_used)]
 
@@ -101,7 +101,7 @@ fn definitions_are_recognised() {
     }
 }
 
-/// Every part of every good definition, replaced by something odd.
+/// Replaces every part of every valid definition by an odd value.
 #[test]
 fn odd_values_anywhere_never_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/ok");
@@ -120,7 +120,7 @@ fn odd_values_anywhere_never_panic() {
             SyntaxNodeKind::Map(Vec::new()),
         ];
         odds.extend(texts.map(|text| SyntaxNode::text(text, Span::default()).kind));
-        // Each place gets some of them, neighbours get others.
+        // Each position gets some of them, its neighbours get others.
         for index in 0..count(&whole) {
             for odd in odds.iter().cycle().skip(index * 5 % odds.len()).step_by(3).take(4) {
                 check_answer(&source, &replace_node(&whole, &mut { index }, odd));
@@ -144,7 +144,7 @@ fn count(node: &SyntaxNode) -> usize {
     }
 }
 
-/// The tree with its n-th node exchanged.
+/// Returns the tree with its n-th node replaced.
 fn replace_node(node: &SyntaxNode, index: &mut usize, odd: &SyntaxNodeKind) -> SyntaxNode {
     if *index == 0 {
         *index = usize::MAX;

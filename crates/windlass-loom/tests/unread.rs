@@ -1,11 +1,11 @@
-//! Whose values nobody reads: one line a case.
+//! Values that no expression reads, one line per case.
 
 #![allow(clippy::unwrap_used)]
 
 use windlass_loom::{LoomOptions, compile};
 use windlass_syntax::{Colour, SourceText};
 
-/// The names of the actions that the compiler says nobody reads.
+/// Returns the names of the actions that the compiler reports as unused.
 fn unused(text: &str) -> Vec<String> {
     let source = SourceText::new("t.json", text);
     let options = LoomOptions { tools: vec!["http".into(), "model".into()], ..LoomOptions::default() };
@@ -14,7 +14,7 @@ fn unused(text: &str) -> Vec<String> {
     warnings.map(|problem| problem.message.split('`').nth(1).unwrap().to_owned()).collect()
 }
 
-/// A workflow whose output is only what it says.
+/// A workflow with explicit outputs only.
 fn closed(actions: &str) -> String {
     format!(r#"{{"actions": {{{actions}}}, "outputs": {{"done": true}}}}"#)
 }
@@ -26,13 +26,13 @@ fn unused_values_are_reported() {
     let after = |names: &str| format!(r#""runAfter": {{{names}}}"#);
     let ok = |name: &str| after(&format!(r#""{name}": ["Succeeded"]"#));
     let table: Vec<(String, &[&str])> = vec![
-        // The run's output is that of all actions, at any depth.
+        // The run's default output contains those of all actions, at any depth.
         (r#"{"actions": {"a": {"type": "compose", "inputs": 1}}}"#.into(), &[]),
         (r#"{"type": "foreach", "foreach": [1], "actions": {"a": {"type": "compose", "inputs": 1}}}"#.into(), &[]),
         (r#"{"actions": {"s": {"type": "scope", "actions": {"a": {"type": "compose", "inputs": 1}}}}}"#.into(), &[]),
-        // Empty outputs, as designers write them, change nothing in that.
+        // Empty outputs, as designers write them, do not change that.
         (r#"{"actions": {"a": {"type": "compose", "inputs": 1}}, "outputs": {}}"#.into(), &[]),
-        // With outputs of its own, it is not.
+        // With explicit outputs, it does not.
         (closed(r#""a": {"type": "compose", "inputs": 1}"#), &["a"]),
         (closed(r#""a": {"type": "parseJson", "inputs": {"content": "{}"}}"#), &["a"]),
         (closed(r#""a": {"type": "query", "inputs": {"from": [1], "where": true}}"#), &["a"]),
@@ -40,7 +40,7 @@ fn unused_values_are_reported() {
         (closed(r#""a": {"type": "join", "inputs": {"from": [1], "joinWith": ""}}"#), &["a"]),
         (closed(r#""a": {"type": "table", "inputs": {"from": [1], "format": "CSV"}}"#), &["a"]),
         (r#"{"actions": {"a": {"type": "compose", "inputs": 1}, "b": {"type": "compose", "inputs": 1}}, "outputs": {"x": "@outputs('A')"}}"#.into(), &["b"]),
-        // What has an effect is there for the effect.
+        // Actions with an effect are used for their effect.
         (closed(r#""a": {"type": "http", "uri": "https://x"}, "w": {"type": "wait", "interval": "PT1S"}"#), &[]),
         (closed(r#""a": {"type": "initializeVariable", "inputs": {"variables": [{"name": "v", "value": 1}]}}"#), &[]),
         // Named by an expression, anywhere and in any way.
@@ -48,7 +48,7 @@ fn unused_values_are_reported() {
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} "x @{{body('a')}}", {}}}"#, ok("a"))), &[]),
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} "@actions('a').status", {}}}"#, ok("a"))), &[]),
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} "@triggerBody()", {}}}"#, ok("a"))), &["a"]),
-        // A computed name may mean any of them.
+        // A computed name may refer to any of them.
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} "@outputs(triggerBody())"}}"#)), &[]),
         // Part of an output that is read.
         (closed(&format!(r#""s": {{"type": "scope", "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}, {READ} "@outputs('s')", {}}}"#, ok("s"))), &[]),
@@ -67,7 +67,7 @@ fn unused_values_are_reported() {
         (closed(r#""l": {"type": "until", "condition": "@equals(variables('loopIndex'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}, "m": {"type": "until", "condition": "@equals(variables('loopResult'), 1)", "actions": {"b": {"type": "compose", "inputs": 1}}}}}"#), &["a"]),
         (closed(r#""l": {"type": "foreach", "foreach": [1], "breakWhen": "@equals(outputs('a'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
         (closed(r#""l": {"type": "until", "condition": "false", "stall": {"watch": "@outputs('a')", "turns": 2}, "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
-        // There to fail: somebody waits for its failure.
+        // Its purpose is to fail: another action waits for its failure.
         (closed(&format!(r#""a": {{"type": "compose", "inputs": 1}}, {READ} 1, {}}}"#, after(r#""a": ["Failed"]"#))), &[]),
         (closed(&format!(r#""s": {{"type": "scope", "actions": {{"a": {{"type": "parseJson", "content": "{{}}"}}, "c": {{"type": "compose", "inputs": 1}}}}}}, {READ} 1, {}}}"#, after(r#""s": ["Failed"]"#))), &["c"]),
     ];
