@@ -1,4 +1,4 @@
-//! What stands in an attribute: flags, `key = value`, `key(…)`.
+//! Arguments of an attribute: flags, `key = value`, `key(…)`.
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -36,7 +36,7 @@ impl Parse for Arg {
     }
 }
 
-/// Without the invisible group that a macro by example puts around what it was given.
+/// Removes the invisible group that a declarative macro puts around its arguments.
 fn bare(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => bare(*group.expr),
@@ -44,7 +44,7 @@ fn bare(value: Expr) -> Expr {
     }
 }
 
-/// All arguments, each key at most once.
+/// Parses all arguments; each key may occur once.
 pub(crate) fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
     let args: Vec<Arg> = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens)?.into_iter().collect();
     for (at, arg) in args.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Arg {
         }
     }
 
-    /// `["a", "b"]`
+    /// Parses `["a", "b"]`.
     pub(crate) fn texts(&self) -> Result<Vec<LitStr>> {
         let wrong = || self.wrong(&format!("{} = [\"…\", \"…\"]", self.name));
         let ArgForm::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
@@ -142,7 +142,7 @@ impl Arg {
         array.elems.iter().map(one).collect()
     }
 
-    /// `[a, b]`, names of methods.
+    /// Parses `[a, b]`, names of methods.
     pub(crate) fn names(&self) -> Result<Vec<Ident>> {
         let wrong = || self.wrong(&format!("{} = [step, step]", self.name));
         let ArgForm::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
@@ -156,7 +156,7 @@ impl Arg {
         array.elems.iter().map(one).collect()
     }
 
-    /// `(A, B)`, or `= [A, B]`.
+    /// Parses `(A, B)` or `= [A, B]`.
     pub(crate) fn types(&self) -> Result<Vec<Type>> {
         let tokens = match &self.form {
             ArgForm::Group(tokens) => tokens.clone(),
@@ -171,7 +171,7 @@ impl Arg {
     }
 }
 
-/// Keeps all problems, so that all are shown at once.
+/// Collects problems, so that all are reported together.
 #[derive(Default)]
 pub(crate) struct MacroProblems(Option<Error>);
 

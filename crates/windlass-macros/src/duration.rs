@@ -1,12 +1,12 @@
-//! Spans of time as people write them: `30s`, `200ms`, `1h30m`.
+//! Parses human-readable durations: `30s`, `200ms`, `1h30m`.
 
 use syn::{Error, LitStr, Result};
 
-/// Units from the largest; each may stand once, in this order.
+/// Units from the largest to the smallest; each may occur once, in this order.
 const UNITS: [(&str, u64); 6] =
     [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)];
 
-/// Microseconds.
+/// Parses a duration into microseconds.
 pub(crate) fn duration(text: &LitStr) -> Result<u64> {
     micros(&text.value()).map_err(|why| {
         let hint = "write a number and a unit, as in \"200ms\", \"30s\", \"5m\" or \"1h30m\" (d, h, m, s, ms, us)";

@@ -99,7 +99,7 @@ fn read(arg: &Arg, attributes: &mut EventAttributes) -> Result<()> {
     Ok(())
 }
 
-/// `OrderPlaced` as `order.placed`, for the hint.
+/// Suggests a name for a type: `order.placed` for `OrderPlaced`.
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for one in name.chars() {

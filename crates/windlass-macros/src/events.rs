@@ -58,7 +58,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         #[automatically_derived]
         impl ::windlass::Events for #ident
         where
-            // Told of once, at the variant.
+            // Reported once, at the variant.
             #(#held,)*
         {
             fn types() -> ::std::vec::Vec<::windlass::EventType> {

@@ -1,6 +1,6 @@
-//! The nearest of the names that would have been right.
+//! Suggestions of valid names for error messages.
 
-/// None if no name is near enough to have been meant.
+/// Returns the nearest known name, or `None` if no name is near enough.
 pub(crate) fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
     let max_distance = ((wrong.chars().count() + 1) / 3).max(1);
     known
@@ -11,7 +11,7 @@ pub(crate) fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
         .map(|(_, name)| name)
 }
 
-/// `unknown key `worker`: did you mean `workers`?`, or the keys that there are.
+/// Formats `unknown key `worker`: did you mean `workers`?`, or lists the known keys.
 pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
     match nearest(wrong, known) {
         Some(near) => format!("unknown {what} `{wrong}`: did you mean `{near}`?"),

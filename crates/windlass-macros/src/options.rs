@@ -1,4 +1,4 @@
-//! What may stand in `#[step(…)]` and `#[on_failure(…)]`, as calls of the builder.
+//! The options of `#[step(…)]` and `#[on_failure(…)]`, as calls of the builder.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -13,7 +13,7 @@ const STEP_KEYS: [&str; 9] = ["name", "workers", "timeout", "retry", "sends", "w
 const HANDLER_KEYS: [&str; 9] = ["name", "of", "times", "workers", "timeout", "retry", "sends", "waits", "allow"];
 const SURPLUS_RULES: [&str; 3] = ["keep", "drop", "fail"];
 
-/// A span of time for the builder.
+/// Returns the tokens of a `Duration`.
 pub(crate) fn duration_tokens(micros: u64) -> TokenStream {
     quote!(::core::time::Duration::from_micros(#micros))
 }
@@ -21,9 +21,9 @@ pub(crate) fn duration_tokens(micros: u64) -> TokenStream {
 #[derive(Default)]
 pub(crate) struct StepOptions {
     pub name: Option<syn::LitStr>,
-    /// `.workers(4).timeout(…)`
+    /// Builder calls: `.workers(4).timeout(…)`.
     pub calls: Vec<TokenStream>,
-    /// The steps that a handler is for.
+    /// The steps that a handler handles.
     pub handled_steps: Option<Vec<Ident>>,
 }
 

@@ -23,7 +23,7 @@ const KEYS: [&str; 13] = [
     "on",
 ];
 
-/// A value of `windlass::Retry`.
+/// Expands to a value of `windlass::Retry`.
 pub(crate) fn retry(arg: &Arg) -> Result<TokenStream> {
     let args = parse(arg.group("exponential, attempts = 5, first = \"200ms\"")?)?;
     let shape = args.iter().filter(|arg| ["fixed", "exponential", "none"].iter().any(|shape| arg.is(shape)));

@@ -29,7 +29,7 @@ pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream 
     }
     check_handlers(&steps, &mut problems);
     if let Some(errors) = problems.into_compile_error() {
-        // The methods stay, so that nobody has to read of those that are missing as well.
+        // Keep the methods, so that the compiler does not also report them as missing.
         return quote!(#item #errors);
     }
     let registered = steps.iter().map(|step| register(step, &item));
@@ -39,7 +39,7 @@ pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream 
         #item
 
         impl #generics #me #bounds {
-            /// The steps as a workflow, to be given resources and built.
+            /// Returns the steps as a workflow builder, to which resources can be added.
             pub fn into_workflow(self) -> ::windlass::WorkflowBuilder {
                 let me = ::std::sync::Arc::new(self);
                 let builder = #builder;
@@ -50,7 +50,7 @@ pub(crate) fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream 
     }
 }
 
-/// The builder with all that is said of the workflow itself.
+/// Expands to the builder with the options of the workflow itself.
 fn workflow_builder(arguments: TokenStream, item: &ItemImpl, problems: &mut MacroProblems) -> TokenStream {
     if let Some((path, _)) = &item.trait_ {
         problems.add(Error::new_spanned(path, "steps are a type's own methods, not those of a trait"));
@@ -79,7 +79,7 @@ fn workflow_builder(arguments: TokenStream, item: &ItemImpl, problems: &mut Macr
     quote!(::windlass::Workflow::builder(#name) #(#calls)*)
 }
 
-/// Takes the mark off a method, and reads it.
+/// Removes the marker attribute from a method and parses it.
 fn take_step(method: &mut ImplItemFn, problems: &mut MacroProblems) -> Option<MarkedStep> {
     let marks =
         |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
@@ -141,7 +141,7 @@ fn typed(signature: &Signature) -> impl Iterator<Item = &Type> {
     })
 }
 
-/// Names after `of` are methods of the same `impl`.
+/// Checks that the names after `of` are methods of the same `impl`.
 fn check_handlers(steps: &[MarkedStep], problems: &mut MacroProblems) {
     let known: Vec<String> =
         steps.iter().filter(|step| !step.handler).map(|step| step.signature.ident.to_string()).collect();
@@ -156,7 +156,7 @@ fn check_handlers(steps: &[MarkedStep], problems: &mut MacroProblems) {
     }
 }
 
-/// The call of the builder that adds a step.
+/// Expands to the builder call that adds a step.
 fn register(step: &MarkedStep, item: &ItemImpl) -> TokenStream {
     let MarkedStep { signature, name, handler, options } = step;
     let method = &signature.ident;
@@ -201,8 +201,8 @@ fn register(step: &MarkedStep, item: &ItemImpl) -> TokenStream {
     }
 }
 
-/// That there is one event among the parameters is looked at when this is compiled, if the types can be named outside of the
-/// `impl`; else when the workflow is built.
+/// Expands to a compile-time check that one of the parameters is an event, if the types can be named outside of the
+/// `impl`. Otherwise the check happens when the workflow is built.
 fn check_event_count(signature: &Signature, types: &[&Type], item: &ItemImpl) -> TokenStream {
     let bound = !item.generics.params.is_empty() || types.iter().any(|one| names_self(quote!(#one)));
     let events = types.iter().map(|one| quote!(::windlass::__private::Count::<#one>::EVENTS));
@@ -224,7 +224,7 @@ fn names_self(tokens: TokenStream) -> bool {
     })
 }
 
-/// A mark that no `#[workflow]` has taken off.
+/// Reports a marker outside of a `#[workflow]` impl.
 pub(crate) fn misplaced_marker(mark: &str, item: TokenStream) -> TokenStream {
     let why = format!(
         "`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`"
