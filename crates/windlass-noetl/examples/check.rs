@@ -1,4 +1,4 @@
-//! Compiles playbooks and says what is wrong with them: `cargo run -p windlass-noetl --example check -- FILE…`
+//! Compiles playbooks and prints their problems: `cargo run -p windlass-noetl --example check -- FILE…`
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Numbers and spans of time, written down or computed, and how tries are spaced.
+//! Numbers and durations, literal or computed, and the backoff of retries.
 
 use windlass_core::plan::{Amount, Backoff, Growth, Jitter, Retry};
 use windlass_dialect::DiagnosticSink;
@@ -8,14 +8,14 @@ use windlass_value::{Duration, Value};
 use crate::compiler::NoetlCompiler;
 use crate::{codes, expr};
 
-/// How often a rule tries in all if it does not say.
+/// The default number of attempts of a rule, including the first.
 const DEFAULT_ATTEMPTS: u64 = 3;
-/// The first wait of a backoff that names none.
+/// The first delay of a backoff without one.
 const DEFAULT_DELAY: Duration = Duration::from_secs(1);
 const GROWTHS: [&str; 4] = ["fixed", "linear", "exponential", "none"];
 
 impl NoetlCompiler<'_> {
-    /// Seconds, an ISO 8601 duration, or a template that gives either.
+    /// Reads seconds, an ISO 8601 duration, or a template that evaluates to either.
     pub(crate) fn duration(&mut self, node: &SyntaxNode, what: &str) -> Option<Amount<Duration>> {
         let fixed = match &node.kind {
             SyntaxNodeKind::Number(number) => {
@@ -37,7 +37,7 @@ impl NoetlCompiler<'_> {
         fixed.map(Amount::Fixed)
     }
 
-    /// A whole number from `least` on, or a template that gives one.
+    /// Reads a whole number of at least `min`, or a template that evaluates to one.
     pub(crate) fn count(&mut self, node: &SyntaxNode, what: &str, min: u64) -> Option<Amount<u64>> {
         let number = match &node.kind {
             SyntaxNodeKind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
@@ -55,7 +55,7 @@ impl NoetlCompiler<'_> {
         fixed.map(Amount::Fixed)
     }
 
-    /// How often something is tried in all. A computed number is held to the limit when it is reached.
+    /// Reads the total number of attempts. A computed number is checked against the limit at run time.
     pub(crate) fn attempts(&mut self, node: &SyntaxNode, what: &str) -> Option<Amount<u64>> {
         let amount = self.count(node, what, 1)?;
         let max = self.limits().max_retry_attempts;
@@ -69,7 +69,7 @@ impl NoetlCompiler<'_> {
         Some(amount)
     }
 
-    /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
+    /// Reads `attempts`, `backoff` and `delay` of a rule. A delay without a backoff is constant.
     pub(crate) fn retry_policy(
         &mut self,
         attempts: Option<&SyntaxNode>,
@@ -103,7 +103,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// A computed number, less some: for what is counted from another point on.
+    /// Subtracts from a number, which may be computed: for counts that begin at another point.
     pub(crate) fn subtract(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
         match amount {
             Amount::Fixed(number) => Amount::Fixed(number.saturating_sub(by)),

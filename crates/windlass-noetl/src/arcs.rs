@@ -1,4 +1,4 @@
-//! Where a step's token goes on: `next` in all its spellings.
+//! The arcs of a step: `next` in all its spellings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::compiler::NoetlCompiler;
 use crate::form::StepArc;
 use crate::key_support;
 
-/// How a step can end.
+/// The events with which a step can end.
 const EVENTS: [&str; 3] = [EventKind::STEP_DONE, EventKind::STEP_FAILED, EventKind::LOOP_DONE];
 
-/// The texts that a condition compares `event.name` with.
+/// Returns the texts that a condition compares `event.name` with.
 fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
     let mut found = Vec::new();
     for (at, word) in text.match_indices("event.name") {
@@ -36,7 +36,7 @@ fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
     found
 }
 
-/// What `next` says, before the step's own `next_mode` is looked at.
+/// The contents of `next`, before the step's own `next_mode` is applied.
 #[derive(Default)]
 pub(crate) struct NextArcs {
     pub arcs: Vec<StepArc>,
@@ -49,7 +49,7 @@ impl NoetlCompiler<'_> {
             SyntaxNodeKind::Null => NextArcs::default(),
             SyntaxNodeKind::Str(_) => NextArcs { arcs: self.plain_arc(node).into_iter().collect(), inclusive: None },
             SyntaxNodeKind::List(items) => {
-                // Plain names all fire; arcs with conditions are looked at in order.
+                // Plain names all fire; arcs with conditions are evaluated in order.
                 let plain = !items.is_empty() && items.iter().all(|item| item.as_str().is_some());
                 let arcs = items.iter().filter_map(|item| self.arc(item)).collect();
                 NextArcs { arcs, inclusive: plain.then_some(true) }
@@ -58,7 +58,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// `{spec: {mode}, arcs: […]}`
+    /// Reads `{spec: {mode}, arcs: […]}`.
     fn next_object(&mut self, node: &SyntaxNode) -> NextArcs {
         let Some(mut object) = ObjectReader::read(node, "`next`", &mut self.diagnostics) else {
             return NextArcs::default();
@@ -168,7 +168,7 @@ impl NoetlCompiler<'_> {
         Some(StepArc { step, span: node.span, when, payload, writes, keys })
     }
 
-    /// A condition over an event that never comes would never be met.
+    /// Checks the events that a condition compares with: a condition on an event that never occurs is never met.
     fn check_events(&mut self, node: &SyntaxNode) {
         let SyntaxNodeKind::Str(text) = &node.kind else { return };
         for (name, range) in compared_events(&text.text) {
@@ -209,7 +209,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Bare names go with the token; `ctx.x` is written when the arc fires.
+    /// Reads `set` of an arc: bare names go with the token; `ctx.x` is written when the arc fires.
     fn arc_set(&mut self, node: &SyntaxNode) -> (Option<SyntaxNode>, Vec<VariableUpdate>) {
         let Some(object) = ObjectReader::read(node, "`set`", &mut self.diagnostics) else { return (None, Vec::new()) };
         let (mut bare, mut writes) = (Vec::new(), Vec::new());
@@ -246,7 +246,7 @@ impl NoetlCompiler<'_> {
         None
     }
 
-    /// Notes which names a step's token may carry.
+    /// Records the names that a step's token may carry.
     pub(crate) fn record_args(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
         let known = self.declared_names.args.entry(step.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
         match (known.as_mut(), keys) {
@@ -255,7 +255,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// In exclusive mode nothing comes after an arc without a condition.
+    /// Warns about arcs after an arc without a condition, which are never taken in exclusive mode.
     pub(crate) fn unreachable_arcs(&mut self, arcs: &[StepArc], inclusive: bool) {
         let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
         for arc in &arcs[first + 1..] {

@@ -1,4 +1,4 @@
-//! What the compiler knows while it walks the tree, and how templates enter the plan.
+//! The state of the compiler, and the compilation of templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,28 +19,28 @@ pub(crate) struct NoetlCompiler<'a> {
     pub plan: Plan,
     /// Playbooks that are called by a literal name, each once.
     pub calls: Vec<(String, Span)>,
-    /// Every step of the file by its name, known before the first is read.
+    /// Every step of the file by its name, collected before the first is compiled.
     pub steps: BTreeMap<String, Span>,
-    /// The keys of `workload` with their values; None if the file declares none.
+    /// The keys of `workload` with their values; `None` if the file declares none.
     pub workload: Option<BTreeMap<String, Value>>,
-    /// Names under the root's `vars`: they are the run's, whichever step writes them.
+    /// Names under the root's `vars`: variables of the run, whichever step writes them.
     pub run_vars: BTreeSet<String>,
-    /// Tasks of the workbook, as a step would have them under `tool`.
+    /// Tasks of the workbook, in the form of a step's `tool`.
     pub workbook: BTreeMap<String, SyntaxNode>,
-    /// Secrets by name; None for an entry that something is wrong with.
+    /// Keychain entries by name; `None` for an invalid entry.
     pub keys: BTreeMap<String, Option<KeychainEntry>>,
-    /// Names that templates use, checked when everything is known.
+    /// Names used in templates, checked after the whole file is read.
     pub uses: Vec<TemplateNameUse>,
     pub declared_names: DeclaredNames,
-    /// Inputs of tools are kept here as they are read, not yet as a part of the plan.
+    /// Inputs of tools, collected here instead of being added to the plan, if set.
     pub deferred_inputs: Option<Vec<SyntaxNode>>,
-    /// The usual alias of a database is looked for, and missed, once.
+    /// Whether the default alias of a database was already checked; it is reported once.
     pub default_alias_checked: bool,
-    /// The step that is being read.
+    /// The context of the step that is being compiled.
     pub context: TemplateContext,
 }
 
-/// What to do about errors of the engine, in the words of a playbook.
+/// Hints for errors of the engine, in the terms of a playbook.
 const HINTS: [(&str, &str); 4] = [
     (
         "NotAnArray",
@@ -62,32 +62,32 @@ const HINTS: [(&str, &str); 4] = [
 
 const ON_SUCCESS: &str = "{{ outcome.status == 'success' }}";
 
-/// Where a template stands.
+/// The context of a template.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TemplateContext {
     pub step: Option<Arc<str>>,
     /// The loop's item; an empty name in a loop without items.
     pub iterator: Option<Arc<str>>,
-    /// The step has a loop, whichever part of it is read.
+    /// The step has a loop, whichever part of it is being compiled.
     pub looped: bool,
-    /// Turns of the loop run side by side.
+    /// Iterations of the loop run concurrently.
     pub parallel: bool,
-    /// Within a step's turn, or outside of any.
+    /// Inside an iteration of the step's loop.
     pub in_iteration: bool,
-    /// Which names the place has.
+    /// The position, which decides about the available names.
     pub position: TemplatePosition,
-    /// Before the first step: a default that is computed.
+    /// Before the first step: a computed default.
     pub at_start: bool,
-    /// Tasks of a workbook are read where they are used.
+    /// The nesting depth of workbook tasks, which are compiled where they are used.
     pub inlined: u32,
 }
 
-/// Places that have a fixed set of names.
+/// Positions with a fixed set of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TemplatePosition {
     #[default]
     Elsewhere,
-    /// The condition of a step: nothing of it has run.
+    /// The condition of a step: no part of it has run.
     Guard,
     /// The inputs of a task: it has no outcome yet.
     Input,
@@ -99,10 +99,10 @@ pub(crate) enum TemplatePosition {
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredNames {
     pub ctx: BTreeSet<String>,
-    /// By step: labels, `vars`, bare names, and the variables of its turns.
+    /// By step: labels, `vars`, bare names, and the variables of its iterations.
     pub step: BTreeMap<String, BTreeSet<String>>,
     pub iteration: BTreeMap<String, BTreeSet<String>>,
-    /// By step: what arcs and `input` hand over. None: some arc computes it.
+    /// By step: the names that arcs and `input` pass; `None` if some arc computes them.
     pub args: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
@@ -142,12 +142,12 @@ impl<'a> NoetlCompiler<'a> {
         &self.options.limits
     }
 
-    /// Something that is understood and does nothing here.
+    /// Warns about a setting that is accepted and has no effect here.
     pub(crate) fn no_effect(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.warning(codes::NO_EFFECT, span, message, hint);
     }
 
-    /// Adds a template, reports what is wrong with it, and notes the names it uses.
+    /// Adds a template, reports its problems and records the names it uses.
     pub(crate) fn expression(&mut self, node: &SyntaxNode, mode: ExpressionMode) -> ExprId {
         let source = self.check_template(node, mode);
         self.add_expression(source, mode, node.span)
@@ -157,7 +157,7 @@ impl<'a> NoetlCompiler<'a> {
         self.expression(node, ExpressionMode::Value)
     }
 
-    /// The inputs of a tool: into the plan, or held back for whoever wants to change them first.
+    /// Adds the inputs of a tool to the plan, or defers them so that the caller can change them first.
     pub(crate) fn input(&mut self, node: &SyntaxNode) -> ExprId {
         if let Some(deferred) = &mut self.deferred_inputs {
             deferred.push(node.clone());
@@ -167,7 +167,7 @@ impl<'a> NoetlCompiler<'a> {
         self.value(&node)
     }
 
-    /// The problems and names of a template that is added elsewhere.
+    /// Reports the problems and records the names of a template without adding it.
     pub(crate) fn check_template(&mut self, node: &SyntaxNode, mode: ExpressionMode) -> Value {
         let source = to_value(node);
         for error in expr::errors(&source, mode) {
@@ -176,7 +176,7 @@ impl<'a> NoetlCompiler<'a> {
         }
         for found in expr::references(&source) {
             let span = span_at_pointer(node, &found.pointer, found.range);
-            // The language has refused it already.
+            // The language has rejected it already.
             if found.name == "keychain" {
                 continue;
             }
@@ -196,7 +196,7 @@ impl<'a> NoetlCompiler<'a> {
         add_expression(&mut self.plan, "jinja", source, mode, span)
     }
 
-    /// A template that the author did not write, at the place that it is for.
+    /// Adds a template that the author did not write, at the position that it is for.
     pub(crate) fn synthetic_template(&mut self, text: impl Into<String>, mode: ExpressionMode, span: Span) -> ExprId {
         self.add_expression(Value::from(text.into()), mode, span)
     }

@@ -1,4 +1,4 @@
-//! NoETL in the registry of dialects.
+//! Registers NoETL as a dialect.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass_value::{Language, Value};
 
 use crate::{NoetlOptions, compile_tree, find_calls, recognise};
 
-/// The NoETL dialect. Its own options are [`Options`]; what they share with the context comes from the context.
+/// The NoETL dialect. Its own options are [`NoetlOptions`]; options that the context also has come from the context.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noetl;
 
@@ -57,7 +57,8 @@ impl Dialect for Noetl {
         vec![Arc::new(JinjaLanguage)]
     }
 
-    /// A template may name what nobody has declared, and one that reads all of the workload may read anything.
+    /// Warns about unused inputs. A template may use an undeclared name, and one that reads the whole workload may read
+    /// anything.
     fn check_input(&self, plan: &Plan, input: &Value) -> Vec<InputWarning> {
         let named = |key: &str| written_expressions(plan).any(|text| words(&text).any(|(word, _)| word == key));
         let unused = unused_inputs(plan, input, named);
@@ -103,7 +104,7 @@ fn options(context: &CompileContext) -> NoetlOptions {
     }
 }
 
-/// The words of an expression, each with what follows it.
+/// Returns the words of an expression, each with the text after it.
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut rest = text;
@@ -116,7 +117,7 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// `workload` and `payload` hold all that is given; followed by a name, only that is read.
+/// Reports whether an expression reads all inputs: `workload` or `payload` without a name after it.
 fn reads_all_inputs(text: &str) -> bool {
     words(text).any(|(word, after)| matches!(word, "workload" | "payload") && !after.starts_with('.'))
 }

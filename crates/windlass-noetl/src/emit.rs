@@ -1,4 +1,4 @@
-//! From the form of a step to the plan: a place, its body, its arcs.
+//! Emits the plan from the form of a step: a place, its body, its arcs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::form::{NoetlLoop, NoetlRule, NoetlStep, NoetlTask, RuleAction, StepAr
 use crate::playbook::token_kind;
 use crate::policy::always_matches;
 
-/// What the tasks of one pipeline share.
+/// Data shared by the tasks of one pipeline.
 struct PipelineContext<'s> {
     step: &'s str,
     node: NodeId,
-    /// Where variables of the pipeline's own live.
+    /// The level of the pipeline's own variables.
     own: Level,
-    /// Labels that templates of the step read.
+    /// Names that templates of the step read.
     read: &'s BTreeSet<String>,
     labels: BTreeMap<Arc<str>, u32>,
-    /// Where a break leads to; None ends the pipeline.
+    /// The target of a break; `None` ends the pipeline.
     after: Option<u32>,
 }
 
@@ -69,7 +69,8 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// An arc with a condition is looked at after any end; after a bad one, what is missing means no.
+    /// Emits an arc. An arc with a condition is evaluated after any end; after a failure, a missing value counts as
+    /// false.
     fn net_arcs(&mut self, from: &str, route: StepArc, joins: &BTreeMap<String, Vec<String>>) -> Vec<NetArc> {
         let emits: Arc<str> = match joins.contains_key(&*route.step) {
             true => token_kind(from, &route.step).into(),
@@ -125,7 +126,7 @@ impl NoetlCompiler<'_> {
         read.contains("response") || read.contains("result")
     }
 
-    /// What a turn gave, for the condition of a `while` and for the next turn.
+    /// Stores the result of an iteration, for the condition of a `while` and for the next iteration.
     fn store_for_next_iteration(&mut self, span: Span) -> NoetlTask {
         let given = self.synthetic_template("{{ outcome.result }}", ExpressionMode::Value, span);
         let write = VariableUpdate::new(Level::Step, "_last", WriteOp::Set, Some(given));
@@ -136,7 +137,7 @@ impl NoetlCompiler<'_> {
         NoetlTask { rules: vec![rule], ..self.evaluate_task("last", "{{ _prev }}", span) }
     }
 
-    /// `first` are tasks that are made already; then the step's own, then what comes after them.
+    /// Fills a pipeline: `first` are complete tasks, followed by the step's own tasks and those after them.
     fn fill_pipeline(
         &mut self,
         id: NodeId,
@@ -180,7 +181,7 @@ impl NoetlCompiler<'_> {
         self.plan.nodes[id.0 as usize].kind = NodeKind::Pipeline(Pipeline { tasks: made });
     }
 
-    /// What a step's own `set` reads under the step's name: the step has not ended yet.
+    /// Stores the result under the step's name for the step's own `set`, since the step has not ended yet.
     fn store_under_step_name(&mut self, after: &[NoetlTask], step: &str) -> PlanTask {
         let span = after.first().map_or(Span::at(0), |task| task.span);
         let value = self.synthetic_template("{{ _prev }}", ExpressionMode::Value, span);
@@ -218,7 +219,7 @@ impl NoetlCompiler<'_> {
                 Action::Node(node)
             }
             TaskWork::Ask { name, form, deadline } => {
-                // Whoever is asked sees it.
+                // The assignee sees the deadline.
                 let deadline = deadline.or(timeout.take());
                 let wait = Wait::Signal { name, requirements: None, deadline, form: Some(form) };
                 let node =
@@ -228,7 +229,7 @@ impl NoetlCompiler<'_> {
             }
         };
         let timeout = match &action {
-            // A child run has no try of its own to cut: its node has the time.
+            // A child run has no attempt that could be cut off: its node has the timeout.
             Action::Node(node) => {
                 let timeout = timeout.map(|after| NodeTimeout { after, status: Status::TimedOut });
                 self.plan.nodes[node.0 as usize].timeout = timeout;
@@ -239,7 +240,7 @@ impl NoetlCompiler<'_> {
         PlanTask { label: task.label, action, rules, retry: task.retry, timeout, hidden: task.hidden }
     }
 
-    /// The author's rules, with what the front adds to each that goes on.
+    /// Emits the author's rules, with generated writes added to each rule that continues.
     fn plan_rules(&mut self, task: &NoetlTask, at: u32, pipeline: &PipelineContext) -> Vec<PlanRule> {
         let mut extra = task.writes.clone();
         if task.labelled && pipeline.read.contains(&*task.label) {
@@ -252,7 +253,7 @@ impl NoetlCompiler<'_> {
                 ..VariableUpdate::new(pipeline.own, task.label.clone(), WriteOp::Set, Some(result))
             });
         }
-        // A sink that looks at `this` is told of the call before it.
+        // A sink that reads `this` sees the call before it.
         if !task.labelled && &*task.label == "call" && pipeline.read.contains("this") {
             let meta = self.synthetic_template("{{ outcome.meta }}", ExpressionMode::Value, task.span);
             let write = VariableUpdate::new(pipeline.own, "_meta", WriteOp::Set, Some(meta));
@@ -324,7 +325,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// What people call a step of these tasks.
+/// Returns the displayed label of a step with these tasks.
 fn step_label(tasks: &[NoetlTask], loops: bool) -> &'static str {
     match (loops, tasks) {
         (true, _) => "loop",

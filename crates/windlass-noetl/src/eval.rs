@@ -9,7 +9,7 @@ use crate::compiler::NoetlCompiler;
 use crate::form::{NoetlRule, RuleAction};
 
 const DIRECTIVES: [&str; 5] = ["continue", "retry", "jump", "break", "fail"];
-/// Other words for the task before.
+/// Names for the previous task.
 const PREVIOUS_TASK: [&str; 4] = ["previous", "prev", "_previous", "@previous"];
 
 impl NoetlCompiler<'_> {
@@ -23,7 +23,7 @@ impl NoetlCompiler<'_> {
         rules
     }
 
-    /// What comes after a rule without a condition is never looked at.
+    /// Warns about a rule after one without a condition, which is never evaluated.
     pub(crate) fn warn_unreachable_rule(&mut self, rules: &[NoetlRule], span: Span) {
         let endless = |rule: &NoetlRule| rule.when.is_none() && !matches!(rule.then, RuleAction::Retry(_));
         if rules.last().is_some_and(endless) {
@@ -63,7 +63,7 @@ impl NoetlCompiler<'_> {
         }
         let when = match condition {
             Some(condition) => self.expression(condition, ExpressionMode::Condition),
-            // Where it leads to is looked at all the same.
+            // The jump target is checked all the same.
             None => self.synthetic_template("{{ false }}", ExpressionMode::Condition, node.span),
         };
         let rule = self.flat_rule(&mut entry, node.span);
@@ -71,7 +71,7 @@ impl NoetlCompiler<'_> {
         rule.map(|rule| NoetlRule { when: Some(when), ..rule })
     }
 
-    /// A directive and its writes, all in one object.
+    /// Reads a directive and its writes from one object.
     fn flat_rule(&mut self, entry: &mut ObjectReader, span: Span) -> Option<NoetlRule> {
         let then = self.directive(entry, span);
         let writes = self.eval_writes(entry);
@@ -79,7 +79,7 @@ impl NoetlCompiler<'_> {
         then.map(|then| NoetlRule { writes, previous, ..NoetlRule::new(None, then) })
     }
 
-    /// `do` and what belongs to it.
+    /// Reads `do` and its parameters.
     pub(crate) fn directive(&mut self, entry: &mut ObjectReader, span: Span) -> Option<RuleAction> {
         let parts = ["attempts", "backoff", "delay", "to"].map(|name| (name, entry.take_entry(name)));
         let [(_, attempts), (_, backoff), (_, delay), (_, to)] = parts;

@@ -1,4 +1,4 @@
-//! The only place that talks to the template language.
+//! The interface to the template language. No other module of this crate uses it.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use windlass_value::{CompileError, ExpressionMode, Language, PathPart, Value};
 /// A name in a template.
 pub(crate) struct TemplateReference {
     pub name: String,
-    /// What is read from it, as far as it is written down.
+    /// The path read from it, as far as it is literal.
     pub path: Vec<String>,
     /// It may be missing: `default`, `is defined`.
     pub guarded: bool,
@@ -36,18 +36,18 @@ pub(crate) fn references(source: &Value) -> Vec<TemplateReference> {
     found.collect()
 }
 
-/// Whether a text is anything but itself.
+/// Reports whether a text contains a template.
 pub(crate) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// The expression of a text that is one template and nothing else.
+/// Returns the expression of a text that is a single template.
 pub(crate) fn single_expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim_matches('-').trim())
 }
 
-/// How long the template is that a text begins with. Texts and braces inside of it do not end it.
+/// Returns the length of the template at the start of a text. Quoted texts and braces inside it do not end it.
 pub(crate) fn template_length(text: &str) -> Option<usize> {
     let inner = text.strip_prefix("{{")?;
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
@@ -67,7 +67,7 @@ pub(crate) fn template_length(text: &str) -> Option<usize> {
     None
 }
 
-/// A source that gives just this text, whatever it looks like.
+/// Escapes a text into a source that evaluates to exactly this text.
 pub(crate) fn literal_text(text: &str) -> String {
     match is_template(text) {
         true => format!("{{{{ {} }}}}", quote(text)),
@@ -75,7 +75,7 @@ pub(crate) fn literal_text(text: &str) -> String {
     }
 }
 
-/// A text as a literal of the language.
+/// Quotes a text as a literal of the language.
 pub(crate) fn quote(text: &str) -> String {
     windlass_value::to_json(&Value::from(text))
 }

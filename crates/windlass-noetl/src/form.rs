@@ -1,4 +1,4 @@
-//! What every way of writing a step becomes: a guard, a loop, labelled tasks with rules, arcs.
+//! The common form of all step spellings: a guard, a loop, labelled tasks with rules, arcs.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ pub(crate) struct NoetlStep {
     /// Waits for a token of every arc that leads here.
     pub joins: bool,
     pub timeout: Option<Amount<Duration>>,
-    /// All arcs that match fire, not only the first.
+    /// All matching arcs fire, not only the first.
     pub inclusive: bool,
     pub looping: Option<NoetlLoop>,
-    /// The body: once, or once a turn.
+    /// The body: runs once, or once per iteration.
     pub tasks: Vec<NoetlTask>,
-    /// After the body has ended well, once.
+    /// Runs once, after the body has ended successfully.
     pub after: Vec<NoetlTask>,
     pub arcs: Vec<StepArc>,
 }
 
 pub(crate) struct NoetlLoop {
-    /// How many turns at most, if the file says so.
+    /// The maximum number of iterations, if the file sets one.
     pub max_iterations: Option<Amount<u64>>,
     pub kind: &'static str,
     pub source: LoopSource,
@@ -32,29 +32,29 @@ pub(crate) struct NoetlLoop {
     pub item: Option<Arc<str>>,
     pub in_flight: Amount<u64>,
     pub on_iteration_failure: IterationFailure,
-    /// What is kept of each turn; None: what it gave.
+    /// The entry of each iteration in the loop's results; `None` for the iteration's result.
     pub entry: Option<ExprId>,
     pub span: Span,
 }
 
 pub(crate) struct NoetlTask {
     pub label: Arc<str>,
-    /// The author gave it its label, so templates may read it by that.
+    /// The author gave the label, so templates may read the task by it.
     pub labelled: bool,
     pub span: Span,
     pub work: TaskWork,
     pub rules: Vec<NoetlRule>,
-    /// Before the rules: part of the tool's own affairs.
+    /// Applied before the rules: retries of the tool itself.
     pub retry: Option<Retry>,
     pub timeout: Option<Amount<Duration>>,
     pub hidden: bool,
-    /// Made when the task goes on, whichever rule says so.
+    /// Writes made when the task continues, whichever rule applies.
     pub writes: Vec<VariableUpdate>,
-    /// `_prev` stays what it was: what a sink gives is not the step's result.
+    /// `_prev` does not change: the result of a sink is not the step's result.
     pub keeps_previous: bool,
-    /// What `_prev` becomes instead of the result.
+    /// The value of `_prev` instead of the result.
     pub select: Option<ExprId>,
-    /// Selects from the step's result, before anything else looks at it.
+    /// Selects from the step's result before any other task reads it.
     pub selects: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum TaskWork {
         definition: ExprId,
         input: ExprId,
     },
-    /// Waits for somebody's answer.
+    /// Waits for a person's answer.
     Ask {
         name: Arc<str>,
         form: ExprId,
@@ -87,18 +87,18 @@ pub(crate) struct NoetlRule {
 pub(crate) enum RuleAction {
     Continue,
     Retry(Retry),
-    /// To the task of this label.
+    /// Jumps to the task with this label.
     Jump(String, Span),
-    /// To the task before this one.
+    /// Jumps to the previous task.
     JumpToPrevious(Span),
-    /// To the task at this place, chosen by the front.
+    /// Jumps to the task at this index, chosen by the compiler.
     JumpToIndex(usize),
     Break,
     Fail,
 }
 
 impl RuleAction {
-    /// Whether the task is left in good order, so that what it wrote counts.
+    /// Reports whether the task ends successfully, so that its writes take effect.
     pub(crate) fn continues(&self) -> bool {
         matches!(
             self,
@@ -115,11 +115,11 @@ impl RuleAction {
 pub(crate) struct StepArc {
     pub step: Arc<str>,
     pub span: Span,
-    /// The same condition for an end that is good, and for one that is not.
+    /// The same condition, compiled for a successful and for a failed end.
     pub when: Option<(ExprId, ExprId)>,
     pub payload: Option<ExprId>,
     pub writes: Vec<VariableUpdate>,
-    /// The names that the token carries, as far as they are written down.
+    /// The names that the token carries, as far as they are literal.
     pub keys: Vec<String>,
 }
 

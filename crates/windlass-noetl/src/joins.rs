@@ -1,4 +1,4 @@
-//! Steps that wait for a token of each step before them: what can be seen of them before any run.
+//! Checks of steps that wait for a token of each preceding step.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Two tokens that carry the same name: the later one is read.
+    /// Warns about two tokens with the same name, of which the later one is read.
     fn check_same_names(&mut self, steps: &[NoetlStep], target: &NoetlStep) {
         let mut first: BTreeMap<&str, &str> = BTreeMap::new();
         let mut problems = Vec::new();
@@ -39,12 +39,12 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Steps that one step before them goes to by exclusive arcs do not all run.
+    /// Warns about preceding steps that can never all run, because one step leads to them by exclusive arcs.
     fn check_exclusive_sources(&mut self, steps: &[NoetlStep], target: &NoetlStep) {
         let leads = |from: &NoetlStep, to: &str| from.arcs.iter().any(|arc| *arc.step == *to);
         let before: Vec<&NoetlStep> = steps.iter().filter(|step| leads(step, &target.name)).collect();
         for split in steps.iter().filter(|step| !step.inclusive) {
-            // Only where nothing else leads to them is it plain to see.
+            // Certain only if nothing else leads to them.
             let only = |step: &&&NoetlStep| {
                 let sources: Vec<&NoetlStep> = steps.iter().filter(|from| leads(from, &step.name)).collect();
                 matches!(sources.as_slice(), [one] if one.name == split.name) && step.name != split.name

@@ -1,4 +1,4 @@
-//! Keys that a place may have, and what becomes of each: one table for each place.
+//! Supported, ineffective and unsupported keys of each object: one table per object.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::ObjectReader;
@@ -8,11 +8,11 @@ use crate::compiler::NoetlCompiler;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeySupport {
-    /// Read before the rest is settled.
+    /// Taken before the remaining keys are checked.
     Supported,
-    /// Understood, and does nothing here: why, or what does.
+    /// Accepted without effect; the text says why, or which setting does have the effect.
     NoEffect(&'static str),
-    /// Not there: what to write instead.
+    /// Not supported; the text says what to write instead.
     Unsupported(&'static str),
 }
 
@@ -91,7 +91,7 @@ pub(crate) const EXECUTOR_SPEC: [(&str, KeySupport); 4] = [
     ("policy", KeySupport::NoEffect("limits are in windlass.toml")),
 ];
 
-/// Says what becomes of every key that was not taken.
+/// Reports every remaining key according to the table.
 pub(crate) fn check_keys(compiler: &mut NoetlCompiler, mut object: ObjectReader, table: &KeySupportTable, what: &str) {
     for (name, support) in table {
         if object.peek(name).is_none() {

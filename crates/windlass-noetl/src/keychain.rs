@@ -1,9 +1,11 @@
-//! `keychain`: secrets by name. A plan holds no secret and neither does any value of a run: `{{ keychain.x.y }}` in the
-//! inputs of a tool becomes a note beside them that says which field of which credential belongs where, and only the
-//! worker opens it, when it calls the tool. Everywhere else the language refuses to read one.
+//! `keychain`: secrets by name.
 //!
-//! The notes are apart from the inputs, under a key that only the front writes: nothing that a service sends can pass for
-//! one.
+//! Neither the plan nor any value of a run contains a secret. `{{ keychain.x.y }}` in the inputs of a tool becomes a
+//! sealed reference next to them, which says which field of which credential belongs at which position. Only the
+//! worker opens it, when it calls the tool. Everywhere else the language rejects reading a secret.
+//!
+//! The references are separate from the inputs, under a key that only the compiler writes, so that no data from a
+//! service can be mistaken for one.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +21,18 @@ use crate::compiler::NoetlCompiler;
 use crate::expr;
 use crate::key_support::{self, KeySupport};
 
-/// The key of a tool's input that holds the notes.
+/// The key of a tool's input that holds the sealed references.
 const SEALED: &str = "sealed";
 
 /// One entry of the keychain.
 pub(crate) struct KeychainEntry {
-    /// The credential that serves it: a name, or a template that gives one.
+    /// The alias of its credential: a name, or a template that evaluates to one.
     alias: SyntaxNode,
-    /// The fields it has, if the file says so, and the credentials that hold them, where each has its own.
+    /// The fields, if the file lists them, with the credential of each field that has a separate one.
     fields: Option<BTreeMap<String, Option<SyntaxNode>>>,
 }
 
-/// Kinds that need a service of their own.
+/// Kinds that need an external service.
 const SERVICES: [&str; 9] = [
     "oauth2",
     "google_id_token",
@@ -73,7 +75,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// None: something is wrong with it, and has been told.
+    /// Parses an entry. `None`: it is invalid, which has been reported.
     fn parse_entry(
         &mut self,
         name: &str,
@@ -125,8 +127,8 @@ impl NoetlCompiler<'_> {
         self.error(codes::BAD_VALUE, span, format!("there is no kind `{kind}` of keychain entries"), hint);
     }
 
-    /// `provider` and `map`: field to secret. From the environment each field is a credential of its own; what other
-    /// providers hold is given as the fields of one.
+    /// Parses `provider` and `map` (field to secret). From the environment, each field is a separate credential; secrets
+    /// of other providers are given as the fields of one credential.
     fn mapped_entry(&mut self, name: &str, at: &SyntaxNode, object: &mut ObjectReader) -> Option<KeychainEntry> {
         let (provider, map) = (object.take("provider"), object.take("map"));
         object.ignore(&["auth", "credential", "project", "project_id", "region"]);
@@ -154,7 +156,7 @@ impl NoetlCompiler<'_> {
         Some(KeychainEntry { alias: at.clone(), fields: Some(fields) })
     }
 
-    /// Fields that a file names. Their values must not stand in it.
+    /// Returns the fields that a file names. Their values must not be in the file.
     fn named_fields(&mut self, name: &str, object: &mut ObjectReader) -> Option<BTreeMap<String, Option<SyntaxNode>>> {
         let groups: Vec<&SyntaxNode> = ["map", "data", "values"].iter().filter_map(|name| object.take(name)).collect();
         let lone: Vec<(&SpannedKey, &SyntaxNode)> =
@@ -169,7 +171,7 @@ impl NoetlCompiler<'_> {
         (!all.is_empty()).then(|| all.into_iter().map(|(key, _)| (key.text.clone(), None)).collect())
     }
 
-    /// The credential for `auth`, where it is the name of a keychain entry or a template that gives one.
+    /// Returns the credential for `auth`, if that is the name of a keychain entry or a template that evaluates to one.
     pub(crate) fn key_alias(&mut self, node: &SyntaxNode) -> Option<SyntaxNode> {
         let text = node.as_str()?.trim();
         let name = match expr::single_expression(text) {
@@ -180,7 +182,7 @@ impl NoetlCompiler<'_> {
         Some(SyntaxNode::new(node.span, entry.alias.kind.clone()))
     }
 
-    /// The inputs of a tool with notes in place of secrets.
+    /// Replaces secrets in the inputs of a tool by sealed references.
     pub(crate) fn seal_secrets(&mut self, input: &SyntaxNode) -> SyntaxNode {
         let Some(entries) = input.as_map().filter(|_| mentions_secret(input)) else { return input.clone() };
         let mut notes = Vec::new();
@@ -225,7 +227,7 @@ impl NoetlCompiler<'_> {
         SyntaxNode::new(node.span, kind)
     }
 
-    /// A text cut at its secrets; None if there are none.
+    /// Splits a text at its secrets; `None` if there are none.
     fn parts(&mut self, text: &str, node: &SyntaxNode) -> Option<Vec<SyntaxNode>> {
         let mut parts = Vec::new();
         let (mut rest, mut plain) = (text, String::new());
@@ -270,7 +272,7 @@ impl NoetlCompiler<'_> {
             self.push(Diagnostic::error(codes::UNKNOWN_NAME, span, message).with_hint(hint));
             return None;
         }
-        // A credential of its own is all of it.
+        // A separate credential is used as a whole.
         let (alias, field) = match own.flatten() {
             Some(alias) => (alias, ""),
             None => (entry.alias.clone(), field),
@@ -288,7 +290,7 @@ fn plain_part(text: String, span: Span) -> Option<SyntaxNode> {
     (!text.is_empty()).then(|| SyntaxNode::object(span, [("text", SyntaxNode::text(text, span))]))
 }
 
-/// `{{ keychain.name.field }}`, and nothing more; the field may be left out.
+/// Parses `{{ keychain.name.field }}`, and nothing else; the field is optional.
 fn secret_path(hole: &str) -> Option<(&str, &str)> {
     let path = expr::single_expression(hole)?.strip_prefix("keychain.")?;
     let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
@@ -296,7 +298,7 @@ fn secret_path(hole: &str) -> Option<(&str, &str)> {
     (plain(name) && (field.is_empty() || plain(field))).then_some((name, field))
 }
 
-/// Whether any text below has a secret in it.
+/// Reports whether any text below contains a secret.
 pub(crate) fn mentions_secret(node: &SyntaxNode) -> bool {
     match &node.kind {
         SyntaxNodeKind::Str(text) => text.text.contains("keychain."),
@@ -306,7 +308,7 @@ pub(crate) fn mentions_secret(node: &SyntaxNode) -> bool {
     }
 }
 
-/// The variable of the environment that gives a credential.
+/// Returns the environment variable that provides a credential.
 pub(crate) fn env_variable(alias: &str) -> String {
     let upper = alias.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     format!("WINDLASS_AUTH_{upper}")

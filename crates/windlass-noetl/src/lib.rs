@@ -1,14 +1,18 @@
 //! The NoETL dialect: playbooks, compiled to plans.
 //!
-//! Three ways of writing a step are read into one form: a guard, a loop, labelled tasks with rules, arcs. The form is found
-//! from the keys of each step. One pass over the tree builds the plan and notes which names the templates use; then the
-//! names are checked against all that is declared. Nothing stops at the first problem.
+//! Three spellings of a step are read into one form: a guard, a loop, labelled tasks with rules, arcs. The spelling
+//! is detected from the keys of each step. One pass over the tree builds the plan and records which names the
+//! templates use; then the names are checked against all declarations. Compilation continues after a problem.
 //!
-//! - `playbook` the file around the steps, `workload` its inputs · `steps` one step and its way of writing · `form` what all of them become
-//! - `eval`, `policy`, `retry` the rules of the three ways · `sinks` · `loops`, `arcs`, `writes`, `amounts` what they share
-//! - `tasks` one task · `tools` its kind and its inputs, one file per family
-//! - `keychain` secrets by name · `outputs` what of a result is seen later · `fates` keys that work, do nothing or are refused
-//! - `emit` from the form to nodes · `names` what templates refer to · `dialect` how the program knows NoETL
+//! - `playbook`: the file around the steps; `workload`: its inputs; `steps`: one step; `form`: the common form
+//! - `eval`, `policy`, `retry`: the rules of the three spellings; `sinks`; `loops`, `arcs`, `writes`, `amounts`:
+//! shared
+//!   parts
+//! - `tasks`: one task; `tools`: its kind and its inputs, one module per kind
+//! - `keychain`: secrets by name; `outputs`: selection of results; `key_support`: supported, ineffective and
+//! unsupported
+//!   keys
+//! - `emit`: from the form to nodes; `names`: names in templates; `dialect`: registration of the dialect
 
 mod amounts;
 mod arcs;
@@ -41,21 +45,22 @@ pub use windlass_dialect::{CompiledDefinition, RegisteredNames};
 use windlass_dialect::{finish, parse_limits};
 use windlass_syntax::{Diagnostics, ScalarRules, SourceText, Span, SyntaxNode, parse_json, parse_yaml};
 
-/// What a playbook is compiled against.
+/// Compile options of a playbook.
 #[derive(Clone, Debug, Default)]
 pub struct NoetlOptions {
     pub limits: Limits,
-    /// The playbook's name if it gives none: usually the file's stem.
+    /// The playbook's name if it has none: usually the file's stem.
     pub name: Option<String>,
     /// The tools that tasks may use; `http` is one of them.
     pub tools: Vec<String>,
-    /// The credentials that are known, by name. None: nobody has looked.
+    /// The known credentials by name; `None` if they were not looked up.
     pub aliases: Option<Vec<String>>,
-    /// What `kind: rust` may name, and definitions that need not be found.
+    /// Functions that `kind: rust` may name, and definitions that need not be found as files.
     pub registered: RegisteredNames,
 }
 
-/// Reads YAML or JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
+/// Parses YAML or JSON and compiles it. The error contains every problem of the file, including warnings, in file
+/// order.
 pub fn compile(source: &SourceText, options: &NoetlOptions) -> Result<CompiledDefinition, Diagnostics> {
     let mut diagnostics = Diagnostics::new();
     match read(source, &options.limits, &mut diagnostics) {
@@ -64,7 +69,7 @@ pub fn compile(source: &SourceText, options: &NoetlOptions) -> Result<CompiledDe
     }
 }
 
-/// The tree of a file, whatever it is written in.
+/// Parses a file of either format into a tree.
 pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<SyntaxNode> {
     let limits = parse_limits(limits);
     match source.text.trim_start().starts_with('{') {
@@ -73,7 +78,7 @@ pub fn read(source: &SourceText, limits: &Limits, diagnostics: &mut Diagnostics)
     }
 }
 
-/// Compiles a tree that was read already; `found` are the problems of the reading.
+/// Compiles a parsed tree; `found` are the problems of parsing.
 pub(crate) fn compile_tree(
     source: &SourceText,
     tree: &SyntaxNode,
@@ -87,7 +92,7 @@ pub(crate) fn compile_tree(
     finish(plan, diagnostics, calls)
 }
 
-/// The playbooks that a file calls, itself left out, whatever else is wrong with it.
+/// Returns the playbooks that a file calls, except itself, even if the file has problems.
 pub(crate) fn find_calls(source: &SourceText, options: &NoetlOptions) -> Vec<(String, Span)> {
     let mut diagnostics = Diagnostics::new();
     let Some(tree) = read(source, &options.limits, &mut diagnostics).filter(recognise) else { return Vec::new() };
@@ -97,12 +102,12 @@ pub(crate) fn find_calls(source: &SourceText, options: &NoetlOptions) -> Vec<(St
     compiler.calls.into_iter().filter(|(name, _)| *name != *own).collect()
 }
 
-/// Whether a tree looks like a playbook, right or wrong.
+/// Reports whether a tree looks like a playbook, valid or not.
 pub fn recognise(tree: &SyntaxNode) -> bool {
     playbook::recognise(tree)
 }
 
-/// The tool kinds that compile, as the documentation writes them.
+/// Returns the supported tool kinds, in their documented spelling.
 pub fn tool_kinds() -> Vec<&'static str> {
     tools::supported_names().collect()
 }

@@ -1,4 +1,4 @@
-//! Loops over items in the three spellings, and the loop with a condition.
+//! Loops over items in the three spellings, and loops with a condition.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::key_support;
 use crate::steps::StepForm;
 
 impl NoetlCompiler<'_> {
-    /// Reads a loop; from here on the step's templates stand in a turn.
+    /// Parses a loop. From here on, the step's templates are inside an iteration.
     pub(crate) fn looping(&mut self, node: &SyntaxNode, form: StepForm) -> Option<NoetlLoop> {
         let mut object = ObjectReader::read(node, "`loop`", &mut self.diagnostics)?;
         let looping = match form {
@@ -23,7 +23,7 @@ impl NoetlCompiler<'_> {
             StepForm::Eval | StepForm::V10 | StepForm::Plain => self.spec_loop(&mut object, node.span),
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
-        // Also when something is wrong with it: what is inside is meant for its turns.
+        // Also after a problem: the contents are meant for its iterations.
         (self.context.looped, self.context.in_iteration) = (true, true);
         let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(SyntaxNode::as_str);
         self.context.iterator = named.map(Into::into);
@@ -33,7 +33,7 @@ impl NoetlCompiler<'_> {
         Some(looping)
     }
 
-    /// `{spec: {mode, max_in_flight}, in, iterator}`
+    /// Parses `{spec: {mode, max_in_flight}, in, iterator}`.
     fn spec_loop(&mut self, object: &mut ObjectReader, span: Span) -> Option<NoetlLoop> {
         if let Some((key, _)) = object.take_entry("cursor") {
             let hint = "read the rows in a step before, and loop over them with `in`";
@@ -67,7 +67,7 @@ impl NoetlCompiler<'_> {
         Some(self.over_items(source, item?, in_flight?, on_iteration_failure, span))
     }
 
-    /// `{collection, element, mode}`, or `{while}`
+    /// Parses `{collection, element, mode}`, or `{while}`.
     fn retry_loop(&mut self, object: &mut ObjectReader, span: Span) -> Option<NoetlLoop> {
         if let Some(condition) = object.take("while") {
             return self.while_loop(condition, object, IterationFailure::Count, span);
@@ -87,7 +87,8 @@ impl NoetlCompiler<'_> {
         Some(self.over_items(source, item, in_flight?, IterationFailure::Count, span))
     }
 
-    /// `{while}`: looked at before each turn. What the turn before gave is `response` and `result` there.
+    /// Parses `{while}`, which is evaluated before each iteration. `response` and `result` are those of the previous
+    /// iteration.
     fn while_loop(
         &mut self,
         condition: &SyntaxNode,
@@ -188,7 +189,7 @@ impl NoetlCompiler<'_> {
         Some(name.into())
     }
 
-    /// How many turns at once: one, or what `max_in_flight` says.
+    /// Returns the concurrency of the iterations: one, or `max_in_flight`.
     fn in_flight(
         &mut self,
         mode: Option<&SyntaxNode>,

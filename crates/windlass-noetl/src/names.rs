@@ -1,4 +1,4 @@
-//! Whether the names that templates use can be there. Only what no run could ever give is refused.
+//! Checks that the names used in templates can exist. Only names that no run could ever provide are rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use windlass_syntax::{Diagnostic, Span, did_you_mean, format_names, nearest};
 use crate::codes;
 use crate::compiler::{NoetlCompiler, TemplateContext, TemplatePosition};
 
-/// A name in a template, and where it stands.
+/// A name in a template, and its context.
 pub(crate) struct TemplateNameUse {
     pub name: String,
     pub path: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct TemplateNameUse {
     pub context: TemplateContext,
 }
 
-/// Names that the language gives a meaning, wherever they stand.
+/// Names to which the language gives a meaning, at any position.
 const WORDS: [&str; 26] = [
     "workload",
     "ctx",
@@ -47,7 +47,7 @@ const WORDS: [&str; 26] = [
     "payload",
 ];
 
-/// Words that hide a name of the author's where the place gives them a meaning.
+/// Names that hide a name of the author at positions where they have a meaning.
 const POSITION_WORDS: [&str; 13] = [
     "args", "input", "event", "outcome", "output", "error", "response", "result", "this", "_prev", "_task", "_attempt",
     "_visit",
@@ -68,8 +68,9 @@ impl NoetlCompiler<'_> {
         self.uses = uses;
     }
 
-    /// A name with a default that nothing writes has always its default: probably a slip. Only of variables, whose writes
-    /// are all in the file; a task of the workbook is read wherever it is used, and one place that has the name is enough.
+    /// Warns about a name with a default that nothing writes, so that it always has its default: probably a typo. Only
+    /// variables are checked, whose writes are all in the file. A workbook task is compiled wherever it is used, and one
+    /// use in which the name exists is enough.
     fn check_guarded(&mut self, uses: &[TemplateNameUse]) {
         let mut missed: BTreeMap<(usize, usize), Option<&TemplateNameUse>> = BTreeMap::new();
         for found in uses.iter().filter(|found| found.guarded) {
@@ -95,7 +96,7 @@ impl NoetlCompiler<'_> {
     }
 
     fn can_be_written(&self, found: &TemplateNameUse) -> bool {
-        // Names with a line in front are the compiler's own.
+        // Names with a leading underscore belong to the compiler.
         let Some(key) = found.path.first().filter(|key| !key.starts_with('_')) else { return true };
         match found.name.as_str() {
             "ctx" => self.declared_names.ctx.contains(key),
@@ -107,7 +108,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// For a name that is like one of a loop's turns, what there is after the loop.
+    /// For a name similar to one of a loop's iterations, suggests what exists after the loop.
     fn suggest_iteration_name(&self, key: &str) -> Option<String> {
         self.declared_names.iteration.iter().find_map(|(step, names)| {
             let close = nearest(key, names.iter().map(String::as_str))?;
@@ -132,7 +133,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Words that a place never has. A name of the author's may be meant.
+    /// Checks reserved names that a position never has. The author may have a name of the same spelling.
     fn check_word(&mut self, found: &TemplateNameUse, name: &str) {
         let task = "_prev and the like are a task's: after the step its result is `output`, or the step's name";
         let hint = match (found.context.position, name) {
@@ -154,7 +155,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// All that a bare name can mean besides words.
+    /// Returns all names that can be used bare, besides reserved ones.
     fn known_bare(&self, context: &TemplateContext) -> BTreeSet<String> {
         let mut known = self.step_names(context, false);
         if context.in_iteration {
@@ -169,7 +170,7 @@ impl NoetlCompiler<'_> {
         known
     }
 
-    /// Whose name it is, if it is one of a turn or of another step.
+    /// Explains that a name belongs to an iteration or to another step, if it does.
     fn explain_other_scope(&self, context: &TemplateContext, name: &str) -> Option<String> {
         if !context.in_iteration && self.step_names(context, true).contains(name) {
             return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
@@ -259,13 +260,13 @@ impl NoetlCompiler<'_> {
         self.check_in(found, key, &known, "no arc to this step hands it over");
     }
 
-    /// Names that a step's own tasks write: those of its turns, or its own.
+    /// Returns the names that a step's own tasks write: those of its iterations, or its own.
     fn step_names(&self, context: &TemplateContext, of_iteration: bool) -> BTreeSet<String> {
         let names = if of_iteration { &self.declared_names.iteration } else { &self.declared_names.step };
         context.step.as_ref().and_then(|step| names.get(&**step)).cloned().unwrap_or_default()
     }
 
-    /// A bare name: the turn's, a label, an argument, `ctx`, a step, `workload`.
+    /// Checks a bare name: an iteration's name, a label, an argument, `ctx`, a step, `workload`.
     fn check_bare(&mut self, found: &TemplateNameUse, name: &str) {
         let known = self.known_bare(&found.context);
         if known.contains(name) {
@@ -289,7 +290,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// A name that means two things where it can be read bare: the first of them wins.
+    /// Warns about names with two meanings when read bare, of which the first wins.
     fn warn_clashes(&mut self) {
         let workload: Vec<String> = self.workload.iter().flat_map(|all| all.keys().cloned()).collect();
         for key in &workload {
@@ -314,7 +315,8 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// A name of the author's that is also a word: read bare, it is the word wherever that has a meaning.
+    /// Warns about names of the author that are also reserved: read bare, they have the reserved meaning where there is
+    /// one.
     fn warn_reserved_words(&mut self) {
         let mut reported: BTreeSet<&str> = BTreeSet::new();
         let mut problems = Vec::new();
@@ -343,7 +345,7 @@ impl NoetlCompiler<'_> {
         problems.into_iter().for_each(|problem| self.push(problem));
     }
 
-    /// Where such a name is read bare; if nowhere, there is nothing to say.
+    /// Returns a position where such a name is read bare; without one there is no clash.
     fn clashing_use(&self, name: &str) -> Option<Span> {
         self.uses.iter().find(|found| found.name == name).map(|found| found.span)
     }

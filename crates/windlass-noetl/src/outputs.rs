@@ -1,5 +1,6 @@
-//! `output` and `output_select`: what of a result later templates see. The whole of it stays at hand under `_ref`, by
-//! reference if it is large, so selecting loses nothing and small fields can be read without loading the rest.
+//! `output` and `output_select`: the part of a result that later templates see. The full result stays available under
+//! `_ref`, by reference if it is large, so selecting loses nothing and small fields can be read without loading the
+//! rest.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,10 @@ use crate::compiler::NoetlCompiler;
 use crate::form::NoetlTask;
 use crate::key_support::{self, KeySupport};
 
-/// Where the whole result is kept beside what was selected.
+/// The key of the full result next to the selected fields.
 const FULL_RESULT: &str = "_ref";
 
-/// What an `output` block may say.
+/// The keys of an `output` block.
 const OUTPUT: [(&str, KeySupport); 8] = [
     ("select", KeySupport::Supported),
     ("output_select", KeySupport::Supported),
@@ -28,20 +29,20 @@ const OUTPUT: [(&str, KeySupport); 8] = [
     ("accumulate", KeySupport::Unsupported("write `set_shared: {all: {append: …}}`, or read the loop's `results`")),
 ];
 
-/// One field: its name, and the way to it in the result.
+/// One field: its name, and its path in the result.
 struct SelectedField {
     name: String,
     path: String,
 }
 
-/// Which fields of a result are kept.
+/// The selected fields of a result.
 pub(crate) struct Selection {
     fields: Vec<SelectedField>,
     pub span: Span,
 }
 
 impl NoetlCompiler<'_> {
-    /// `output`, `output_select` or `outputs` of a task or a step.
+    /// Reads `output`, `output_select` or `outputs` of a task or a step.
     pub(crate) fn selection(&mut self, object: &mut ObjectReader) -> Option<Selection> {
         let mut found: Option<Selection> = None;
         for name in ["output", "output_select", "outputs"] {
@@ -69,7 +70,7 @@ impl NoetlCompiler<'_> {
         lists.first().and_then(|list| self.select_list(list))
     }
 
-    /// Paths, or `{path, as}`.
+    /// Reads a list of paths or `{path, as}`.
     fn select_list(&mut self, node: &SyntaxNode) -> Option<Selection> {
         if node.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "strategy")) {
             let hint = "large results are kept apart by themselves; write a list of fields to select some";
@@ -128,7 +129,7 @@ impl NoetlCompiler<'_> {
         Some(SelectedField { name, path: found })
     }
 
-    /// The selected fields of the result.
+    /// Adds the expression of the selected fields.
     pub(crate) fn selection_expression(&mut self, selection: &Selection) -> ExprId {
         let whole = "output_select";
         let mut map = Map::new();
@@ -139,7 +140,7 @@ impl NoetlCompiler<'_> {
         self.add_expression(Value::map(map), ExpressionMode::Value, selection.span)
     }
 
-    /// A task that selects from what came before it.
+    /// Returns a task that selects from the previous result.
     pub(crate) fn selection_task(&mut self, selection: &Selection) -> NoetlTask {
         let value = self.selection_expression(selection);
         let task = NoetlTask::new("select", crate::form::TaskWork::Evaluate(value), selection.span);
@@ -147,7 +148,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// `data.items[0]` as `['data']['items'][0]`, so that no name can be anything but a name.
+/// Converts `data.items[0]` to `['data']['items'][0]`, so that a name can only be a name.
 pub(crate) fn attribute_path(text: &str) -> Option<String> {
     let dotted = text.replace('[', ".").replace(']', "");
     let parts: Option<Vec<String>> = dotted.split('.').map(path_segment).collect();

@@ -1,4 +1,4 @@
-//! The file around the steps: its name, its inputs, its workbook, and the net that the steps form.
+//! The file around the steps: its name, its inputs, its workbook, and the Petri net of its steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::form::NoetlStep;
 use crate::key_support;
 use crate::workload::has_template;
 
-/// Whether a tree looks like a playbook, right or wrong.
+/// Reports whether a tree looks like a playbook, valid or not.
 pub(crate) fn recognise(tree: &SyntaxNode) -> bool {
     let text = |name: &str| tree.get(name).and_then(SyntaxNode::as_str);
     let steps = tree.get("workflow").and_then(SyntaxNode::as_list).unwrap_or_default();
@@ -34,7 +34,7 @@ const TRIGGERS: TriggerProblemCodes = TriggerProblemCodes {
     over_limit: codes::OVER_LIMIT,
 };
 
-/// What `executor` says.
+/// The contents of `executor`.
 #[derive(Default)]
 struct Executor<'n> {
     entry: Option<&'n SyntaxNode>,
@@ -81,7 +81,7 @@ impl<'a> NoetlCompiler<'a> {
         }
     }
 
-    /// What this engine adds to the format.
+    /// Reads `x-windlass`, this engine's extensions of the format.
     fn extensions(&mut self, node: &SyntaxNode) {
         let Some(mut object) = ObjectReader::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
         let triggers = TriggerExtension { schedule: object.take("schedule"), webhook: object.take("webhook") };
@@ -121,7 +121,7 @@ impl<'a> NoetlCompiler<'a> {
         self.plan.nodes[0].name = name.into();
     }
 
-    /// Variables of the whole run, with their first values.
+    /// Reads the variables of the whole run, with their initial values.
     fn root_vars(&mut self, node: &SyntaxNode) {
         let Some(object) = ObjectReader::read(node, "`vars`", &mut self.diagnostics) else { return };
         self.run_vars = object.unread_entries().map(|(key, _)| key.text.clone()).collect();
@@ -144,7 +144,7 @@ impl<'a> NoetlCompiler<'a> {
                 self.no_effect(key.span, "`assert` has no effect", hint);
             }
             let tool = tool.map(|tool| match tool.as_str() {
-                // A kind alone has its inputs beside it.
+                // A kind alone has its inputs next to it.
                 Some(_) => {
                     let kind = SpannedKey { text: "kind".to_owned(), span: tool.span };
                     let siblings = object.unread_entries().map(|(key, node)| (key.clone(), node.clone()));
@@ -255,7 +255,7 @@ impl<'a> NoetlCompiler<'a> {
         self.check_joins(&steps);
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
-        // The first token carries what the run was started with, over the defaults.
+        // The first token carries the run's input, merged over the defaults.
         let input = (!self.plan.parameters.is_empty())
             .then(|| self.synthetic_template("{{ workload }}", ExpressionMode::Value, Span::at(0)));
         let net = Net { places, start: entry.into(), input, ..empty_net() };
@@ -263,7 +263,7 @@ impl<'a> NoetlCompiler<'a> {
     }
 }
 
-/// What a token is called: the step it goes to, and for a step that waits for several, where it comes from.
+/// Returns the kind of a token for a step that waits for several: its source and its target.
 pub(crate) fn token_kind(from: &str, to: &str) -> String {
     format!("{from}>{to}")
 }

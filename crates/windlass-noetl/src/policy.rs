@@ -10,7 +10,7 @@ use crate::form::{NoetlRule, RuleAction};
 use crate::{codes, expr};
 
 impl NoetlCompiler<'_> {
-    /// `policy` of a task.
+    /// Reads `policy` of a task.
     pub(crate) fn policy_rules(&mut self, node: &SyntaxNode) -> Vec<NoetlRule> {
         let Some(mut policy) = ObjectReader::read(node, "`policy`", &mut self.diagnostics) else { return Vec::new() };
         let rules = policy.take("rules");
@@ -71,7 +71,7 @@ impl NoetlCompiler<'_> {
         }
         let when = match condition {
             Some(condition) => self.expression(condition, ExpressionMode::Condition),
-            // Where it leads to is looked at all the same.
+            // The jump target is checked all the same.
             None => self.synthetic_template("{{ false }}", ExpressionMode::Condition, node.span),
         };
         let rule = self.then_rule(then?)?;
@@ -86,7 +86,7 @@ impl NoetlCompiler<'_> {
         directive.map(|then| NoetlRule { writes, ..NoetlRule::new(None, then) })
     }
 
-    /// `spec.policy.admit`: the first rule that matches says whether the token may enter.
+    /// Reads `spec.policy.admit`: the first matching rule decides whether the token may enter.
     pub(crate) fn admit(&mut self, node: &SyntaxNode) -> Option<ExprId> {
         let mut admit = ObjectReader::read(node, "`admit`", &mut self.diagnostics)?;
         let (mode, rules) = (admit.take("mode"), admit.take("rules"));
@@ -146,7 +146,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// Whether a rule matches always, so that none comes after it.
+/// Reports whether a rule always matches, so that no rule after it applies.
 pub(crate) fn always_matches(rule: &NoetlRule) -> bool {
     rule.when.is_none() && !matches!(rule.then, RuleAction::Retry(_))
 }

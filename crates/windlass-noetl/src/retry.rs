@@ -1,8 +1,8 @@
-//! The retry form: `tool: http` with its inputs beside it, `retry` policies with `when` and `then`, sinks.
+//! The retry form: `tool: http` with its inputs next to it, `retry` policies with `when` and `then`, sinks.
 //!
-//! A step of this form becomes one pipeline: `call`, then what its policies ask for. A policy that tries again is a rule
-//! that retries; one that goes on to another page is a rule that jumps back to `call` with changed inputs, which are kept
-//! in a variable; one that only has a sink leads to it.
+//! A step of this form becomes one pipeline: `call`, then the tasks of its policies. A policy that retries becomes a
+//! rule that retries. A policy that continues with another page becomes a rule that jumps back to `call` with changed
+//! inputs, which are stored in a variable. A policy that only has a sink leads to the sink.
 
 use windlass_core::plan::{Amount, Growth, WriteOp};
 use windlass_dialect::DiagnosticSink;
@@ -18,11 +18,11 @@ use crate::form::{NoetlRule, NoetlTask, RuleAction, TaskWork};
 use crate::outputs::attribute_path;
 use crate::tools::TaskInputs;
 
-/// Inputs of the next call.
+/// The variable with the inputs of the next call.
 const CALL: &str = "_call";
-/// Where pages are collected if no name is given.
+/// The variable with the collected pages if no name is given.
 const PAGES: &str = "_pages";
-/// Why a continuation has ended before it was done: `count`.
+/// The variable with the reason why a continuation ended early: `count`.
 pub(crate) const REASON: &str = "_reason";
 const DEFAULT_ATTEMPTS: u64 = 3;
 
@@ -47,7 +47,7 @@ impl RetryPolicy<'_> {
     }
 }
 
-/// Where pages go, and by which operation.
+/// The variable that collects pages, and the operation.
 struct PageCollection {
     name: String,
     op: WriteOp,
@@ -55,7 +55,7 @@ struct PageCollection {
 }
 
 impl NoetlCompiler<'_> {
-    /// The body of a step in this form. `inputs` are the step's own keys.
+    /// Compiles the body of a step in this form. `inputs` are the step's own keys.
     pub(crate) fn retry_tasks(
         &mut self,
         tool: &SyntaxNode,
@@ -79,8 +79,8 @@ impl NoetlCompiler<'_> {
         tasks
     }
 
-    /// The first call's inputs go through a variable, so that a policy can change them for the next. What a next call
-    /// says is laid over what the step says, key by key, and read as the step is.
+    /// Stores the inputs of the first call in a variable, so that a policy can change them for the next call. The keys of
+    /// `next_call` override those of the step, key by key, and are parsed like the step's.
     fn prepare_first_call(
         &mut self,
         (kind, span): (&str, Span),
@@ -119,7 +119,7 @@ impl NoetlCompiler<'_> {
         Some((work, Some(next_input)))
     }
 
-    /// A tool's work, and its inputs apart.
+    /// Compiles a tool's work and returns its inputs separately.
     fn deferred_work(
         &mut self,
         kind: &str,
@@ -136,7 +136,7 @@ impl NoetlCompiler<'_> {
         if self.own_level() == Level::Iteration { "iter" } else { "vars" }
     }
 
-    /// Rules of `call`, and the tasks after it.
+    /// Adds the rules of `call` and the tasks after it.
     fn policy_tasks(
         &mut self,
         policies: Vec<RetryPolicy>,
@@ -190,7 +190,7 @@ impl NoetlCompiler<'_> {
             let text = format!("{{{{ {}.{} }}}}", self.own_scope(), collected.name);
             tasks.push(self.evaluate_task("collected", text, span));
         }
-        // The sink of a policy that goes on runs when it is complete, whether it collects or not.
+        // The sink of a continuing policy runs when it is complete, whether it collects or not.
         if let Some(node) = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink) {
             let sink = self.sink("sink", node);
             match sinks.is_empty() {
@@ -211,12 +211,12 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// What came back, without what is around it.
+    /// Returns the expression of the response body, without the surrounding response.
     fn response_body(&mut self, is_http: bool, span: Span) -> Option<windlass_core::plan::ExprId> {
         is_http.then(|| self.synthetic_template("{{ response }}", ExpressionMode::Value, span))
     }
 
-    /// Another call with changed inputs, as often as the policy says.
+    /// Compiles a continuation: another call with changed inputs, as often as the policy allows.
     fn continuation(
         &mut self,
         policy: &RetryPolicy,
@@ -243,7 +243,7 @@ impl NoetlCompiler<'_> {
         Some(NoetlRule { writes, times, ..NoetlRule::new(Some(policy.when), RuleAction::JumpToIndex(call)) })
     }
 
-    /// The calls are spent and there would be more: it ends here, and says so.
+    /// Compiles the end of a continuation whose calls are used up although there would be more. It records the reason.
     fn exhausted_rule(
         &mut self,
         policy: &RetryPolicy,
@@ -377,7 +377,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// Inputs that go by several names.
+/// Inputs with several names.
 const INPUT_ALIASES: [&[&str]; 5] = [
     &["url", "endpoint", "uri"],
     &["json", "data", "payload", "body", "form"],
@@ -390,7 +390,7 @@ fn is_same_input(one: &str, other: &str) -> bool {
     one == other || INPUT_ALIASES.iter().any(|names| names.contains(&one) && names.contains(&other))
 }
 
-/// One tree over another: objects key by key, anything else as a whole. `same` compares the outermost keys.
+/// Overlays one tree on another: objects key by key, anything else as a whole. `same` compares the outermost keys.
 fn overlay(under: &SyntaxNode, over: &SyntaxNode, same: fn(&str, &str) -> bool) -> SyntaxNode {
     let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
     let mut entries: Vec<_> = below.to_vec();

@@ -1,4 +1,4 @@
-//! Sinks: tasks that write what a step gave, and leave its result as it is.
+//! Sinks: tasks that write a step's result and leave it unchanged.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::form::NoetlTask;
 use crate::tools::TaskInputs;
 
 impl NoetlCompiler<'_> {
-    /// `{tool, table | statement, auth, …}`
+    /// Compiles `{tool, table | statement, auth, …}`.
     pub(crate) fn sink(&mut self, label: impl Into<Arc<str>>, node: &SyntaxNode) -> Option<NoetlTask> {
         let mut object = ObjectReader::read(node, "`sink`", &mut self.diagnostics)?;
         let (tool, kind) = (object.take("tool"), object.take("kind"));
@@ -55,7 +55,7 @@ impl NoetlCompiler<'_> {
         Some(NoetlTask { keeps_previous: true, timeout, ..NoetlTask::new(label, work?, span) })
     }
 
-    /// A table alone: the result goes in as rows, column by name.
+    /// Compiles a sink with only a table: the result is inserted as rows, columns by name.
     fn insert(
         &mut self,
         kind: &str,

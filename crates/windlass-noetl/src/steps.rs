@@ -1,4 +1,4 @@
-//! One step: which way it is written in, and its parts.
+//! One step: its spelling and its parts.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::key_support;
 use crate::retry::REASON;
 use crate::tools::TaskInputs;
 
-/// The ways of writing a step.
+/// The spellings of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StepForm {
-    /// Nothing that tells them apart.
+    /// No key is specific to a spelling.
     Plain,
     Eval,
     V10,
@@ -35,7 +35,7 @@ impl StepForm {
     }
 }
 
-/// What a step's `spec` says.
+/// The contents of a step's `spec`.
 #[derive(Default)]
 struct StepSpec {
     inclusive: Option<bool>,
@@ -44,7 +44,7 @@ struct StepSpec {
     admit: Option<ExprId>,
 }
 
-/// Keys that are inputs of a tool, so a step that has them needs one.
+/// Keys that are inputs of a tool, so that a step that has them needs one.
 const TOOL_INPUTS: [&str; 12] =
     ["kind", "url", "endpoint", "method", "command", "query", "statement", "code", "cmds", "params", "headers", "path"];
 
@@ -146,7 +146,7 @@ impl<'a> NoetlCompiler<'a> {
         (self.tasks(tool, given), object)
     }
 
-    /// A step without a tool only routes; one that has what only tools have has lost it.
+    /// Reports a missing tool. A step without a tool only routes; one with keys that only tools have has lost its tool.
     fn report_missing_tool(&mut self, object: &mut ObjectReader, needing: Option<Span>, node: &SyntaxNode) {
         let input =
             object.unread_entries().find(|(key, _)| TOOL_INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
@@ -158,14 +158,14 @@ impl<'a> NoetlCompiler<'a> {
         }
     }
 
-    /// In the retry form an entry says whose it is and how it went.
+    /// Sets the entry of an iteration in the retry form, which contains its item and its status.
     fn with_entry(&mut self, mut looping: NoetlLoop, form: StepForm) -> NoetlLoop {
         if form == StepForm::Retry {
             let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
             let entry = |name: &str, value: &str| format!("{{{item}'status': _status, '{name}': {value}}}");
             let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
             let step = self.context.step.as_deref().unwrap_or_default();
-            // One that was cut short says so.
+            // An entry that was cut short says so.
             if self.declared_names.iteration.get(step).is_some_and(|names| names.contains(REASON)) {
                 let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
                 good = format!("({cut} if iter.{REASON} is defined else {good})");
@@ -176,7 +176,7 @@ impl<'a> NoetlCompiler<'a> {
         looping
     }
 
-    /// `set` of a step: after its body, before its arcs.
+    /// Compiles `set` of a step, which runs after its body and before its arcs.
     fn set_task(&mut self, node: &SyntaxNode, plain: bool) -> Option<NoetlTask> {
         let writes = match plain {
             true => {
@@ -252,7 +252,7 @@ impl<'a> NoetlCompiler<'a> {
         }
     }
 
-    /// Found from the keys; two forms in one step are refused at the second.
+    /// Detects the spelling from the keys; a second spelling in the same step is rejected.
     fn detect_form(&mut self, node: &SyntaxNode) -> StepForm {
         let mut marks: Vec<(StepForm, &'static str, Span)> = Vec::new();
         let mut mark = |form, name, found: Option<&SyntaxNode>| marks.extend(found.map(|node| (form, name, node.span)));
@@ -285,7 +285,7 @@ impl<'a> NoetlCompiler<'a> {
         form
     }
 
-    /// The name of every step, before any is read.
+    /// Collects the names of all steps before any is compiled.
     pub(crate) fn declare_steps(&mut self, items: &[SyntaxNode]) {
         for item in items {
             let Some(entries) = item.as_map() else {
@@ -309,7 +309,7 @@ impl<'a> NoetlCompiler<'a> {
     }
 }
 
-/// The mappings that hold tasks.
+/// Returns the mappings that contain tasks.
 fn bodies(tool: Option<&SyntaxNode>) -> Vec<&SyntaxNode> {
     match tool.map(|tool| (tool, &tool.kind)) {
         Some((tool, SyntaxNodeKind::Map(_))) => vec![tool],

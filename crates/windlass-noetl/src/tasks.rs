@@ -16,13 +16,13 @@ use crate::form::{NoetlRule, NoetlTask, TaskWork};
 use crate::key_support;
 use crate::tools::TaskInputs;
 
-/// Tasks of the workbook that name another, one inside the other.
+/// The maximum nesting depth of workbook tasks that name another.
 const MAX_INLINE_DEPTH: u32 = 8;
 
-/// What a task is called, and where it is.
+/// The label of a task and its span.
 type Label = (Arc<str>, Span);
 
-/// What a task's `spec` says.
+/// The contents of a task's `spec`.
 #[derive(Default)]
 struct TaskSpec {
     rules: Vec<NoetlRule>,
@@ -31,7 +31,7 @@ struct TaskSpec {
 }
 
 impl<'a> NoetlCompiler<'a> {
-    /// A step's `tool`: one mapping, or a list of tasks.
+    /// Compiles a step's `tool`: one mapping, or a list of tasks.
     pub(crate) fn tasks(&mut self, node: &SyntaxNode, given: Option<&SyntaxNode>) -> Vec<NoetlTask> {
         let Some(items) = node.as_list() else {
             return self.task(None, node, given).into_iter().collect();
@@ -60,7 +60,7 @@ impl<'a> NoetlCompiler<'a> {
         tasks
     }
 
-    /// `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or without any name.
+    /// Parses `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or a task without a name.
     fn parse_label<'n>(&mut self, index: usize, item: &'n SyntaxNode) -> Option<(Label, Cow<'n, SyntaxNode>)> {
         let Some(entries) = item.as_map() else {
             let message = format!("a task must be an object, found {}", item.describe());
@@ -119,7 +119,7 @@ impl<'a> NoetlCompiler<'a> {
         }
         let named = label.is_some();
         let (name, span) = label.unwrap_or_else(|| (kind_name.as_str().into(), kind.span));
-        // Of a function it is the name, unless `function` says that.
+        // For a function, `name` is the function's name, unless `function` is given.
         if kind_name != "rust" && (kind_name != "playbook" || named) {
             object.ignore(&["name"]);
         }
@@ -146,7 +146,7 @@ impl<'a> NoetlCompiler<'a> {
         Some(NoetlTask { labelled: named, rules, retry: spec.retry, timeout, writes, select, ..task })
     }
 
-    /// Spellings of earlier versions, which would otherwise be lost without a word.
+    /// Reports spellings of earlier versions, which would otherwise be lost silently.
     fn old_task_keys(&mut self, object: &mut ObjectReader) {
         for (old, hint) in [
             ("pipe", "a list of tasks under `tool` is the pipeline: write `tool: [{fetch: {…}}, {save: {…}}]`"),
@@ -177,7 +177,7 @@ impl<'a> NoetlCompiler<'a> {
         TaskSpec { rules, retry, timeout }
     }
 
-    /// Seconds, or `{connect, read}`: then both together.
+    /// Reads seconds, or `{connect, read}`, which are added up.
     pub(crate) fn timeout(&mut self, node: &SyntaxNode) -> Option<Amount<Duration>> {
         let SyntaxNodeKind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
         let mut object = ObjectReader::read(node, "`timeout`", &mut self.diagnostics)?;
@@ -193,7 +193,7 @@ impl<'a> NoetlCompiler<'a> {
         Some(Amount::Fixed(total))
     }
 
-    /// The tool's own tries, before any rule sees an outcome.
+    /// Reads the tool's own retries, which happen before any rule sees an outcome.
     fn spec_retry(&mut self, node: &SyntaxNode) -> Option<Retry> {
         if node.as_map().is_none() {
             let message = format!("`retry` of a task's `spec` must be an object, found {}", node.describe());
@@ -225,7 +225,7 @@ impl<'a> NoetlCompiler<'a> {
         number
     }
 
-    /// A task of the workbook, as if it stood here with these inputs.
+    /// Compiles a task of the workbook in place, with these inputs.
     fn inline_workbook_task(
         &mut self,
         label: Option<(Arc<str>, Span)>,
@@ -260,7 +260,7 @@ impl<'a> NoetlCompiler<'a> {
         let mut own: Vec<(SpannedKey, SyntaxNode)> =
             call.unread_entries().map(|(key, node)| (key.clone(), node.clone())).collect();
         call.take_rest();
-        // The workbook's values are defaults: below those of the step, which are below those of the task.
+        // The workbook's values are defaults: overridden by those of the step, which are overridden by those of the task.
         match (own.iter_mut().find(|(key, _)| is_input(&key.text)), given) {
             (Some((_, mine)), Some(given)) => *mine = overlay_object(given, mine),
             (None, Some(given)) => own.push((SpannedKey { text: "input".to_owned(), span: given.span }, given.clone())),
@@ -284,7 +284,7 @@ impl<'a> NoetlCompiler<'a> {
         task
     }
 
-    /// A task that only computes.
+    /// Returns a task that only evaluates a template.
     pub(crate) fn evaluate_task(&mut self, label: &str, text: impl Into<String>, span: Span) -> NoetlTask {
         let value = self.synthetic_template(text, windlass_value::ExpressionMode::Value, span);
         NoetlTask { hidden: true, ..NoetlTask::new(label, TaskWork::Evaluate(value), span) }
@@ -295,7 +295,7 @@ fn is_input(key: &str) -> bool {
     matches!(key, "input" | "args")
 }
 
-/// An object over another: its keys win.
+/// Overlays one object on another: its keys take precedence.
 pub(crate) fn overlay_object(under: &SyntaxNode, over: &SyntaxNode) -> SyntaxNode {
     let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
     let left = below.iter().filter(|(key, _)| !above.iter().any(|(other, _)| other.text == key.text));

@@ -1,5 +1,5 @@
-//! `workload`: the run's inputs with their defaults. A default may be a template over the others: it is computed when the
-//! run starts and the input does not give the value.
+//! `workload`: the run's inputs with their defaults. A default may be a template over the others: it is computed when
+//! the run starts, if the input does not provide the value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use windlass_value::Value;
 use crate::compiler::{NoetlCompiler, TemplateContext};
 use crate::{codes, expr};
 
-/// What a default may read besides other keys.
+/// Names that a default may read besides other keys.
 const WORDS: [&str; 7] =
     ["workload", "execution_id", "job", "payload", "parent_execution_id", "trace_id", "catalog_id"];
 
@@ -30,13 +30,13 @@ impl NoetlCompiler<'_> {
             let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
             self.plan.parameters.push(Parameter { default: Some(default), merge: true, ..parameter });
         }
-        // What they will be nobody knows yet.
+        // Their values are not known yet.
         known.extend(computed.iter().map(|(key, _)| (key.text.clone(), Value::Null)));
         self.workload = Some(known);
         self.computed_defaults(computed);
     }
 
-    /// A value that is computed before the first step.
+    /// Compiles a value that is computed before the first step.
     pub(crate) fn at_start(&mut self, node: &SyntaxNode) -> ExprId {
         let here =
             std::mem::replace(&mut self.context, TemplateContext { at_start: true, ..TemplateContext::default() });
@@ -64,7 +64,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// Whether a default may read a name: when it is computed, nothing has run.
+    /// Checks that a default may read a name: when it is computed, nothing has run.
     pub(crate) fn check_at_start(&mut self, found: &crate::names::TemplateNameUse) -> bool {
         if !found.context.at_start || WORDS.contains(&found.name.as_str()) {
             return true;
@@ -79,11 +79,11 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// Whether a value reads any of these keys.
+/// Reports whether a value reads any of these keys.
 fn reads(node: &SyntaxNode, keys: &BTreeSet<&str>) -> bool {
     expr::references(&to_value(node)).iter().any(|found| match (found.name.as_str(), found.path.first()) {
         ("workload", Some(key)) => keys.contains(key.as_str()),
-        // A word of the language is not the key of the same name.
+        // A reserved name is not the key of the same name.
         (name, _) => !WORDS.contains(&name) && keys.contains(name),
     })
 }

@@ -1,4 +1,4 @@
-//! Writes: which variable, at which level, by which operation. All of it is decided here, when the file is read.
+//! Writes: the variable, its level and the operation, all decided at compile time.
 
 use windlass_core::plan::{VariableUpdate, WriteOp};
 use windlass_dialect::DiagnosticSink;
@@ -8,7 +8,7 @@ use windlass_value::{ExpressionMode, Level};
 use crate::codes;
 use crate::compiler::NoetlCompiler;
 
-/// What `set_shared` may do with what is there already.
+/// The reducers of `set_shared`, which combine a value with the existing one.
 const REDUCERS: [(&str, WriteOp); 8] = [
     ("append", WriteOp::AppendItem),
     ("extend", WriteOp::Extend),
@@ -21,7 +21,7 @@ const REDUCERS: [(&str, WriteOp); 8] = [
 ];
 
 impl NoetlCompiler<'_> {
-    /// `set_iter`, `set_vars`, `set_ctx`, `set_shared` of one entry.
+    /// Reads `set_iter`, `set_vars`, `set_ctx`, `set_shared` of one entry.
     pub(crate) fn eval_writes(&mut self, entry: &mut ObjectReader) -> Vec<VariableUpdate> {
         let mut writes = Vec::new();
         for name in ["set_iter", "set_vars", "set_ctx", "set_shared"] {
@@ -63,7 +63,7 @@ impl NoetlCompiler<'_> {
         Some(self.set(Level::Iteration, name, value))
     }
 
-    /// A step's own variable. Turns that run side by side have each their own; names of the root's `vars` are the run's.
+    /// Writes a step's own variable. Concurrent iterations have one each; names of the root's `vars` belong to the run.
     pub(crate) fn vars_write(&mut self, name: &str, value: &SyntaxNode) -> VariableUpdate {
         let level = match (self.context.parallel && self.context.in_iteration, self.run_vars.contains(name)) {
             (true, _) => Level::Iteration,
@@ -85,7 +85,7 @@ impl NoetlCompiler<'_> {
         Some(self.set(Level::Run, name, value))
     }
 
-    /// `{total: {sum: "{{ iter.n }}"}}`: with a reducer, so that the order of turns does not matter.
+    /// Reads `{total: {sum: "{{ iter.n }}"}}`: the reducer makes the result independent of the order of iterations.
     fn shared_write(&mut self, key: &SpannedKey, node: &SyntaxNode) -> Option<VariableUpdate> {
         let entry = node.as_map().filter(|entries| entries.len() == 1).and_then(|entries| entries.first());
         let found = entry.and_then(|(reducer, value)| {
@@ -112,7 +112,7 @@ impl NoetlCompiler<'_> {
         Some(write)
     }
 
-    /// `set` with scoped keys: `ctx.x`, `iter.x`, `step.x`; a bare name is the pipeline's.
+    /// Reads `set` with scoped keys: `ctx.x`, `iter.x`, `step.x`; a bare name belongs to the pipeline.
     pub(crate) fn scoped_writes(&mut self, node: &SyntaxNode) -> Vec<VariableUpdate> {
         let Some(object) = ObjectReader::read(node, "`set`", &mut self.diagnostics) else { return Vec::new() };
         let mut writes = Vec::new();
@@ -144,7 +144,7 @@ impl NoetlCompiler<'_> {
         }
     }
 
-    /// A name of the pipeline's own: the turn's in a loop, else the step's.
+    /// Writes a variable of the pipeline: of the iteration in a loop, otherwise of the step.
     pub(crate) fn own_write(&mut self, name: &str, value: &SyntaxNode) -> VariableUpdate {
         let level = self.own_level();
         self.set(level, name, value)
@@ -160,7 +160,7 @@ impl NoetlCompiler<'_> {
         VariableUpdate { ignores_input: true, ..VariableUpdate::new(level, name, WriteOp::Set, Some(value)) }
     }
 
-    /// A variable that the front itself needs.
+    /// Writes a hidden variable that the compiler itself needs.
     pub(crate) fn hidden_write(
         &mut self,
         level: Level,

@@ -1,4 +1,4 @@
-//! What a run that fails advises, in the words of a playbook; and limits that a file may set.
+//! Hints of failed runs, in the terms of a playbook; and limits that a file may set.
 
 use crate::world;
 
@@ -35,7 +35,7 @@ async fn failed_runs_give_hints() {
     }
 }
 
-/// A `while` may have more turns than it has by itself.
+/// A `while` may have more iterations than the default.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn max_iterations_may_exceed_the_default() {
     const TEXT: &str = "
@@ -51,7 +51,7 @@ workflow:
     assert_eq!(ran.output(), "80", "{:?}", ran.report.error);
 }
 
-/// The root's `vars` are computed as `workload` is, from what the run was given.
+/// The root's `vars` are computed like `workload`, from the input of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn templates_in_the_roots_vars() {
     const TEXT: &str = "
@@ -65,7 +65,7 @@ workflow: [{step: start, tool: {kind: noop, result: '{{ [vars.a, vars.b.c, vars.
     }
 }
 
-/// A computed number of tries ends at the limit, and says so.
+/// A computed number of attempts ends at the limit, with an error that says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_are_limited() {
     for task in [
@@ -82,7 +82,8 @@ async fn attempts_are_limited() {
     }
 }
 
-/// A literal with values in it is one value, so the database takes it for what stands there: a time is no text.
+/// A literal that contains values is one parameter, so the database converts it to the column's type: a time is no
+/// text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn literals_in_sql() {
     const TEXT: &str = "
@@ -96,7 +97,7 @@ workflow:
     assert_eq!(statements, r#"[{"sql":"INSERT INTO t (at) VALUES ($1)","params":["2026-01-02T10:00:00Z"]}]"#);
 }
 
-/// A sink of a policy that goes on runs once, when there is no more, also if nothing is collected.
+/// The sink of a continuing policy runs once, when there are no more pages, even if nothing is collected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sinks_of_policies_that_do_not_collect() {
     const TEXT: &str = "

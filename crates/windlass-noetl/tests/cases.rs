@@ -1,5 +1,5 @@
-//! A case is a file: `cases/ok/*.yaml` with the plan beside it, `cases/bad/*.yaml` with what is said about it.
-//! `UPDATE=1 cargo test` writes what came out; then read the difference.
+//! Golden tests, one file per case: `cases/ok/*.yaml` with its plan, `cases/bad/*.yaml` with its diagnostics.
+//! `UPDATE=1 cargo test` rewrites the expected files; review the difference.
 
 use crate::support;
 

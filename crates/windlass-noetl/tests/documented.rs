@@ -1,4 +1,4 @@
-//! The page of the dialect names all that a template may use.
+//! The documentation of the dialect lists all names that a template may use.
 
 #[test]
 fn the_documentation_lists_all_template_names() {

@@ -1,10 +1,10 @@
-//! What names mean: the author's own, those of the place, and what tokens carry.
+//! The meaning of names: the author's own, those of the position, and those that tokens carry.
 
 use crate::world;
 
 use world::{json, replied, run, run_with};
 
-/// Names of the engine's own are no names of the language, and take none from the author.
+/// Internal names of the engine are no names of the language and hide none of the author's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_authors_names() {
     for (text, output) in [
@@ -21,12 +21,12 @@ async fn the_authors_names() {
             "workflow: [{step: start, tool: [{a: {kind: noop, eval: [{else: {do: continue, set_vars: {kind: 3, args: 4}, set_ctx: {event: 5}}}]}}, {b: {kind: noop, result: ['{{ kind }}', '{{ vars.kind }}', '{{ vars.args }}', '{{ args }}', '{{ vars }}', '{{ ctx.event }}']}}]}]",
             r#"[3,3,4,{"x":1},{"args":4,"kind":3},5]"#,
         ),
-        // What the place says wins over a key of the same name, and the key has its own way.
+        // The position's names take precedence over a key of the same name, which `workload.` still reaches.
         (
             "workload: {outcome: w, output: w, error: w, response: w, result: w, this: w, args: w, event: w}\nworkflow: [{step: start, tool: [{a: {kind: noop, result: {n: 1}, eval: [{else: {do: continue, set_prev: ['{{ outcome.status }}', '{{ output.n }}', '{{ error | default(0) }}', '{{ response.n }}', '{{ this.data.n }}', '{{ workload.output }}', '{{ workload.args }}']}}]}}]}]",
             r#"["success",1,0,1,1,"w","w"]"#,
         ),
-        // Where it says nothing, the key is read.
+        // At positions without such a name, the key is read.
         (
             "workload: {event: w, output: w}\nworkflow: [{step: start, tool: {kind: noop, result: ['{{ event }}', '{{ output }}']}}]",
             r#"["w","w"]"#,
@@ -41,7 +41,7 @@ async fn the_authors_names() {
     }
 }
 
-/// After a join, all that the tokens carry is there; of one name, the later step's.
+/// After a join, the values of all tokens are available; for a duplicate name, the later step's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn args_after_a_join() {
     const TEXT: &str = "
@@ -55,7 +55,7 @@ workflow:
     assert_eq!(run(TEXT, "{}").await.output(), r#"[1,2,"b"]"#);
 }
 
-/// An error has the same words in an arc as in a rule.
+/// An error has the same fields in an arc as in a rule.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_in_arcs() {
     const WORDS: &str = "['{{ error.kind }}', '{{ error.code }}', '{{ error.status }}', '{{ error.retryable }}', '{{ outcome.error.kind }}', '{{ output.error.status }}', '{{ output.http.status }}', '{{ outcome.http.status }}', '{{ outcome.pg.code }}', '{{ output.status }}', '{{ output.data.why }}']";
@@ -76,7 +76,7 @@ async fn errors_in_arcs() {
     );
 }
 
-/// What goes wrong at a step and not inside it says at which.
+/// An error at a step, not inside it, names the step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_name_their_step() {
     for (text, path, says) in [

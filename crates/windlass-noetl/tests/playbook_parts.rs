@@ -1,21 +1,21 @@
-//! What is around the steps: computed defaults, children, the workbook.
+//! Parts of a playbook around the steps: computed defaults, child runs, the workbook.
 
 use crate::world;
 
 use world::{obliging, run, run_plans};
 
-/// A `workload`, the run's input, and what the key `x` is.
+/// A `workload`, the run's input, and the resulting value of the key `x`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn computed_defaults() {
     for (workload, input, expected) in [
         ("{host: h, x: 'http://{{ host }}/v1'}", "{}", r#""http://h/v1""#),
         ("{x: '{{ workload.n + 1 }}', n: 2}", "{}", "3"),
-        // One computed default reads another, wherever it stands.
+        // One computed default reads another, wherever it is.
         ("{x: '{{ b }}{{ a }}', b: '{{ a }}-', a: '{{ c }}', c: 1}", "{}", r#""1-1""#),
-        // What the run is started with comes first: as it is, and into what reads it.
+        // The run's input takes precedence, both for the key itself and for defaults that read it.
         ("{host: h, x: 'http://{{ host }}/v1'}", r#"{"x": "given"}"#, r#""given""#),
         ("{host: h, x: 'http://{{ host }}/v1'}", r#"{"host": "other"}"#, r#""http://other/v1""#),
-        // Objects are laid over each other.
+        // Objects are merged.
         ("{n: 1, x: {a: '{{ n }}', b: 2}}", r#"{"x": {"b": 3}}"#, r#"{"a":1,"b":3}"#),
         ("{x: '{{ execution_id }} {{ job.uuid }}'}", "{}", r#""r r""#),
         ("{x: '{{ payload.who | default(\"nobody\") }}'}", r#"{"who": "me"}"#, r#""me""#),
@@ -39,7 +39,7 @@ async fn children() {
         ("path: child", r#""done""#),
         ("path: child, return_step: middle", "11"),
         ("path: child, return_step: start, input: {n: 3}", "30"),
-        // A step that has not run gave nothing.
+        // A step that has not run has no result.
         ("path: child, return_step: end, input: {n: 7}", "null"),
         ("path: child, return_step: nowhere", "failed NoSuchStep"),
         ("path: '{{ workload.which }}'", r#""done""#),
@@ -56,7 +56,7 @@ async fn children() {
     }
 }
 
-/// Its values are defaults, below those of the step, which are below those of the task.
+/// The workbook's values are defaults, overridden by those of the step, which are overridden by those of the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_workbook() {
     const WORKBOOK: &str = "

@@ -1,4 +1,4 @@
-//! Definitions that name what the program around the engine has registered.
+//! Definitions that name functions and definitions registered by the embedding program.
 
 use crate::world;
 
@@ -9,7 +9,7 @@ use windlass_syntax::{Colour, SourceText};
 use windlass_value::Value;
 use world::{replied, run_plans};
 
-/// The function `add`: `a + b`, or an error if there is no `b`.
+/// The function `add`: returns `a + b`, or an error if a number is missing.
 fn answers(tool: &str, call: &ToolCall) -> TaskOutcome {
     let number = |name: &str| call.input.get(name).and_then(Value::as_int);
     match (tool, number("a"), number("b")) {
@@ -45,7 +45,7 @@ async fn functions_are_called() {
     }
 }
 
-/// What the engine has under a name need not be found beside the file.
+/// A definition that the engine has registered need not be found as a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn definitions_go_by_name() {
     const ORDERS: &str = "metadata: {name: orders}\nworkload: {id: 0}\nworkflow: [{step: start, tool: {kind: noop, result: '{{ id + 1 }}'}}]\n";

@@ -1,4 +1,4 @@
-//! The retry form through the engine: policies, pages, sinks.
+//! The retry form executed by the engine: policies, pages, sinks.
 
 use crate::world;
 
@@ -11,7 +11,7 @@ use world::{obliging, replied, run_with};
 
 const SEED: &str = include_str!("cases/ok/retry_seed.yaml");
 
-/// Two pages for every patient.
+/// Serves two pages for every patient.
 fn pages(call: &ToolCall) -> TaskOutcome {
     let url = call.input.get("url").and_then(Value::as_str).unwrap().to_owned();
     let patient = url.split('/').nth(4).unwrap().to_owned();
@@ -28,7 +28,7 @@ async fn the_whole_example() {
     })
     .await;
     assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
-    // Each patient: both pages, then the sink of its own; at the end the step's.
+    // For each patient: both pages, then its own sink; at the end the step's sink.
     let kinds: Vec<&str> = ran.calls.iter().map(|call| call.tool).collect();
     assert_eq!(
         kinds,
@@ -43,7 +43,7 @@ async fn the_whole_example() {
     );
     assert_eq!(params[2], r#"["r",2,2,0]"#);
     assert!(ran.inputs_at("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
-    // One end of the step, none of its turns.
+    // One end of the step, none of its iterations.
     assert_eq!(ran.event_paths("step.done"), ["fetch_medications", "validate_results"]);
     assert_eq!(ran.event_paths("loop.iteration.done").len(), 2);
     assert_eq!(ran.output(), r#"{"got":{"total":2,"success":2,"failed":0}}"#);
@@ -64,7 +64,7 @@ async fn entries_name_their_item() {
         if url.contains("/b") { replied(404, "null") } else { replied(200, r#"{"n": 1}"#) }
     })
     .await;
-    // A turn that fails is counted; the loop goes on.
+    // A failed iteration is counted; the loop continues.
     let results = r#"{"id":"a","status":"success","data":{"n":1}},{"id":"b","status":"error","error":{"#;
     assert!(ran.output().starts_with(&format!(r#"{{"results":[{results}"#)), "{}", ran.output());
     assert!(ran.output().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.output());
@@ -73,12 +73,12 @@ async fn entries_name_their_item() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies() {
     const RETRY: &str = "    retry:\n      - {when: '{{ error.status == 429 }}', then: {max_attempts: 3, initial_delay: 60}}\n      - {when: '{{ error.status >= 500 }}', then: {max_attempts: 2, backoff_multiplier: 2.0}}\n";
-    // What the server says, in turn; what the run gives; how many calls.
+    // The server's replies in order, the result of the run, and the number of calls.
     for (statuses, expected, calls) in [
         (&[200][..], "200", 1),
         (&[429, 429, 200], "200", 3),
         (&[429, 429, 429, 200], "failed 429", 3),
-        // Tries count for each policy.
+        // Attempts count separately for each policy.
         (&[429, 503, 429, 200], "200", 4),
         (&[503, 429, 503, 200], "failed 503", 3),
         (&[404, 200], "failed 404", 1),
@@ -109,7 +109,7 @@ async fn pages_without_a_loop() {
             _ => obliging(tool, call),
         }
     };
-    // The collected list is the step's result, also after a single page, and when the policy's calls are spent.
+    // The collected list is the step's result, also after a single page, and when the policy's calls are used up.
     for (max_attempts, last, expected) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
         let ran = run_with(&text(max_attempts, ""), "{}", serve(last)).await;
         assert_eq!(ran.output(), expected, "{max_attempts} of {last}: {:?}", ran.report.error);
@@ -124,7 +124,7 @@ async fn pages_without_a_loop() {
     assert_eq!(ran.event_paths("step.done"), ["start"]);
 }
 
-/// A page that fails is tried again by its own policy; what was collected stays.
+/// A failed page is retried by its own policy; the pages collected so far stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flaky_page() {
     const RETRY: &str = "    retry:\n      - {when: '{{ error.status >= 500 }}', then: {max_attempts: 2}}\n      - {when: '{{ response.more }}', then: {max_attempts: 9, next_call: {params: {page: '{{ response.page + 1 }}'}}, collect: {path: items}, sink: {tool: postgres, table: pages}}}\n";
@@ -152,14 +152,14 @@ async fn a_flaky_page() {
 async fn sinks_that_fail() {
     let broken = || TaskOutcome::failure(ErrorInfo::new("23505", "pg", "twice"));
     const OWN: &str = "    retry: [{when: '{{ error is not defined }}', then: {sink: {tool: postgres, statement: 'SELECT {{ id }}'}}}]\n";
-    // A sink of a turn fails the turn; the loop goes on.
+    // A sink of an iteration fails the iteration; the loop continues.
     let ran = run_with(&step(&format!("{EACH}{OWN}")), "{}", move |tool, call| match tool {
         "postgres" if to_json(&call.input).contains("\"b\"") => broken(),
         _ => obliging(tool, call),
     })
     .await;
     assert!(ran.output().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.output());
-    // The step's own sink fails the step, after all turns.
+    // The step's own sink fails the step, after all iterations.
     let ran = run_with(
         &step(&format!("{EACH}    sink: {{tool: postgres, statement: SELECT 1}}\n")),
         "{}",
@@ -173,7 +173,7 @@ async fn sinks_that_fail() {
     assert_eq!(ran.event_paths("step.failed"), ["start"]);
 }
 
-/// The first policy that matches: one sink for one kind, another for the rest, none after an error.
+/// The first matching policy applies: one sink for one kind, another for the rest, none after an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sinks_by_condition() {
     const SINKS: &str = "    retry:\n      - {when: \"{{ response.kind == 'a' }}\", then: {sink: {tool: postgres, statement: SELECT 'a'}}}\n      - {when: '{{ error is not defined }}', then: {sink: {tool: postgres, statement: SELECT 'b'}}}\n";
@@ -203,7 +203,7 @@ async fn while_a_condition_holds() {
     assert_eq!((ran.output().as_str(), ran.calls.len()), ("failed LoopCountExceeded", 60));
 }
 
-/// Pages that would go on when the calls are spent: an event, the variable and the entry say so.
+/// An event, the variable and the entry report that the calls are used up before the last page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exhausted_continuations_are_reported() {
     let serve = |tool: &str, call: &ToolCall| match tool {
@@ -275,7 +275,7 @@ async fn next_calls_of_other_tools() {
     }
 }
 
-/// Children too: each call is a child of its own.
+/// Also child runs: each call is a separate child.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn next_calls_of_children() {
     const CHILD: &str = "metadata: {name: child}\nworkload: {n: 0}\nworkflow: [{step: start, tool: {kind: noop, result: {n: '{{ n }}', more: '{{ n < 3 }}'}}}]\n";

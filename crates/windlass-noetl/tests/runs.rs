@@ -1,4 +1,4 @@
-//! The canonical form and the v10 form through the engine: one row, one playbook and its end.
+//! The canonical form and the v10 form executed by the engine: one playbook and its result per row.
 
 use crate::world;
 
@@ -10,7 +10,7 @@ use windlass_runtime::Tools;
 use windlass_value::{Value, to_json};
 use world::{json, obliging, replied, run, run_plans, run_tools, run_with};
 
-/// A step's tasks, and what the run gives.
+/// A step's tasks, and the result of the run.
 type Row = (&'static str, &'static str);
 
 async fn check_tasks(rows: &[Row]) {
@@ -24,7 +24,7 @@ async fn check_tasks(rows: &[Row]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directives() {
     check_tasks(&[
-        // No rules: what the last task gives.
+        // Without rules: the result of the last task.
         ("{kind: noop, result: {a: '{{ n }}'}}", r#"{"a":3}"#),
         ("[{a: {kind: noop, result: 1}}, {b: {kind: noop}}]", "1"),
         ("[{a: {kind: noop, result: 1}}, {b: {kind: noop, result: '{{ _prev + 1 }}'}}]", "2"),
@@ -34,23 +34,23 @@ async fn directives() {
         ("[{a: {kind: noop, result: 1, eval: [{else: {do: jump, to: c}}]}}, {b: {kind: noop, result: 2}}, {c: {kind: noop}}]", "1"),
         ("[{a: {kind: noop, result: 1, eval: [{else: {do: continue, set_prev: 7}}]}}, {b: {kind: noop}}]", "7"),
         ("[{a: {kind: noop, eval: [{else: {do: fail}}]}}]", "failed RuleFailed"),
-        // The first match wins; none is success goes on.
+        // The first match wins; without a match, a success continues.
         ("[{a: {kind: noop, result: 1, eval: [{expr: '{{ outcome.result == 2 }}', do: fail}]}}]", "1"),
         ("[{a: {kind: noop, result: 1, eval: [{expr: '{{ true }}', do: continue, set_prev: 1}, {expr: '{{ true }}', do: fail}]}}]", "1"),
-        // A template that fails is the task's error: rules see it.
+        // A failing template is the task's error, which rules see.
         ("[{a: {kind: noop, result: '{{ 1 / 0 }}'}}]", "failed InvalidTemplate"),
         ("[{a: {kind: noop, result: '{{ 1 / 0 }}', eval: [{expr: \"{{ outcome.status == 'error' }}\", do: continue, set_prev: '{{ outcome.error.code }}'}]}}]", r#""InvalidTemplate""#),
         // Types survive.
         ("{kind: noop, result: ['007', '1e5', 'null', 'True', '[1]', '{{ none }}', '{{ n }} of {{ n }}', '{{ [n] }}']}", r#"["007","1e5","null","True","[1]",null,"3 of 3",[3]]"#),
         ("{kind: noop, result: '{{ nothing_here | default(5) }}'}", "5"),
-        // A pipeline's own names.
+        // Names of the pipeline.
         ("[{a: {kind: noop, result: ['{{ _task }}', '{{ _attempt }}']}}]", r#"["a",1]"#),
         ("[{a: {kind: noop, eval: [{else: {do: continue, set_vars: {x: 1}, set_ctx: {y: 2}}}]}}, {b: {kind: noop, result: ['{{ vars.x }}', '{{ ctx.y }}', '{{ y }}']}}]", "[1,2,2]"),
     ])
     .await;
 }
 
-/// Fails so often, then gives the number of tries.
+/// Fails a number of times, then returns the number of attempts.
 fn failing(times: u32) -> impl Fn(&str, &windlass_runtime::ToolCall) -> TaskOutcome + Send + Sync + 'static {
     let tries = AtomicU32::new(0);
     move |_, _| match tries.fetch_add(1, Ordering::SeqCst) {
@@ -70,9 +70,9 @@ async fn retries() {
         "[{expr: \"{{ outcome.status == 'error' and outcome.http.status == 503 }}\", do: retry, attempts: 3, delay: 5}";
     for (eval, fails, expected, tries) in [
         (format!("{RETRY}]"), 2, "3", 3),
-        // `attempts` is the number of tries in all; then nothing matches, and an error fails.
+        // `attempts` is the total number of attempts; then nothing matches, and an error fails.
         (format!("{RETRY}]"), 3, "failed 503", 3),
-        // Spent attempts fall through to the next entry.
+        // After the last attempt, the next entry applies.
         (
             format!(
                 "{RETRY}, {{expr: \"{{{{ outcome.status == 'error' }}}}\", do: continue, set_prev: {{data: spent}}}}]"
@@ -89,7 +89,7 @@ async fn retries() {
     }
 }
 
-/// A delay without a backoff is kept to, linear and exponential ones grow.
+/// A delay without a backoff is constant; linear and exponential ones grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delays() {
     for (how, seconds) in [
@@ -113,7 +113,7 @@ async fn delays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routes() {
     for (text, expected) in [
-        // Exclusive: the first that matches; without `when` always.
+        // Exclusive: the first match; an arc without `when` always matches.
         (
             "[{step: start, next: [{step: a, when: '{{ 1 == 2 }}'}, {step: b, args: {n: 4}}]}, {step: a}, {step: b, tool: {kind: noop, result: '{{ args.n }}'}}]",
             "4",
@@ -123,7 +123,7 @@ async fn routes() {
             "[{step: start, tool: {kind: noop, result: 1}, next: [{step: a, when: '{{ false }}'}]}, {step: a, tool: {kind: noop, result: 2}}]",
             "1",
         ),
-        // A guard that says no consumes the token.
+        // A guard that is false consumes the token.
         (
             "[{step: start, tool: {kind: noop, result: 1}, next: [a]}, {step: a, when: '{{ start == 2 }}', tool: {kind: noop, result: 2}}]",
             "1",
@@ -132,12 +132,12 @@ async fn routes() {
             "[{step: start, tool: {kind: noop, result: 1}, next: [a]}, {step: a, when: '{{ start == 1 }}', tool: {kind: noop, result: 2}}]",
             "2",
         ),
-        // Inclusive: all, and a join waits for both.
+        // Inclusive: all arcs fire, and a join waits for both.
         (
             "[{step: start, spec: {next_mode: inclusive}, next: [{step: a}, {step: b}]}, {step: a, tool: {kind: noop, result: 1}, next: [{step: c}]}, {step: b, tool: {kind: noop, result: 2}, next: [{step: c}]}, {step: c, spec: {join: all}, tool: {kind: noop, result: ['{{ a }}', '{{ b }}']}}]",
             "[1,2]",
         ),
-        // A failed step: only arcs with a condition count, and what is missing means no.
+        // A failed step: only arcs with a condition count, and a missing value means false.
         (
             "[{step: start, tool: {kind: noop, eval: [{else: {do: fail}}]}, next: [{step: a}]}, {step: a}]",
             "failed RuleFailed",
@@ -154,12 +154,12 @@ async fn routes() {
             "[{step: start, tool: {kind: noop, result: 1}, next: [{step: a, when: '{{ start.x.y > 1 }}'}]}, {step: a}]",
             "failed InvalidTemplate",
         ),
-        // Arcs that lead back: pages by tokens.
+        // Arcs that lead back: paging by tokens.
         (
             "[{step: start, tool: {kind: noop, result: '{{ (ctx.n | default(0)) + 1 }}', eval: [{else: {do: continue, set_ctx: {n: '{{ outcome.result }}'}}}]}, next: [{step: start, when: '{{ ctx.n < 5 }}'}]}]",
             "5",
         ),
-        // A step without a tool only routes; the first step is the entry if none is called start.
+        // A step without a tool only routes; without a step called start, the first step is the entry.
         ("[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id }}'}}]", r#""r""#),
     ] {
         let ran = run(&format!("workflow: {text}\n"), "{}").await;
@@ -195,7 +195,7 @@ workflow:
     assert_eq!((ran.event_paths("loop.started"), ran.event_paths("loop.done")), (vec!["start"], vec!["start"]));
 }
 
-/// `break` ends the turn, `fail` the step; turns that have not begun do not begin.
+/// `break` ends the iteration, `fail` the step; iterations that have not started do not start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_that_stop() {
     for (rule, expected, iterations) in [
@@ -214,7 +214,8 @@ async fn loops_that_stop() {
     }
 }
 
-/// Turns run side by side, exactly as many as allowed; their variables are their own, and shared ones need a reducer.
+/// Iterations run concurrently, exactly as many as allowed; they have their own variables, and shared ones need a
+/// reducer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_loops() {
     const TEXT: &str = "
@@ -234,7 +235,7 @@ workflow:
     tool: {kind: noop, result: ['{{ start.results }}', '{{ args.total }}', '{{ args.most }}', '{{ args.all | length }}', '{{ args.last }}', '{{ ctx.count }}']}
 ";
     let (inside, max_in_flight) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    // Nobody leaves before four are in: the loop reaches its limit, or it hangs.
+    // No call returns before four are in flight: the loop reaches its limit, or it hangs.
     let barrier = Arc::new(tokio::sync::Barrier::new(4));
     let (counted, peak) = (inside.clone(), max_in_flight.clone());
     let tools = Tools::new().with_fn("shell", move |_| {
@@ -253,7 +254,7 @@ workflow:
     assert_eq!(max_in_flight.load(Ordering::SeqCst), 4);
 }
 
-/// The example of the specification: pages by a jump, each page saved, a deadlock of the database in between.
+/// The example of the specification: paging by a jump, each page saved, with a deadlock of the database in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_by_jump() {
     const TEXT: &str = include_str!("cases/ok/seed_pagination.yaml");
@@ -291,7 +292,7 @@ async fn pages_by_jump() {
         ]
     );
     assert_eq!(ran.inputs_at("http_call", &["params", "page"]), ["1", "2", "3", "1", "2", "3"]);
-    // Six pages and one more try; values are beside the statement, never in it.
+    // Six pages and one retry; values are parameters of the statement, never part of it.
     assert_eq!(ran.calls.iter().filter(|call| call.tool == "postgres").count(), 7);
     assert_eq!(ran.inputs_at("postgres", &["statements", "0", "params", "1"])[0], r#""[1,\"O'Neil\"]""#);
     assert!(ran.inputs_at("postgres", &["statements", "0", "sql"]).iter().all(|sql| !sql.contains("Neil")));
@@ -379,7 +380,7 @@ async fn large_results() {
     assert!(ran.events.iter().all(|event| to_json(&Value::map(event.fields())).len() < 10_000));
 }
 
-/// A loop in SQL gives the values of every item, typed.
+/// A loop in SQL passes the values of every item, typed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_in_sql() {
     const TEXT: &str = "

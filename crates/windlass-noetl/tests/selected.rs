@@ -1,4 +1,4 @@
-//! `output_select`: what later templates see of a result, and how they get at the rest.
+//! `output_select`: the part of a result that later templates see, and the access to the rest.
 
 use crate::world;
 
@@ -6,7 +6,7 @@ use windlass_core::TaskOutcome;
 use windlass_value::{Value, to_json};
 use world::{json, replied, run, run_with};
 
-/// What the end of a playbook gives, of which the step `start` is written here.
+/// Checks the result of a playbook whose step `start` is given.
 async fn check(rows: &[(&str, &str, &str)]) {
     for (start, end, expected) in rows {
         let text = format!(
@@ -32,7 +32,7 @@ async fn fields_of_a_step() {
         "tool: [{{a: {GIVES}, eval: [{{else: {{do: break}}}}]}}}}, {{b: {{kind: noop, result: 1}}}}], output_select: [id]"
     );
     check(&[
-        // What is selected is inline; the whole is still there.
+        // The selected fields are inline; the full result is still available.
         (
             &plain,
             "['{{ start.id }}', '{{ start.data.total is defined }}', '{{ start._ref.data.total }}']",
@@ -42,7 +42,7 @@ async fn fields_of_a_step() {
         (looped, "['{{ start.total }}', '{{ start._ref.results }}']", "[2,[1,2]]"),
         // Also after a break.
         (&broken, "['{{ start.id }}', '{{ start._ref.id }}']", "[7,7]"),
-        // A field that is not there is an error, not a hole.
+        // A missing field is an error, not a gap.
         ("tool: {kind: noop, result: {a: 1}}, output_select: [b]", "1", "failed InvalidTemplate"),
     ])
     .await;
@@ -56,7 +56,7 @@ async fn fields_of_a_task() {
     assert_eq!(run(&text, "{}").await.output(), "[7,7,false,2]");
 }
 
-/// A step's own `set` sees what was selected.
+/// A step's own `set` sees the selected fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn selection_happens_before_set() {
     let text = format!(
@@ -66,7 +66,8 @@ async fn selection_happens_before_set() {
     assert_eq!(ran.output(), "[7,false]", "{:?}", ran.report.error);
 }
 
-/// Of a large result the fields are inline, the rest is a reference that is read through, and that a task can fetch.
+/// For a large result, the fields are inline; the rest is a reference that templates read through and a task can
+/// fetch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fields_of_a_large_result() {
     const TEXT: &str = "

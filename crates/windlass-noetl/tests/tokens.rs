@@ -1,4 +1,4 @@
-//! Tokens and what is told of them: who they belong to, where they go, what they carry; and the events of a run.
+//! Tokens and their events: their run, their target, their payload; and the events of a run.
 
 use crate::world;
 
@@ -6,7 +6,7 @@ use windlass_core::Event;
 use windlass_value::{Value, to_json};
 use world::{obliging, run, run_plans, run_with};
 
-/// Kind and path, one after the other.
+/// Returns kind and path of each event.
 fn event_lines(events: &[Event]) -> Vec<String> {
     let shown = |event: &Event| format!("{} {}", event.type_name(), event.path);
     events.iter().map(|event| shown(event).trim_end().to_owned()).collect()
@@ -17,7 +17,7 @@ fn data(events: &[Event], kind: &str, path: &str) -> String {
     found.map(|event| to_json(&Value::map(event.fields()))).unwrap_or_default()
 }
 
-/// The whole set of events, in their order, of a run with a task, a guard, a loop and a write.
+/// All events, in order, of a run with a task, a guard, a loop and a write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_events_of_a_run() {
     const TEXT: &str = "
@@ -59,16 +59,16 @@ workflow:
             "workflow.finished",
         ]
     );
-    // A change of `ctx` is the change, not the whole of it.
+    // A change of `ctx` contains only the change.
     assert_eq!(data(&ran.events, "ctx.patched", "start"), r#"{"scope":"run","patch":{"c":200}}"#);
-    // An outcome has its task, its attempt and all that the specification promises.
+    // An outcome has its task, its attempt and everything that the specification promises.
     let processed = data(&ran.events, "task.processed", "start.fetch");
     for part in [r#""task":"fetch""#, r#""attempt":1"#, r#""status":"success""#, r#""http":{"status":200"#] {
         assert!(processed.contains(part), "{part} in {processed}");
     }
 }
 
-/// What a token carries is told where its step begins: from the first, which carries the run's input, on.
+/// A step's start event contains the values of its token; the first token carries the run's input.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn step_started_events_carry_the_token_args() {
     const TEXT: &str = "
@@ -97,7 +97,7 @@ workflow:
     );
 }
 
-/// Two tokens in one step at once have each their own arguments and variables.
+/// Two concurrent tokens in one step have their own arguments and variables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_tokens_in_one_step() {
     const TEXT: &str = "
@@ -116,7 +116,7 @@ workflow:
     assert_eq!(run(TEXT, "{}").await.output(), "[[1,1],[2,2]]");
 }
 
-/// A child knows its parent and the run that all began with; its definition has a name.
+/// A child run knows its parent and the root run; its definition has a name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_runs_know_their_parent_and_trace() {
     const IDS: &str = "{kind: noop, result: ['{{ execution_id }}', '{{ parent_execution_id }}', '{{ trace_id }}', '{{ catalog_id }}']}";
@@ -131,7 +131,7 @@ async fn child_runs_know_their_parent_and_trace() {
     assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{output}");
 }
 
-/// Every fact of a failed call is in the event of its task, and the same under `outcome`.
+/// The event of a failed task contains all facts of the call, the same as `outcome`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outcomes_in_events() {
     const TEXT: &str = "workflow: [{step: start, tool: [{a: {kind: http, url: 'http://x', eval: [{else: {do: continue, set_prev: ['{{ outcome.status }}', '{{ outcome.error.kind }}', '{{ outcome.error.retryable }}', '{{ outcome.http.status }}', '{{ outcome.pg.code }}', '{{ outcome.py.exception }}', '{{ outcome.meta.attempt }}']}}]}}]}]\n";

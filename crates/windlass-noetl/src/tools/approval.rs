@@ -1,4 +1,4 @@
-//! `kind: approval`: waits for somebody's answer, which is the task's result.
+//! `kind: approval`: waits for a person's answer, which is the task's result.
 
 use std::sync::Arc;
 

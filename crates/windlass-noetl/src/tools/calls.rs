@@ -54,7 +54,7 @@ impl NoetlCompiler<'_> {
         Some(TaskWork::Call { definition, input })
     }
 
-    /// A child's inputs are values of its run: nothing of them is opened on the way.
+    /// Adds the input of a child run. Its values are those of a run, so no secret in them is opened.
     pub(crate) fn child_input(&mut self, node: &SyntaxNode) -> ExprId {
         if self.deferred_inputs.is_some() { self.input(node) } else { self.value(node) }
     }
@@ -68,8 +68,8 @@ impl NoetlCompiler<'_> {
         Some(step.to_owned())
     }
 
-    /// The playbooks that a computed path can lead to, as far as the file says so: each must be found and pinned. What a
-    /// run computes beyond them must be known to the engine under that name.
+    /// Returns the playbooks that a computed path can lead to, as far as the file shows it: each must be found and
+    /// pinned. Any other path that a run computes must be a definition that the engine knows by that name.
     fn computed_path(&mut self, template: &str, span: Span) -> Vec<String> {
         let mut found = Vec::new();
         let known = expr::single_expression(template).is_some_and(|inner| self.possible_texts(inner, &mut found));
@@ -81,7 +81,7 @@ impl NoetlCompiler<'_> {
         found
     }
 
-    /// The texts that an expression can give: a literal, a key of `workload`, or one of two of these.
+    /// Collects the texts that an expression can evaluate to: a literal, a key of `workload`, or one of two of these.
     fn possible_texts(&self, expression: &str, found: &mut Vec<String>) -> bool {
         let expression = expression.trim();
         if let Some(literal) = unquote(expression) {
@@ -100,7 +100,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// The inputs of the step with those of the task over them: an object, if they say nothing else.
+/// Merges the inputs of the task over those of the step; the default is an empty object.
 pub(super) fn merged_input(inputs: &TaskInputs, own: Option<&SyntaxNode>) -> SyntaxNode {
     let input = match (inputs.step_input, own) {
         (Some(given), Some(own)) => overlay_object(given, own),

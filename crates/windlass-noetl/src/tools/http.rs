@@ -6,7 +6,7 @@ use super::TaskInputs;
 use crate::compiler::NoetlCompiler;
 use crate::form::TaskWork;
 
-/// Under the name it has here, or the name that the tool knows it by.
+/// Inputs that are passed under their own name.
 const PASSED: [&str; 5] = ["method", "headers", "params", "verify_ssl", "follow_redirects"];
 
 impl NoetlCompiler<'_> {
@@ -15,7 +15,7 @@ impl NoetlCompiler<'_> {
         self.effect("http_call", span, &input)
     }
 
-    /// The request as a tree of templates.
+    /// Builds the request as a tree of templates.
     pub(crate) fn http_input(&mut self, inputs: &mut TaskInputs, span: Span) -> Option<SyntaxNode> {
         let mut entries: Vec<(SpannedKey, SyntaxNode)> = Vec::new();
         match self.one_of(inputs, &["url", "endpoint", "uri"]) {
@@ -33,7 +33,7 @@ impl NoetlCompiler<'_> {
         if let Some(auth) = self.auth(inputs) {
             entries.push((SpannedKey { text: "auth".to_owned(), span: auth.span }, auth));
         }
-        // Names for the templates of the request; the request itself does not have them.
+        // Names for the templates of the request; not part of the request itself.
         for name in ["input", "args"] {
             inputs.object.take(name);
         }
@@ -42,7 +42,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// A text that the author did not write.
+/// Creates a text that the author did not write.
 pub(super) fn text(text: impl Into<String>, span: Span) -> SyntaxNode {
     SyntaxNode::new(span, SyntaxNodeKind::Str(SpannedText::synthetic(text)))
 }

@@ -1,4 +1,4 @@
-//! Kinds of tasks, and from their inputs to what a tool is given.
+//! Kinds of tasks, and the translation of their inputs to those of a tool.
 
 mod approval;
 mod calls;
@@ -47,7 +47,7 @@ const KINDS: [(&str, ToolKind); 11] = [
     ("approval", ToolKind::Approval),
 ];
 
-/// Kinds that exist elsewhere, and what to do instead.
+/// Kinds that exist elsewhere, each with an alternative.
 const UNSUPPORTED_KINDS: [(&str, &str); 20] = [
     ("agent", "call the agent's service with `http`"),
     ("container", "start it with `shell`: `docker run …`"),
@@ -75,13 +75,13 @@ pub(crate) fn supported_names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(name, _)| *name).chain(["workbook"])
 }
 
-/// A task's inputs while they are read.
+/// A task's inputs while they are parsed.
 pub(crate) struct TaskInputs<'n> {
     pub object: ObjectReader<'n>,
-    /// `input` or `args` of the step around, for every task of it.
+    /// `input` or `args` of the step, for each of its tasks.
     pub step_input: Option<&'n SyntaxNode>,
     pub span: Span,
-    /// How long a try may take, if the inputs say so.
+    /// The timeout of an attempt, if the inputs set one.
     pub timeout: Option<Amount<Duration>>,
 }
 
@@ -118,14 +118,14 @@ impl NoetlCompiler<'_> {
         );
     }
 
-    /// An effect of a tool that the engine has.
+    /// Compiles an effect of a tool, which the engine must have.
     pub(crate) fn effect(&mut self, tool: &str, span: Span, input: &SyntaxNode) -> Option<TaskWork> {
         let input = self.input(input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
             let mut hint = format!("it has {}", format_names(names));
-            // Supported, but not built by itself.
+            // Supported, but not part of the default build.
             if tool == "duckdb" {
                 hint = format!("build the program with it: cargo build --release --features duckdb; {hint}");
             }
@@ -135,7 +135,7 @@ impl NoetlCompiler<'_> {
         Some(TaskWork::Effect { tool: tool.into(), input })
     }
 
-    /// Does nothing, not even to `_prev`, unless it says what it gives.
+    /// Compiles a task that does nothing, not even to `_prev`, unless it sets a result.
     fn noop(&mut self, inputs: &mut TaskInputs) -> TaskWork {
         let (result, message) = (inputs.object.take("result"), inputs.object.take_entry("message"));
         for name in ["input", "args"] {
@@ -152,7 +152,7 @@ impl NoetlCompiler<'_> {
         TaskWork::Evaluate(value)
     }
 
-    /// `{action: get, input: {result_ref}}`: the value behind a reference, which templates read like any other.
+    /// Compiles `{action: get, input: {result_ref}}`: the value behind a reference, which templates read like any other.
     fn artifact(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
         let action = inputs.object.take("action");
         let input = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.step_input);
@@ -174,7 +174,7 @@ impl NoetlCompiler<'_> {
         Some(TaskWork::Evaluate(self.value(reference)))
     }
 
-    /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
+    /// Reads `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
     pub(crate) fn auth<'n>(&mut self, inputs: &mut TaskInputs<'n>) -> Option<SyntaxNode> {
         let auth = self.one_of(inputs, &["auth", "credential"])?;
         if let Some(alias) = self.key_alias(auth.1) {
@@ -182,7 +182,7 @@ impl NoetlCompiler<'_> {
         }
         let node = match auth.1.as_map() {
             Some([]) => return None,
-            // Its facts come from the keychain.
+            // Its fields come from the keychain.
             Some(_) if crate::keychain::mentions_secret(auth.1) => return Some(auth.1.clone()),
             Some(_) => match auth.1.get("credential").or_else(|| auth.1.get("alias")) {
                 Some(alias) => alias,
@@ -198,7 +198,7 @@ impl NoetlCompiler<'_> {
         Some(node.clone())
     }
 
-    /// The same for a database: without a name, the credential is called `postgres`.
+    /// Reads the credential of a database; the default alias is `postgres`.
     pub(crate) fn database_auth(&mut self, inputs: &mut TaskInputs<'_>, span: Span) -> SyntaxNode {
         self.auth(inputs).unwrap_or_else(|| {
             let usual = SyntaxNode::text("postgres", span);
@@ -209,7 +209,7 @@ impl NoetlCompiler<'_> {
         })
     }
 
-    /// The text that a template stands for which is nothing but a key of `workload`: its default is as good as a literal.
+    /// Returns the default of a workload key, if the template is nothing but that key: it is equivalent to a literal.
     pub(crate) fn workload_text(&self, text: &str) -> Option<String> {
         let name = crate::expr::single_expression(text)?;
         let key = name.strip_prefix("workload.").unwrap_or(name);
@@ -228,7 +228,7 @@ impl NoetlCompiler<'_> {
             (None, false) => text.to_owned(),
         };
         let Some(known) = &self.options.aliases else { return };
-        // As variables of the environment spell them, `pg-main` and `PG_MAIN` are the same.
+        // Compared in the spelling of environment variables: `pg-main` and `PG_MAIN` are the same.
         let spelled = |name: &str| name.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let variable = spelled(&alias);
         if known.iter().any(|name| spelled(name) == variable) {
@@ -246,7 +246,7 @@ impl NoetlCompiler<'_> {
         );
     }
 
-    /// A field that goes by several names; two of them at once is a problem.
+    /// Takes a field that has several names; giving two of them is a problem.
     pub(crate) fn one_of<'n>(
         &mut self,
         inputs: &mut TaskInputs<'n>,

@@ -1,4 +1,4 @@
-//! `kind: python`. A template in code becomes a variable of it, so nothing can break out of a text.
+//! `kind: python`. A template in code becomes a variable, so no value can break out of a text.
 
 mod source;
 
@@ -45,7 +45,7 @@ impl NoetlCompiler<'_> {
         self.effect("python", span, &input)
     }
 
-    /// The code with variables for its templates and for `context`, and what it is given.
+    /// Replaces templates and `context` in the code by variables, and returns the code and its input.
     fn code(&mut self, written: &str, code: &SyntaxNode, given: Option<SyntaxNode>) -> (String, Option<SyntaxNode>) {
         let span = code.span;
         let span_at = |range: &std::ops::Range<usize>| match &code.kind {
@@ -92,7 +92,8 @@ impl NoetlCompiler<'_> {
         (source, Some(SyntaxNode::new(span, SyntaxNodeKind::Map(entries))))
     }
 
-    /// All that code once found under `context`: the inputs of the run, its variables, the steps that have ended.
+    /// Returns the value of `context`, as in earlier versions: the inputs of the run, its variables, the steps that have
+    /// ended.
     fn context_template(&self) -> String {
         let workload = self.workload.iter().flat_map(|workload| workload.keys()).filter(|name| plain(name));
         let workload = workload.map(|name| format!("'{name}': workload.{name} | default(none)"));
@@ -103,7 +104,7 @@ impl NoetlCompiler<'_> {
         format!("{{{{ {{{}}} | present }}}}", all.join(", "))
     }
 
-    /// `libs: {np: numpy}` are imports; a list names packages that must be there.
+    /// Reads `libs`: `{np: numpy}` are imports; a list names packages that must be installed.
     fn libs(&mut self, inputs: &mut TaskInputs) -> Option<SyntaxNode> {
         let (key, node) = inputs.object.take_entry("libs")?;
         match &node.kind {

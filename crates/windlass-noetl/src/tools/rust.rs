@@ -1,4 +1,4 @@
-//! `kind: rust`: a function that the program around the engine has registered.
+//! `kind: rust`: a function that the embedding program has registered.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{codes, expr};
 
 impl NoetlCompiler<'_> {
     pub(crate) fn rust(&mut self, inputs: &mut TaskInputs) -> Option<TaskWork> {
-        // In a list of tasks `name` is the task's own as well.
+        // In a list of tasks, `name` is also the task's own.
         let name = match (inputs.object.take("function"), inputs.object.take("name")) {
             (Some(function), _) => Some(function),
             (None, name) => name,
@@ -22,7 +22,7 @@ impl NoetlCompiler<'_> {
         let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
         self.input_timeout(inputs);
         let input = merged_input(inputs, own);
-        // It gets what it is given as it is: nobody opens a secret on the way.
+        // The function gets its input unchanged: no secret in it would be opened.
         if crate::keychain::mentions_secret(&input) {
             let hint = "let the function get its own, from the program that it is part of";
             self.error(codes::SECRET, input.span, "a function in Rust gets no secrets of the keychain", hint);
@@ -57,7 +57,7 @@ impl NoetlCompiler<'_> {
         None
     }
 
-    /// A name that is computed reaches the functions and nothing else.
+    /// Compiles a computed name, which can reach the functions and nothing else.
     fn computed_function(&mut self, name: &str, span: Span, computed: windlass_core::plan::ExprId) -> Option<ToolName> {
         let functions = &self.options.registered.functions;
         if functions.is_empty() {

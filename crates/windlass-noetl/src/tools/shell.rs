@@ -1,4 +1,4 @@
-//! `kind: shell`. Values reach the text as variables of the environment, never as parts of it.
+//! `kind: shell`. Values reach the command as environment variables, never as parts of its text.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Span, SpannedKey, SyntaxNode, SyntaxNodeKind};
@@ -55,7 +55,7 @@ impl NoetlCompiler<'_> {
         self.effect("shell", span, &input)
     }
 
-    /// The text with a variable in place of each template.
+    /// Replaces each template of the text by a variable.
     fn shell_text(&mut self, node: &SyntaxNode, values: &mut Vec<(SpannedKey, SyntaxNode)>) -> SyntaxNode {
         let Some(source) = node.as_str().filter(|source| expr::is_template(source)) else { return node.clone() };
         let first = values.len() + 1;

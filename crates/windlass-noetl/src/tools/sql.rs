@@ -1,4 +1,4 @@
-//! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a value beside it.
+//! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a bound parameter.
 
 use windlass_dialect::DiagnosticSink;
 use windlass_syntax::{Diagnostic, Span, SpannedKey, SyntaxNode, SyntaxNodeKind, expect_text};
@@ -51,7 +51,7 @@ impl NoetlCompiler<'_> {
         self.effect(name, span, &input)
     }
 
-    /// One text, or several.
+    /// Reads one statement text, or several.
     pub(crate) fn statements(
         &mut self,
         node: &SyntaxNode,
@@ -70,11 +70,11 @@ impl NoetlCompiler<'_> {
 
     fn statement(&mut self, node: &SyntaxNode, params: Option<(&SpannedKey, &SyntaxNode)>) -> Option<Vec<SyntaxNode>> {
         let source = &expect_text(node, "a statement", &mut self.diagnostics)?.text;
-        // Nothing but a template can only mean the statement itself: as a value it would be no SQL.
+        // A text that is nothing but a template can only be the statement itself: as a parameter it would not be SQL.
         let is_whole = expr::single_expression(source).is_some_and(|inner| !inner.ends_with("raw"));
         if is_whole {
             let message = "the whole statement is a template: whoever gives its value says what is run";
-            // A key of `workload` is the author's own text, unless whoever starts the run has another.
+            // A key of `workload` is the author's own text, unless the caller of the run overrides it.
             if self.workload_text(source).is_none() {
                 let hint = "write the statement here, with templates for its values, or let it in with `| raw`";
                 self.error(codes::RAW_SQL, node.span, message, hint);
@@ -127,7 +127,7 @@ impl NoetlCompiler<'_> {
     }
 }
 
-/// Statements that are run for every item: their values as one text of JSON, a list for each item with a list for each
+/// Builds statements that run for every item: their values as one JSON text, a list per item with a list per
 /// statement.
 fn statement_loop(each: &expr::SqlLoop, group: &[expr::SqlStatement], span: Span) -> SyntaxNode {
     let values = |one: &expr::SqlStatement| {

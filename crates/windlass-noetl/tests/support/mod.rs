@@ -1,4 +1,4 @@
-//! A plan as a few lines of text, for comparing.
+//! Renders a plan as text for comparison.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Playbooks through the whole engine, with tools that only pretend.
+//! Runs playbooks in the engine with fake tools.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use windlass_value::{Value, parse_json, to_json};
 
 const TOOLS: [&str; 5] = ["http_call", "postgres", "python", "shell", FUNCTION];
 
-/// Registered by the program around the engine.
+/// A function registered by the embedding program.
 const FUNCTION: &str = "add";
 
 /// One call of a tool.
@@ -27,7 +27,7 @@ pub(crate) struct Call {
     pub input: Value,
 }
 
-/// How a run went.
+/// The outcome of a run.
 pub(crate) struct RunOutcome {
     pub report: Arc<FinalReport>,
     pub calls: Vec<Call>,
@@ -52,7 +52,7 @@ pub(crate) fn plan(text: &str) -> Plan {
     }
 }
 
-/// Python gives what its `args` say under `gives`, else all of them; everything else is a success without a result.
+/// A fake tool: Python returns `gives` of its `args`, otherwise all of them; other tools succeed without a result.
 pub(crate) fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
     let args = call.input.get("args").cloned().unwrap_or_default();
     match tool {
@@ -63,7 +63,7 @@ pub(crate) fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
     }
 }
 
-/// What the http tool makes of a reply.
+/// Returns the outcome of the http tool for a reply.
 pub(crate) fn replied(status: i64, body: &str) -> TaskOutcome {
     let result = Value::object([("status_code", Value::Int(status)), ("headers", json("{}")), ("data", json(body))]);
     let facts = Value::object([("http", Value::object([("status", Value::Int(status)), ("headers", json("{}"))]))]);
@@ -89,7 +89,7 @@ pub(crate) async fn run_with(
     run_plans(&[text], input, answer).await
 }
 
-/// The last is run; the others can be called.
+/// Runs the last playbook; the others can be called.
 pub(crate) async fn run_plans(
     texts: &[&str],
     input: &str,
@@ -148,7 +148,7 @@ pub(crate) async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc
 }
 
 impl RunOutcome {
-    /// The output, or the status and the code of the error.
+    /// Returns the output, or the status and the code of the error.
     pub(crate) fn output(&self) -> String {
         match &self.report.error {
             None => to_json(&self.report.output),
@@ -160,12 +160,12 @@ impl RunOutcome {
         self.calls.iter().map(|call| call.path.as_str()).collect()
     }
 
-    /// Events of one kind, by path.
+    /// Returns the paths of the events of one kind.
     pub(crate) fn event_paths(&self, kind: &str) -> Vec<&str> {
         self.events.iter().filter(|event| event.type_name() == kind).map(|event| &*event.path).collect()
     }
 
-    /// What the calls of a tool were given, at one place of their input.
+    /// Returns the inputs of a tool's calls at one path.
     pub(crate) fn inputs_at(&self, tool: &str, path: &[&str]) -> Vec<String> {
         let at = |input: &Value| {
             let found = path.iter().try_fold(input.clone(), |value, key| match key.parse::<usize>() {

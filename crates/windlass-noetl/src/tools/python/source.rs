@@ -1,5 +1,6 @@
-//! What is a template in Python code. Outside of texts and comments two opening braces mean nothing to Python that could
-//! run (a set of sets), so they begin a template. In a text they may be the text's own, or an f-string's: they stay.
+//! Finds templates in Python code. Outside of texts and comments, two opening braces have no meaning in Python that
+//! could run (a set of sets), so they begin a template. In a text they may belong to the text or to an f-string: they
+//! stay.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use crate::expr;
 pub(super) struct CodeScan<'c> {
     /// Templates in the code itself, in order.
     pub templates: Vec<Range<usize>>,
-    /// What looks like one inside of a text that is no f-string.
+    /// Apparent templates inside a text that is not an f-string.
     pub in_texts: Vec<Range<usize>>,
     /// The names that the code uses.
     pub words: BTreeSet<&'c str>,
@@ -60,7 +61,7 @@ pub(super) fn scan(code: &str) -> CodeScan<'_> {
     found
 }
 
-/// All that may be names in an f-string.
+/// Returns all possible names in an f-string.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
@@ -69,7 +70,7 @@ fn is_prefix(word: &str) -> bool {
     word.len() <= 2 && word.chars().all(|letter| "rRbBfFuU".contains(letter))
 }
 
-/// How long the text is that begins here, with its quotes. One that never ends is the compiler's affair.
+/// Returns the length of the text that begins here, including its quotes. An unterminated text is left to Python.
 fn text_length(rest: &str, raw: bool) -> usize {
     let quote = &rest[..1];
     let triple = quote.repeat(3);
@@ -83,7 +84,7 @@ fn text_length(rest: &str, raw: bool) -> usize {
         if open == 1 && left.starts_with('\n') {
             return at;
         }
-        // Also in a raw text a backslash keeps the quote after it from ending the text.
+        // Also in a raw text, a backslash keeps the following quote from ending the text.
         let letter = left.chars().next().map_or(1, char::len_utf8);
         let skips = left.starts_with('\\') && (!raw || left[1..].starts_with(quote));
         at += letter + if skips { left[1..].chars().next().map_or(0, char::len_utf8) } else { 0 };
@@ -91,7 +92,7 @@ fn text_length(rest: &str, raw: bool) -> usize {
     rest.len()
 }
 
-/// A name between double braces, as values were once pasted.
+/// Finds a name between double braces, as earlier versions substituted values.
 fn find_template_in_text(code: &str, text: Range<usize>) -> Option<Range<usize>> {
     let inside = &code[text.clone()];
     let start = inside.find("{{ ")?;
@@ -105,7 +106,7 @@ fn find_template_in_text(code: &str, text: Range<usize>) -> Option<Range<usize>>
 mod tests {
     use super::scan;
 
-    /// Code, its templates, and what looks like one in its texts.
+    /// Code, its templates, and the apparent templates in its texts.
     #[test]
     fn templates_stand_outside_of_texts() {
         let cases: [(&str, &[&str], &[&str]); 12] = [

@@ -1,10 +1,10 @@
-//! Where the templates of a shell text stand: a value is quoted as its place wants it.
+//! Templates in a shell text: a value is quoted as its position requires.
 
 use crate::expr;
 
 const STATEMENT: &str = "`{% … %}` and `{# … #}` are not evaluated in a command";
 
-/// What is wrong with a text, or doubtful.
+/// A problem of a text.
 #[derive(Debug, PartialEq)]
 pub(super) enum QuotingProblem {
     Refused(&'static str),
@@ -19,7 +19,7 @@ pub(super) struct ShellText<'s> {
     pub remarks: Vec<QuotingProblem>,
     /// Open quotes and brackets, the innermost last; `$` stands for `$'`.
     open: Vec<char>,
-    /// Here-documents whose text begins with the next line.
+    /// Here-documents whose text begins on the next line.
     documents: Vec<HereDocument<'s>>,
 }
 
@@ -29,7 +29,7 @@ struct HereDocument<'s> {
     tabs: bool,
 }
 
-/// `first` is the number of the first variable.
+/// Replaces the templates of a shell text by variables; `first` is the number of the first variable.
 pub(super) fn quote_templates(source: &str, first: usize) -> ShellText<'_> {
     let mut shell_text = ShellText::default();
     let mut rest = source;
@@ -41,7 +41,7 @@ pub(super) fn quote_templates(source: &str, first: usize) -> ShellText<'_> {
 }
 
 impl<'s> ShellText<'s> {
-    /// Copies what comes next and says how long it is.
+    /// Copies the next part and returns its length.
     fn take(&mut self, rest: &'s str, letter: char, first: usize) -> usize {
         let top = self.open.last().copied();
         let quoted = matches!(top, Some('\'' | '"' | '$'));
@@ -77,7 +77,7 @@ impl<'s> ShellText<'s> {
         length
     }
 
-    /// Quotes and brackets.
+    /// Advances over quotes and brackets.
     fn step(&mut self, rest: &str, letter: char, top: Option<char>) -> usize {
         match (top, letter) {
             (Some('\''), '\'') | (Some('$'), '\'') | (Some('"'), '"') | (Some('`'), '`') | (Some('('), ')') => {
@@ -102,7 +102,7 @@ impl<'s> ShellText<'s> {
         letter.len_utf8()
     }
 
-    /// A variable in place of a template. Within single quotes the quotes are closed around it.
+    /// Inserts a variable in place of a template. Single quotes are closed around it.
     fn insert_variable(&mut self, template: &'s str, top: Option<char>, first: usize) {
         let line = self.out.rsplit('\n').next().unwrap_or_default();
         if line.split([' ', ';', '&', '|', '(']).any(|word| word == "eval") || line.contains("sh -c ") {
@@ -123,7 +123,7 @@ impl<'s> ShellText<'s> {
         format!("${{WINDLASS_VALUE_{}}}", first + self.templates.len() - 1)
     }
 
-    /// `<<END`, `<<-END`, `<<'END'`: how long it is.
+    /// Parses `<<END`, `<<-END`, `<<'END'` and returns its length.
     fn document(&mut self, rest: &'s str) -> usize {
         let tabs = rest[2..].starts_with('-');
         let after = &rest[2 + usize::from(tabs)..];
@@ -131,7 +131,7 @@ impl<'s> ShellText<'s> {
         let until = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
         let word = &word[..word.find(until).unwrap_or(word.len())];
         let end = word.trim_start_matches('\\').trim_matches(['\'', '"']);
-        // A shift in arithmetic has a number there, or a bracket.
+        // A shift in arithmetic is followed by a number or a bracket.
         if !end.starts_with(|c: char| c.is_alphabetic() || c == '_') {
             return 2;
         }
@@ -139,7 +139,7 @@ impl<'s> ShellText<'s> {
         rest.len() - after.len() + (after.len() - after.trim_start_matches([' ', '\t']).len()) + word.len()
     }
 
-    /// The texts of the here-documents: how long they are together.
+    /// Copies the texts of the here-documents and returns their total length.
     fn texts(&mut self, rest: &'s str, first: usize) -> usize {
         let mut at = 0;
         for document in std::mem::take(&mut self.documents) {
