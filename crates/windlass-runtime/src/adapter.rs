@@ -1,23 +1,24 @@
-//! The one door between the control loop and the world.
+//! The interface between the control loop and its environment.
 //!
-//! The same loop runs on real time and disk, with virtual time, in memory, and in replay: only the adapter differs. An
-//! adapter is six concerns, each a small trait:
+//! The same loop runs on real time and disk, with virtual time, in memory, and in replay: only the adapter differs.
+//! An adapter consists of six concerns, each a small trait:
 //!
-//! | concern | what it answers for |
+//! | concern | responsibility |
 //! |---|---|
 //! | [`TimeSource`] | the time and the entropy of each tick |
-//! | [`TickSource`] | ticks in: workers' reports, mail, timers |
-//! | [`Journal`] | what is durable, and stored values |
-//! | [`Workers`] | jobs: handing them out, cancelling them, their leases |
+//! | [`TickSource`] | incoming ticks: worker reports, messages, timers |
+//! | [`Journal`] | durability and stored values |
+//! | [`Workers`] | jobs: starting them, cancelling them, their leases |
 //! | [`Children`] | child runs |
-//! | [`Outward`] | events, the reply and the end, for whoever is outside |
+//! | [`Outward`] | events, the reply and the end of the run, for observers |
 //!
-//! A decorator wraps an adapter, implements the concerns that it changes, and passes the others on with
-//! [`concerns!`](crate::concerns). The engine's chain, from the inside out: `Local` (workers, mailbox and clock of this
-//! process), `Durable` or `Unkept` (the store), `IdleRelease` (lets a waiting run leave memory), `Decorated` (an embedder's
-//! decorator, if there is one), `Hosted` (what only the engine can do: children, handles, counts). `Replay` stands alone.
+//! A decorator wraps an adapter, implements the concerns that it changes, and delegates the others with
+//! [`concerns!`](crate::concerns). The engine's chain, from the inside out: `LocalAdapter` (workers, mailbox and
+//! clock of this process), `DurableAdapter` or `InMemoryAdapter` (the store), `IdleEviction` (evicts a waiting run
+//! from memory), `DecoratedAdapter` (an embedder's decorator, if there is one), `HostedAdapter` (operations that only
+//! the engine can perform: children, handles, counters). `ReplayAdapter` is used alone.
 //!
-//! Events leave by [`Outward::write_to_event_stream`] alone, after the flush of the tick that they belong to.
+//! Events leave only through [`Outward::write_to_event_stream`], after the flush of the tick that they belong to.
 
 use std::future::Future;
 
@@ -27,25 +28,26 @@ pub use windlass_value::{BlobHash, Timestamp, Value};
 use crate::RuntimeError;
 use crate::blobs::BlobCache;
 
-/// What the control loop waits for.
+/// The state of the run while the control loop waits for input.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitCondition {
     /// The earliest timer of the state.
     pub until: Option<Timestamp>,
-    /// Nothing is being done: only time, a signal or a child's end can move the run.
+    /// No job is running: only time, a signal or a child's end can move the run.
     pub quiet: bool,
     /// Child runs have not ended.
     pub children: bool,
-    /// Somebody has paused the run: it waits for a person, so no time may be skipped.
+    /// The run is paused: it waits for an operator, so no time may be skipped.
     pub paused: bool,
-    /// Do not wait at all: only look.
+    /// Do not wait: only poll.
     pub poll: bool,
-    /// The run has become idle and has not said so, because more was to come: if nothing has come of it, it wants a tick.
+    /// The run has become idle without publishing the idle event, because more input was expected. It needs a tick if
+    /// none has arrived.
     pub idle_event_pending: bool,
 }
 
 impl WaitCondition {
-    /// For whoever only wants to look.
+    /// Returns a condition that only polls.
     pub fn poll() -> WaitCondition {
         WaitCondition {
             until: None,
@@ -58,28 +60,28 @@ impl WaitCondition {
     }
 }
 
-/// What ended the wait.
+/// The input that ended the wait.
 #[derive(Debug)]
 pub enum NextInput {
-    /// Workers' reports and outside input, workers first.
+    /// Worker reports and external input, workers first.
     Ticks(Vec<TickKind>),
     /// A timer may be due.
     Timer,
     /// The store may hold messages for the run.
     Inbox,
-    /// Somebody wants the state as it stands, encoded.
+    /// A caller requests the encoded current state.
     Snapshot(tokio::sync::oneshot::Sender<Vec<u8>>),
-    /// Nothing there (only when polling).
+    /// No input is available (only when polling).
     Nothing,
-    /// The run is to leave memory.
+    /// The run is to be evicted from memory.
     Evict,
-    /// The store has failed while nothing else was happening.
+    /// The store failed while no other input arrived.
     Failed(RuntimeError),
-    /// The process is going down; the run stays as it is in the store.
+    /// The process is shutting down; the run stays in the store as it is.
     Closed,
 }
 
-/// How a run's children are told apart from it.
+/// The start of a child run. `call` and `key` distinguish the children of one run.
 #[derive(Clone, Debug)]
 pub struct ChildStart {
     pub call: u64,
@@ -94,90 +96,92 @@ pub struct ChildStart {
 pub struct FinalizedJob {
     pub job: u64,
     pub lease_epoch: u32,
-    /// It was not refused.
+    /// The report was accepted, not refused.
     pub accepted: bool,
 }
 
 /// The time and the entropy of each tick.
 pub trait TimeSource: Send {
-    /// The current time. The control loop never lets a run's time go back.
+    /// Returns the current time. The control loop never lets a run's time go back.
     fn get_now(&mut self) -> Timestamp;
 
-    /// Entropy for the next tick.
+    /// Returns the entropy for the next tick.
     fn entropy(&mut self) -> u64;
 }
 
-/// Ticks in.
+/// The source of incoming ticks.
 pub trait TickSource: Send {
-    /// Blocks until an outside tick arrives: the pull task of each round.
+    /// Blocks until an external tick arrives: the pull task of each round.
     fn wait_receive(&mut self) -> impl Future<Output = NextInput> + Send;
 
-    /// The first of what is waited for. Workers come before outside input.
+    /// Waits for the first of the given conditions. Worker reports come before external input.
     fn wait_for_next_task(&mut self, waiting: WaitCondition) -> impl Future<Output = NextInput> + Send;
 
-    /// Whether something was accepted that the loop has yet to reduce. `buffered`: the loop itself has such ticks.
+    /// Reports whether input was accepted that the loop has yet to reduce. `buffered`: the loop itself holds such
+    /// ticks.
     fn has_pending_input(&mut self, buffered: bool) -> bool {
         buffered
     }
 
-    /// Puts a tick into this run's own mailbox.
+    /// Puts a tick into the mailbox of this run.
     fn send_event(&mut self, tick: TickKind);
 }
 
-/// What is durable.
+/// The durability of a run.
 pub trait Journal: Send {
-    /// Called after each tick's reduction, before any of its commands is carried out.
+    /// Records a tick. Called after each reduction, before any of the tick's commands is executed.
     fn on_tick(&mut self, tick: &Tick, output: &TickOutput, state: &State);
 
-    /// Makes everything that `on_tick` was told durable, together with values the reducer has made. No effect starts
-    /// before this has returned.
+    /// Makes everything that was passed to `on_tick` durable, together with the values that the reducer has created. No
+    /// effect starts before this has returned.
     fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 
-    /// Whether something durable is overdue although no effect asks for it.
+    /// Reports whether a commit is overdue although no effect requires one.
     fn wants_flush(&mut self) -> bool {
         false
     }
 
-    /// Loads a stored value; None if there is none.
+    /// Loads a stored value. Returns `None` if it does not exist.
     fn load_blob(&mut self, hash: &BlobHash) -> impl Future<Output = Result<Option<Value>, RuntimeError>> + Send;
 
-    /// The run leaves memory: its state, and when it wants to be woken, are kept.
+    /// Evicts the run from memory: stores its state and its wake-up time.
     fn evict(&mut self, state: &State, blobs: &mut BlobCache) -> impl Future<Output = Result<(), RuntimeError>> + Send;
 }
 
-/// Jobs.
+/// The jobs of a run.
 pub trait Workers: Send {
-    /// Hands a job to a worker, with its input put together.
+    /// Hands a job to a worker, with its input resolved.
     fn run_worker(&mut self, job: Job, input: Value);
 
     /// Asks the worker of a job to stop.
     fn cancel_worker(&mut self, job: u64);
 
-    /// Ends the lease of a worker that holds a job between two of its tasks. Workers in this process hold nothing meanwhile.
+    /// Ends the lease of a worker that holds a job between two of its tasks. Workers in this process hold no lease
+    /// then.
     fn end_lease(&mut self, _job: u64, _lease_epoch: u32) {}
 
-    /// A job's result has been reduced and is durable.
+    /// Called when a job's result has been reduced and is durable.
     fn finalize_step(&mut self, _step: FinalizedJob) {}
 
-    /// All that the last commit led to has been carried out.
+    /// Called when all commands of the last commit have been executed.
     fn on_commit_applied(&mut self) {}
 }
 
-/// Child runs.
+/// The child runs of a run.
 pub trait Children: Send {
-    /// Starts a child run. Starting the same one twice starts it once.
+    /// Starts a child run. Starting the same child twice starts it once.
     fn start_child(&mut self, child: ChildStart);
 
     /// Wakes a child whose cancellation was written with the tick.
     fn cancel_child(&mut self, child: &str);
 }
 
-/// What leaves the run. All of it is durable by then.
+/// The output of a run to observers. Everything passed here is already durable.
 pub trait Outward: Send {
-    /// Shows an event outside.
+    /// Publishes an event to observers.
     fn write_to_event_stream(&mut self, event: Event);
 
-    /// The run has answered whoever started it, and goes on.
+    /// The run has replied to its caller and continues.
     fn replied(&mut self, _reply: &RunReply) {}
 
     /// The run has ended.
@@ -200,12 +204,13 @@ pub trait Adapter: Send {
     fn children(&mut self) -> &mut Self::Children;
     fn outward(&mut self) -> &mut Self::Outward;
 
-    /// Wakes blocked waits and lets go of what the run holds.
+    /// Wakes blocked waits and frees the resources of the run.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Says who answers for which concern: `concerns!(own: ticks; inner: time, journal, workers, children, outward)`. `own` ones are
-/// implemented by the type itself, the others are those of the adapter in its field `inner`, of the type `A`.
+/// Declares which type implements which concern: `concerns!(own: ticks; inner: time, journal, workers, children,
+/// outward)`. The type itself implements the `own` concerns; the others are delegated to the adapter of type `A` in
+/// its field `inner`.
 #[macro_export]
 macro_rules! concerns {
     (own: $($own:ident),+ $(; $inner:ident: $($passed:ident),+)?) => {

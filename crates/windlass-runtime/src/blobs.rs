@@ -1,21 +1,21 @@
-//! Stored values near the reducer: those it has just made, and those it has just used.
+//! A cache of stored values for the reducer: those it has just created and those it has just used.
 
 use std::collections::BTreeMap;
 
 use windlass_core::Values;
 use windlass_value::{BlobHash, StoredValue, Value, encode};
 
-/// Bytes of decoded values that are kept at hand, roughly.
+/// The approximate size of the cache in bytes of decoded values.
 const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Default)]
 pub struct BlobCache {
-    /// Value, size, and when it was last used.
+    /// Value, size, and last use.
     lru: std::cell::RefCell<LruCache>,
-    /// Made since the last commit; they become durable with the tick. Until then nobody else has them.
+    /// Created since the last commit; they become durable with the tick. Until then no other process has them.
     fresh: Vec<(BlobHash, Vec<u8>)>,
     fresh_values: BTreeMap<BlobHash, Value>,
-    /// Loaded for the tick that is being reduced: all it needs is at hand together, however much that is.
+    /// Loaded for the tick that is being reduced: all values it needs are available together, whatever their size.
     pinned: BTreeMap<BlobHash, (Value, usize)>,
 }
 
@@ -28,12 +28,12 @@ struct LruCache {
 }
 
 impl BlobCache {
-    /// Puts a loaded value at hand until the tick is done.
+    /// Pins a loaded value until the tick is reduced.
     pub(crate) fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
         self.pinned.insert(hash, (value, size));
     }
 
-    /// The tick is done: what it has loaded may go when there is no room.
+    /// Ends the tick: the values it has loaded may be evicted.
     pub(crate) fn unpin(&mut self) {
         for (hash, (value, size)) in std::mem::take(&mut self.pinned) {
             self.lru.get_mut().insert(hash, value, size);
@@ -88,7 +88,7 @@ impl LruCache {
         }
         self.by_use.insert(self.uses, hash);
         self.bytes += size;
-        // The newest always stays, however large: it is about to be used.
+        // The newest value always stays, whatever its size: it is about to be used.
         while self.bytes > MAX_CACHE_BYTES && self.values.len() > 1 {
             let Some((_, oldest)) = self.by_use.pop_first() else { break };
             if let Some((_, size, _)) = self.values.remove(&oldest) {

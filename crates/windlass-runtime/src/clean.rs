@@ -1,4 +1,4 @@
-//! Finished runs that nobody needs any more.
+//! Removal of finished runs.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use windlass_value::Timestamp;
 
 use crate::RuntimeError;
 
-/// Runs looked at in one go.
+/// The number of runs processed per batch.
 const RUN_BATCH_SIZE: u32 = 256;
 
-/// What removing has freed, or would free.
+/// The amount that a cleanup has freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanupReport {
     pub runs: u64,
@@ -18,7 +18,7 @@ pub struct CleanupReport {
     pub bytes: u64,
 }
 
-/// What [`clean`] would remove, oldest first.
+/// Returns the runs that [`clean_runs`] would remove, oldest first.
 pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<RemovableTree>, RuntimeError> {
     let mut all: Vec<RemovableTree> = Vec::new();
     loop {
@@ -31,8 +31,9 @@ pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<RemovableTr
     }
 }
 
-/// Removes the runs that have ended before a time, each together with all below it, and what nobody else has written of
-/// what they have stored. Step by step: others can write in between, and what was interrupted is taken up again.
+/// Removes the runs that have ended before a time, each with all its descendants, and the stored values that no other
+/// run has written. It works in steps: other processes can write in between, and an interrupted cleanup is continued
+/// by the next one.
 pub fn clean_runs(store: &dyn Store, before: Timestamp) -> Result<CleanupReport, RuntimeError> {
     let mut report = CleanupReport::default();
     sweep_blobs(store, &mut report)?;

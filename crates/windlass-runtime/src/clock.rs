@@ -1,10 +1,10 @@
-//! Where a run's time comes from.
+//! The clock of a run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_value::{Duration, Timestamp};
 
-/// Real time, or real time plus all that was skipped because nothing but time was waited for.
+/// Real time, or real time plus all time that was skipped because the run waited only for time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     Real,
@@ -23,7 +23,7 @@ impl Clock {
         }
     }
 
-    /// Virtual time jumps there; real time does not.
+    /// Advances virtual time to `at` and returns true. Real time does not change.
     pub(crate) fn skip_to(&mut self, at: Timestamp) -> bool {
         let ahead = at.since(self.now());
         match self {

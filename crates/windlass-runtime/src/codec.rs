@@ -1,7 +1,7 @@
-//! Bytes of the journal: records, snapshots, plans, turns. One place knows how they look.
+//! The encoding of the journal: records, snapshots, plans, iterations. Only this module knows it.
 //!
-//! MessagePack with names: any tool can show it. What cannot be read is damaged, unless its version says that a newer program
-//! has written it: that is refused and left alone.
+//! MessagePack with names: any tool can display it. Data that cannot be decoded is damaged, unless its version shows
+//! that a newer program has written it: such data is refused and left unchanged.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,16 +13,16 @@ use windlass_value::{BlobHash, Value};
 
 use crate::RuntimeError;
 
-/// A tick as the journal keeps it, with what it led to.
+/// A tick as the journal stores it, with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TickEntry {
     pub tick: Tick,
-    /// Of the commands with their evaluated inputs: a replay that differs is found here.
+    /// A digest of the commands with their evaluated inputs: it detects a replay that diverges.
     pub digest: [u8; 16],
     pub events: Vec<Event>,
 }
 
-/// The same without the events, which a replay makes anew: they are skipped, not read.
+/// A journaled tick without its events: a replay produces them again, so they are skipped, not decoded.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TickEntryHeader {
     pub tick: Tick,
@@ -30,7 +30,7 @@ pub struct TickEntryHeader {
 }
 
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    // Writing into memory cannot fail, and every type here can be written.
+    // Writing into memory cannot fail, and every type here can be encoded.
     rmp_serde::to_vec_named(value).unwrap_or_default()
 }
 
@@ -38,7 +38,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T
     rmp_serde::from_slice(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
 }
 
-/// Decodes a plan. One that a newer program has made is refused as such, also if its bytes no longer fit.
+/// Decodes a plan. A plan of a newer program is refused as such, even if its bytes no longer fit.
 pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
     #[derive(Deserialize)]
     struct PlanVersion {
@@ -61,7 +61,7 @@ pub fn decode_plan(bytes: &[u8]) -> Result<Plan, RuntimeError> {
     }
 }
 
-/// Decodes a snapshot's state. One that a newer program has made is refused as such, also if its bytes no longer fit.
+/// Decodes the state of a snapshot. A state of a newer program is refused as such, even if its bytes no longer fit.
 pub fn decode_state(bytes: &[u8]) -> Result<State, RuntimeError> {
     #[derive(Deserialize)]
     struct StateVersion {
@@ -93,7 +93,7 @@ pub fn state_bytes(state: &State) -> (Vec<u8>, [u8; 32]) {
     (bytes, hash)
 }
 
-/// Everything a tick asked the world to do, in order.
+/// Returns a digest of all commands of a tick, in order.
 pub fn digest(commands: &[Command]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = Vec::with_capacity(256);
@@ -108,7 +108,7 @@ pub fn digest(commands: &[Command]) -> [u8; 16] {
     digest
 }
 
-/// A stored value, if its bytes are those that its name is the checksum of.
+/// Decodes a stored value after checking that its bytes match its hash.
 pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a stored value", why };
     if blake3::hash(bytes).as_bytes() != &hash.0 {
@@ -117,11 +117,11 @@ pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> 
     windlass_value::decode(bytes).map_err(|error| damaged(format!("{hash}: {error}")))
 }
 
-/// Turns of one loop, many to a row. The path is the row's.
+/// Iterations of one loop, many per row. The row has the loop's path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IterationPack(pub Vec<IterationRecord>);
 
-/// The idempotency key of an effect, as tools and receivers see it.
+/// Returns the idempotency key of an effect, as tools and receivers see it.
 pub(crate) fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     let mut parts = Vec::with_capacity(root.len() + key.path.len() + 32);
     for part in [root.as_bytes(), key.path.as_bytes()] {
@@ -140,12 +140,12 @@ pub(crate) fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     text
 }
 
-/// The request by which a parent calls its child off.
+/// Returns the id of the request by which a parent cancels its child.
 pub fn cancel_request_id(parent: &str) -> std::sync::Arc<str> {
     format!("cancel:{parent}").into()
 }
 
-/// The id of a child run: a repeat of the same call is the same run.
+/// Returns the id of a child run: a repeat of the same call is the same run.
 pub(crate) fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
     format!("{root}-{}", &effect_key(root, key)[3..15])
 }
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes with the version after this name raised by one, and the rest made unreadable or not.
+    /// Returns the bytes with the version after this name raised by one and, if requested, the rest made undecodable.
     fn with_raised_version(bytes: &[u8], name: &[u8], unreadable: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         let find = |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).position(|part| part == name).expect("there");

@@ -19,7 +19,7 @@ use crate::blobs::BlobCache;
 use crate::codec;
 use crate::recovery::{CHUNKED_LIST_LEVELS, MAX_RESOLVED_LEVELS, holds_stored};
 
-/// Commands for which a list that is used again keeps its room.
+/// The capacity that a reused command list keeps.
 const COMMAND_LIST_CAPACITY: usize = 64;
 
 pub struct ControlLoop<A> {
@@ -30,35 +30,35 @@ pub struct ControlLoop<A> {
     buffer: VecDeque<TickKind>,
     /// Commands whose ticks are not durable yet.
     pending_commands: Vec<Command>,
-    /// A list that the next tick's commands go into: it was made once.
+    /// An empty list for the commands of the next tick, reused to avoid an allocation.
     spare: Vec<Command>,
     /// Jobs whose results are in ticks that are not durable yet.
     finalized: Vec<FinalizedJob>,
-    /// Somebody wants the loop to let go, and said so while it was computing.
+    /// A close was requested while the loop was computing.
     closing: bool,
-    /// Who wants the state as it stands: they get it when all that led to it is durable.
+    /// Callers that requested the current state: they get it when all ticks that led to it are durable.
     snapshot_requests: Vec<oneshot::Sender<Vec<u8>>>,
 }
 
-/// A tick that needs stored values first.
+/// A tick that needs stored values before it can be reduced.
 struct TickNeedingBlobs {
     tick: Tick,
     resume: PartialTick,
     hashes: Vec<BlobHash>,
 }
 
-/// Why the loop has let go of a run.
+/// The reason why the loop has ended.
 #[derive(Debug)]
 pub enum LoopExit {
     Ended(RunResult),
-    /// It waits in the store for time or a signal.
+    /// The run waits in the store for time or a signal.
     Evicted,
-    /// The process goes down; whoever opens the store next goes on with it.
+    /// The process is shutting down; the next process that opens the store resumes the run.
     Closed,
 }
 
 impl<A: Adapter> ControlLoop<A> {
-    /// `first` are the ticks to begin with: the start event, or a restart after a crash.
+    /// `first` are the initial ticks: the start event, or a restart after a crash.
     pub fn new(
         program: Arc<Program>,
         state: State,
@@ -127,7 +127,7 @@ impl<A: Adapter> ControlLoop<A> {
         }
     }
 
-    /// What was asked of the run while nobody had it comes before anything it would do by itself.
+    /// Takes messages that arrived while the run had no owner: they come before anything that the run does by itself.
     async fn take_stored_messages(&mut self) -> Result<(), RuntimeError> {
         // A run that has just been started has none.
         if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
@@ -147,13 +147,12 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(())
     }
 
-    /// Reduces all buffered ticks. A run that computes for long is looked after in between: outside input is let in, and
-    /// what is overdue becomes durable.
+    /// Reduces all buffered ticks. During a long computation it polls for external input and commits what is overdue.
     async fn drain(&mut self) -> Result<(), RuntimeError> {
         while let Some(kind) = self.buffer.front() {
             let long = matches!(kind, TickKind::Proceed);
             if let Some(needs_blobs) = self.reduce_next()? {
-                // Boxed: what is rarely needed would be moved with every turn of the loop.
+                // Boxed: this future is rarely needed and would be moved with every iteration of the loop.
                 Box::pin(self.reduce_fetching(*needs_blobs)).await?;
             }
             if self.state.result().is_some() {
@@ -166,7 +165,7 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(())
     }
 
-    /// In the middle of a long computation. False: somebody wants the loop to let go.
+    /// Polls for input in the middle of a long computation. Returns false if a close was requested.
     async fn poll_input(&mut self) -> Result<bool, RuntimeError> {
         if self.has_pending_effects() || self.adapter.journal().wants_flush() {
             self.flush_and_execute().await?;
@@ -181,12 +180,12 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(!self.closing)
     }
 
-    /// Reduces the first tick of the buffer, if all it needs is at hand.
+    /// Reduces the first tick of the buffer, if all stored values it needs are available.
     fn reduce_next(&mut self) -> Result<Option<Box<TickNeedingBlobs>>, RuntimeError> {
         let at = self.adapter.time().get_now().max(self.state.now);
         let seed = self.adapter.time().entropy();
         let Some(kind) = self.buffer.pop_front() else { return Ok(None) };
-        // A run with other jobs out is not idle anyway.
+        // A run with other jobs in flight is not idle anyway.
         let more = self.state.jobs.len() <= 1 && self.adapter.ticks().has_pending_input(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more_pending: more };
         self.externalize_large_values(&mut tick.kind);
@@ -202,7 +201,7 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(None)
     }
 
-    /// Reduces a tick, fetching stored values as often as it takes.
+    /// Reduces a tick, loading stored values as often as necessary.
     async fn reduce_fetching(&mut self, pending: TickNeedingBlobs) -> Result<(), RuntimeError> {
         let TickNeedingBlobs { tick, mut resume, mut hashes } = pending;
         let output = loop {
@@ -226,7 +225,7 @@ impl<A: Adapter> ControlLoop<A> {
         self.adapter.journal().on_tick(tick, &output, &self.state);
         for command in output.commands.drain(..) {
             match command {
-                // One is enough to go on, however many ticks have left work behind.
+                // One is enough to proceed, however many ticks have left work behind.
                 Command::QueueEvent(TickKind::Proceed) if self.buffer.back() == Some(&TickKind::Proceed) => {}
                 Command::QueueEvent(tick) => self.buffer.push_back(tick),
                 other => self.pending_commands.push(other),
@@ -236,7 +235,7 @@ impl<A: Adapter> ControlLoop<A> {
         self.spare = output.commands;
     }
 
-    /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
+    /// Replaces values that are too large for a tick by references; for a start's input, each property separately.
     fn externalize_large_values(&mut self, kind: &mut TickKind) {
         let max_inline_bytes = self.program.limits.max_inline_bytes;
         let (blobs, parameters) = (&mut self.blobs, &self.program.plan.parameters);
@@ -276,7 +275,7 @@ impl<A: Adapter> ControlLoop<A> {
                     Arc::make_mut(parts).values_mut().for_each(&mut externalize);
                 }
                 let Value::Map(map) = payload else { return externalize(payload) };
-                // An object that is laid over another must be seen whole when the run starts.
+                // An object that is merged into another must be complete when the run starts.
                 let merged = |key: &str| parameters.iter().any(|own| own.merges_into(key));
                 for (key, value) in Arc::make_mut(map).iter_mut() {
                     if !(matches!(value, Value::Map(_)) && merged(key)) {
@@ -292,17 +291,17 @@ impl<A: Adapter> ControlLoop<A> {
         self.pending_commands.iter().any(|command| !matches!(command, Command::PublishEvent(_)))
     }
 
-    /// Journal first, then effects.
+    /// Commits the journal, then executes the pending commands.
     async fn flush_and_execute(&mut self) -> Result<(), RuntimeError> {
         self.adapter.journal().flush(&self.state, &mut self.blobs).await?;
         for request in std::mem::take(&mut self.snapshot_requests) {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = request.send(codec::state_bytes(&self.state).0);
         }
         for step in self.finalized.drain(..) {
             self.adapter.workers().finalize_step(step);
         }
-        // Nothing is owed by what is carried out: the list is used again.
+        // Executing commands adds no pending ones, so the list can be reused.
         let mut commands = std::mem::take(&mut self.pending_commands);
         for command in commands.drain(..) {
             if let Some(job) = self.execute(command) {
@@ -317,7 +316,7 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(())
     }
 
-    /// Carries a command out. A job whose input has to be put together first is given back.
+    /// Executes a command. Returns a job whose input has to be resolved first.
     fn execute(&mut self, command: Command) -> Option<Job> {
         match command {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
@@ -337,7 +336,7 @@ impl<A: Adapter> ControlLoop<A> {
             Command::CancelWorker { job } => self.adapter.workers().cancel_worker(job),
             Command::EndLease { job, lease_epoch } => self.adapter.workers().end_lease(job, lease_epoch),
             Command::StartChild { call, definition, input, key } => {
-                // A later tick of the same commit may have called it off.
+                // A later tick of the same commit may have cancelled it.
                 if self.state.calls.contains_key(&call) {
                     let id = codec::child_id(&self.state.run.id, &key);
                     self.adapter.children().start_child(ChildStart { call, id, definition, input, key });
@@ -348,13 +347,13 @@ impl<A: Adapter> ControlLoop<A> {
             }
             Command::PublishEvent(event) => self.adapter.outward().write_to_event_stream(event),
             Command::Reply(reply) => self.adapter.outward().replied(&reply),
-            // The run's end is in its state; the loop sees it there.
+            // The end of the run is in its state, where the loop finds it.
             Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }
         None
     }
 
-    /// Called off between the tick that wanted it and now: it is not begun at all.
+    /// Reports a job as cancelled that was cancelled before this commit was executed: it is never started.
     fn report_cancelled_before_start(&mut self, job: &Job) {
         let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
         let outcome = TaskOutcome::failure(error);
@@ -365,7 +364,8 @@ impl<A: Adapter> ControlLoop<A> {
         job.input.stored_bytes() > self.program.limits.max_expression_output_bytes as u64
     }
 
-    /// References can stand for far more than memory holds: such an input is never put together.
+    /// Refuses a job whose input is too large. References can stand for more than fits in memory: such an input is
+    /// never resolved.
     fn refuse_input(&mut self, job: &Job) {
         let message = format!("the task's input has {} bytes in all", job.input.stored_bytes());
         let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `expression_output_bytes_max`");
@@ -384,7 +384,7 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(Some(resumed))
     }
 
-    /// A tool gets plain values: what is stored elsewhere is put back in.
+    /// Resolves stored values inside a value, since a tool gets plain values.
     async fn resolve_value(&mut self, value: &Value, levels: usize) -> Result<Value, RuntimeError> {
         let below = levels.saturating_sub(1);
         if !holds_stored(value) {

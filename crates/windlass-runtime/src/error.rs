@@ -1,4 +1,4 @@
-//! What can go wrong around a run. (What goes wrong inside one is the run's own outcome.)
+//! Errors around a run. (An error inside a run is part of the run's outcome.)
 
 use windlass_core::{ErrorInfo, ImpossibleTick, PlanError};
 use windlass_store::StoreError;
@@ -9,7 +9,7 @@ pub enum RuntimeError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Journal and program disagree: the run is set aside, nobody goes on with it.
+    /// Journal and program disagree: the run is quarantined and no engine resumes it.
     #[error("the run `{run}` is set aside: {why}")]
     Quarantined { run: String, why: String },
     #[error("what the store holds of {what} cannot be read: {why}")]
@@ -22,7 +22,7 @@ pub enum RuntimeError {
     InMemoryOnly(String),
     #[error("the run `{0}` has ended")]
     HasEnded(String),
-    /// Nothing has become of the run: a program that has them can go on with it.
+    /// The run is unchanged: a program that has the tools can resume it.
     #[error("the run `{run}` needs tools that this program does not have: {tools}")]
     MissingTools { run: String, tools: String },
     #[error(
@@ -41,15 +41,15 @@ pub enum RuntimeError {
     CallDepth { definition: String, max: u64 },
     #[error("the definition has no trigger `{name}`; it has {known}")]
     NoSuchTrigger { name: String, known: String },
-    /// A delivery that could not be looked at: nothing was started.
+    /// The delivery could not be evaluated: nothing was started.
     #[error("the trigger refuses the delivery: {}", .0.message)]
     Delivery(Box<ErrorInfo>),
-    /// Nothing has begun there; the path that is most like it.
+    /// No node has started at this path; `nearest` is the most similar path.
     #[error("nothing in the run `{run}` has begun at `{path}`{}", suggestion(.nearest))]
     NoSuchPath { run: String, path: String, nearest: Option<String> },
     #[error("`{path}` has begun {times} in the run `{run}`, so there is no occurrence {occurrence}")]
     NoSuchOccurrence { run: String, path: String, times: String, occurrence: u64 },
-    /// What came before that tick is gone.
+    /// The journal before that tick was trimmed.
     #[error("the journal of the run `{run}` is kept from its tick {tick} on, and `{path}` has not begun since")]
     BeganBefore { run: String, path: String, tick: u64 },
     #[error("`{path}` sees no variable `{name}`{}", suggestion(.nearest))]

@@ -1,19 +1,19 @@
-//! What comes into a run from outside: inputs, deliveries, signals, replies.
+//! External input of a run: inputs, deliveries, signals, replies.
 //!
-//! A run may hold references to secrets, texts that are opened where a tool is called. Whoever is outside must not be able
-//! to hand one in: what looks like a reference is broken before it is kept.
+//! A run may hold references to secrets, which are opened where a tool is called. An external caller must not be able
+//! to inject one: text that looks like a reference is neutralized before it is stored.
 
 use std::sync::Arc;
 
 use windlass_core::plan::{Plan, VariableKind};
 use windlass_value::{Map, Value};
 
-/// How a reference to a secret begins.
+/// The prefix of a reference to a secret.
 pub const SECRET_REFERENCE_PREFIX: &str = "<secret:";
 
 const NEUTRALIZED_PREFIX: &str = "<secret :";
 
-/// The value without references.
+/// Returns the value with all secret references neutralized.
 pub fn neutralize_references(value: Value) -> Value {
     match &value {
         _ if !has_secret_reference(&value) => value,
@@ -32,7 +32,8 @@ pub fn neutralize_references(value: Value) -> Value {
     }
 }
 
-/// Also in a key: it may become a text in an expression.
+/// Reports whether a value contains a secret reference, in a text or in a key: a key may become a text in an
+/// expression.
 pub fn has_secret_reference(value: &Value) -> bool {
     match value {
         Value::Str(text) => text.contains(SECRET_REFERENCE_PREFIX),
@@ -44,14 +45,14 @@ pub fn has_secret_reference(value: &Value) -> bool {
     }
 }
 
-/// The shapes that a secure input may have.
+/// The shape of a secure input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecureShape {
     /// One secret.
     Text,
-    /// Several secrets, each in a field of its own.
+    /// Several secrets, each in its own field.
     Object,
-    /// Neither: no secret has this shape.
+    /// Any other shape; no secret has it.
     Other,
 }
 
@@ -63,7 +64,7 @@ pub struct SecureInput {
     pub default: Option<Value>,
 }
 
-/// The secure inputs of a plan.
+/// Returns the secure inputs of a plan.
 pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
     let secure = plan.parameters.iter().filter(|parameter| parameter.secure);
     let input = secure.map(|parameter| SecureInput {
@@ -80,10 +81,10 @@ pub fn secure_inputs(plan: &Plan) -> Vec<SecureInput> {
 
 /// Checks and replaces the inputs of a run before they are stored.
 pub trait InputGate: Send + Sync {
-    /// The input as a run of that family stores it, or a sentence that says what is wrong with it.
+    /// Returns the input as a run of that run tree stores it, or a message that describes what is wrong with it.
     fn admit(&self, secure: &[SecureInput], run_tree: &str, input: Value) -> Result<Value, String>;
 
-    /// An object whose fields replace the plan's defaults in a run of that family; null if none is replaced.
+    /// Returns an object whose fields replace the plan's defaults in a run of that run tree; null if none is replaced.
     fn defaults(&self, _secure: &[SecureInput], _run_tree: &str) -> Result<Value, String> {
         Ok(Value::Null)
     }

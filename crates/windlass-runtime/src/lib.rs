@@ -1,7 +1,7 @@
 //! The control loop, its adapters, workers, timers and recovery.
 //!
-//! What is absent here: dialects, HTTP, the terminal. No effect starts before the ticks that caused it are durable, and
-//! nothing is answered before it is.
+//! The crate contains no dialects, no HTTP and no terminal. No effect starts before the ticks that caused it are
+//! durable, and the engine answers no request before its result is durable.
 
 pub mod adapter;
 pub mod adapters;

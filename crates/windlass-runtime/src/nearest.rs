@@ -1,4 +1,4 @@
-//! The path that was probably meant.
+//! Suggestions for mistyped paths.
 
 use windlass_value::{edit_distance, nearest_within};
 
@@ -7,15 +7,15 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     nearest_within(name, candidates, (name.chars().count() / 2).max(1))
 }
 
-/// How far two paths are apart: first how many letters have to be changed, put in or taken out, whatever their numbers are,
-/// then by how much these differ. Of turns that were not made, the last one that was is the nearest.
+/// Returns the distance of two paths: first the edit distance of their letters, ignoring numbers, then the difference
+/// of the numbers. For an iteration that does not exist, the last existing one is the nearest.
 pub(crate) fn path_distance(one: &str, other: &str) -> (usize, u64) {
     let ((one, numbers), (other, others)) = (without_numbers(one), without_numbers(other));
     let differ = numbers.iter().zip(&others).map(|(one, other)| one.abs_diff(*other));
     (edit_distance(&one, &other), differ.fold(0, u64::saturating_add))
 }
 
-/// The letters with one digit for each number, and the numbers.
+/// Returns the path with one digit for each number, and the numbers.
 fn without_numbers(path: &str) -> (String, Vec<u64>) {
     let (mut rest, mut numbers): (String, Vec<u64>) = Default::default();
     let mut inside = false;

@@ -1,4 +1,4 @@
-//! A run brought back from the store: the newest snapshot, then the ticks after it.
+//! Loading a run from the store: the newest snapshot, then the ticks after it.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::RuntimeError;
 use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntryHeader, decode_state};
 
-/// Journal rows read at once.
+/// The number of journal rows read per batch.
 const ROW_BATCH_SIZE: u32 = 256;
 
-/// A run as it is in memory.
+/// A run in memory.
 pub struct RunImage {
     pub state: State,
     pub blobs: BlobCache,
-    /// Turns that ended in the ticks that were replayed.
+    /// Iterations that ended in the replayed ticks.
     pub iterations: Vec<IterationRecord>,
 }
 
@@ -29,12 +29,12 @@ impl RunImage {
     }
 }
 
-/// The state of a run that has not begun.
+/// Returns the state of a run that has not started.
 pub fn new_state(run: &Arc<str>, program: &Program, at: Timestamp) -> State {
     State::new(RunView::new(run.clone(), program.plan.name.clone(), at))
 }
 
-/// Rebuilds a run's state. Every tick's digest is compared on the way: a difference sets the run aside.
+/// Rebuilds a run's state. The digest of every tick is compared: a divergence quarantines the run.
 pub fn load(
     store: &dyn StoreRead,
     run: &Arc<str>,
@@ -56,7 +56,8 @@ pub fn load(
     Ok(image)
 }
 
-/// A snapshot's state that a run goes on from: one that cannot be a state of this program is damaged.
+/// Decodes the state of a snapshot from which a run continues. A state that is impossible for this program is
+/// damaged.
 pub(crate) fn decode_checked_state(program: &Program, bytes: &[u8]) -> Result<State, RuntimeError> {
     let state = decode_state(bytes)?;
     let impossible = |fault: ReducerFault| RuntimeError::Damaged { what: "a snapshot", why: fault.to_string() };
@@ -64,7 +65,7 @@ pub(crate) fn decode_checked_state(program: &Program, bytes: &[u8]) -> Result<St
     Ok(state)
 }
 
-/// Applies the journal's ticks to an image until `to` ticks have been reduced; `seen` is called after each.
+/// Applies the journal's ticks to an image until `to` ticks have been reduced; `observe` is called after each.
 pub fn replay_from(
     store: &dyn StoreRead,
     run: &Arc<str>,
@@ -76,11 +77,11 @@ pub fn replay_from(
     replay_each(store, run, program, image, to, &mut None, &mut |state, entry, _, _| observe(state, entry))
 }
 
-/// Called after each tick, with what is watched.
+/// A callback that is invoked after each tick, with the watch.
 pub(crate) type TickObserver<'a> =
     dyn FnMut(&State, &TickEntryHeader, TickOutput, Option<&mut ReplayWatch>) -> Result<(), RuntimeError> + 'a;
 
-/// The same with a watch, which may stop it inside a tick.
+/// Replays like [`replay_from`], with a watch that may stop inside a tick.
 pub(crate) fn replay_each(
     store: &dyn StoreRead,
     run: &Arc<str>,
@@ -135,7 +136,7 @@ fn apply(
     loop {
         match reduce(program, &mut image.state, tick, &mut image.blobs, &mut resume)? {
             Reduced::Done(output) => {
-                // What a replay makes anew is in the store already.
+                // Values that a replay creates are in the store already.
                 image.blobs.take_fresh();
                 image.blobs.unpin();
                 *watch = resume.take_watch();
@@ -146,7 +147,7 @@ fn apply(
     }
 }
 
-/// Puts stored values at hand.
+/// Loads stored values into the cache.
 pub(crate) fn fetch_blobs(
     store: &dyn StoreRead,
     hashes: &[BlobHash],
@@ -165,23 +166,23 @@ pub(crate) fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Val
     codec::blob_value(hash, &bytes)
 }
 
-/// Bytes of stored values that are put back into what is shown to people and programs. Beyond that a reference stays a
-/// reference: a few of them can stand for more than memory holds.
+/// The maximum number of bytes of stored values that are resolved in output for people and programs. Beyond that a
+/// reference stays a reference: a few references can stand for more than fits in memory.
 const MAX_RESOLVED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Levels of lists, objects and references in each other that are put together. Values hold references to values that
-/// hold references: each of them is shallow, all of them together need not be.
+/// The maximum nesting of lists, objects and references that is resolved. Values hold references to values that hold
+/// references: each of them is shallow, but all of them together need not be.
 pub(crate) const MAX_RESOLVED_LEVELS: usize = 400;
 
-/// A list in chunks is put together whole or not at all: the list, its chunks, their items.
+/// The levels of a chunked list, which is resolved completely or not at all: the list, its chunks, their items.
 pub(crate) const CHUNKED_LIST_LEVELS: usize = 3;
 
-/// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
+/// Resolves the stored values inside a value, up to the maximum size for output.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
     resolve_up_to(store, value, &mut MAX_RESOLVED_BYTES.clone())
 }
 
-/// The same as far as so many bytes go; what is put back in is taken off.
+/// Resolves the stored values inside a value up to `bytes`, and subtracts their size from it.
 pub fn resolve_up_to(store: &dyn StoreRead, value: &Value, bytes: &mut u64) -> Result<Value, RuntimeError> {
     resolve_bounded(store, value, bytes, MAX_RESOLVED_LEVELS)
 }
@@ -192,7 +193,7 @@ fn resolve_bounded(store: &dyn StoreRead, value: &Value, left: &mut u64, levels:
         Value::Stored(stored) if stored.size > *left || levels < CHUNKED_LIST_LEVELS => Ok(value.clone()),
         Value::Stored(stored) => {
             *left -= stored.size;
-            // Its size counts all that is inside, so from here on there is nothing left to refuse.
+            // The size includes all nested values, so from here on there is nothing left to refuse.
             let content = resolve_bounded(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone(), below)?;
             Ok(if stored.chunked { flatten_chunks(&content) } else { content })
         }
@@ -208,7 +209,7 @@ fn resolve_bounded(store: &dyn StoreRead, value: &Value, left: &mut u64, levels:
     }
 }
 
-/// One list from the chunks it was cut into.
+/// Joins the chunks of a list.
 fn flatten_chunks(chunks: &Value) -> Value {
     let items = chunks.as_list().unwrap_or_default().iter().flat_map(|chunk| chunk.as_list().unwrap_or_default());
     Value::list(items.cloned().collect())
@@ -223,7 +224,7 @@ pub(crate) fn holds_stored(value: &Value) -> bool {
     }
 }
 
-/// How far a run is in the store: ticks and turns, by its newest snapshot. None before the first.
+/// Returns the ticks and iterations of a run at its newest snapshot. `None` before the first.
 pub fn snapshot_progress(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
     let Some(snapshot) = store.snapshot(run, None)? else { return Ok(None) };
     let state = decode_state(&snapshot.body)?;

@@ -1,4 +1,4 @@
-//! Which stored values something encoded refers to, whatever it is.
+//! Finds the stored values that encoded data of any type refers to.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,10 +8,11 @@ use windlass_value::{BlobHash, StoredValue, Value};
 
 use crate::RuntimeError;
 
-/// Bytes of a hash.
+/// The length of a hash in bytes.
 const HASH_BYTES: usize = 32;
 
-/// The names of stored values in it. May hold others: thirty-two small numbers in a row look like one.
+/// Returns the hashes of stored values in the data. The result may contain others: thirty-two small numbers in a row
+/// look like a hash.
 pub(crate) fn references(encoded: &[u8]) -> Result<BTreeSet<BlobHash>, RuntimeError> {
     let damaged = |why: String| RuntimeError::Damaged { what: "a state", why };
     let mut reader = rmp_serde::Deserializer::from_read_ref(encoded);
@@ -29,7 +30,7 @@ pub(crate) fn each_stored(value: &Value, visit: &mut dyn FnMut(&StoredValue)) {
     }
 }
 
-/// What was found in a part; and the part itself, if it is a byte.
+/// The hashes found in a part of the data; and the part itself, if it is a byte.
 struct ReferenceScan(BTreeSet<BlobHash>, Option<u8>);
 
 impl ReferenceScan {
@@ -53,7 +54,7 @@ impl<'de> Visitor<'de> for ReferenceVisitor {
         f.write_str("anything")
     }
 
-    /// Values are kept as bytes in their own form.
+    /// Values are encoded as bytes in their own format.
     fn visit_bytes<E>(self, bytes: &[u8]) -> Result<ReferenceScan, E> {
         let mut found = BTreeSet::new();
         if let Ok(value) = windlass_value::decode(bytes) {

@@ -1,4 +1,4 @@
-//! The end of a run as people and programs get it.
+//! The report of an ended run, for people and programs.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use windlass_value::{IterationRecords, Map, Value};
 
 use crate::{RuntimeError, codec};
 
-/// Kept in the run's row when it has ended.
+/// Stored in the run's row when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FinalReport {
     pub status: Status,
     pub output: Value,
     pub error: Option<ErrorInfo>,
-    /// What the run has answered before it ended.
+    /// The reply that the run sent before it ended.
     pub reply: Option<RunReply>,
     /// The top-level steps, in the definition's order.
     pub steps: Vec<(Arc<str>, StepReport)>,
-    /// How many events it has told of.
+    /// The number of events that it has published.
     pub events: u64,
-    /// What it has used, if it counts that.
+    /// The resources that it has used, if they are counted.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
 }
@@ -33,13 +33,14 @@ pub struct StepReport {
     pub output: Value,
     pub error: Option<ErrorInfo>,
     pub looping: Option<LoopSummary>,
-    /// What it has used, if it counts that.
+    /// The resources that it has used, if they are counted.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
 }
 
 impl FinalReport {
-    /// The report in a run's row: of its end, or why it is quarantined. A run that a newer program has written is refused.
+    /// Decodes the report in a run's row: of its end, or of its quarantine. Fails for a run that a newer program has
+    /// written.
     pub fn from_row(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
         row.check_format()?;
         row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
@@ -64,7 +65,7 @@ impl FinalReport {
         }
     }
 
-    /// The object of `windlass run --json`, without what only the caller knows.
+    /// Returns the object of `windlass run --json`, without the fields that only the caller knows.
     pub fn to_value(&self) -> Map {
         let mut map = Map::new();
         map.insert("status", self.status.as_str());
@@ -90,7 +91,7 @@ impl StepReport {
             status: outcome.status,
             output: outcome.output.clone(),
             error: outcome.error.clone(),
-            // What a loop wrote down of its turns is for expressions; it may be long.
+            // The iteration records of a loop are for expressions; they may be long.
             looping: outcome
                 .loop_summary
                 .clone()
@@ -131,14 +132,14 @@ fn loop_value(looping: &LoopSummary) -> Value {
     Value::map(map)
 }
 
-/// The steps that have ended so far; also of a run that has not.
+/// Returns the steps that have ended so far; the run may still be open.
 pub fn completed_steps(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)> {
     let root = program.node(program.plan.root);
     let mut top = match (&root.kind, root.hidden) {
         (NodeKind::Graph(_) | NodeKind::Net(_), _) | (_, true) => root.kind.children(),
         (_, false) => vec![program.plan.root],
     };
-    // What stands in a graph that nobody sees stands where the graph does.
+    // The children of a hidden graph appear in place of the graph.
     while let Some(at) = top.iter().position(|node| is_hidden_graph(program.node(*node))) {
         let inside = program.node(top[at]).kind.children();
         top.splice(at..=at, inside);

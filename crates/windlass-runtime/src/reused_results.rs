@@ -1,7 +1,7 @@
-//! What another run has done already: results that a run which mends it takes over instead of calling a tool again.
+//! Results of an earlier run that a retry reuses instead of calling a tool again.
 //!
-//! Only where they are is kept in memory. A result that is taken over enters as an ordinary tick, so it is as durable as one
-//! that was worked for; which ones were taken is in the new run's journal.
+//! Only the locations of the results are kept in memory. A reused result enters as an ordinary tick, so it is as
+//! durable as a computed one. The journal of the new run records which results were reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,38 +18,38 @@ use crate::adapter::ChildStart;
 use crate::codec::{self, TickEntryHeader};
 use crate::recovery::{self, RunImage, replay_each};
 
-/// Journal rows read at once.
+/// The number of journal rows read per batch.
 const ROW_BATCH_SIZE: u32 = 64;
 
-/// A task and what it was asked for.
+/// A digest of a task and its input.
 type TaskDigest = [u8; 16];
 
 pub(crate) struct ReusedResults {
     store: Arc<dyn Store>,
     run: Arc<str>,
     results: BTreeMap<TaskDigest, Vec<ResultLocation>>,
-    /// Child runs that did not end well, the last for each call.
+    /// Child runs that did not succeed, the last one for each call.
     failed: BTreeMap<TaskDigest, String>,
-    /// The ticks whose results were taken.
+    /// The ticks whose results were reused.
     used: Mutex<BTreeSet<u64>>,
-    /// The new run's own journal is no longer whole: what was taken is not known for sure.
+    /// The journal of the new run is no longer complete: which results were reused is uncertain.
     in_doubt: bool,
 }
 
-/// Where a result is.
+/// The location of a result.
 #[derive(Clone, Copy, Debug)]
 struct ResultLocation {
     tick: u64,
-    /// Which entry and which visit of the task it was.
+    /// The entry and the visit of the task.
     entry: (u32, u32),
 }
 
-/// A task that is being done, while the old run is read.
+/// A task that is in progress while the old run is read.
 struct OpenTask {
     digest: TaskDigest,
     entry: (u32, u32),
     lease_epoch: u32,
-    /// Its result did not help whoever asked for it.
+    /// Its result did not prevent the failure of the node that requested it, so it is not reused.
     discarded: bool,
 }
 
@@ -65,7 +65,7 @@ impl ReusedResults {
         }
     }
 
-    /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
+    /// Reads the results of the old run from this image on. Results of frames that started at `discarded` are excluded.
     pub(crate) fn read(
         &mut self,
         program: &Program,
@@ -159,7 +159,7 @@ impl ReusedResults {
         }
     }
 
-    /// What the new run has taken before: after a crash its journal says so.
+    /// Excludes the results that the new run has already reused: after a crash its journal records them.
     pub(crate) fn exclude_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
         let mut used = BTreeSet::new();
         let mut from = 0;
@@ -180,21 +180,21 @@ impl ReusedResults {
         Ok(())
     }
 
-    /// The result of a task, if the old run has it. Each is taken once.
+    /// Returns the result of a task, if the old run has it. Each result is reused once.
     pub(crate) fn reuse_job(&self, job: &Job) -> Option<TaskOutcome> {
-        // One that goes on with something has begun here.
+        // A task that continues an operation has started in this run.
         if job.key.call > 0 || job.resumed.is_some() {
             return None;
         }
         self.reuse(&task_digest(&job.tool, &job.key, &job.input), generation_and_visit(&job.key))
     }
 
-    /// The result of a child run, if the old run has it.
+    /// Returns the result of a child run, if the old run has it.
     pub(crate) fn reuse_call(&self, child: &ChildStart) -> Option<TaskOutcome> {
         self.reuse(&task_digest(&child.definition, &child.key, &child.input), generation_and_visit(&child.key))
     }
 
-    /// The child run of the old run whose failure this one is to mend.
+    /// Returns the failed child run of the old run that this child is to retry.
     pub(crate) fn failed_call(&self, child: &ChildStart) -> Option<String> {
         self.failed.get(&task_digest(&child.definition, &child.key, &child.input)).cloned()
     }
@@ -204,9 +204,9 @@ impl ReusedResults {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = found.iter().filter(|found| !used.contains(&found.tick));
         let same = left.clone().find(|found| found.entry == entry);
-        // The same task with the same input on another visit: the first of them that nobody has taken.
+        // The same task with the same input on another visit: the first result that was not reused.
         let found = same.or_else(|| left.next().filter(|_| !self.in_doubt))?;
-        // One that cannot be read is worked for anew.
+        // A result that cannot be read is computed again.
         let outcome = self.load_outcome(found.tick).ok().flatten()?;
         used.insert(found.tick);
         Some(TaskOutcome { reused: Some(found.tick), ..outcome })
@@ -232,7 +232,7 @@ fn note_job(
     is_discarded: &dyn Fn(Option<FrameId>) -> bool,
 ) {
     if job.key.call > 0 || job.resumed.is_some() {
-        // The same operation goes on: it is known by what it began with.
+        // The same operation continues: it is identified by its first input.
         if let Some(open) = jobs.get_mut(&job.job) {
             open.lease_epoch = job.lease_epoch;
         }
@@ -246,7 +246,7 @@ fn note_job(
     );
 }
 
-/// Attempts do not count: one that went well in the end went well.
+/// Returns the digest of a task. Attempts do not count: a task that succeeded in the end succeeded.
 fn task_digest(tool: &str, key: &EffectKey, input: &Value) -> TaskDigest {
     let mut hasher = blake3::Hasher::new();
     for part in [tool.as_bytes(), key.path.as_bytes(), &windlass_value::encode(input)] {
@@ -262,7 +262,7 @@ fn generation_and_visit(key: &EffectKey) -> (u32, u32) {
     (key.generation, key.visit)
 }
 
-/// With all that is stored elsewhere put back in: the new run keeps it as its own.
+/// Returns the outcome with all stored values resolved: the new run stores them itself.
 fn resolve_outcome(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<TaskOutcome, RuntimeError> {
     let resolve_in_place = |value: &mut Value| -> Result<(), RuntimeError> {
         *value = recovery::resolve(store, value)?;

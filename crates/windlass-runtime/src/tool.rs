@@ -1,4 +1,4 @@
-//! What a task can do in the world: the contract between workers and tools.
+//! Tools: the contract between workers and the external effects of tasks.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,12 +13,12 @@ use windlass_value::{Duration, Timestamp, Value};
 
 use crate::workers::RemoteLease;
 
-/// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
+/// An operation that a task can call. It gets plain values, never text to be executed, and returns one outcome.
 pub trait Tool: Send + Sync {
     fn call(&self, call: ToolCall) -> ToolFuture;
 
-    /// Whether this call is done by somebody outside this process. Then nobody here shows life for it, calls it off or
-    /// looks at its time: the tool does, with [`ToolCall::away`].
+    /// Reports whether this call runs in another process, which sends its own heartbeats and enforces cancellation and
+    /// timeout through [`ToolCall::remote_lease`].
     fn runs_remotely(&self, _call: &ToolCall) -> bool {
         false
     }
@@ -26,16 +26,16 @@ pub trait Tool: Send + Sync {
 
 pub type ToolFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
-/// What tools are told of the definition that calls them.
+/// The definition that calls a tool, as the tool sees it.
 #[derive(Debug, Default)]
 pub struct CallerDefinition {
     pub name: Arc<str>,
-    /// Its jobs are for workers that have all of these.
+    /// Its jobs run only on workers that have all of these labels.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl CallerDefinition {
-    /// Labels are texts in the plan's facts, under `labels`.
+    /// Reads the labels from the plan's metadata: texts under `labels`.
     pub fn from_plan(plan: &Plan) -> CallerDefinition {
         let labels = plan.metadata.get("labels").and_then(Value::as_map);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
@@ -47,45 +47,45 @@ impl CallerDefinition {
 
 /// One attempt of one effect.
 pub struct ToolCall {
-    /// The name it was called by.
+    /// The name under which the tool was called.
     pub tool: Arc<str>,
     pub definition: Arc<CallerDefinition>,
     /// The pipeline's number in the run.
     pub job: u64,
-    /// Goes up whenever something of the job is handed out. Who speaks with another one is refused.
+    /// The fencing token of the lease: it rises whenever a task of the job is handed out. A report with another epoch
+    /// is refused.
     pub lease_epoch: u32,
     pub input: Value,
-    /// The same on every repeat after a crash or a lost reply. Over HTTP it travels as `Idempotency-Key`.
+    /// The idempotency key: the same on every repeat after a crash or a lost reply. Over HTTP it is sent as
+    /// `Idempotency-Key`.
     pub key: Arc<str>,
     pub attempt: u32,
-    /// The input is one that the tool itself gave, to go on with an operation that was not finished. No definition can
-    /// bring this about.
+    /// The input was provided by the tool itself to continue an unfinished operation. No definition can cause this.
     pub is_continuation: bool,
     pub run: Arc<str>,
-    /// What the run shares with those that it was made from or called by, and with no other: references to secrets are
-    /// opened in the family that they were made for, and nowhere else.
+    /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other.
+    /// References to secrets are opened only in the run tree that they were created for.
     pub run_tree: Arc<str>,
-    /// For somebody elsewhere: the mark of the key that references in the input are opened with. None: there is nothing to
-    /// open.
+    /// For a remote worker: the id of the key that opens the references in the input. `None`: there is nothing to open.
     pub sealed_by: Option<Arc<str>>,
     pub path: Arc<str>,
-    /// How long the tool may take, if the task says so.
+    /// The timeout of the task, if it has one.
     pub timeout: Option<Duration>,
-    /// When this attempt was first handed out, for tasks that go by it: the same on every repeat.
+    /// The time at which this attempt was first handed out, for tasks that depend on it: the same on every repeat.
     pub at: Option<Timestamp>,
-    /// The tool has asked for something before it could go on: what it has got so far.
+    /// The answers received so far, if the tool was suspended before.
     pub resumed: Option<Arc<ResumeData>>,
-    /// How the attempt before has failed, for tasks that go by it.
+    /// The failure of the previous attempt, for tasks that depend on it.
     pub tried: Option<Arc<PreviousAttempts>>,
     pub cancelled: CancelToken,
-    /// For what is to be seen outside while the tool works.
+    /// Publishes events while the tool is running.
     pub publish: EventPublisher,
-    /// For a tool that shows life itself: its hold on the job.
+    /// For a remote tool: its lease on the job.
     pub remote_lease: Option<RemoteLease>,
 }
 
-/// A worker's way to have events published before its result, in order. What comes after the result is refused, and told
-/// of as `job.refused`.
+/// Publishes events of a worker before its result, in order. Events after the result are refused and reported as
+/// `job.refused`.
 #[derive(Clone)]
 pub struct EventPublisher(Option<ReportChannel>);
 
@@ -94,7 +94,7 @@ struct ReportChannel {
     reports: mpsc::UnboundedSender<TickKind>,
     job: u64,
     lease_epoch: u32,
-    /// What somebody makes of the data before they are heard.
+    /// Transforms the data before they become a tick.
     transform: Option<Arc<DataTransform>>,
 }
 
@@ -105,27 +105,27 @@ impl EventPublisher {
         EventPublisher(Some(ReportChannel { reports: reports.clone(), job, lease_epoch, transform: None }))
     }
 
-    /// Nobody hears it, for tests of tools.
+    /// Returns a publisher whose events are discarded, for tests of tools.
     pub(crate) fn disconnected() -> EventPublisher {
         EventPublisher(None)
     }
 
-    /// What is published comes out of the other end, for tests of tools.
+    /// Returns a publisher and the receiver of its events, for tests of tools.
     pub fn channel() -> (EventPublisher, mpsc::UnboundedReceiver<TickKind>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (EventPublisher::new(&reports, 0, 0), receiver)
     }
 
-    /// How far the task is, as an event `task.progress`.
+    /// Publishes the progress of the task as an event `task.progress`.
     pub fn progress(&self, data: Value) {
         if let Some(ReportChannel { reports, job, lease_epoch, transform }) = &self.0 {
             let data = transform.iter().fold(data, |data, transform| transform(data));
-            // A closed mailbox means that the run has left this process.
+            // A closed channel means that the run has left this process.
             let _ = reports.send(TickKind::Progress { job: *job, lease_epoch: *lease_epoch, data });
         }
     }
 
-    /// The same, with all data seen by somebody first.
+    /// Returns a publisher that applies a transformation to all data first.
     #[must_use]
     pub fn with_transform(self, transform: impl Fn(Value) -> Value + Send + Sync + 'static) -> EventPublisher {
         EventPublisher(self.0.map(|channel| {
@@ -140,19 +140,19 @@ impl EventPublisher {
         self.send(kind.type_name(), Value::map(kind.fields()));
     }
 
-    /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
+    /// Publishes an event of this kind with the task's path and these data: an object, or any value as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
         if let Some(ReportChannel { reports, job, lease_epoch, transform }) = &self.0 {
             let data = transform.iter().fold(data, |data, transform| transform(data));
             let tick = TickKind::PublishEvent { job: *job, lease_epoch: *lease_epoch, kind: kind.into(), data };
-            // A closed mailbox means that the run has left this process.
+            // A closed channel means that the run has left this process.
             let _ = reports.send(tick);
         }
     }
 }
 
 impl ToolCall {
-    /// A call that belongs to no run and that nobody cancels, for tests of tools.
+    /// Returns a call that belongs to no run and is never cancelled, for tests of tools.
     pub fn for_test(input: Value) -> ToolCall {
         ToolCall {
             tool: "tool".into(),
@@ -178,7 +178,7 @@ impl ToolCall {
     }
 }
 
-/// Tells a tool that nobody wants its result any more.
+/// Signals a tool that its result is no longer needed.
 #[derive(Clone)]
 pub struct CancelToken(Arc<CancelState>);
 
@@ -189,12 +189,12 @@ struct CancelState {
 }
 
 impl CancelToken {
-    /// A call that nobody has cancelled yet.
+    /// Creates a token that is not cancelled.
     pub fn uncancelled() -> CancelToken {
         CancelToken(Arc::default())
     }
 
-    /// Nobody wants the result any more.
+    /// Cancels the call.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::SeqCst);
         self.0.notify.notify_waiters();
@@ -204,10 +204,10 @@ impl CancelToken {
         self.0.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Resolves when the call is cancelled; never, if nobody does that.
+    /// Resolves when the call is cancelled; never if it is not.
     pub async fn wait(&mut self) {
         let mut notified = pin!(self.0.notify.notified());
-        // From here on nothing is missed.
+        // From here on no notification is missed.
         notified.as_mut().enable();
         if !self.is_cancelled() {
             notified.await;
@@ -219,7 +219,7 @@ impl CancelToken {
 #[derive(Clone, Default)]
 pub struct Tools {
     named: BTreeMap<Arc<str>, Arc<dyn Tool>>,
-    /// Whatever else is called.
+    /// The tool for all other names.
     fallback: Option<Arc<dyn Tool>>,
 }
 
@@ -239,14 +239,14 @@ impl Tools {
         self
     }
 
-    /// With one that is called by any name that no other has.
+    /// Adds a tool that is called for every name that no other tool has.
     #[must_use]
     pub fn with_fallback(mut self, tool: Arc<dyn Tool>) -> Tools {
         self.fallback = Some(tool);
         self
     }
 
-    /// A tool from a plain function, for embedders and tests.
+    /// Adds a tool from a plain function, for embedders and tests.
     #[must_use]
     pub fn with_fn<F, R>(self, name: &str, function: F) -> Tools
     where
@@ -260,14 +260,14 @@ impl Tools {
         self.named.get(name).or(self.fallback.as_ref())
     }
 
-    /// Only those that are wanted.
+    /// Keeps only the tools whose names match.
     #[must_use]
     pub fn only(mut self, keep: impl Fn(&str) -> bool) -> Tools {
         self.named.retain(|name, _| keep(name));
         self
     }
 
-    /// Each of them in the hands of something that looks at what goes in and what comes out.
+    /// Wraps each tool, for example to inspect its inputs and outputs.
     #[must_use]
     pub fn wrap_each<T: Tool + 'static>(self, wrap: impl Fn(Arc<dyn Tool>) -> T) -> Tools {
         let hand = |tool| Arc::new(wrap(tool)) as Arc<dyn Tool>;
@@ -292,7 +292,7 @@ where
     }
 }
 
-/// A task names a tool that this engine does not have.
+/// Returns the failure of a task that names an unknown tool.
 pub(crate) fn no_such_tool(name: &str, tools: &Tools) -> TaskOutcome {
     let known = tools.names().collect::<Vec<_>>().join(", ");
     let message = format!("there is no tool `{name}` here; there are: {known}");

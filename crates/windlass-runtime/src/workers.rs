@@ -1,5 +1,6 @@
-//! The in-process workers. A task is held under a lease: the worker shows that it is alive, and a report counts only with
-//! the lease's own number. Between two tasks of a pipeline nobody is kept busy here: whose the job is stands in the state.
+//! The in-process workers. A worker holds a task under a lease: it sends heartbeats, and a report is accepted only
+//! with the epoch of the lease. Between two tasks of a pipeline no worker here is occupied: the state records which
+//! worker has the job.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,13 +21,13 @@ use crate::codec;
 use crate::reused_results::ReusedResults;
 use crate::tool::{CallerDefinition, CancelToken, EventPublisher, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
-/// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
+/// The default time after which a silent worker loses its lease and its task is handed to another worker.
 pub(crate) const DEFAULT_LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// So many times within a lease a worker shows that it is alive; half as often somebody looks.
+/// The number of heartbeats per lease. Leases are checked half as often.
 const HEARTBEATS_PER_LEASE: u32 = 6;
 
-/// Shared by all runs of an engine: the tools, and how many jobs run at once in all.
+/// Shared by all runs of an engine: the tools, and the limit of concurrent jobs over all runs.
 #[derive(Clone)]
 pub struct WorkerPool {
     tools: Tools,
@@ -45,7 +46,7 @@ impl WorkerPool {
         }
     }
 
-    /// With leases that last so long.
+    /// Sets the duration of leases.
     #[must_use]
     pub(crate) fn with_lease(self, lease: std::time::Duration) -> WorkerPool {
         WorkerPool { lease, ..self }
@@ -55,25 +56,25 @@ impl WorkerPool {
         &self.tools
     }
 
-    /// Tasks that are being done now.
+    /// Returns the number of tasks that are running now.
     pub(crate) fn in_flight(&self) -> usize {
         self.max_concurrency.saturating_sub(self.slots.available_permits())
     }
 }
 
-/// One run's jobs in flight.
+/// The jobs of one run that are in flight.
 pub struct RunWorkers {
     pool: WorkerPool,
     run: Arc<str>,
     run_tree: Arc<str>,
     definition: Arc<CallerDefinition>,
     reports: mpsc::UnboundedSender<TickKind>,
-    /// What another run has done for this one already.
+    /// Results of another run that this run reuses.
     reused: Option<Arc<ReusedResults>>,
     leases: LeaseTable,
-    /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
+    /// Jobs of remote workers, which wait until their report is durable.
     remote: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
-    /// It is durable; what follows from it is being carried out.
+    /// Reports that are durable and whose commands are being executed.
     acknowledgements: Vec<(oneshot::Sender<bool>, bool)>,
 }
 
@@ -81,7 +82,7 @@ type LeaseTable = Arc<Mutex<BTreeMap<u64, TaskLease>>>;
 
 struct TaskLease {
     lease_epoch: u32,
-    /// None: whoever has it is outside this process, and others mind whether he lives.
+    /// `None`: a remote worker holds the job, and the remote protocol checks its heartbeats.
     last_heartbeat: Option<Instant>,
     cancelled: CancelToken,
     task: Option<tokio::task::AbortHandle>,
@@ -110,21 +111,21 @@ impl RunWorkers {
         self
     }
 
-    /// For a run that another one has made.
+    /// Sets the run tree, for a run that another run has created.
     #[must_use]
     pub(crate) fn with_run_tree(mut self, run_tree: Arc<str>) -> RunWorkers {
         self.run_tree = run_tree;
         self
     }
 
-    /// For runs of this definition.
+    /// Sets the definition that the run belongs to.
     #[must_use]
     pub(crate) fn with_definition(mut self, definition: CallerDefinition) -> RunWorkers {
         self.definition = Arc::new(definition);
         self
     }
 
-    /// How often leases are to be looked at.
+    /// Returns the interval at which leases are checked.
     pub(crate) fn lease_check_interval(&self) -> Duration {
         let every = self.pool.lease / (HEARTBEATS_PER_LEASE / 2);
         Duration::from_ms(u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1))
@@ -134,8 +135,8 @@ impl RunWorkers {
         self.leases().len()
     }
 
-    /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
-    /// leaves it.
+    /// Reports whether a worker in this process is running a task. Remote workers keep their tasks when the run leaves
+    /// this process.
     pub(crate) fn has_local_work(&self) -> bool {
         self.leases().values().any(|lease| lease.last_heartbeat.is_some())
     }
@@ -144,7 +145,7 @@ impl RunWorkers {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a job to a worker. Stored inputs have been loaded by the caller.
+    /// Hands a job to a worker. The caller has loaded its stored inputs.
     pub(crate) fn run(&mut self, job: Job, input: Value) {
         let (number, lease_epoch) = (job.job, job.lease_epoch);
         if let Some(outcome) = self.reused.as_ref().and_then(|reused| reused.reuse_job(&job)) {
@@ -212,7 +213,7 @@ impl RunWorkers {
         }
     }
 
-    /// Somebody outside this process does it. It takes no slot: nothing is at work here.
+    /// Hands a job to a remote worker. It takes no slot, since nothing runs here.
     fn run_remotely(&mut self, tool: &dyn Tool, mut call: ToolCall, span: Span) {
         let (job, lease_epoch, cancelled) = (call.job, call.lease_epoch, call.cancelled.clone());
         let (sender, accepted) = oneshot::channel();
@@ -220,10 +221,10 @@ impl RunWorkers {
         call.remote_lease =
             Some(RemoteLease { job, lease_epoch, leases: leases.clone(), reports: reports.clone(), accepted });
         if self.remote.len() >= 2 * self.leases().len().max(32) {
-            // Those that were lost, and that nobody was given again.
+            // Those whose lease was lost and that were not handed out again.
             self.remote.retain(|_, (_, sender)| !sender.is_closed());
         }
-        // Before the call, which may be over at once.
+        // Before the call, which may complete immediately.
         self.remote.insert(job, (lease_epoch, sender));
         self.leases().insert(job, TaskLease { lease_epoch, last_heartbeat: None, cancelled, task: None });
         match span.in_scope(|| call_and_poll_once(tool, call)) {
@@ -239,9 +240,9 @@ impl RunWorkers {
         }
     }
 
-    /// A report has been reduced and is durable.
+    /// Called when a report has been reduced and is durable.
     pub(crate) fn finalize(&mut self, step: FinalizedJob) {
-        // Workers in this process need not hear of it.
+        // Workers in this process need no acknowledgement.
         if self.remote.get(&step.job).is_some_and(|(lease_epoch, _)| *lease_epoch == step.lease_epoch)
             && let Some((_, sender)) = self.remote.remove(&step.job)
         {
@@ -249,10 +250,10 @@ impl RunWorkers {
         }
     }
 
-    /// What followed from it has been handed out.
+    /// Acknowledges the durable reports: the commands that followed from them have been executed.
     pub(crate) fn acknowledge(&mut self) {
         for (sender, counts) in self.acknowledgements.drain(..) {
-            // Whoever has reported may have gone.
+            // The reporting worker may have gone.
             let _ = sender.send(counts);
         }
     }
@@ -263,7 +264,7 @@ impl RunWorkers {
         }
     }
 
-    /// Jobs whose workers have been silent for too long lose their lease; whatever those still report is refused.
+    /// Ends the leases of workers that have been silent for too long. The reducer refuses whatever they report later.
     pub(crate) fn expire_leases(&self) -> Vec<TickKind> {
         let mut expired = Vec::new();
         self.leases().retain(|job, lease| {
@@ -280,7 +281,7 @@ impl RunWorkers {
     }
 }
 
-/// The run leaves this process: nobody is left to report to.
+/// The run leaves this process, so no report can be delivered.
 impl Drop for RunWorkers {
     fn drop(&mut self) {
         for lease in self.leases().values() {
@@ -291,7 +292,7 @@ impl Drop for RunWorkers {
     }
 }
 
-/// The hold on a job of somebody outside this process.
+/// The lease of a remote worker on a job.
 pub struct RemoteLease {
     job: u64,
     lease_epoch: u32,
@@ -301,8 +302,8 @@ pub struct RemoteLease {
 }
 
 impl RemoteLease {
-    /// Whoever had it has been silent for too long, or gives it back: the same task, with the same key and the next epoch,
-    /// is for another. The call goes no further.
+    /// Revokes the lease because the worker was silent for too long or returned the job. The same task, with the same
+    /// key and the next lease epoch, is handed to another worker. The call is aborted.
     pub fn revoke(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if leases.get(&self.job).is_some_and(|lease| lease.lease_epoch == self.lease_epoch)
@@ -311,19 +312,19 @@ impl RemoteLease {
             if let Some(task) = &lease.task {
                 task.abort();
             }
-            // A closed mailbox means that the run has left this process.
+            // A closed channel means that the run has left this process.
             let _ = self.reports.send(TickKind::LeaseLost { job: self.job, lease_epoch: self.lease_epoch });
         }
     }
 
-    /// What was reported is durable, and the job's next task has been handed out if there is one yet. Whether it counted;
-    /// None if the run has left this process before.
+    /// Waits until the report is durable and the job's next task has been handed out, if there is one. Returns whether
+    /// the report was accepted; `None` if the run has left this process before.
     pub async fn wait_accepted(self) -> Option<bool> {
         self.accepted.await.ok()
     }
 }
 
-/// A worker's hold on a job.
+/// The lease of an in-process worker on a job.
 struct LeaseHolder {
     leases: LeaseTable,
     job: u64,
@@ -332,7 +333,7 @@ struct LeaseHolder {
 }
 
 impl LeaseHolder {
-    /// Only the lease that is its own: another worker may have the job by now.
+    /// Records a heartbeat, but only on this worker's lease: another worker may have the job by now.
     fn record_heartbeat(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.lease_epoch == self.lease_epoch) {
@@ -341,18 +342,18 @@ impl LeaseHolder {
     }
 }
 
-/// A task that needs a worker for longer than a moment.
+/// A task that did not complete in its first poll.
 enum PendingWork {
-    /// All slots are taken.
+    /// All slots are in use.
     Queued(Arc<dyn Tool>, Box<ToolCall>),
     Started(CatchPanic, OwnedSemaphorePermit),
 }
 
-/// It has ended at once, or goes on.
+/// The result of the first poll: completed, or still running.
 type FirstPoll = ControlFlow<TaskOutcome, CatchPanic>;
 
-/// Calls the tool and looks once. One that answers at once needs no lease, no task of its own, and nobody has to be woken.
-/// One that does not is looked at again as soon as its task begins, so nothing is missed in between.
+/// Calls the tool and polls it once. A tool that completes immediately needs no lease, no task and no wake-up. One
+/// that does not is polled again as soon as its task starts, so nothing is missed in between.
 fn call_and_poll_once(tool: &dyn Tool, call: ToolCall) -> FirstPoll {
     let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return ControlFlow::Break(panicked()) };
     let mut called = CatchPanic(called);
@@ -370,14 +371,14 @@ async fn hold_lease(
     holder: LeaseHolder,
     reports: mpsc::UnboundedSender<TickKind>,
 ) {
-    // A job that waits for its turn is held as firmly as one that runs.
+    // A queued job sends heartbeats like a running one.
     let heartbeats = async {
         loop {
             tokio::time::sleep(holder.heartbeat_interval).await;
             holder.record_heartbeat();
         }
     };
-    // A tool that is called off is dropped where it stands.
+    // A tool that is cancelled is dropped where it is.
     let outcome = tokio::select! {
         biased;
         outcome = run_in_slot(work, timeout, &slots) => outcome,
@@ -387,12 +388,13 @@ async fn hold_lease(
     send_report_and_end_lease(&holder.leases, &reports, holder.job, holder.lease_epoch, outcome);
 }
 
-/// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
+/// Waits for a slot, then calls the tool. Its timeout counts from the call; a tool that exceeds it is dropped where
+/// it is.
 async fn run_in_slot(work: PendingWork, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
     let (called, _slot) = match work {
         PendingWork::Started(called, slot) => (called, slot),
         PendingWork::Queued(tool, call) => {
-            // Nobody closes the pool.
+            // The pool is never closed.
             let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
             match call_and_poll_once(&*tool, *call) {
                 ControlFlow::Break(outcome) => return outcome,
@@ -421,7 +423,7 @@ fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
     TaskOutcome::failure(ErrorInfo::new(code, kind, message))
 }
 
-/// A tool whose defects stop the task, not the worker.
+/// A tool call whose panics fail the task, not the worker.
 struct CatchPanic(ToolFuture);
 
 impl Future for CatchPanic {
@@ -433,8 +435,8 @@ impl Future for CatchPanic {
     }
 }
 
-/// A lease ends with its report. One that was lost before is somebody else's: its report goes the same way, and the reducer
-/// refuses it by its epoch, where people can see it.
+/// Sends a report and ends its lease. If the lease was lost before, another worker has the job: the report is sent as
+/// well, and the reducer refuses it by its lease epoch, with a visible event.
 fn send_report_and_end_lease(
     leases: &Mutex<BTreeMap<u64, TaskLease>>,
     reports: &mpsc::UnboundedSender<TickKind>,
@@ -443,7 +445,7 @@ fn send_report_and_end_lease(
     outcome: TaskOutcome,
 ) {
     let mut leases_guard = leases.lock().unwrap_or_else(PoisonError::into_inner);
-    // Told before it ends: whoever sees that nothing is in flight has all reports before them.
+    // Sent before the lease ends: an observer that sees nothing in flight has all reports before it.
     send_report(reports, job, lease_epoch, outcome);
     if leases_guard.get(&job).is_some_and(|lease| lease.lease_epoch == lease_epoch) {
         leases_guard.remove(&job);
@@ -451,6 +453,6 @@ fn send_report_and_end_lease(
 }
 
 fn send_report(reports: &mpsc::UnboundedSender<TickKind>, job: u64, lease_epoch: u32, outcome: TaskOutcome) {
-    // A closed mailbox means that the run has left this process.
+    // A closed channel means that the run has left this process.
     let _ = reports.send(TickKind::StepResult { job, lease_epoch, outcome });
 }

@@ -1,4 +1,4 @@
-//! Child runs: which plan a name means, how deep they go, and children that reply before they end.
+//! Child runs: name resolution, nesting depth, and children that reply before they end.
 
 use crate::support;
 
@@ -52,7 +52,7 @@ fn call_results(store: &MemoryStore, run: &str) -> usize {
     entries(store, run).iter().filter(|entry| is_one(&entry.tick.kind)).count()
 }
 
-// ---------------------------------------------------------------------------------------------------- what a name means
+// --------------------------------------------------------------------------------------------------- name resolution
 
 fn gives(name: &str, value: &str) -> Plan {
     steps(name).compose("which", &format!("\"{value}\"")).gives(&[("which", "@outputs('which')")])
@@ -78,7 +78,7 @@ async fn a_pinned_plan_wins_over_the_one_added_last() {
     }
 }
 
-/// Whoever goes on with the parent has never heard of the child.
+/// The process that resumes the parent has never loaded the child's plan.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pinned_child_is_found_by_another_process() {
     let (store, world) = fresh();
@@ -102,7 +102,7 @@ async fn a_pin_of_an_unknown_plan_is_refused_when_the_plan_is_added() {
     assert!(matches!(problem, RuntimeError::Plan(_)) && problem.to_string().contains("`child`"), "{problem}");
 }
 
-/// A definition may call itself; the plan it began with, not what has its name now.
+/// A definition may call itself; it calls the plan it was started with, not the one that has its name now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_calls_itself_stops_at_the_limit() {
     let (store, world) = fresh();
@@ -162,7 +162,7 @@ async fn a_bad_reply_fails_the_call_and_is_reported() {
     assert_eq!(call.output, json(r#"{"answer": 7}"#));
 }
 
-/// The end of the child comes while the parent is still there.
+/// The child ends while the parent is still running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_child_that_has_replied_sends_no_second_result() {
     let (store, world) = fresh();
@@ -206,7 +206,7 @@ fn all_ended(store: &MemoryStore) -> bool {
     rows.len() == 2 && rows.iter().all(|row| row.status.is_final())
 }
 
-/// One life of a process with a parent and its child. True if the store was still there at its end.
+/// One life of a process with a parent and its child. Returns true if the store was still available at its end.
 async fn life(store: &Arc<MemoryStore>, world: &World) -> bool {
     let engine = engine_with(store, EngineOptions { adopt: true, ..options(world) });
     let start = async {
@@ -220,7 +220,7 @@ async fn life(store: &Arc<MemoryStore>, world: &World) -> bool {
     store.run("r").is_ok()
 }
 
-/// Whatever commit the process dies at, the parent hears the reply once, and the child comes to its end.
+/// At whatever commit the process dies, the parent gets the reply once, and the child ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_survives_a_crash_at_every_commit() {
     for after in [false, true] {
@@ -251,9 +251,9 @@ async fn a_reply_survives_a_crash_at_every_commit() {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ children called off
+// ------------------------------------------------------------------------------------------------ cancelled children
 
-/// Calls five children that never come to an end by themselves, then wants no more of them.
+/// Calls five children that never end by themselves, then cancels them.
 const BREAKS: &str = r#"{"name": "parent", "actions": {"each": {"type": "foreach", "foreach": "@range(0, 6)",
     "breakWhen": "@equals(item(), 3)", "actions": {"which": {"type": "if", "expression": "@equals(item(), 3)",
         "actions": {"stop": {"type": "activity", "inputs": {"activityName": "count"}}},
@@ -268,7 +268,7 @@ fn holds() -> Plan {
     steps("child").call("below", "grandchild", "{}").plan()
 }
 
-/// One life of a process with a parent that ends early. True if the store was still there at its end.
+/// One life of a process with a parent that ends early. Returns true if the store was still available at its end.
 async fn early_end(store: &Arc<MemoryStore>, world: &World, parent: &str) -> bool {
     let engine = engine(store, world);
     let start = async {
@@ -280,7 +280,7 @@ async fn early_end(store: &Arc<MemoryStore>, world: &World, parent: &str) -> boo
     let started = in_time(start).await;
     let over = || runs_of(store).is_some_and(|rows| rows.iter().all(|row| row.status.is_final()));
     until(|| store.run("r").is_err() || (started.is_ok() && over())).await;
-    // What is still under way when all seems over would show now.
+    // Work that is still in progress when all runs seem to have ended would show now.
     in_time(engine.close()).await;
     assert!(store.run("r").is_err() || over());
     store.run("r").is_ok()
@@ -290,7 +290,7 @@ fn runs_of(store: &MemoryStore) -> Option<Vec<RunRow>> {
     store.runs(&RunFilter::default(), None, 100).ok()
 }
 
-/// Whatever commit the process dies at: once the parent has been looked at again, nothing below it is open.
+/// At whatever commit the process dies: once the parent has been resumed, none of its descendants is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_child_outlives_a_parent_that_ends_early() {
     for parent in [BREAKS, TERMINATES] {
@@ -318,7 +318,7 @@ async fn no_child_outlives_a_parent_that_ends_early() {
     }
 }
 
-/// The id of the child that `asks` calls, as run `r`.
+/// Returns the id of the child that `asks` calls, as run `r`.
 async fn id_of_child() -> Arc<str> {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
@@ -327,7 +327,7 @@ async fn id_of_child() -> Arc<str> {
     child_of(&store, "r").expect("a child").run
 }
 
-/// The start is under way when the call is called off.
+/// The start is in progress when the call is cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_cancelled_before_its_start_is_never_created() {
     let (child, (store, world)) = (id_of_child().await, fresh());
@@ -339,7 +339,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
         at: windlass_value::Timestamp(0),
     };
     let hook: windlass_store::CommitHook = Box::new(move |point| {
-        // The second commit would make the child.
+        // The second commit would create the child.
         if point == (CommitPoint { number: 2, when: CommitMoment::Before }) {
             let row = disk.run("r").expect("readable").expect("there");
             let cancellations = vec![message.clone()];
@@ -358,7 +358,7 @@ async fn a_child_cancelled_before_its_start_is_never_created() {
     assert_eq!((runs(&store).len(), world.ledger().len()), (1, 0), "only the parent");
 }
 
-/// The id that a call would give its child belongs to a run that has nothing to do with it.
+/// The id that a call would give its child belongs to an unrelated run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_id_that_is_already_in_use_fails_the_call() {
     let (child, (store, world)) = (id_of_child().await, fresh());
@@ -369,7 +369,7 @@ async fn a_child_id_that_is_already_in_use_fails_the_call() {
     assert!(report.error.as_ref().is_some_and(|error| error.message.contains(&*child)), "{:?}", report.error);
 }
 
-/// Nobody asks the store: each end is heard from the run itself.
+/// No polling of the store: each end is a notification from the run itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parent_is_notified_of_a_childs_end_without_polling() {
     let (store, world) = fresh();
@@ -405,7 +405,7 @@ async fn a_continued_operation_occupies_no_worker_and_survives_a_crash() {
     assert_eq!(world.ledger().len(), 5, "its time has not come");
 }
 
-// ------------------------------------------------------------------------------------------------- where a run comes from
+// --------------------------------------------------------------------------------------------------- origin of a run
 
 fn origin_of(store: &MemoryStore, run: &str) -> Option<(String, String)> {
     let entries = entries(store, run);
@@ -413,7 +413,7 @@ fn origin_of(store: &MemoryStore, run: &str) -> Option<(String, String)> {
     origin.as_ref().map(|origin| (origin.parent.to_string(), origin.trace.to_string()))
 }
 
-/// It is in the journal, so a replay knows it too, however long ago the parent was deleted.
+/// The origin is in the journal, so a replay has it too, even if the parent was deleted long ago.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_knows_its_parent_and_its_root_run() {
     let (store, world) = fresh();

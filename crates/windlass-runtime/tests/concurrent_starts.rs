@@ -1,4 +1,4 @@
-//! The same start, or the same delivery, made twice at once: every run exists once, and both who asked have it.
+//! The same start, or the same delivery, made twice concurrently: every run exists once, and both callers get it.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ struct CommitHold {
     go: mpsc::Sender<()>,
 }
 
-/// An engine that has looked, has seen no run, and is about to make it.
+/// Returns an engine that has checked the store, has found no run, and is about to create it.
 fn slow_engine(store: &Arc<MemoryStore>, world: &World) -> (RuntimeEngine, CommitHold) {
     let (reached_sender, reached) = mpsc::channel();
     let (go, wait) = mpsc::channel();
@@ -54,7 +54,7 @@ async fn start(engine: &RuntimeEngine, input: &str) -> Result<RunHandle, Runtime
     in_time(engine.start(hash, json(input), named("r"))).await
 }
 
-/// What the slower of two starts gets; the faster one has ended by then, or not.
+/// Returns the result of the slower of two starts; `ended` selects whether the faster run has ended by then.
 async fn slower_start(
     store: &Arc<MemoryStore>,
     world: &World,
@@ -111,7 +111,7 @@ async fn two_equal_starts_in_one_process_are_one_run() {
     assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1));
 }
 
-/// Whoever asks goes away while the start becomes durable, and asks again before it is.
+/// The caller disconnects while the start becomes durable, and repeats it before it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
@@ -125,7 +125,7 @@ async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
     assert!(gone.await.is_err(), "it was waiting");
     let again = start(&engine, "{}");
     let mut again = std::pin::pin!(again);
-    // It comes as far as it can before the first start is durable.
+    // It proceeds as far as it can before the first start is durable.
     let early = tokio::time::timeout(std::time::Duration::from_millis(100), &mut again).await.is_ok();
     assert!(!early, "nothing is answered before it is durable");
     held.go.send(()).expect("it waits");
@@ -142,7 +142,7 @@ async fn a_repeated_start_after_a_disconnect_is_the_same_run() {
 
 // ---------------------------------------------------------------------------------------------------------- deliveries
 
-/// The items depend on when the delivery was looked at.
+/// The items depend on the time at which the delivery was evaluated.
 fn timed() -> Plan {
     let mut plan = steps("timed").effect("work", "count", r#""@triggerBody()""#).plan();
     let span = SourceSpan::default();
@@ -208,7 +208,7 @@ async fn equal_deliveries_in_any_order_both_succeed() {
     }
 }
 
-/// Two deliveries of one name that differ in their last item only.
+/// Two deliveries with one name that differ only in their last item.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_with_another_input_is_refused_before_anything_starts() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());

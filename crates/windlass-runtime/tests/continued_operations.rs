@@ -1,4 +1,4 @@
-//! Operations that take more than one call, seen by the tool.
+//! Operations that take more than one call, as the tool sees them.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use windlass_value::{Duration, Value, to_json};
 
 type RecordedCalls = Arc<Mutex<Vec<(String, bool, Arc<str>, u32)>>>;
 
-/// Is finished on its third call.
+/// Finishes on its third call.
 fn slow(seen: &RecordedCalls, call: ToolCall) -> TaskOutcome {
     let mut seen = locked(seen);
     seen.push((to_json(&call.input), call.is_continuation, call.key, call.attempt));

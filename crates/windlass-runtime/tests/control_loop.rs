@@ -1,4 +1,4 @@
-//! The control loop with adapters of a test's own: the order of things, whose word comes first, and replay.
+//! The control loop with test adapters: the order of operations, the priority of inputs, and replay.
 
 use crate::support;
 
@@ -36,7 +36,7 @@ enum Step {
     Closed,
 }
 
-/// What a [`Spy`] has seen, for the test to read.
+/// The observations of a [`Spy`], for the test to read.
 #[derive(Default)]
 struct Log {
     steps: Mutex<Vec<Step>>,
@@ -63,12 +63,12 @@ impl Log {
     }
 }
 
-/// An embedder's decorator: writes down what passes through it, and can misbehave.
+/// An embedder's decorator: records the calls that pass through it, and can misbehave.
 struct Spy<A> {
     inner: A,
     log: Arc<Log>,
     flush_fails: bool,
-    /// Cancels do not reach the worker.
+    /// Cancellations do not reach the worker.
     ignores_cancels: bool,
     now: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
 }
@@ -116,7 +116,7 @@ impl<A: Adapter> Journal for Spy<A> {
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.log.add(Step::FlushBegun);
-        // A flush takes its time; whoever does not wait for it is found out.
+        // A flush takes some time; this exposes code that does not wait for it.
         for _ in 0..5 {
             tokio::task::yield_now().await;
         }
@@ -313,7 +313,7 @@ async fn six_hours_of_virtual_time_in_memory() {
     assert_eq!(minutes, 350, "35 delays of ten minutes");
 }
 
-/// A worker that has not confirmed holds its slot, however often it was called off.
+/// A worker that has not confirmed keeps its slot, however often it was cancelled.
 #[tokio::test]
 async fn a_cancelled_iteration_keeps_its_slot_until_its_worker_confirms() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
@@ -375,7 +375,7 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
     assert!(proceeds <= 20, "{proceeds} for 20 slices");
 }
 
-/// The journal's ticks give the same states byte for byte, and nobody in the world hears of it.
+/// Checks that the journal's ticks give the same states byte for byte, without any effect.
 async fn assert_replays_exactly(
     program: &Arc<Program>,
     journal: Vec<TickEntry>,

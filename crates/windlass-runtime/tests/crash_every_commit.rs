@@ -1,5 +1,5 @@
-//! Every run is crashed at every commit, before and after its sync, and once more while it recovers: the end, the events,
-//! the turns and the effects' keys are those of a run that nobody disturbed.
+//! Every run is crashed at every commit, before and after its sync, and once more while it recovers: the end, the
+//! events, the iterations and the effects' keys are those of an undisturbed run.
 
 use crate::support;
 
@@ -46,7 +46,7 @@ impl Case {
         Case { virtual_time: true, ..Case::new(plan) }
     }
 
-    /// One life of the process: starts the run, or goes on with it, and ends with the store.
+    /// One life of the process: starts the run, or resumes it, and ends with the store.
     async fn live(&self, store: &Arc<MemoryStore>, world: &World, commit_here: bool) -> Life {
         let engine = engine_with(store, windlass_runtime::EngineOptions { commit_here, ..options(world) });
         let mut acknowledged = false;
@@ -76,12 +76,13 @@ impl Case {
 }
 
 struct Life {
-    /// The start was answered: nothing may lose it.
+    /// The start was acknowledged: it must not be lost.
     acknowledged: bool,
     ended: bool,
 }
 
-/// Lets lives end at the given points, then one to the end, and compares. False when the last point was never reached.
+/// Crashes a process at each of the given points, then runs one to the end, and compares. Returns false if the last
+/// point was never reached.
 async fn survives(case: &Case, expected: &Audit, keys: &BTreeSet<Arc<str>>, points: &[(Side, u64)]) -> bool {
     let world = World::new();
     let mut store = Arc::new(MemoryStore::new());
@@ -162,7 +163,7 @@ crash_tests! {
     child_runs: Case { plans: vec![parent(), child()], virtual_time: false };
 }
 
-/// An operation that is asked about three times before it is finished.
+/// An operation that is polled three times before it is finished.
 fn slow() -> Plan {
     let slow = steps("slow").effect("wait", "slow", r#"{"left": 3}"#).effect("after", "count", r#""@outputs('wait')""#);
     slow.gives(&[("saw", "@outputs('after').saw"), ("began", "@actions('wait').inputs")])
@@ -179,7 +180,8 @@ async fn a_loop_inside_a_pipeline_runs_once_per_pass() {
     assert!(audit.report.contains(&saw), "{}", audit.report);
 }
 
-/// Seven calls with tries that fail among them; the budget of the inner loop ends its first turn, that of the outer one all.
+/// Seven calls with failing attempts among them; the inner loop's budget ends its first iteration, the outer one's
+/// all of them.
 fn budgeted() -> Plan {
     let text = r#"{"actions": {
         "outer": {"type": "until", "condition": "false", "actions": {
@@ -196,7 +198,7 @@ fn budgeted() -> Plan {
     plan
 }
 
-/// Two calls of one child; what they give reaches the parent.
+/// Two calls of one child; their results reach the parent.
 fn parent() -> Plan {
     let calls = steps("parent").call("first", "child", r#"{"n": 1}"#).call("second", "child", r#"{"n": 2}"#);
     calls.gives(&[("first", "@outputs('first')"), ("second", "@outputs('second')")])
@@ -285,7 +287,7 @@ const LARGE: &str = r#"{"actions": {
     "again": {"type": "activity", "inputs": {"activityName": "count", "input": "@length(outputs('use').saw.whole)"}, "runAfter": {"use": ["Succeeded"]}}},
     "outputs": {"size": "@outputs('again').saw"}}"#;
 
-/// One turn with one effect is one commit; start and end cost a little more.
+/// One iteration with one effect is one commit; start and end cost a little more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_iteration_with_an_effect_is_one_commit() {
     const ITERATIONS: u64 = 200;
@@ -311,7 +313,7 @@ async fn computing_needs_no_commits_of_its_own() {
     assert!(case.live(&store, &world, false).await.ended);
     let row = store.run(RUN).expect("readable").expect("there");
     assert_eq!(row.ticks, ITERATIONS / limits().slice_iterations, "one tick for each slice");
-    // A commit is owed every 50 ms at most, so that events are seen; nothing more.
+    // A commit is due at most every 50 ms, so that events are seen; no more are made.
     let owed = begun.elapsed().as_millis() as u64 / 50;
     assert!(store.syncs() <= owed + 4, "{} syncs, {owed} owed", store.syncs());
     support::audit::assert_replays(&*store, RUN);

@@ -1,4 +1,4 @@
-//! What definitions may rely on, seen through the whole engine: one case, one table row.
+//! Guarantees for definitions, tested through the whole engine: one case per table row.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! The engine as those who embed it see it: time, pause, cancel, signals, ownership, release, faults, large values.
+//! The engine as embedders see it: time, pause, cancel, signals, ownership, eviction, faults, large values.
 
 use crate::support;
 
@@ -70,7 +70,7 @@ async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
     let store = Arc::new(store.crash());
     world.open("half");
     let second = engine(&store, &world);
-    // Nobody says that the time is virtual: the run knows.
+    // The caller does not pass virtual time: the run's options have it.
     let report = end(&mut second.resume("r").await.expect("resumed")).await;
     assert_eq!(report.output, json(r#"{"turns": 37}"#));
     assert!(begun.elapsed() < Duration::from_secs(120), "it took {:?}", begun.elapsed());
@@ -107,7 +107,7 @@ async fn virtual_time_does_not_skip_while_a_job_runs_or_the_run_is_paused() {
     assert!(ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at).as_ms() < 10 * 60_000);
 }
 
-/// A message that another process has left comes before any skip of time.
+/// A message that another process has written is read before any time is skipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_time_reads_the_inbox_before_it_skips() {
     let (store, world) = fresh();
@@ -122,7 +122,7 @@ async fn virtual_time_reads_the_inbox_before_it_skips() {
     let (hash, _) = engine.add_plan(plan.gives(&[("answer", "@outputs('wait')")])).expect("a plan");
     let mut handle = engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
     world.calls(1).await;
-    // Straight into the store: the engine is not told.
+    // Written directly into the store: the engine is not notified.
     request(&*store, "r", "a", signal("answer", "42")).expect("kept");
     world.open("go");
     assert_eq!(end(&mut handle).await.output, json(r#"{"answer": 42}"#));
@@ -163,7 +163,7 @@ async fn a_pause_survives_a_crash_until_the_run_is_resumed() {
     world.open("first");
     world.open("second");
     let second = engine(&store, &world);
-    // Starting the same run again does not end a pause that somebody wanted.
+    // Starting the same run again does not end a pause that was requested.
     let mut handle = begin(&second, loom(GATES), "r").await;
     until(|| has_tick(&store, "r", "StepResult")).await;
     assert_eq!(status(&store, "r"), RunStatus::Paused);
@@ -271,7 +271,7 @@ async fn the_same_id_is_the_same_run() {
     let (hash, _) = engine.add_plan(loom(GATES)).expect("a plan");
     let (other, _) = engine.add_plan(two_waits()).expect("a plan");
     let start = |input: &str| engine.start(hash, json(input), named("r"));
-    // All at once: one of them makes the run, the others find it.
+    // Concurrently: one of them creates the run, the others find it.
     let (one, two, three) = tokio::join!(start("1"), start("1"), start("1"));
     let mut handles = [one.expect("started"), two.expect("the same"), three.expect("the same")];
     world.open("first");
@@ -298,7 +298,7 @@ async fn a_fenced_engine_writes_nothing() {
     let mut handle = begin(&engine, loom(GATES), "r").await;
     world.calls(1).await;
     let before = store.run("r").expect("readable").expect("there");
-    // Somebody who believes the owner dead takes the run over.
+    // Another process that believes the owner dead takes the run over.
     let owner = before.owner.clone().expect("an owner");
     assert_eq!(store.claim("r", &owner).expect("claimed"), ClaimResult::Owned { owner_epoch: before.owner_epoch + 1 });
     let syncs = store.syncs();
@@ -313,14 +313,14 @@ async fn a_fenced_engine_writes_nothing() {
     assert_eq!(world.ledger().len(), 1, "no effect of what was refused");
 }
 
-// ------------------------------------------------------------------------------------------------------ idle release
+// ---------------------------------------------------------------------------------------------------- idle eviction
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_run_is_evicted_and_reloaded_for_timers_and_signals() {
     let (store, world) = fresh();
     let engine = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
     let plan = steps("s")
-        // Long enough to be looked at before, also on a busy machine.
+        // Long enough to be checked before, even on a busy machine.
         .delay("short", windlass_value::Duration::from_secs(3))
         .effect("work", "count", "1")
         .signal("wait", "answer")
@@ -343,7 +343,7 @@ async fn a_waiting_run_is_evicted_and_reloaded_for_timers_and_signals() {
 async fn an_adopting_engine_reloads_runs_that_other_engines_left() {
     let (store, world) = fresh();
     let first = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });
-    // Long enough that the first is closed by then, also on a busy machine.
+    // Long enough that the first engine is closed by then, even on a busy machine.
     let plan = steps("s").delay("short", windlass_value::Duration::from_secs(3)).effect("work", "count", "1").plan();
     let mut handle = begin(&first, plan, "timed").await;
     begin(&first, two_waits(), "signalled").await;
@@ -373,7 +373,7 @@ async fn messages_for_unowned_runs_do_not_delay_our_own() {
     }
     let living = engine(&store, &world);
     let mut handle = begin(&living, two_waits(), "ours").await;
-    // Straight into the store, as another process would.
+    // Directly into the store, as another process would.
     request(&*store, "ours", "a", signal("answer", "1")).expect("kept");
     request(&*store, "ours", "b", signal("answer", "2")).expect("kept");
     assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
@@ -460,7 +460,7 @@ async fn workers_are_numbered_from_0_after_a_restart() {
     assert_eq!(world.keys().len(), 3, "handed out again under the same keys");
 }
 
-/// Longer than any lease: a job that waits for its turn is held as firmly as one that runs.
+/// Longer than any lease: a queued job sends heartbeats like a running one.
 #[tokio::test(start_paused = true)]
 async fn a_job_keeps_its_lease_while_it_runs_and_while_it_is_queued() {
     let (store, world) = fresh();
@@ -688,14 +688,14 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     store.fail_next(Fault::SyncFailed);
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("a failed sync");
-    // Its own commit, or the watch over the store: whoever is first says why.
+    // Its own commit or the store watcher: the first one reports the error.
     assert!(matches!(error, RuntimeError::Store(_)) && error.to_string().contains("A sync failed."), "{error}");
     let refused = first.request("other", "b", signal("answer", "2"));
     assert!(
         matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Stopped),
         "{refused:?}"
     );
-    // Nothing will ever move this one again in this process: it must not wait for ever.
+    // Nothing will ever move this run again in this process: it must not wait forever.
     let error = in_time(other.wait()).await.expect_err("the store is gone");
     assert!(matches!(error, RuntimeError::Store(_)), "{error}");
     until(|| first.resident() == 0).await;
@@ -775,7 +775,7 @@ async fn cancelling_a_parent_cancels_its_child() {
     assert_eq!(world.cancelled().len(), 1);
 }
 
-/// The cancel of the child is in the same commit as the parent's end: a crash right after it cannot lose it.
+/// The cancellation of the child is in the same commit as the parent's end: a crash right after it cannot lose it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_is_cancelled_even_if_the_process_crashes_after_its_parents_last_commit() {
     let (store, world) = fresh();
@@ -793,7 +793,7 @@ async fn a_child_is_cancelled_even_if_the_process_crashes_after_its_parents_last
     until(|| child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Cancelled)).await;
 }
 
-/// A child that lives in another process is not a child that failed.
+/// A child that runs in another process has not failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parent_can_move_to_another_engine_while_its_child_stays() {
     let (store, world) = fresh();
@@ -801,7 +801,7 @@ async fn a_parent_can_move_to_another_engine_while_its_child_stays() {
     let plan = calls_a_gate(&first);
     begin(&first, plan, "r").await;
     world.calls(1).await;
-    // Only the parent is let go.
+    // Only the parent is released.
     let owner = store.run("r").expect("readable").expect("there");
     store.release("r", owner.owner_epoch).expect("released");
     let mut handle = second.resume("r").await.expect("taken over");
@@ -812,7 +812,7 @@ async fn a_parent_can_move_to_another_engine_while_its_child_stays() {
     assert_eq!(world.ledger().len(), 1);
 }
 
-/// What the store cannot take stops the parent; it does not become a failure inside the run.
+/// A store error stops the parent; it does not become a failure inside the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_that_cannot_be_stored_stops_its_parent() {
     let (store, world) = fresh();
@@ -821,7 +821,7 @@ async fn a_child_that_cannot_be_stored_stops_its_parent() {
     let plan = steps("parent").effect("hold", "gate", r#""go""#).call("call", "child", "{}").plan();
     let mut handle = begin(&engine, plan, "r").await;
     world.calls(1).await;
-    // The parent's own commit is let through, the child's first one is not.
+    // The parent's commit succeeds, the child's first one does not.
     store.crash_before_sync(2);
     world.open("go");
     let error = in_time(handle.wait()).await.expect_err("the store is gone");
@@ -834,7 +834,7 @@ async fn a_child_that_cannot_be_stored_stops_its_parent() {
     assert!(child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Succeeded));
 }
 
-/// Ticks that were journaled stay what they were: a request is in the journal once.
+/// Journaled ticks do not change: a request is in the journal once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_becomes_one_tick_even_across_a_crash() {
     for after in [false, true] {

@@ -1,4 +1,4 @@
-//! Readers of a run's events: all see the same, from any number on, without a gap and nothing twice.
+//! Readers of a run's events: all see the same events, from any number on, without gaps or duplicates.
 
 use crate::support;
 
@@ -52,7 +52,7 @@ async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
         let mut handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
         let mut first = engine.events(RUN, 0).expect("a reader");
         let mut second = engine.events(RUN, 0).expect("a reader");
-        // One reader has seen some while the run waits, and goes away.
+        // One reader has seen some events while the run waits, and leaves.
         let mut seen = Vec::new();
         while seen.last().is_none_or(|event: &Event| event.type_name() != "workflow.idle") {
             seen.push(in_time(first.next()).await.expect("readable").expect("an event"));
@@ -66,7 +66,7 @@ async fn all_readers_see_the_same_events_and_a_returning_reader_misses_none() {
         seen.extend(rest(&mut engine.events(RUN, last).expect("a reader")).await);
         assert_eq!(seen, all, "{durability:?}");
         assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
-        // The run has ended: all of it, from anywhere, then nothing more.
+        // The run has ended: all its events, from any number on, then no more.
         assert_eq!(rest(&mut engine.events(RUN, 0).expect("a reader")).await, all, "{durability:?}");
         assert_eq!(rest(&mut engine.events(RUN, 3).expect("a reader")).await, all[3..], "{durability:?}");
         assert_eq!(rest(&mut engine.events(RUN, 9_999).expect("a reader")).await, [], "{durability:?}");
@@ -107,9 +107,9 @@ async fn trimmed_events_are_reported_once() {
     assert_eq!((trimmed.type_name(), newest.len()), ("events.trimmed", 10));
     assert_eq!(to_json(&Value::map(trimmed.fields())), format!(r#"{{"from":6,"to":{}}}"#, newest_number - 10));
     assert_eq!(numbers(newest), (newest_number - 9..=newest_number).collect::<Vec<_>>());
-    // Whoever comes back with the number of the word about the gap has the same rest.
+    // A reader that returns with the number of the gap event gets the same rest.
     assert_eq!(rest(&mut engine.events(RUN, trimmed.seq).expect("a reader")).await, newest);
-    // Another run's events take their place, but not while somebody has a handle.
+    // Another run's events replace them, but not while a handle exists.
     drop(run("other").await);
     assert_eq!(rest(&mut engine.events(RUN, 5).expect("a reader")).await, seen);
     drop(handle);
@@ -120,7 +120,7 @@ async fn trimmed_events_are_reported_once() {
     );
 }
 
-/// Another engine on the same store has the run: its readers look into the store.
+/// Another engine on the same store owns the run: the readers poll the store.
 #[tokio::test]
 async fn a_run_of_another_process_is_followed_to_its_end() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
@@ -175,7 +175,7 @@ async fn worker_events_are_accepted_before_its_result_and_refused_after() {
     }
 }
 
-/// A server has any number of runs that wait: what a handle may be behind is not kept for each of them.
+/// A server has any number of waiting runs: the buffer for live subscribers is not allocated for each of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_without_live_events_gives_handles_without_them() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());

@@ -1,4 +1,4 @@
-//! What runs ask of people is in the store as long as they ask, whatever happens to the process.
+//! Open forms of runs are in the store as long as they are open, whatever happens to the process.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ async fn open_forms_are_rows_until_they_are_answered() {
     first.request("r", "1", signal("each[1].ask", "true")).expect("delivered");
     until(|| open(&store).len() == 1).await;
 
-    // The process dies; another one goes on, and knows what is asked without any run in memory.
+    // The process dies; another one takes over and knows the open forms without any run in memory.
     let store = Arc::new(store.crash());
     assert_eq!(open(&store), [r#"each[0].ask "Go on with a?""#]);
     let second = engine(&store, &world);

@@ -1,4 +1,4 @@
-//! Runs that are made and begin later: nothing of them happens before, whatever comes in between.
+//! Held runs: they are created and start later. Nothing of them happens before, whatever is requested in between.
 
 use crate::support;
 
@@ -32,7 +32,7 @@ fn kinds(store: &MemoryStore) -> Vec<String> {
     events(store, "r").iter().map(|event| event.type_name().to_owned()).collect()
 }
 
-/// Released from memory at once, so that it has to come back.
+/// Evicted from memory immediately, so that the run has to be reloaded.
 fn evict_immediately(world: &World) -> EngineOptions {
     EngineOptions { evict_after: Duration::ZERO, ..options(world) }
 }
@@ -48,13 +48,13 @@ async fn a_held_run_begins_when_it_is_resumed() {
         let mut run = held(&engine, r#"{"n": 7}"#).await;
         assert!(run.created);
         assert_eq!((status(&store), kinds(&store)), (RunStatus::Pending, vec!["workflow.held".to_owned()]));
-        // The same start again is the same run, and lets it wait.
+        // The same start again is the same run, and leaves it held.
         assert!(!held(&engine, r#"{"n": 7}"#).await.created);
         if evicts {
             until(|| engine.resident() == 0).await;
         }
         assert_eq!(status(&store), RunStatus::Pending, "released: {evicts}");
-        // What comes before the start is there after it.
+        // Requests before the start take effect after it.
         let signal = RunRequest::Signal { name: "go".to_owned(), payload: Value::Null };
         engine.request("r", "s", signal).expect("asked");
         engine.request("r", "p", RunRequest::Pause).expect("asked");
@@ -81,7 +81,7 @@ async fn a_held_run_can_be_cancelled() {
     audit(&store, "r");
 }
 
-/// The process dies at every commit; whoever comes after it lets the run go on.
+/// The process dies at every commit; the next process resumes the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_run_survives_a_crash_at_every_commit() {
     for at in 1.. {

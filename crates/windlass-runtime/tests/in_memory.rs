@@ -1,4 +1,4 @@
-//! Runs that keep nothing: everything works as with a journal, and nothing is written that nobody else needs.
+//! In-memory runs: everything works as with a journal, and only data that other processes need is written.
 
 use crate::support;
 
@@ -39,14 +39,14 @@ async fn an_in_memory_run_writes_only_its_start_and_its_end() {
     assert!(store.journal(RUN, 0, 9).expect("readable").is_empty(), "no tick was written");
     assert!(store.snapshot(RUN, None).expect("readable").is_none(), "no state was written");
     assert!(store.syncs() - begun <= 3, "only the beginning and the end: {}", store.syncs() - begun);
-    // A handle that comes later sees the end.
+    // A later handle sees the end.
     assert_eq!(
         in_time(in_time(engine.resume(RUN)).await.expect("a handle").wait()).await.expect("an end").status,
         report.status
     );
 }
 
-/// Tools that answer at once leave the loop no moment of rest: it hears its mail all the same.
+/// Tools that complete immediately leave the loop no idle moment: it still receives its messages.
 #[tokio::test]
 async fn a_run_that_is_always_busy_can_be_paused_and_cancelled() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
@@ -108,7 +108,7 @@ async fn an_in_memory_run_is_lost_with_its_engine() {
     assert!(matches!(refused, Some(RuntimeError::InMemoryOnly(_))), "{refused:?}");
 }
 
-/// Every result is one tick; what it costs must not grow with those that are still out.
+/// Every result is one tick; its cost must not grow with the number of results that are outstanding.
 #[tokio::test]
 async fn a_fan_out_of_ten_thousand_joins_once() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());

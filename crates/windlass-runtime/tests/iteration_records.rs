@@ -1,4 +1,4 @@
-//! What loops write down of their turns, and what `result()` makes of it.
+//! The iteration records of loops, and what `result()` returns for them.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use windlass_core::plan::{ExpressionSource, NodeKind, Plan, RecordRetention, Rec
 use windlass_store::MemoryStore;
 use windlass_value::{ExpressionMode, Value};
 
-/// Lets a loop of a plan write down its body's actions.
+/// Makes a loop of a plan record its body's actions.
 fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: RecordRetention) -> Plan {
     let source = Value::list(actions.iter().map(|action| Value::from(format!("@actions('{action}')"))).collect());
     let span = SourceSpan::default();
@@ -31,7 +31,8 @@ async fn output_of(plan: Plan) -> Value {
     report.output.clone()
 }
 
-/// `ask` fails for the second item; `after` then never runs, `handle` only then; `maybe` is in a branch that is not taken.
+/// `ask` fails for the second item; `after` then never runs, `handle` only then; `maybe` is in a branch that is not
+/// taken.
 const EACH: &str = r#"{"actions": {
     "each": {"type": "foreach", "foreach": [0, 9, 0], "actions": {
         "ask": {"type": "activity", "inputs": {"activityName": "flaky", "input": {"fail": "@item()"}}},
@@ -89,7 +90,7 @@ async fn a_condition_loop_records_the_actions_of_its_last_iteration() {
     assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
 }
 
-/// By name, from records that are stored in chunks, with outputs that are stored themselves.
+/// Actions by name, from records that are stored in chunks, with outputs that are stored themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actions_of_many_iterations() {
     let text = r#"{"actions": {
@@ -102,7 +103,7 @@ async fn actions_of_many_iterations() {
     assert_eq!(output_of(loom(text)).await, json(r#"{"seen": [2500, 2499, 2499, 138890, 2001, "some"]}"#));
 }
 
-/// So many turns, and so large ones, that neither a turn's record nor their list stays in the state.
+/// So many and so large iterations that neither an iteration's record nor the list of them stays in the state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_may_be_many_and_large() {
     let text = r#"{"actions": {

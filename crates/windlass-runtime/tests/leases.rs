@@ -1,4 +1,4 @@
-//! Workers hold a pipeline under a lease: one that is silent loses it, what it says later is refused, and a crash between
+//! Workers hold a pipeline under a lease: a silent worker loses it, its late report is refused, and a crash between
 //! two tasks repeats neither.
 
 use crate::support;
@@ -22,7 +22,7 @@ fn three_tasks() -> Plan {
     steps("three").pipeline("pipe", &[("one", "count", "1"), ("two", "count", "2"), ("three", "count", "3")]).plan()
 }
 
-/// The first worker is not dead, only slow: its thread hangs in the tool, so it cannot show that it is alive.
+/// The first worker is not dead, only slow: its thread hangs in the tool, so it sends no heartbeats.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_stale_worker_report_is_rejected() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());
@@ -44,13 +44,13 @@ async fn a_stale_worker_report_is_rejected() {
             }
         })
     };
-    // Waited for once, in real time. Whoever is not asleep must be heard within it, also on a busy machine.
+    // Waited for once, in real time. A worker that is not asleep must report within it, even on a busy machine.
     let engine = engine_with(&store, EngineOptions { tools, lease: Duration::from_secs(3), ..options(&world) });
     let tasks = [("one", "count", "1"), ("two", "hangs", "2"), ("three", "gate", r#""end""#)];
     let plan = steps("zombie").pipeline("pipe", &tasks).plan();
     let (hash, _) = engine.add_plan(plan).expect("a plan");
     let mut handle = in_time(engine.start(hash, Value::Null, named(RUN))).await.expect("started");
-    // The second worker has answered, and the pipeline has gone on.
+    // The second worker has reported, and the pipeline has continued.
     until(|| world.ledger().iter().any(|effect| effect.tool == "gate")).await;
     wake.send(()).expect("the zombie sleeps");
     until(|| events(&*store, RUN).iter().any(|event| event.type_name() == "job.refused")).await;
@@ -75,7 +75,7 @@ async fn a_stale_worker_report_is_rejected() {
     assert_replays(&*store, RUN);
 }
 
-/// How many tasks the journal knows to have ended.
+/// Returns the number of tasks that have ended according to the journal.
 fn reported(store: &MemoryStore) -> usize {
     let results = entries(store, RUN);
     results.iter().filter(|entry| matches!(entry.tick.kind, TickKind::StepResult { .. })).count()

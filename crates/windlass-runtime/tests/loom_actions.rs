@@ -1,4 +1,4 @@
-//! Loom's actions through the whole engine: one row, one definition and its end.
+//! Loom's actions through the whole engine: one row per definition and its expected end.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use windlass_runtime::FinalReport;
 use windlass_store::MemoryStore;
 use windlass_value::to_json;
 
-/// What activities and actions of type `workflow` call here.
+/// The definition that activities and actions of type `workflow` call here.
 const CHILD: &str = r#"{"name": "child", "actions": {"say": {"type": "compose", "inputs": "@triggerBody()"}},
     "outputs": {"got": "@outputs('say')"}}"#;
 
@@ -75,7 +75,7 @@ async fn activities() {
         ),
         (COMPUTED, r#"{"name": "count"}"#, r#"{"o":{"saw":{"n":1}}}"#),
         (COMPUTED, r#"{"name": "helper"}"#, r#"{"o":{"got":{"n":1}}}"#),
-        // A tool that is there, yet no activity: no computed name reaches it.
+        // A tool that exists but is no activity: no computed name reaches it.
         (COMPUTED, r#"{"name": "panic"}"#, "failed NoSuchTool"),
         (COMPUTED, r#"{"name": 5}"#, "failed NoSuchTool"),
         (
@@ -131,7 +131,7 @@ async fn ends_and_waits() {
         let found = report.error.as_ref().map(|error| &*error.code).unwrap_or_default();
         assert_eq!((report.status, found), (status, code), "{input}");
     }
-    // What runs is cancelled; what was not reached is not listed.
+    // Running actions are cancelled; actions that were not reached are not listed.
     const AMID: &str = r#"{"actions": {"t": {"type": "terminate", "inputs": {"runStatus": "Succeeded"}}, "w": {"type": "wait", "inputs": {"interval": "PT5S"}},
         "n": {"type": "compose", "inputs": 1, "runAfter": {"w": ["Succeeded"]}}}}"#;
     let (report, _) = ended(AMID, "{}").await;
@@ -213,7 +213,7 @@ async fn records_of_iterations() {
     .await;
 }
 
-/// Actions inside a loop that has ended: of the last turn, or one entry for each.
+/// Actions inside a loop that has ended: of the last iteration, or one entry for each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actions_of_loops_that_have_ended() {
     check(&[
@@ -224,7 +224,7 @@ async fn actions_of_loops_that_have_ended() {
             "{}",
             r#"{"o":[2,2,"Succeeded",2,{"b":2}]}"#,
         ),
-        // In the order of the items, whichever ends first; result() shows what is directly in the body.
+        // In the order of the items, whichever ends first; result() shows the direct children of the body.
         (
             r#"{"actions": {"l": {"type": "foreach", "foreach": [3, 1, 2], "actions": {"w": {"type": "wait", "inputs": {"interval": "@concat('PT', item(), 'S')"}},
                     "a": {"type": "compose", "inputs": {"body": "@item()"}, "runAfter": {"w": ["Succeeded"]}}, "s": {"type": "scope", "actions": {"b": {"type": "compose", "inputs": "@item()"}}}}},
@@ -233,7 +233,8 @@ async fn actions_of_loops_that_have_ended() {
             "{}",
             r#"{"o":[[3,1,2],{"body":1},[3,1,2],2,3,3]}"#,
         ),
-        // What did not run was skipped: its branch was not taken, it waited in vain, the scope around it was skipped.
+        // An action that did not run was skipped: its branch was not taken, its predecessors did not match, or the
+        // scope around it was skipped.
         (
             r#"{"actions": {"l": {"type": "foreach", "foreach": [1, 0], "actions": {
                     "d": {"type": "compose", "inputs": "@div(1, item())"}, "after": {"type": "compose", "inputs": 7, "runAfter": {"d": ["Succeeded"]}},
@@ -258,7 +259,7 @@ async fn actions_of_loops_that_have_ended() {
             "{}",
             "failed InvalidTemplate",
         ),
-        // A loop that is entered again, in another turn or another try, shows its last time.
+        // A loop that is entered again, in another iteration or another attempt, shows its last execution.
         (
             r#"{"actions": {"l": {"type": "foreach", "foreach": [1, 2], "actions": {"m": {"type": "foreach", "foreach": "@range(0, item())", "actions": {"a": {"type": "compose", "inputs": "@item()"}}},
                     "r": {"type": "compose", "inputs": "@outputs('a')", "runAfter": {"m": ["Succeeded"]}}}}}, "outputs": {"o": "@outputs('r')"}}"#,
@@ -273,7 +274,7 @@ async fn actions_of_loops_that_have_ended() {
             "{}",
             r#"{"o":[[5],2]}"#,
         ),
-        // Deeper than one loop: the path that the compiler tells.
+        // Deeper than one loop: the path that the compiler reports.
         (
             r#"{"actions": {"Outer": {"type": "Until", "expression": "@equals(1, 1)", "actions": {"Block": {"type": "scope", "actions": {
                     "Inner": {"type": "Until", "expression": "@equals(1, 1)", "actions": {"x": {"type": "compose", "inputs": 4}}}, "Items": {"type": "foreach", "foreach": [6], "actions": {"y": {"type": "compose", "inputs": "@item()"}}}}}}},
@@ -286,7 +287,7 @@ async fn actions_of_loops_that_have_ended() {
     .await;
 }
 
-/// The leaves decide: actions that nobody waits for, and in place of a skipped one those that it waited for.
+/// The leaves decide the status: actions without successors, and in place of a skipped one its predecessors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_of_a_run() {
     const OK: &str = r#""type": "compose", "inputs": 1"#;
@@ -296,7 +297,7 @@ async fn status_of_a_run() {
         (r#""a": {OK}"#, Status::Succeeded),
         (r#""a": {BAD}"#, Status::Failed),
         (r#""a": {BAD}, "b": {OK}"#, Status::Failed),
-        // A handler alone deals with the failure; in any letter case.
+        // A handler alone handles the failure; in any letter case.
         (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::Succeeded),
         (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["FAILED"]}}"#, Status::Succeeded),
         (r#""a": {BAD}, "h": {BAD, "runAfter": {"a": ["Failed"]}}"#, Status::Failed),
@@ -321,7 +322,7 @@ async fn status_of_a_run() {
         ),
         (r#""a": {OK}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::Succeeded),
         (r#""a": {OK}, "b": {BAD}, "j": {OK, "runAfter": {"a": ["Succeeded"], "b": ["Succeeded"]}}"#, Status::Failed),
-        // Failed before TimedOut; what a limit of its own has cut off decides nothing.
+        // Failed comes before TimedOut; an action that its own limit has cancelled decides nothing.
         (r#""a": {SLOW, "timeout": "PT1S"}"#, Status::TimedOut),
         (r#""a": {SLOW, "timeout": "PT1S"}, "b": {BAD}"#, Status::Failed),
         (r#""a": {SLOW, "timeout": "PT1S"}, "h": {OK, "runAfter": {"a": ["TimedOut"]}}"#, Status::Succeeded),
@@ -333,7 +334,7 @@ async fn status_of_a_run() {
             r#""a": {SLOW, "limit": {"timeout": "PT1S"}}, "h": {OK, "runAfter": {"a": ["Cancelled"]}}"#,
             Status::Succeeded,
         ),
-        // The same rule for a scope, a branch, a turn.
+        // The same rule for a scope, a branch, an iteration.
         (
             r#""s": {"type": "scope", "actions": {"a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}}}"#,
             Status::Succeeded,
@@ -356,7 +357,7 @@ async fn status_of_a_run() {
     }
 }
 
-/// What an action's record says, in the words that definitions compare with.
+/// The contents of an action's record, with the terms that definitions compare with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_actions() {
     check(&[
@@ -376,7 +377,7 @@ async fn records_of_actions() {
             "{}",
             r#"{"o":[]}"#,
         ),
-        // Inputs are kept where something was called with them.
+        // Inputs are recorded where something was called with them.
         (
             r#"{"actions": {"c": {"type": "compose", "inputs": 1}, "q": {"type": "join", "inputs": {"from": [1], "joinWith": "-"}}, "t": {"type": "activity", "inputs": {"activityName": "count", "input": 5}},
                 "h": {"type": "compose", "inputs": ["@actions('c').inputs", "@actions('q').inputs", "@actions('t').inputs", "@actions('c').code"], "runAfter": {"c": ["Succeeded"], "q": ["Succeeded"], "t": ["Succeeded"]}}},
@@ -384,7 +385,7 @@ async fn records_of_actions() {
             "{}",
             r#"{"o":[null,null,5,"OK"]}"#,
         ),
-        // In a branch that was not taken; and what holds other actions has an output.
+        // In a branch that was not taken; an action that contains others has an output.
         (
             r#"{"actions": {"i": {"type": "if", "expression": {"equals": [1, 2]}, "actions": {"x": {"type": "compose", "inputs": 1}}, "else": {"actions": {"y": {"type": "compose", "inputs": 2}}}},
                 "h": {"type": "compose", "inputs": ["@actions('x').error.code", "@actions('x').code", "@outputs('i')"], "runAfter": {"i": ["Succeeded"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
@@ -434,7 +435,7 @@ async fn changes_of_variables() {
     }
 }
 
-/// How long loops inside each other take, with turns of one second.
+/// The duration of nested loops whose iterations take one second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loops_side_by_side() {
     const TURN: &str = r#""actions": {"w": {"type": "wait", "inputs": {"interval": "PT1S"}}}"#;
@@ -469,14 +470,14 @@ async fn loops_side_by_side() {
             "{}",
             r#"{"o":[{"x":0},{"x":1}]}"#,
         ),
-        // The condition reads an action that failed: null, and the loop goes on.
+        // The condition reads an action that failed: null, and the loop continues.
         (
             r#"{"actions": {"l": {"type": "until", "expression": "@equals(outputs('x').n, 2)", "limit": {"count": 3}, "actions": {"x": {"type": "compose", "inputs": "@json('{').n"}}},
                 "h": {"type": "compose", "inputs": "@outputs('l').iterations", "runAfter": {"l": ["Failed"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
             "{}",
             r#"{"o":3}"#,
         ),
-        // One turn, and nothing of the others: a failure in an earlier turn is forgotten.
+        // One iteration, and nothing of the others: a failure in an earlier iteration is forgotten.
         (
             r#"{"actions": {"l": {"type": "until", "expression": "@equals(iterationIndexes('l'), 2)", "actions": {"x": {"type": "compose", "inputs": "@div(1, iterationIndexes('l'))"}}}}, "outputs": {"o": "@outputs('l').lastResult"}}"#,
             "{}",
@@ -499,7 +500,7 @@ async fn loops_side_by_side() {
     .await;
 }
 
-/// Bounds of Azure that are none here.
+/// Limits of Azure that do not apply here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_azure_do_not_apply() {
     let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");

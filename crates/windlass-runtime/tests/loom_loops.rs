@@ -1,5 +1,5 @@
-//! Loom's own loop tests (L1 to L16), with what the design corrects: limits that are reached fail the loop, and a doUntil
-//! runs its body once, not twice. Adding a case is adding a row.
+//! Loom's loop tests (L1 to L16), with the corrections of the design: a limit that is reached fails the loop, and a
+//! doUntil runs its body once, not twice. A new case is a new row.
 
 use crate::support;
 
@@ -13,9 +13,9 @@ use windlass_value::Value;
 struct Case {
     name: &'static str,
     action: &'static str,
-    /// Part of the step: what must be there, with these values.
+    /// A part of the step: these fields must exist with these values.
     step: &'static str,
-    /// At least this much time must have passed.
+    /// The minimum time that must have passed.
     lasts_ms: u64,
 }
 
@@ -197,7 +197,7 @@ async fn every_loop_case() {
     }
 }
 
-/// Everything that is expected is there and equal; there may be more.
+/// Checks that everything expected is present and equal; there may be more.
 fn assert_holds(name: &str, found: &Value, expected: &Value) {
     match (found, expected) {
         (Value::Map(found), Value::Map(expected)) => {

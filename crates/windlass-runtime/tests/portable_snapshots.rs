@@ -1,4 +1,4 @@
-//! A run carried elsewhere: as it stands, between two ticks, into another store. And runs whose tools are not here.
+//! Portable snapshots: a run taken between two ticks into another store. And runs whose tools are missing.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ fn engine(store: &Arc<MemoryStore>, world: &World, durability: Durability) -> Ru
     engine_with(store, EngineOptions { durability, tools: ping_pong_tools(world.tools()), languages, ..base })
 }
 
-/// Done once: one large value. In flight: one task at a gate. Both are in the snapshot, whatever is kept.
+/// Completed: one large value. In flight: one task at a gate. Both are in the snapshot, whatever the durability.
 #[tokio::test]
 async fn a_snapshot_can_be_restored_as_another_run() {
     for (from, to) in [
@@ -101,7 +101,7 @@ async fn bytes_of_another_kind_are_refused() {
     }
 }
 
-/// A run is not failed because somebody else's program looks at it.
+/// A run does not fail because a program without its tools opens it.
 #[tokio::test]
 async fn a_run_whose_tools_are_missing_is_left_unchanged() {
     let (store, world) = (Arc::new(MemoryStore::new()), World::new());

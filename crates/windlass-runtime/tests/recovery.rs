@@ -1,5 +1,5 @@
-//! Runs that a process has left in the middle: all come back, a bounded number at a time; what is poisoned is set aside with a
-//! reason, and the rest go on.
+//! Recovery of runs that a process has left before their end: all are reloaded, a bounded number at a time; poisoned
+//! runs are quarantined with a reason, and the rest continue.
 
 use crate::support;
 
@@ -87,7 +87,7 @@ fn a_postponed_run_is_counted_and_logged() {
     });
 }
 
-/// A commit that a store could not make is not the end of a run: it comes back from the journal, in the same process.
+/// A failed commit does not end a run: the run is reloaded from the journal, in the same process.
 #[test]
 fn a_transient_store_error_only_delays_a_run() {
     run_on_threads(async |log| {
@@ -106,7 +106,7 @@ fn a_transient_store_error_only_delays_a_run() {
     });
 }
 
-/// Somebody has claimed a run for this very process and came no further: it is nobody's, and comes back all the same.
+/// A run was claimed for this process and not loaded: it has no live owner and is recovered as well.
 #[test]
 fn a_claimed_run_that_was_never_loaded_is_recovered() {
     run_on_threads(async |log| {
@@ -124,7 +124,7 @@ fn a_claimed_run_that_was_never_loaded_is_recovered() {
     });
 }
 
-/// The claim of a run that is made from another meets a store that cannot for a moment.
+/// The claim of a forked run fails with a temporary store error.
 #[test]
 fn a_forked_run_is_recovered_when_the_store_works_again() {
     run_on_threads(async |log| {
@@ -155,7 +155,7 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
         world.calls(4).await;
         let store = Arc::new(store.crash());
         assert!(store.damage_journal("journal", 0));
-        // A plan that no longer loads, and a snapshot that nobody can read.
+        // A plan that no longer loads, and a snapshot that cannot be decoded.
         let lost = RunBatch { run: "lost".into(), ..creation(&store, "plan", windlass_value::BlobHash([7; 32])) };
         store.append(vec![lost]).expect("kept");
         let corrupted = row(&store, "position");
@@ -185,14 +185,14 @@ fn a_poisoned_run_is_quarantined_with_a_reason_and_the_rest_continue() {
         assert_eq!(second.recovery().quarantined, 3);
         world.open("go");
         until(|| ["well", "plan"].iter().all(|run| row(&store, run).status == RunStatus::Succeeded)).await;
-        // Whoever starts it again, or answers it, does not wake it; whoever wants it by name may try.
+        // A repeated start or a signal does not wake it; an operator may resume it by name.
         let again = second.resume("journal").await.map(|handle| handle.run.clone());
         assert!(matches!(&again, Err(RuntimeError::Store(_))), "{again:?}");
         assert_eq!(row(&store, "journal").status, RunStatus::Quarantined);
     });
 }
 
-/// A run that was begun with a plan that is not there.
+/// Returns a batch that creates a run with a plan that does not exist.
 fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> RunBatch {
     let like = row(store, like);
     let new = windlass_store::NewRun {
@@ -209,7 +209,7 @@ fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> 
     RunBatch { owner_epoch: 1, create: Some(new), status: Some(status), ..RunBatch::default() }
 }
 
-/// A language that has a defect in one place.
+/// A language with a defect in one expression.
 struct Faulty(Arc<dyn Language>);
 struct Panics;
 
@@ -257,7 +257,7 @@ async fn a_panic_inside_a_run_stops_that_run_alone() {
     assert_eq!(outcome, windlass_runtime::RequestOutcome::Queued, "it can be asked, and nobody wakes it for that");
 }
 
-/// The process dies each time soon after the run was brought back: in the end it is left alone.
+/// The process dies each time soon after the run was reloaded: in the end the run is quarantined.
 #[test]
 fn a_run_present_at_every_crash_is_quarantined() {
     run_on_threads(async |log| {
@@ -269,7 +269,7 @@ fn a_run_present_at_every_crash_is_quarantined() {
             store = Arc::new(store.crash());
             let owner_epoch = row(&store, "r").owner_epoch;
             let (engine, log_tail) = adopting(&store, &world, &log);
-            // It is there again, or it is left alone: in both cases it was claimed first.
+            // It is in memory again, or quarantined: in both cases it was claimed first.
             let is_over = |row: RunRow| engine.resident() == 1 || row.status == RunStatus::Quarantined;
             until(|| row(&store, "r").owner_epoch > owner_epoch && is_over(row(&store, "r"))).await;
             if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
@@ -285,9 +285,9 @@ fn a_run_present_at_every_crash_is_quarantined() {
             "{:?}",
             quarantine_message(&store, "r")
         );
-        // Nothing is left of it.
+        // Its crash record is removed.
         until(|| store.records("recovery", "", 9).expect("readable").is_empty()).await;
-        // A person may try it again, and then it counts from the beginning.
+        // An operator may resume it, and then the count starts again.
         world.open("go");
         let engine = engine(&store, &world);
         let mut handle = in_time(engine.resume("r")).await.expect("resumed");
@@ -295,7 +295,7 @@ fn a_run_present_at_every_crash_is_quarantined() {
     });
 }
 
-/// Getting somewhere counts: then it is not the run that kills the process.
+/// Progress counts: the run is then not the one that kills the process.
 #[test]
 fn a_run_that_makes_progress_is_no_suspect() {
     run_on_threads(async |log| {

@@ -13,7 +13,7 @@ use windlass_value::{BlobHash, Duration, StoredValue, Value, to_json};
 
 const LARGE: usize = 200_000;
 
-/// A large result, what is made of it, a wait, and somebody who reads through the reference.
+/// A large result, a value derived from it, a wait, and a step that reads through the reference.
 fn large(gate: &str) -> windlass_core::plan::Plan {
     let text = format!(
         r#"{{"actions": {{
@@ -34,7 +34,7 @@ async fn begin(store: &Arc<MemoryStore>, world: &World, run: &str) -> RunHandle 
     in_time(engine.start(hash, Value::Null, named(run))).await.expect("started")
 }
 
-/// Every reference inside a value.
+/// Collects every reference inside a value.
 fn references(value: &Value, found: &mut Vec<StoredValue>) {
     match value {
         Value::Stored(stored) => found.push(StoredValue::clone(stored)),
@@ -82,7 +82,7 @@ async fn events_carry_the_reference_and_never_the_body() {
             assert!(text.contains(field), "{text}");
         }
     }
-    // Whoever reads the end gets the values; so did the tool, and the template.
+    // Readers of the report get the values; so do the tool and the template.
     assert!(render_report(&*store, &report).contains(&"x".repeat(LARGE)));
     let sent = world.ledger().into_iter().find(|effect| effect.tool == "count").expect("called");
     assert_eq!(sent.input.len(), LARGE + 3);
@@ -98,11 +98,11 @@ async fn a_damaged_value_is_found_when_it_is_read_and_named() {
     world.calls(2).await;
     drop(handle);
     let store = Arc::new(store.crash());
-    // What a worker has reported cannot be made anew, as what was computed from it can.
+    // A value that a worker has reported cannot be recomputed; a value that was derived from it can.
     let reported = events(&*store, "a").into_iter().filter(|event| event.type_name() == "task.processed");
     let kept = stored_in(&reported.collect::<Vec<_>>()).pop().expect("the result is stored");
     assert!(store.damage_blob(&kept.hash));
-    // A world of its own: the first engine stays at its gate.
+    // A separate world: the first engine stays at its gate.
     let later = World::new();
     later.open("a");
     let second = engine(&store, &later);
@@ -114,7 +114,7 @@ async fn a_damaged_value_is_found_when_it_is_read_and_named() {
     assert!(!later.ledger().iter().any(|effect| effect.tool == "count"), "nobody got the damaged value");
 }
 
-/// A store that gives out other bytes than it was given is found out too.
+/// A store that returns other bytes than it was given is detected.
 #[test]
 fn bytes_under_a_wrong_name_are_refused() {
     let bytes = windlass_value::encode(&Value::from("right"));

@@ -1,5 +1,5 @@
-//! The use cases of the first seed exactly as it writes them, with a world that answers. Four of them never change the
-//! variable that they test: they end with the reason `count`. Adding a case is adding a row.
+//! The use cases of the first seed exactly as written there, with tools that answer. Four of them never change the
+//! variable that they test: they end with the reason `count`. A new case is a new row.
 
 use crate::support;
 
@@ -17,10 +17,10 @@ use windlass_value::Value;
 struct Case {
     file: &'static str,
     input: &'static str,
-    /// What `http` answers, then what the model does; the last one stays.
+    /// The replies of `http`, then those of the model; the last one repeats.
     pages: &'static [&'static str],
     thoughts: &'static [&'static str],
-    /// How the loop ends.
+    /// The expected end of the loop.
     iterations: i64,
     reason: &'static str,
     status: &'static str,

@@ -1,4 +1,4 @@
-//! Runs made from others: restarted from a path, and mended where they failed.
+//! Steering: runs restarted from a path, and retries of failed runs.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn from(path: &str) -> RestartRequest {
     RestartRequest { from: path.to_owned(), ..RestartRequest::default() }
 }
 
-/// Of which run a run was made, as listings show it.
+/// Returns the source run of a run, as listings show it.
 fn origin(store: &MemoryStore, run: &str) -> (String, String, bool) {
     let row = store.run(run).expect("readable").expect("it is there");
     let how: RunOptions = codec::decode(&row.options, "options").expect("options");
@@ -27,7 +27,7 @@ fn origin(store: &MemoryStore, run: &str) -> (String, String, bool) {
     (from.run.to_string(), from.path.to_string(), from.retry)
 }
 
-/// Everything that the events of a run say has begun.
+/// Returns all paths that have started according to the events of a run.
 fn begun(store: &MemoryStore, run: &str) -> BTreeSet<String> {
     let begins = |kind: &str| matches!(kind, "step.started" | "loop.iteration.started" | "task.started");
     events(store, run).iter().filter(|event| begins(event.type_name())).map(|event| event.path.to_string()).collect()
@@ -74,7 +74,7 @@ const PARALLEL: &str = r#"{"actions": {
     "join": {"type": "activity", "inputs": {"activityName": "count", "input": ["@outputs('l2')", "@outputs('right')"]}, "runAfter": {"both": ["Succeeded"]}}},
     "outputs": {"join": "@outputs('join')"}}"#;
 
-/// A plan that ends well, whether only one thing happens at a time, and the plans it calls.
+/// Returns plans that succeed, whether each runs sequentially, and the plans it calls.
 fn cases() -> Vec<(&'static str, bool, Vec<Plan>)> {
     let alone = |text: &str| vec![loom(text)];
     let parent = steps("parent").call("first", "child", r#"{"n": 1}"#).call("second", "child", r#"{"n": 2}"#);
@@ -120,7 +120,7 @@ async fn a_restart_from_any_started_path_ends_as_the_original_run() {
             let published = events(&*store, &id);
             assert_eq!(published[0].type_name(), "workflow.restarted", "{name} from {path}");
             assert_eq!(published[0].fields().get("from_path").and_then(Value::as_str), Some(&*path));
-            // Asked for once more, it is the same run; another place is another run.
+            // The same request again gives the same run; another path gives another run.
             let calls = shop.calls().len();
             ended(engine.restart("old", restart).await).await;
             assert_eq!(shop.calls().len(), calls, "{name} from {path}: the same id twice is one run");
@@ -131,14 +131,14 @@ async fn a_restart_from_any_started_path_ends_as_the_original_run() {
     }
 }
 
-/// Status of the old run; what is broken in it; which paths are called again.
+/// The status of the old run, its broken inputs, and the paths that are called again.
 struct RetryCase {
     name: &'static str,
     plans: Vec<Plan>,
     broken: &'static [&'static str],
     status: Status,
     again: &'static [&'static str],
-    /// Where the new run begins.
+    /// The path at which the new run starts.
     path: &'static str,
 }
 
@@ -282,7 +282,7 @@ async fn a_task_that_fails_again_can_be_retried_again() {
     assert_eq!(origin(&store, "third").0, "second");
 }
 
-/// A failure that no tool has reported: what was got for it did not help, so it is got anew.
+/// A failure that no tool has reported: the results inside it did not help, so they are fetched again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_failed_without_a_tool_error_is_repeated_completely() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
@@ -367,7 +367,7 @@ async fn impossible_restarts_are_refused_with_a_reason() {
     let open = in_time(engine.start(plan, Value::Null, support::named("open"))).await.expect("started");
     let refused = engine.retry_failed("open", None).await.err();
     assert!(matches!(refused, Some(RuntimeError::StillOpen(_))), "{refused:?}");
-    // A run that is open can be restarted all the same; it is not touched.
+    // An open run can be restarted as well; it is not touched.
     let _again = in_time(engine.restart("open", from("wait"))).await.expect("restarted");
     assert_eq!(store.run("open").expect("readable").map(|row| row.status.is_final()), Some(false));
     drop(open);
@@ -390,7 +390,7 @@ async fn a_trimmed_part_of_the_journal_cannot_be_restarted() {
     assert_eq!(shop.paths_of("late"), ["loop[39].call", "last"]);
 }
 
-/// Thousands of turns are a few ticks: what is wanted lies in the middle of one.
+/// Thousands of iterations are a few ticks: the requested one is in the middle of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_iteration_of_a_computing_loop_is_found_inside_its_tick() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
@@ -431,7 +431,7 @@ async fn a_retry_of_a_cancelled_run_continues_where_it_was_cancelled() {
     assert_eq!(origin(&store, "new").1, "wait");
 }
 
-/// One life of a process that makes the new run, or goes on with it.
+/// One life of a process that creates the new run, or resumes it.
 async fn life(store: &Arc<MemoryStore>, shop: &Shop, make: &ForkKind) -> Result<String, RuntimeError> {
     let engine = shop.engine(store);
     let id = Some("new".to_owned());
@@ -483,7 +483,7 @@ async fn a_new_run_survives_a_crash_at_every_commit() {
             }
             let ended = ended.unwrap_or_else(|error| panic!("{name}, crash {at}: {error}"));
             assert_eq!(&ended, expected.get_or_insert(ended.clone()), "{name}, crash {at}");
-            // What was done before, or is taken over, is never called; all else at most once in each life.
+            // Earlier or reused work is never called; all else at most once in each life.
             let mut times = std::collections::BTreeMap::<String, usize>::new();
             shop.calls()[calls..].iter().for_each(|call| *times.entry(call.path.clone()).or_default() += 1);
             assert!(times.values().all(|times| *times <= 2), "{name}, crash {at}: {times:?}");

@@ -1,4 +1,4 @@
-//! Deliveries: every run of one starts once, whatever happens in between.
+//! Deliveries: every run of a delivery starts once, whatever happens in between.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use windlass_runtime::{DeliveryRuns, RuntimeEngine, RuntimeError, TriggerOptions
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{ExpressionMode, Value, to_json};
 
-/// One effect with the run's input; the trigger takes what is on and splits `items`.
+/// One effect with the run's input; the trigger requires `on` and splits `items`.
 fn split_plan(split: Option<&str>) -> Plan {
     let mut plan =
         steps("orders").effect("work", "count", r#""@triggerBody()""#).gives(&[("saw", "@outputs('work').saw")]);
@@ -45,7 +45,7 @@ async fn deliver(
     in_time(engine.trigger(hash, "manual", json(input), options)).await
 }
 
-/// What each of them saw.
+/// Waits for all runs and returns their outputs.
 async fn ends(triggered: DeliveryRuns) -> Result<Vec<(String, String)>, RuntimeError> {
     let mut ends = Vec::new();
     for mut handle in triggered.runs {
@@ -124,12 +124,12 @@ async fn a_refused_delivery_starts_nothing() {
     assert!(runs(&store).is_empty());
 }
 
-/// Whoever delivers tries again until it is answered; every commit of the delivery is crashed, on both sides.
+/// The client repeats the delivery until it is acknowledged; every commit of the delivery is crashed, on both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_during_a_delivery_loses_and_repeats_nothing() {
-    // Time and chance must not make another delivery of it.
+    // Time and randomness must not make it another delivery.
     let plan = split_plan(Some("@createArray('a', guid(), utcNow(), rand(0, 1000000), 'e')"));
-    // Nor must another version that was registered before it was repeated.
+    // Neither must another version that was registered before the repeat.
     let newer = Plan { metadata: json(r#"{"labels": {"version": "2"}}"#), ..plan.clone() };
     let mut crashes = 0;
     for (before, again) in [(true, &plan), (false, &plan), (true, &newer), (false, &newer)] {

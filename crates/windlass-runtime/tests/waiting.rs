@@ -1,4 +1,5 @@
-//! A run that waits is listed so at once, while it is still in memory; and whoever is there when its time comes wakes it.
+//! A waiting run is listed as waiting immediately, while it is still in memory; any engine that is running when its
+//! timer is due wakes it.
 
 use crate::support;
 
@@ -77,10 +78,10 @@ async fn the_timer_of_a_waiting_run_fires_after_its_process_died() {
     drop(living);
 }
 
-/// Runs whose time has come and which this engine cannot go on with are due first: they do not hide the others.
+/// Due runs that this engine cannot execute come first: they do not block the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_that_cannot_be_reloaded_do_not_block_others() {
-    // On a busy machine some are due before all are made: then there is more time.
+    // On a busy machine some are due before all are created: then the delay is longer.
     for seconds in [2, 10, 60] {
         let (store, world) = (Arc::new(MemoryStore::new()), World::new());
         let first = engine_with(&store, EngineOptions { evict_after: Duration::ZERO, ..options(&world) });

@@ -1,4 +1,4 @@
-//! An embedder's own decorator around the engine's adapter: seed 001's extension point.
+//! An embedder's decorator around the engine's adapter: seed 001's extension point.
 
 use std::sync::Arc;
 
@@ -12,46 +12,47 @@ use crate::concerns;
 
 /// Changes one or more concerns of a run. Each method has a default that changes nothing.
 ///
-/// A decorator may look at every tick, move the run's time, and drop, change, delay or add to what is shown of its events. It
-/// may not come between a tick and its durability: it is called beside the journal, never instead of it, so no effect and no
-/// event can overtake the commit that it belongs to. Its methods are called on the run's own task and must not block; a panic
-/// quarantines the run, like a defect of the engine.
+/// A decorator may observe every tick, change the run's time, and drop, change, delay or add published events. It
+/// cannot come between a tick and its durability: it is called in addition to the journal, never instead of it, so no
+/// effect and no event can overtake the commit that it belongs to. Its methods are called on the run's task and must
+/// not block. A panic quarantines the run, like a defect of the engine.
 ///
-/// What a decorator does is not journaled. After a crash a new one is made, and sees the ticks after the restart only. Time is
-/// the exception: the time of a tick is in the journal, so a replay comes to the same result without the decorator.
+/// The actions of a decorator are not journaled. After a crash the factory creates a new one, which sees only the
+/// ticks after the restart. Time is the exception: the time of a tick is in the journal, so a replay gives the same
+/// result without the decorator.
 pub trait RunDecorator: Send {
-    /// The time of the next tick, given the engine's. The control loop never lets a run's time go back.
+    /// Returns the time of the next tick, given the engine's time. The control loop never lets a run's time go back.
     ///
-    /// Timers wait by the difference between both. A run that has left memory is woken by the engine's own time.
+    /// Timers wait by the difference between both times. A run that was evicted is reloaded by the engine's time.
     fn get_now(&mut self, now: Timestamp) -> Timestamp {
         now
     }
 
-    /// A tick was reduced to this state and noted for the journal. It is not durable yet: only look.
+    /// A tick was reduced to this state and recorded for the journal. It is not durable yet: only observe it.
     fn on_tick(&mut self, _tick: &Tick, _state: &State) {}
 
-    /// An event is durable and about to be shown. `show` passes an event on: this one, others that were held back, or none.
+    /// An event is durable and about to be published. `emit` publishes an event: this one, delayed ones, or none.
     ///
-    /// This reaches live subscribers and readers of runs in memory. Readers of a journaled run read the journal, which has
-    /// all events: a decorator can neither hide nor invent any of them.
+    /// This reaches live subscribers and readers of in-memory runs. Readers of a durable run read the journal, which
+    /// has all events: a decorator can neither hide nor invent any of them.
     fn write_to_event_stream(&mut self, event: Event, emit: &mut dyn FnMut(Event)) {
         emit(event);
     }
 
-    /// The run has answered whoever started it.
+    /// The run has replied to its caller.
     fn replied(&mut self, _reply: &RunReply) {}
 
-    /// The run has ended, durably. `show` passes on events that were held back: afterwards nobody listens.
+    /// The run has ended, durably. `emit` publishes delayed events: afterwards there are no subscribers.
     fn ended(&mut self, _result: &RunResult, _emit: &mut dyn FnMut(Event)) {}
 
-    /// The run leaves memory, because it has ended, only waits, or the engine closes.
+    /// The run leaves memory, because it has ended, is idle, or the engine closes.
     fn close(&mut self) {}
 }
 
-/// Makes the decorator of a run, by its id and the name of its definition. None: the run has none.
+/// Creates the decorator of a run from its id and the name of its definition. `None`: the run has no decorator.
 pub type DecoratorFactory = Arc<dyn Fn(&Arc<str>, &str) -> Option<Box<dyn RunDecorator>> + Send + Sync>;
 
-/// Around the engine's own adapters, inside of what only the engine can do.
+/// The adapter that applies a decorator: around the store adapters, inside `HostedAdapter`.
 pub(crate) struct DecoratedAdapter<A> {
     inner: A,
     decorator: Box<dyn RunDecorator>,
@@ -62,7 +63,7 @@ impl<A: Adapter> DecoratedAdapter<A> {
         DecoratedAdapter { inner, decorator }
     }
 
-    /// The engine's time when the run's time is `at`, if both go on as they do now.
+    /// Converts the run's time `at` to the engine's time, assuming that both advance as they do now.
     fn engine_time(&mut self, at: Timestamp) -> Timestamp {
         let now = self.inner.time().get_now();
         let shown = self.decorator.get_now(now);

@@ -1,4 +1,4 @@
-//! A decorator that makes a run durable: every tick is in the store before any of its effects begins.
+//! A decorator that makes a run durable: every tick is in the store before any of its effects starts.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
 
-/// An event is shown, and so durable, at most this long after its tick.
+/// The maximum delay between a tick and the publication of its events, and therefore its commit.
 const MAX_EVENT_DELAY: Duration = Duration::from_millis(50);
 
 pub(crate) struct DurableAdapter<A> {
@@ -23,16 +23,16 @@ pub(crate) struct DurableAdapter<A> {
     pending: Vec<TickEntry>,
     pending_since: Option<Instant>,
     iterations: IterationBuffer,
-    /// Ticks and turns at the newest snapshot.
+    /// Ticks and iterations at the newest snapshot.
     last_snapshot: (u64, u64),
-    /// Snapshots that are kept, and the bytes written since the oldest.
+    /// Ticks of the retained snapshots, and the bytes written since the oldest of them.
     snapshots: Vec<u64>,
     bytes: u64,
     trim_before: Option<u64>,
 }
 
 impl<A: Adapter> DurableAdapter<A> {
-    /// `turns` are those that came out of the replay: their rows may not have been written.
+    /// `iterations` are those that the replay produced: their rows may not have been written.
     pub(crate) fn new(
         inner: A,
         options: RunOutboxOptions,
@@ -63,7 +63,7 @@ impl<A: Adapter> DurableAdapter<A> {
         let body = codec::encode(&entries);
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
-        // After a crash the turns since the newest snapshot come out of the replay again: none may be older.
+        // After a crash the replay produces the iterations since the newest snapshot again: none may be older.
         let (iterations, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.iterations.is_due()
         {
             true => self.iterations.take(&self.outbox.options.limits),
@@ -91,7 +91,7 @@ impl<A: Adapter> DurableAdapter<A> {
         self.last_snapshot = (state.ticks, state.iterations);
         self.bytes += body.len() as u64;
         if self.bytes > self.outbox.options.limits.max_journal_bytes {
-            // All but the newest kept snapshot, and what came before it, may go.
+            // All but the newest retained snapshot, and the journal before it, may be deleted.
             self.trim_before = self.snapshots.last().copied();
             self.snapshots.clear();
             self.bytes = body.len() as u64;
@@ -100,7 +100,7 @@ impl<A: Adapter> DurableAdapter<A> {
         NewSnapshot { tick: state.ticks, event: state.events, state_hash, body }
     }
 
-    /// History that nothing else would write soon.
+    /// Writes iteration history that no other commit would write soon.
     async fn write_iterations(&mut self) -> Result<(), RuntimeError> {
         let (iterations, turn_trims) = self.iterations.take(&self.outbox.options.limits);
         let batch = RunBatch { iterations, iteration_trims: turn_trims, ..self.outbox.empty_batch() };
@@ -140,7 +140,7 @@ impl<A: Adapter> Journal for DurableAdapter<A> {
     }
 
     fn wants_flush(&mut self) -> bool {
-        // Whoever has started or resumed the run waits for its first commit.
+        // The caller that started or resumed the run waits for its first commit.
         !self.outbox.has_committed || self.pending_since.is_some_and(|since| since.elapsed() >= MAX_EVENT_DELAY)
     }
 

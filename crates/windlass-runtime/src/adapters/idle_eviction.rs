@@ -1,11 +1,11 @@
-//! A decorator that lets a waiting run leave memory.
+//! A decorator that evicts idle runs from memory.
 
 use std::time::Duration;
 
 use crate::adapter::{Adapter, NextInput, TickKind, TickSource, TimeSource, WaitCondition};
 use crate::concerns;
 
-/// A run that has only waited for this long is released; it comes back on a timer, a signal or a start of the process.
+/// Evicts a run that has been idle for `evict_after`. A timer, a signal or a process start reloads it.
 pub(crate) struct IdleEviction<A> {
     inner: A,
     evict_after: Duration,

@@ -1,5 +1,5 @@
-//! A decorator for runs that live in memory alone: of their ticks, events and states nothing is written, so a step costs no
-//! more than its reduction. The store hears what others must know, and only then.
+//! A decorator for in-memory runs: it writes none of their ticks, events and states, so a step costs no more than its
+//! reduction. It writes to the store only what other runs and processes need.
 
 use windlass_core::{State, Tick, TickKind, TickOutput};
 use windlass_value::{BlobHash, Value};
@@ -41,11 +41,11 @@ impl<A: Adapter> Journal for InMemoryAdapter<A> {
             return Ok(());
         }
         let batch = self.outbox.batch(state, blobs.take_fresh());
-        // Boxed: most often there is nothing to tell.
+        // Boxed: most of the time there is nothing to write.
         Box::pin(self.outbox.commit(batch)).await
     }
 
-    /// A flush costs nothing, and whoever watches sees how far a long computation is.
+    /// A flush costs nothing, and observers see the progress of a long computation.
     fn wants_flush(&mut self) -> bool {
         true
     }

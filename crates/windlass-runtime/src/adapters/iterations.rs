@@ -1,4 +1,4 @@
-//! Loop history on its way to the store: packed many turns to a row, trimmed as it grows.
+//! Buffers loop history before it is written to the store: many iterations per row, trimmed as the history grows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use windlass_store::{IterationRow, IterationTrim};
 
 use crate::codec::{self, IterationPack};
 
-/// Turns between two trims of one loop.
+/// The number of iterations between two trims of one loop.
 const TRIM_INTERVAL: u64 = 1_000;
 
-/// Turns that wait at most for their row. They are in the journal already, so a crash loses none.
+/// The maximum number of iterations that wait for their row. They are in the journal already, so a crash loses none.
 const MAX_PENDING_ITERATIONS: usize = 256;
 
-/// How long a turn waits at most for its row, so that whoever reads the history sees it soon.
+/// The maximum time that an iteration waits for its row, so that readers of the history see it soon.
 pub(crate) const MAX_PENDING_TIME: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct IterationBuffer {
     pending: BTreeMap<Arc<str>, Vec<IterationRecord>>,
     count: usize,
     since: Option<Instant>,
-    /// Up to where each loop's history was trimmed.
+    /// The iteration up to which each loop's history was trimmed.
     trimmed: BTreeMap<Arc<str>, u64>,
 }
 
@@ -48,12 +48,13 @@ impl IterationBuffer {
         self.count == 0
     }
 
-    /// A row for every turn would double the pages of a commit: they wait for each other, within bounds.
+    /// Reports whether rows must be written now. A row per iteration would double the pages of a commit, so iterations
+    /// are collected within bounds.
     pub(crate) fn is_due(&self) -> bool {
         self.count >= MAX_PENDING_ITERATIONS || self.since.is_some_and(|since| since.elapsed() >= MAX_PENDING_TIME)
     }
 
-    /// The rows to be written now, and the ranges that may go.
+    /// Takes the rows to be written now, and the ranges that may be deleted.
     pub(crate) fn take(&mut self, limits: &Limits) -> (Vec<IterationRow>, Vec<IterationTrim>) {
         let (mut rows, mut trims) = (Vec::new(), Vec::new());
         self.count = 0;
@@ -88,8 +89,8 @@ impl IterationBuffer {
     }
 }
 
-/// A row holds consecutive turns that share their fate: the first ones and the failed ones stay for ever, the others go
-/// in time.
+/// Packs consecutive iterations with the same retention into rows: the first ones and the failed ones are kept
+/// forever, the others are trimmed later.
 fn pack(path: &Arc<str>, iterations: Vec<IterationRecord>, limits: &Limits) -> Vec<IterationRow> {
     let mut iterations = iterations;
     iterations.sort_by_key(|iteration| iteration.index);

@@ -1,5 +1,5 @@
-//! The innermost adapter: workers in this process, a mailbox, a clock. Alone it runs a workflow in memory; with a virtual
-//! clock it runs six hours of polling in milliseconds.
+//! The innermost adapter: workers in this process, a mailbox, a clock. Alone it runs a workflow in memory; with a
+//! virtual clock it runs six hours of polling in milliseconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::concerns;
 use crate::engine::EventFeed;
 use crate::workers::RunWorkers;
 
-/// Ticks taken over in one go; the rest waits its turn.
+/// The maximum number of ticks taken in one batch; the rest stays queued.
 const TICK_BATCH_SIZE: usize = 1_024;
 
-/// How late a time may be noticed that has come sooner than the system's sleep says.
+/// The maximum delay for noticing a time that came earlier than the system's sleep indicates.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub enum RunMessage {
     Tick(Box<TickKind>),
     /// There may be messages in the store.
     Inbox,
-    /// Somebody wants the state, encoded.
+    /// A caller requests the encoded state.
     Snapshot(oneshot::Sender<Vec<u8>>),
-    /// What is at work may end; nothing new is begun, and then the run is let go of.
+    /// Running tasks may end; no new task is started, and then the run leaves memory.
     Drain,
     Close,
 }
@@ -49,12 +49,12 @@ pub struct LocalAdapter {
     reports: mpsc::UnboundedReceiver<TickKind>,
     workers: RunWorkers,
     feed: Option<Arc<EventFeed>>,
-    /// The store is to be looked into, whether or not somebody says so.
+    /// The store's inbox is to be read even without a notification.
     inbox_check_pending: bool,
-    /// Mail that has come after workers' reports of the same turn.
+    /// A message that arrived after the worker reports of the same poll.
     postponed: Option<RunMessage>,
-    /// The process goes down as soon as what is at work has ended. Shared by all its runs: what a worker reports may be
-    /// taken before the mail that says so.
+    /// The process shuts down as soon as its running tasks have ended. Shared by all runs of the process, since a
+    /// worker report may be taken before the message that announces the shutdown.
     draining: Arc<AtomicBool>,
     /// Values of a run that has no store.
     blobs: BTreeMap<BlobHash, Vec<u8>>,
@@ -86,26 +86,26 @@ impl LocalAdapter {
         }
     }
 
-    /// Messages may have come while nobody was looking.
+    /// Reads the inbox first: messages may have arrived while the run was not in memory.
     #[must_use]
     pub(crate) fn checking_inbox_first(self) -> LocalAdapter {
         LocalAdapter { inbox_check_pending: true, ..self }
     }
 
-    /// When the process begins nothing new.
+    /// Uses the engine's draining flag: when it is set, no new task is started.
     #[must_use]
     pub(crate) fn with_draining_flag(self, draining: Arc<AtomicBool>) -> LocalAdapter {
         LocalAdapter { draining, ..self }
     }
 
-    /// Readers have the run's events from here.
+    /// Publishes the run's events to this feed.
     #[must_use]
     pub(crate) fn with_feed(self, feed: Arc<EventFeed>) -> LocalAdapter {
         LocalAdapter { feed: Some(feed), ..self }
     }
 
-    /// All that is there already: workers' reports, then outside input. A run whose workers always have something to say
-    /// hears its mail all the same.
+    /// Returns the input that is already available: worker reports, then external input. A run whose workers report
+    /// continuously still receives its messages.
     fn poll_ready(&mut self) -> Option<NextInput> {
         if std::mem::take(&mut self.inbox_check_pending) {
             return Some(NextInput::Inbox);
@@ -126,7 +126,7 @@ impl LocalAdapter {
         loop {
             let now = self.clock.now();
             let check = (self.workers.in_flight() > 0).then(|| now + self.workers.lease_check_interval());
-            // The clock may be put forward, or the machine have slept: a sleep that has begun does not notice.
+            // The clock may be set forward or the machine may have slept, and a running sleep does not notice.
             let again = until.map(|_| now + CLOCK_CHECK_INTERVAL);
             let wake = [until, check, again].into_iter().flatten().min();
             let sleep = async {
@@ -151,7 +151,7 @@ impl LocalAdapter {
         }
     }
 
-    /// A report and those that have come after it.
+    /// Returns a report and those that have arrived after it, up to one batch.
     fn drain_reports(&mut self, first: TickKind) -> Vec<TickKind> {
         let mut ticks = vec![first];
         while ticks.len() < TICK_BATCH_SIZE
@@ -179,7 +179,7 @@ impl LocalAdapter {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Nothing is at work here, and all that was reported has been taken.
+    /// No task runs here, and all reports have been taken.
     fn is_drained(&self) -> bool {
         self.is_draining() && !self.workers.has_local_work() && self.reports.is_empty()
     }
@@ -212,8 +212,8 @@ impl TickSource for LocalAdapter {
 
     async fn wait_for_next_task(&mut self, waiting: WaitCondition) -> NextInput {
         if !self.reports.is_empty() {
-            // A run that always has something to do lets others have their turn; before anything is taken, so that nothing
-            // is lost when nobody waits for this any longer.
+            // A run that is always busy yields to other tasks. It yields before anything is taken, so that nothing is
+            // lost when the caller drops this future.
             tokio::task::consume_budget().await;
         }
         if self.is_drained() {
@@ -234,7 +234,7 @@ impl TickSource for LocalAdapter {
                 return NextInput::Timer;
             }
         }
-        // Boxed: what waits is large, and most often there is something at hand.
+        // Boxed: the waiting future is large, and most of the time input is available.
         Box::pin(self.wait(waiting.until)).await
     }
 
@@ -243,7 +243,7 @@ impl TickSource for LocalAdapter {
     }
 
     fn send_event(&mut self, tick: TickKind) {
-        // The receiver is ours: it cannot be gone.
+        // The receiver belongs to this adapter, so it still exists.
         let _ = self.mailbox.send(RunMessage::Tick(Box::new(tick)));
     }
 }
@@ -268,7 +268,7 @@ impl Journal for LocalAdapter {
 
 impl Workers for LocalAdapter {
     fn run_worker(&mut self, job: Job, input: Value) {
-        // What is not begun any more is begun, under the same key, by whoever goes on with the run.
+        // A task that is not started here is started under the same key by the process that resumes the run.
         if !self.is_draining() {
             self.workers.run(job, input);
         }

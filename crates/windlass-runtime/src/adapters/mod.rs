@@ -1,5 +1,5 @@
-//! The adapters: a local one that knows workers and time, one that replays a journal, and decorators that make a run
-//! durable, let it sleep, or let an embedder look on. `adapter` says how they fit together.
+//! The adapters: a local one with workers and time, one that replays a journal, and decorators that make a run
+//! durable, evict it while idle, or let an embedder observe it. Module `adapter` documents how they fit together.
 
 mod decorated;
 mod durable;

@@ -1,5 +1,5 @@
-//! An adapter that has been everywhere already: it gives the control loop the ticks of a journal, with their times and
-//! seeds, carries nothing out, and compares what the loop asks for with what it asked for then.
+//! An adapter that replays a journal: it gives the control loop the recorded ticks with their times and seeds,
+//! executes nothing, and compares the loop's commands with the recorded ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::blobs::BlobCache;
 use crate::codec::{self, TickEntry};
 use crate::concerns;
 
-/// Called after each tick with the state it led to.
+/// A callback that is invoked after each tick with the resulting state.
 pub type ReplayObserver = Box<dyn FnMut(&State, &TickEntry) + Send>;
 
 pub struct ReplayAdapter {
     entries: Vec<TickEntry>,
-    /// Ticks that were reduced, and ticks that were handed to the loop.
+    /// The number of ticks that were reduced, and the number that was handed to the loop.
     reduced: usize,
     handed: usize,
-    /// Values that came in from outside.
+    /// Values that came from outside the run.
     store: Option<Arc<dyn StoreRead>>,
-    /// Values that the replay has made.
+    /// Values that the replay has created.
     blobs: BTreeMap<BlobHash, Vec<u8>>,
     observer: ReplayObserver,
     divergence: Option<String>,
 }
 
 impl ReplayAdapter {
-    /// The loop's state must be the one that the first of these ticks came to.
+    /// The loop's state must be the one to which the first of these ticks was applied.
     pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, observer: ReplayObserver) -> ReplayAdapter {
         ReplayAdapter { entries, reduced: 0, handed: 0, store, blobs: BTreeMap::new(), observer, divergence: None }
     }
@@ -42,7 +42,8 @@ impl ReplayAdapter {
         self.entries.get(self.reduced).map(|entry| &entry.tick)
     }
 
-    /// The next ticks up to where the loop goes on by itself. While it does, it has that tick already.
+    /// Returns the next ticks up to the next `Proceed`, which the loop produces by itself. While it computes, it
+    /// already has that tick.
     fn next(&mut self, proceeds: bool) -> NextInput {
         self.handed = self.handed.max(self.reduced).min(self.entries.len());
         let begun = self.handed;
@@ -62,7 +63,7 @@ impl ReplayAdapter {
         }
     }
 
-    /// The first difference is the one that counts.
+    /// Records a divergence. Only the first one counts.
     fn record_divergence(&mut self, why: String) {
         self.divergence.get_or_insert(why);
     }
@@ -97,7 +98,7 @@ impl TickSource for ReplayAdapter {
         self.current().is_some_and(|tick| tick.more_pending)
     }
 
-    /// Whatever a step sent then is in the journal.
+    /// The journal already contains the events that a step sent.
     fn send_event(&mut self, _tick: TickKind) {}
 }
 

@@ -1,5 +1,5 @@
-//! What the store and other runs hear of a run, whatever else is kept of it: that it exists, where it stands, what it tells
-//! its parent and its children, and which messages it has taken.
+//! The part of a run that the store and other runs see, whether or not its journal is kept: its existence, its
+//! status, its messages to parent and children, and the messages that it has consumed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::adapter::NextInput;
 use crate::codec;
 use crate::report::FinalReport;
 
-/// Messages taken from the inbox at once.
+/// The maximum number of messages taken from the inbox in one batch.
 const INBOX_BATCH_SIZE: u32 = 256;
 
 pub(crate) struct RunOutboxOptions {
@@ -24,13 +24,13 @@ pub(crate) struct RunOutboxOptions {
     pub owner_epoch: u64,
     pub limits: Limits,
     pub program: Arc<windlass_core::Program>,
-    /// Only for a new run.
+    /// Only set for a new run.
     pub create: Option<NewRun>,
-    /// Who wants to know of this run's end.
+    /// The parent run and the call that waits for this run's end.
     pub parent: Option<(Arc<str>, u64)>,
-    /// Commits on the loop's own thread: the shortest way for a lone run.
+    /// Commits on the loop's thread: the shortest path for a single run.
     pub commit_here: bool,
-    /// Time is skipped when nothing else can happen: the store is asked for messages before that.
+    /// Time is skipped when nothing else can happen. The store is asked for messages before that.
     pub virtual_time: bool,
 }
 
@@ -40,19 +40,20 @@ pub(super) struct RunOutbox {
     pub committed: u64,
     consumed: Vec<Arc<str>>,
     status: Option<RunStatus>,
-    /// A run that waits is listed so, and can be woken by the store: only one that can be brought back from there.
+    /// A waiting run is listed as waiting and can be woken by the store. Only set for runs that can be reloaded from
+    /// there.
     lists_waits: bool,
-    /// When the store would wake the run, if that is known.
+    /// The time at which the store would wake the run, if it is known.
     timer: Option<Option<Timestamp>>,
-    /// The count of changes of the run's forms that the store knows of, if it knows them all.
+    /// The change count of the run's forms that the store has, if it has all of them.
     forms: Option<u64>,
-    /// Messages for other runs that go with the next commit.
+    /// Messages for other runs that are part of the next commit.
     messages: Vec<InboxRow>,
-    /// Children that are no longer wanted, of which the next commit tells.
+    /// Cancellations of child runs that are part of the next commit.
     child_cancellations: Vec<InboxRow>,
-    /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
+    /// The run needs no further release in the store: it has ended or was released, or the store has failed.
     ownership_released: bool,
-    /// Something has been committed since the run came into memory.
+    /// A commit has succeeded since the run was loaded into memory.
     pub has_committed: bool,
 }
 
@@ -74,7 +75,7 @@ impl RunOutbox {
         }
     }
 
-    /// For a run that goes on from a state. If it was made from that of another run, the store does not know its forms.
+    /// For a run that continues from a state. A state forked from another run has forms that the store does not have.
     pub(crate) fn resuming_from(mut self, state: &State) -> RunOutbox {
         self.forms = Some(state.forms.changes).filter(|_| state.forms.open.is_empty());
         self
@@ -85,11 +86,11 @@ impl RunOutbox {
         self
     }
 
-    /// Messages of the store as ticks. They are consumed in the transaction of their tick.
+    /// Returns the messages in the store as ticks. They are consumed in the transaction of their tick.
     pub(crate) fn read_inbox(&mut self) -> NextInput {
         let rows = match self.options.store.inbox(&self.options.run, INBOX_BATCH_SIZE) {
             Ok(rows) => rows,
-            // What cannot be read now is still there at the next nudge.
+            // A message that cannot be read now is still there at the next notification.
             Err(_) => return NextInput::Nothing,
         };
         let mut ticks = Vec::new();
@@ -97,14 +98,14 @@ impl RunOutbox {
             if self.consumed.contains(&row.request_id) {
                 continue;
             }
-            // A message that cannot be read is consumed all the same: it would come back for ever.
+            // A message that cannot be decoded is consumed as well; otherwise it would be read forever.
             ticks.extend(codec::decode::<TickKind>(&row.body, "a message").ok());
             self.consumed.push(row.request_id);
         }
         if ticks.is_empty() { NextInput::Nothing } else { NextInput::Ticks(ticks) }
     }
 
-    /// What a tick leads to that other runs must hear of.
+    /// Collects the messages to other runs that result from a tick.
     pub(crate) fn note(&mut self, tick: &Tick, output: &TickOutput) {
         for command in &output.commands {
             if let Command::CancelChild { key } = command {
@@ -118,16 +119,16 @@ impl RunOutbox {
         }
     }
 
-    /// There is something that the store has not been told.
+    /// Reports whether there are changes that are not in the store.
     pub(crate) fn has_pending_changes(&self, state: &State) -> bool {
         self.status != Some(self.current_status(state))
             || self.forms != Some(state.forms.changes)
             || !(self.consumed.is_empty() && self.messages.is_empty() && self.child_cancellations.is_empty())
     }
 
-    /// All that is owed, as a batch for the rest to be added to.
+    /// Returns all pending changes as a batch, to which the caller adds its own.
     pub(crate) fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
-        // Looked at once: of a run with very many waits that takes a while.
+        // Computed once: it takes a while for a run with very many waits.
         let status = self.current_status(state);
         RunBatch {
             create: self.options.create.take(),
@@ -164,8 +165,8 @@ impl RunOutbox {
         resident_status(state, self.lists_waits, self.options.virtual_time)
     }
 
-    /// A run that waits is looked for when its time has come, should this process be gone by then. One that is worked on
-    /// must not be: the store is told as often as that changes.
+    /// Returns the timer change for the store. A waiting run is woken when it is due, even if this process is gone by
+    /// then. A running one must not be, so the store is updated whenever that changes.
     fn timer_change(&mut self, state: &State, status: RunStatus) -> Option<Option<Timestamp>> {
         if !self.lists_waits {
             return None;
@@ -174,7 +175,7 @@ impl RunOutbox {
         (self.timer.replace(due) != Some(due)).then_some(due)
     }
 
-    /// All open forms, if they are not those that the store knows.
+    /// Returns all open forms, if they differ from those in the store.
     fn wait_rows(&mut self, state: &State) -> Option<Vec<WaitRow>> {
         let now = Some(state.forms.changes);
         if std::mem::replace(&mut self.forms, now) == now {
@@ -190,15 +191,16 @@ impl RunOutbox {
         Some(state.open_forms().map(row).collect())
     }
 
-    /// What other runs must hear, in the same transaction.
+    /// Takes the messages to other runs; they are written in the same transaction.
     fn outgoing_messages(&mut self, state: &State) -> Vec<InboxRow> {
         let mut messages = std::mem::take(&mut self.messages);
         messages.extend(self.end_message_for_parent(state));
         messages
     }
 
-    /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
-    /// never made: its start may still be under way, here or in a process that has lost the parent.
+    /// Returns the message that cancels a child. It is written with the tick, so it is delivered even if this process
+    /// dies right here. A child that does not exist yet is never created: its start may still be in progress, here or
+    /// in a process that has lost the parent.
     fn child_cancel_message(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
         let request = codec::cancel_request_id(&self.options.run);
         let reason = "its parent no longer wants it".into();
@@ -207,7 +209,7 @@ impl RunOutbox {
         InboxRow { run, request_id: request, body: codec::encode(&tick), at }
     }
 
-    /// The end of a child is a message to its parent, unless it has replied.
+    /// Returns the end of this child as a message to its parent, unless it has already replied.
     fn end_message_for_parent(&self, state: &State) -> Option<InboxRow> {
         let result = state.result().filter(|result| result.reply.is_none())?;
         let outcome = TaskOutcome {
@@ -218,7 +220,7 @@ impl RunOutbox {
         self.parent_message(result.status, outcome, state.now)
     }
 
-    /// One word for one call: a second one under the same name would be dropped by the store.
+    /// Builds the one message for a call: the store drops a second one under the same name.
     fn parent_message(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
         let (parent, call) = self.options.parent.as_ref()?;
         let tick = TickKind::CallResult { call: *call, status, outcome };
@@ -231,13 +233,13 @@ impl RunOutbox {
         let creates = batch.create.is_some();
         let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
         let (sender, receiver) = oneshot::channel();
-        // A receiver that is gone means that the loop was dropped: nobody needs the answer.
+        // A closed receiver means that the loop was dropped and needs no answer.
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));
         match self.options.commit_here {
             true => self.options.writer.submit_inline(batch, reply),
             false => self.options.writer.submit(batch, reply),
         }
-        // Until the store has said yes, nobody knows whose the run is.
+        // Until the store has confirmed, the owner of the run is unknown.
         self.ownership_released = true;
         match receiver.await.map_err(|_| RuntimeError::Closing)?? {
             BatchVerdict::Committed => {
@@ -257,24 +259,24 @@ impl RunOutbox {
         codec::blob_value(hash, &bytes).map(Some)
     }
 
-    /// A run that is left in the middle is given back, so that another process can go on with it at once.
+    /// Releases a run that is left before its end, so that another process can resume it immediately.
     pub(crate) fn release_ownership(&self) {
         if !self.ownership_released && self.exists_in_store() {
             let _ = self.options.store.release(&self.options.run, self.options.owner_epoch);
         }
     }
 
-    /// The store knows the run.
+    /// The run exists in the store.
     fn exists_in_store(&self) -> bool {
         self.has_committed || self.committed > 0
     }
 }
 
-/// A delay that is shorter is not worth two changes of the row.
+/// The minimum delay that is listed: a shorter one is not worth two changes of the row.
 const MIN_LISTED_DELAY: Duration = Duration::from_secs(10);
 
-/// How a run is listed while it is in memory. `lists_waits`: also whether it waits, for somebody or for long; where time is
-/// skipped, nothing takes long.
+/// Returns the status under which a run is listed while it is in memory. With `lists_waits`, also whether it waits
+/// for input or for a long time. With virtual time no wait is long.
 pub(crate) fn resident_status(state: &State, lists_waits: bool, virtual_time: bool) -> RunStatus {
     let rests = || {
         let for_long = |at: Timestamp| at.since(state.now) > MIN_LISTED_DELAY;
@@ -289,7 +291,7 @@ pub(crate) fn resident_status(state: &State, lists_waits: bool, virtual_time: bo
     }
 }
 
-/// How it is listed when it has left memory, in the middle.
+/// Returns the status under which a run is listed when it was evicted before its end.
 pub(crate) fn evicted_status(state: &State) -> RunStatus {
     match resident_status(state, false, false) {
         RunStatus::Running => RunStatus::Waiting,

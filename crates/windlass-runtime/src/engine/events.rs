@@ -1,7 +1,9 @@
-//! Readers of a run's events: any number of them, from any number on, while it runs and afterwards.
+//! Readers of a run's events: any number of them, starting at any event number, while the run is active and
+//! afterwards.
 //!
-//! What the journal holds is read from the store, page by page; whoever has read all is woken when there is more. So nobody
-//! is too slow, and nothing is given twice. Runs that keep nothing have their newest events in memory.
+//! Readers page through the journal in the store. A reader that has read everything is woken when more events arrive.
+//! So no reader is too slow, and no event is delivered twice. In-memory runs keep their newest events in a ring
+//! buffer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
@@ -18,29 +20,29 @@ use super::{EngineInner, RunOptions, RuntimeEngine};
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
 
-/// Journal rows read at once.
+/// The number of journal rows read per batch.
 const ROW_BATCH_SIZE: u32 = 64;
 
-/// Events taken from memory at once.
+/// The number of events taken from memory per batch.
 const EVENT_BATCH_SIZE: usize = 256;
 
-/// A run of this engine wakes its readers; they look by themselves as well, in case it has left.
+/// The poll interval for a run of this engine. The run wakes its readers; they also poll in case it has left.
 const FALLBACK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A run that nobody has told of here, in an engine that goes on with any.
+/// The minimum poll interval for a run that this engine does not track but would adopt.
 const UNTRACKED_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many feeds may be forgotten before they are looked for.
+/// The number of dropped feeds that may remain listed before the list is pruned.
 const MAX_DEAD_FEEDS: usize = 256;
 
-/// Events that a live subscriber may be behind.
+/// The maximum number of events by which a live subscriber may lag behind.
 const MAX_LIVE_BACKLOG: usize = 4_096;
 
-/// One run's way to its readers.
+/// The connection between a run and its readers.
 pub(crate) struct EventFeed {
-    /// None: the store has them.
+    /// The newest events of an in-memory run. `None`: the events are in the store.
     ring_buffer: Option<Mutex<EventRingBuffer>>,
-    /// Made when a handle wants events live.
+    /// Created when a handle requests live events.
     live: OnceLock<broadcast::Sender<Event>>,
     changed: Notify,
 }
@@ -48,17 +50,17 @@ pub(crate) struct EventFeed {
 struct EventRingBuffer {
     events: VecDeque<Event>,
     max_events: usize,
-    /// No more will come.
+    /// No more events will be added.
     ended: bool,
 }
 
 impl EventFeed {
-    /// For a run whose events are in the store.
+    /// Creates the feed of a run whose events are in the store.
     pub(crate) fn stored() -> EventFeed {
         EventFeed { ring_buffer: None, live: OnceLock::new(), changed: Notify::new() }
     }
 
-    /// For a run of which so many events are kept in memory.
+    /// Creates the feed of a run that keeps this many events in memory.
     pub(crate) fn in_memory(max_events: usize) -> EventFeed {
         let ring_buffer = EventRingBuffer { events: VecDeque::new(), max_events: max_events.max(1), ended: false };
         EventFeed { ring_buffer: Some(Mutex::new(ring_buffer)), live: OnceLock::new(), changed: Notify::new() }
@@ -68,12 +70,12 @@ impl EventFeed {
         self.ring_buffer.as_ref().map(|ring_buffer| ring_buffer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Events from now on, for a reader that may miss some when it is slow.
+    /// Subscribes to events from now on. A slow subscriber may miss some.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.live.get_or_init(|| broadcast::channel(MAX_LIVE_BACKLOG).0).subscribe()
     }
 
-    /// The one way by which an event leaves a run. It is durable, as far as the run's events ever are.
+    /// Publishes an event: the only way an event leaves a run. It is as durable as the run's events ever are.
     pub(crate) fn publish(&self, event: Event) {
         if let Some(live) = self.live.get().filter(|live| live.receiver_count() > 0) {
             // A subscriber that has just gone misses nothing.
@@ -88,7 +90,7 @@ impl EventFeed {
         self.changed.notify_waiters();
     }
 
-    /// The run has ended or left this engine.
+    /// Marks the feed as complete: the run has ended or left this engine.
     pub(crate) fn close(&self) {
         if let Some(mut ring_buffer) = self.ring_buffer() {
             ring_buffer.ended = true;
@@ -96,7 +98,7 @@ impl EventFeed {
         self.changed.notify_waiters();
     }
 
-    /// Readers look again, whether or not there is something new.
+    /// Wakes the readers, whether or not there are new events.
     pub(crate) fn wake(&self) {
         self.changed.notify_waiters();
     }
@@ -106,8 +108,7 @@ impl EventFeed {
     }
 }
 
-/// Feeds of runs that have ended and had their events in memory: while somebody has a handle, and the newest of the others
-/// within bounds.
+/// Feeds of ended in-memory runs: those that a handle still refers to, and the newest of the others within bounds.
 #[derive(Default)]
 pub(super) struct FeedCache {
     feeds: BTreeMap<Arc<str>, Weak<EventFeed>>,
@@ -137,23 +138,25 @@ impl FeedCache {
     }
 }
 
-/// Gives a run's events in order, none twice. What is no longer there is told of by one [`EventKind::EventsTrimmed`].
+/// Reads a run's events in order, each once. One [`EventKind::EventsTrimmed`] replaces a range that is no longer
+/// available.
 pub struct EventReader {
     inner: Arc<EngineInner>,
     run: Arc<str>,
-    /// The number of the newest event that was given.
+    /// The number of the newest event that was returned.
     after: u64,
-    /// Where the journal is read on.
+    /// The tick at which the journal is read next.
     next_tick: Option<u64>,
     read: VecDeque<Event>,
-    /// Only for a run whose events are in memory.
+    /// Only set for a run whose events are in memory.
     feed: Option<Arc<EventFeed>>,
     in_memory: bool,
     done: bool,
 }
 
 impl RuntimeEngine {
-    /// The events of a run after a number, 0 for all of them; also of one that has ended or that another process runs.
+    /// Returns a reader of the events after a number, 0 for all of them. The run may have ended or belong to another
+    /// process.
     pub fn events(&self, run: &str, after: u64) -> Result<EventReader, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let how = RunOptions::from_row(&row)?;
@@ -172,13 +175,13 @@ impl RuntimeEngine {
 }
 
 impl EngineInner {
-    /// How long a reader that is not woken waits before it looks by itself.
+    /// Returns how long a reader waits for a notification before it checks the store.
     fn poll_interval(&self, run: &str) -> Duration {
         match self.runs().get(run) {
-            // Whether it is in memory or only waits: this engine wakes its readers.
+            // In memory or evicted: this engine wakes its readers.
             Some(tracked) if !tracked.elsewhere => FALLBACK_POLL_INTERVAL,
             Some(_) => self.poll_every,
-            // It is this engine that would go on with it.
+            // This engine is the one that would resume the run.
             None if self.adopt => self.poll_every.max(UNTRACKED_POLL_INTERVAL),
             None => self.poll_every,
         }
@@ -191,8 +194,8 @@ impl EngineInner {
 }
 
 impl EventReader {
-    /// The next event, when it is there. None: the run has ended and all its events were given. Nothing is lost when this
-    /// is dropped before it is done.
+    /// Returns the next event, waiting for it if necessary. Returns `None` when the run has ended and all its events
+    /// were returned. Dropping the future loses no event.
     pub async fn next(&mut self) -> Result<Option<Event>, RuntimeError> {
         loop {
             if let Some(event) = self.read.pop_front() {
@@ -210,14 +213,14 @@ impl EventReader {
         }
     }
 
-    /// The next event, if it was read already with those before it.
+    /// Returns the next event if it was already read together with those before it.
     pub fn next_buffered(&mut self) -> Option<Event> {
         let event = self.read.pop_front()?;
         self.after = event.seq;
         Some(event)
     }
 
-    /// The number of the newest event that was given: whoever asks for those after it again misses none.
+    /// Returns the number of the newest event that was returned. A reader that starts after it misses none.
     pub fn after(&self) -> u64 {
         self.after
     }
@@ -239,7 +242,7 @@ impl EventReader {
         changed.await;
     }
 
-    /// The run's events were in memory, and no longer are.
+    /// Ends the reader of an in-memory run whose events are no longer buffered.
     fn report_trimmed_events(&mut self) -> Result<(), RuntimeError> {
         self.done = true;
         let Some(row) = self.inner.store.run(&self.run)? else { return Ok(()) };
@@ -257,14 +260,14 @@ impl EventReader {
             }
         };
         let mut changed = pin!(changed);
-        // Looked at once before the store is, so that nothing which comes in between is missed.
+        // Polled once before the store is read, so that no notification in between is missed.
         let waits = std::future::poll_fn(|context| std::task::Poll::Ready(changed.as_mut().poll(context).is_pending()));
         if !waits.await || self.read_page()? {
             return Ok(());
         }
         let row = self.inner.store.run(&self.run)?;
         if row.as_ref().is_none_or(is_over) {
-            // What it said last may have come since.
+            // Its last events may have been written since.
             self.done = !self.read_page()?;
             return Ok(());
         }
@@ -272,12 +275,12 @@ impl EventReader {
             return Err(RuntimeError::Closing);
         }
         let pause = self.inner.poll_interval(&self.run);
-        // Whichever it is, the store is looked at next.
+        // In either case the store is read next.
         let _ = tokio::time::timeout(pause, changed).await;
         Ok(())
     }
 
-    /// Whether there was something to read.
+    /// Reads one batch from the journal and reports whether there was anything to read.
     fn read_page(&mut self) -> Result<bool, RuntimeError> {
         let rows = match self.next_tick {
             Some(tick) => self.inner.store.journal(&self.run, tick, ROW_BATCH_SIZE)?,
@@ -303,7 +306,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// Events before this one are no longer there.
+    /// Adds an event for the trimmed range before the event `next`.
     fn push_gap_event(&mut self, next: u64, at: Option<Timestamp>) {
         let from = self.read.back().map_or(self.after, |last| last.seq).saturating_add(1);
         if next <= from {
@@ -315,12 +318,12 @@ impl EventReader {
     }
 }
 
-/// Nobody adds to the run's events.
+/// No more events will be added to the run.
 fn is_over(row: &RunRow) -> bool {
     row.status.is_final() || row.status == RunStatus::Quarantined
 }
 
-/// A tick of the journal, of which only the events are read.
+/// A journaled tick of which only the events are decoded.
 #[derive(Deserialize)]
 struct JournaledEvents {
     events: Vec<Event>,

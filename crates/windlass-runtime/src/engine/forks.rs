@@ -1,7 +1,7 @@
-//! Runs made from other runs: one that goes on from a step, and one that mends what failed.
+//! Runs created from other runs: a restart from a step, and a retry of failed work.
 //!
-//! The old run's journal is replayed to the moment right before something began, inside a tick; that state is the new run's
-//! first snapshot. Nothing of the old run changes.
+//! The journal of the source run is replayed to the moment right before a node started, possibly inside a tick. That
+//! state is the first snapshot of the new run. The source run does not change.
 
 use std::sync::Arc;
 
@@ -21,38 +21,38 @@ use crate::recovery::{RunImage, new_state, replay_each};
 use crate::reused_results::ReusedResults;
 use crate::{RuntimeError, codec, recovery};
 
-/// From where a run is done anew, as another run.
+/// A request to restart a run from a path, as a new run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RestartRequest {
-    /// As events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
+    /// A path as in events: `sync[3].fetch`, or `sync[3]` for the whole iteration.
     pub from: String,
-    /// Which of its beginnings, counted from 1; None for the last.
+    /// The occurrence at which to restart, counted from 1; `None` for the last.
     pub occurrence: Option<u64>,
-    /// Variables that what begins there can see.
+    /// Variable overrides that are visible at the restart point.
     pub set: Vec<(String, Value)>,
-    /// The new run's id; the same twice is the same run.
+    /// The id of the new run. Requests with the same id give the same run.
     pub id: Option<String>,
 }
 
-/// Which run another was made from, and where.
+/// The run that another run was created from, and the restart point.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RestartOrigin {
     pub run: Arc<str>,
-    /// What was done anew first.
+    /// The path that was repeated first.
     pub path: Arc<str>,
-    /// What failed was done again; what had gone well after that was taken over.
+    /// The run is a retry: it repeats failed work and reuses results that succeeded after that point.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<u64>,
-    /// Of the variables that were set.
+    /// The hash of the variable overrides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<BlobHash>,
-    /// Where that is in the old run's journal.
+    /// The restart point in the source run's journal.
     pub at: ReplayPoint,
 }
 
-/// A child run, as its parent calls it.
+/// A child run from the view of its parent's call.
 pub(super) struct ChildCall {
     pub id: Arc<str>,
     pub parent: Arc<str>,
@@ -64,7 +64,7 @@ impl RestartOrigin {
         ForkOrigin { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
     }
 
-    /// Whether somebody asks for the same again. Where a retry begins is not asked.
+    /// Reports whether both come from the same request. The starting point of a retry is not part of its request.
     fn is_same_request(&self, other: &RestartOrigin) -> bool {
         let restart_point = |one: &RestartOrigin| (one.path.clone(), one.occurrence, one.set);
         self.run == other.run
@@ -74,8 +74,8 @@ impl RestartOrigin {
 }
 
 impl RuntimeEngine {
-    /// Another run that does again what the run has done from a step, a task or a loop's turn on. What was done before stays
-    /// as it is; what was under way is done anew. The old run may be open: it is not touched.
+    /// Creates a run that repeats another run from a step, a task or a loop iteration on. Work before that point keeps
+    /// its results; work that was in flight is repeated. The source run may be open and is not touched.
     pub async fn restart(&self, run: &str, restart: RestartRequest) -> Result<RunHandle, RuntimeError> {
         let old = self.inner.load_source_run(run)?;
         let set = (!restart.set.is_empty()).then(|| input_hash(&Value::object(restart.set.iter().cloned())));
@@ -99,8 +99,8 @@ impl RuntimeEngine {
         self.fork(old, state, values.take_fresh(), from, restart.id).await
     }
 
-    /// Another run that does again what has failed in a run that has ended, and what follows from it. What else had gone
-    /// well is taken over, as long as it is asked for the same.
+    /// Creates a run that repeats the failed work of an ended run and everything that depends on it. Other results that
+    /// succeeded are reused as long as their tasks have the same input.
     pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<RunHandle, RuntimeError> {
         let old = self.inner.load_source_run(run)?;
         let at = ReplayPoint::default();
@@ -117,7 +117,7 @@ impl RuntimeEngine {
         self.fork(old, state, Vec::new(), from, id).await
     }
 
-    /// Makes a child run by mending another. False: it has to be started from its beginning.
+    /// Creates a child run as a retry of another. Returns false if it has to be started from the beginning.
     pub(super) async fn retry_child(
         &self,
         old: &str,
@@ -146,7 +146,7 @@ impl RuntimeEngine {
         let beginning = StartFromState { run: id.clone(), plan, program: old.program, state, options: how, blobs };
         match self.start_from_state(beginning, guard).await {
             Ok(_) => Ok(true),
-            // It was made meanwhile, or called off before it began.
+            // It was created in the meantime, or cancelled before it started.
             Err(RuntimeError::RunExists(_)) if self.inner.store.run(&id)?.is_none() => {
                 Err(RuntimeError::CancelledBeforeStart(id.to_string()))
             }
@@ -155,7 +155,7 @@ impl RuntimeEngine {
         }
     }
 
-    /// The run of this id, if it is the one that is asked for.
+    /// Returns the run with this id if it was created by the same request.
     async fn existing_fork(&self, id: Option<&str>, from: &RestartOrigin) -> Result<Option<RunHandle>, RuntimeError> {
         let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
         let how = RunOptions::from_row(&row)?;
@@ -183,7 +183,7 @@ impl RuntimeEngine {
         let guard = self.inner.acquire_reload_guard(&run).await;
         let beginning = StartFromState { run, plan: old.row.plan, program: old.program, state, options: how, blobs };
         match self.start_from_state(beginning, guard).await {
-            // Somebody else was faster.
+            // A concurrent request was faster.
             Err(RuntimeError::RunExists(run)) => {
                 self.existing_fork(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))
             }
@@ -203,7 +203,7 @@ impl EngineInner {
         Ok(SourceRun { store: self.store.clone(), row, options: how, program })
     }
 
-    /// What the run that this one mends has done for it, as far as it is still kept.
+    /// Loads the results that a retry can reuse from its source run, as far as the journal still has them.
     pub(super) fn load_reused_results(
         &self,
         run: &Arc<str>,
@@ -212,7 +212,7 @@ impl EngineInner {
         let Some(from) = from.filter(|from| from.retry) else { return Ok(None) };
         let old = match self.load_source_run(&from.run) {
             Ok(old) => old,
-            // It was removed meanwhile: everything is done anew.
+            // It was removed in the meantime: everything is repeated.
             Err(RuntimeError::NoSuchRun(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -225,7 +225,7 @@ impl EngineInner {
     }
 }
 
-/// A run that another is made from.
+/// The run that another run is created from.
 struct SourceRun {
     store: Arc<dyn windlass_store::Store>,
     row: RunRow,
@@ -234,7 +234,7 @@ struct SourceRun {
 }
 
 impl SourceRun {
-    /// How a run that is made from it is started: nobody has called it.
+    /// Returns the start options for a run that is forked from this one: it has no parent.
     fn fork_options(&self, engine: &RuntimeEngine) -> RunOptions {
         RunOptions {
             virtual_time: self.options.virtual_time,
@@ -249,7 +249,8 @@ impl SourceRun {
         }
     }
 
-    /// Where and when what failed first began. In a run that did not end well by itself, what was called off first.
+    /// Returns the path and the start of the first failure. For a run that did not end successfully by itself, falls
+    /// back to the first node that was cancelled.
     fn first_failure(&self) -> Result<(Arc<str>, ReplayPoint), RuntimeError> {
         let (failures, kept_from) = self.failures()?;
         let cut = failures.cancelled.filter(|_| !matches!(self.row.status, RunStatus::Succeeded | RunStatus::Skipped));
@@ -262,7 +263,7 @@ impl SourceRun {
         new_state(&self.row.run, &self.program, self.row.created_at)
     }
 
-    /// The run as it was at the first moment that is kept.
+    /// Returns the run at the first moment that is retained.
     fn oldest_image(&self) -> Result<RunImage, RuntimeError> {
         let first = self.store.journal(&self.row.run, 0, 1)?.first().map_or(0, |row| row.first_tick);
         let snapshot = self.store.oldest_snapshot(&self.row.run)?.filter(|snapshot| snapshot.tick == 0 || first > 0);
@@ -271,7 +272,7 @@ impl SourceRun {
         Ok(RunImage::new(state.unwrap_or_else(|| self.new_state())))
     }
 
-    /// The run when so many ticks had been reduced.
+    /// Returns the run after this number of ticks.
     fn image_at(&self, tick: u64) -> Result<RunImage, RuntimeError> {
         let snapshot = self.store.snapshot(&self.row.run, Some(tick))?;
         let state =
@@ -296,7 +297,7 @@ impl SourceRun {
         Ok(watch.map(|watch| *watch))
     }
 
-    /// When what is at the path began: for the n-th time, or last.
+    /// Returns when the node at the path started: for the n-th time, or last.
     fn find_beginning(&self, path: &Arc<str>, occurrence: Option<u64>) -> Result<ReplayPoint, RuntimeError> {
         let mut image = self.oldest_image()?;
         let kept_from = image.state.ticks;
@@ -309,7 +310,7 @@ impl SourceRun {
                 }
             }
         })?;
-        // Those before cannot be counted.
+        // Earlier occurrences cannot be counted.
         if times == 0 || (occurrence.is_some() && kept_from > 0) {
             return Err(match kept_from {
                 0 => self.no_such_path_error(path)?,
@@ -340,7 +341,7 @@ impl SourceRun {
         Ok(RuntimeError::NoSuchPath { run: self.row.run.to_string(), path: path.to_string(), nearest })
     }
 
-    /// What has failed, and from which tick on it could be seen.
+    /// Returns the failures, and the first tick that was available to find them.
     fn failures(&self) -> Result<(ObservedFailures, u64), RuntimeError> {
         let mut image = self.oldest_image()?;
         let kept_from = image.state.ticks;
@@ -350,7 +351,7 @@ impl SourceRun {
         Ok((failures, kept_from))
     }
 
-    /// The run right before something began.
+    /// Returns the state right before a node started.
     fn state_before(&self, at: ReplayPoint) -> Result<State, RuntimeError> {
         let mut image = self.image_at(at.tick)?;
         let watch = self.replay(&mut image, at.tick + 1, Some(ReplayWatch::stop_before(at.item)), &mut |_| {})?;

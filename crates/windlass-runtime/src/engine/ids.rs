@@ -1,15 +1,15 @@
-//! What runs are called.
+//! Run ids.
 
 use crate::clock::real_now;
 
-/// Whether a run may have this id. Ids stand in paths, commands and keys: no blanks, nothing that could hide. `last` means
-/// the newest run.
+/// Reports whether a run may have this id. Ids appear in paths, commands and keys, so blanks and characters that
+/// could be hidden are not allowed. `last` means the newest run.
 pub fn is_run_id(id: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
     !id.is_empty() && id.len() <= 128 && !matches!(id, "last" | "changes" | "." | "..") && id.chars().all(plain)
 }
 
-/// Sorts by time of making; unique without asking anybody.
+/// Creates an id that sorts by creation time and is unique without coordination.
 pub fn new_run_id() -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let mut bytes = [0u8; 16];
@@ -27,7 +27,7 @@ pub fn new_run_id() -> String {
     text.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Random bits from the system, through the standard library's own seeding.
+/// Returns random bits from the system, through the standard library's seeding.
 pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

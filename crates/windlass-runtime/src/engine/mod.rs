@@ -1,4 +1,4 @@
-//! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
+//! The engine: starts, reloads and wakes runs, and notifies the callers that wait for them.
 
 mod events;
 mod forks;
@@ -50,14 +50,15 @@ use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
 
-/// What of a run is kept while it goes on.
+/// The durability of a run while it is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Every tick, before any of its effects begins: whoever opens the store later goes on with the run.
+    /// Every tick is durable before any of its effects starts: any process that opens the store later can resume the
+    /// run.
     #[default]
     Durable,
-    /// Only that it exists, where it stands and how it ends. It lives and dies with this engine, and a step costs no more
-    /// than its computation. Children, messages and handles work the same.
+    /// The store keeps only the run's existence, its status and its end. The run lives and dies with this engine, and a
+    /// step costs no more than its computation. Children, messages and handles work the same.
     InMemory,
 }
 
@@ -65,26 +66,26 @@ pub struct EngineOptions {
     pub tools: Tools,
     pub languages: Vec<Arc<dyn Language>>,
     pub limits: Limits,
-    /// Jobs at once over all runs.
+    /// The maximum number of concurrent jobs over all runs.
     pub max_job_concurrency: usize,
-    /// How long a worker may be silent before its task is handed to another.
+    /// The time after which a silent worker loses its lease and its task is handed to another worker.
     pub lease: Duration,
-    /// A run that has only waited for this long leaves memory.
+    /// The idle time after which a waiting run is evicted from memory.
     pub evict_after: Duration,
-    /// Wakes every run of the store that nobody owns, not only those this engine has started.
+    /// Wakes every unowned run of the store, not only those that this engine has started.
     pub adopt: bool,
-    /// Commits on the run's own thread when nothing else waits. Right for a process with one run.
+    /// Commits on the run's thread when no other commit is queued. Suited to a process with a single run.
     pub commit_here: bool,
     /// Called around every commit: fault points for tests.
     pub commit_hook: Option<CommitHook>,
-    /// How often the store is asked whether another process has written.
+    /// The interval at which the engine checks the store for writes of other processes.
     pub poll_every: Duration,
     pub durability: Durability,
-    /// Looks at what runs are started with.
+    /// Checks the inputs that runs are started with.
     pub gate: Option<Arc<dyn InputGate>>,
-    /// Of a run that keeps nothing: how many of its newest events readers can have.
+    /// The maximum number of events of an in-memory run that are buffered for readers; the newest ones are kept.
     pub max_buffered_events: usize,
-    /// Makes the decorator of a run, when the run comes into memory.
+    /// Creates the decorator of a run when the run is loaded into memory.
     pub decorators: Option<DecoratorFactory>,
 }
 
@@ -112,7 +113,7 @@ impl Default for EngineOptions {
 #[derive(Clone)]
 pub struct RuntimeEngine {
     inner: Arc<EngineInner>,
-    /// Whether handles have events live, if they are wanted.
+    /// Whether handles receive live events, if they request them.
     live: bool,
 }
 
@@ -133,60 +134,60 @@ pub(crate) struct EngineInner {
     pub max_buffered_events: usize,
     feed_cache: Mutex<events::FeedCache>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
-    /// The plan that was added last under each name: the one a child run gets.
+    /// The plan that was added last under each name: the one that a child run uses.
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
     runs: Mutex<BTreeMap<Arc<str>, TrackedRun>>,
-    /// Runs that are being brought back right now: two who do it at once would fence each other.
+    /// Runs that are being reloaded: two concurrent reloads of one run would fence each other.
     reloading: Mutex<BTreeSet<Arc<str>>>,
-    /// How many are read and replayed at once.
+    /// Limits how many runs are read and replayed concurrently.
     loads: tokio::sync::Semaphore,
-    /// Runs that could not be brought back, and when they are tried again.
+    /// Runs that could not be reloaded, and the time of their next attempt.
     postponed: Mutex<BTreeMap<Arc<str>, recover::PostponedReload>>,
     pub nudge: tokio::sync::Notify,
-    /// Somebody waits, or has waited, for a run of another process.
+    /// A caller waits, or has waited, for a run of another process.
     follows: AtomicBool,
     changes: broadcast::Sender<RunChange>,
     closing: AtomicBool,
-    /// Nothing new is begun.
+    /// No new work is started.
     draining: Arc<AtomicBool>,
-    /// That it closes: all runs that were there have been told.
+    /// Set when the engine is closing and all runs in memory have been notified.
     close_announced: watch::Sender<bool>,
     decorators: Option<DecoratorFactory>,
     recovery: Mutex<RecoveryProgress>,
     pub counts: stats::EngineCounters,
 }
 
-/// A run this engine answers for, in memory or not.
+/// A run that this engine is responsible for, in memory or not.
 pub(crate) struct TrackedRun {
-    /// Where its mail goes while it is in memory.
+    /// The mailbox of the run while it is in memory.
     pub mailbox: Option<RunMailbox>,
-    /// The claim under which this engine has had it in memory last, and has let it go because it only waited.
+    /// The owner epoch under which this engine last had the run in memory, if it evicted the run because it was idle.
     pub evicted_epoch: Option<u64>,
-    /// Another process had it when it was looked at last: the store says when it has ended, or is free.
+    /// Another process owned the run at the last check: the store shows when the run has ended or is free.
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
-    /// Where its readers have its events from.
+    /// The feed from which readers get the run's events.
     pub feed: Arc<EventFeed>,
 }
 
 impl TrackedRun {
-    /// Whether its mail goes there.
+    /// Reports whether this is the run's current mailbox.
     pub(crate) fn uses_mailbox(&self, mailbox: &RunMailbox) -> bool {
         self.mailbox.as_ref().is_some_and(|own| own.same_channel(mailbox))
     }
 }
 
-/// A run was made or has changed its status, durably.
+/// A run was created or has changed its status, durably.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunChange {
     pub run: Arc<str>,
     pub status: RunStatus,
 }
 
-/// Changes that whoever listens may be behind.
+/// The maximum number of changes by which a subscriber may lag behind.
 const MAX_BUFFERED_CHANGES: usize = 4_096;
 
-/// What a handle can see of a run's fate.
+/// The end of a run as a handle observes it.
 #[derive(Clone, Debug)]
 pub(crate) enum RunEnd {
     Open,
@@ -200,9 +201,9 @@ pub struct RunStartOptions {
     pub id: Option<String>,
     pub virtual_time: bool,
     pub parent: Option<(Arc<str>, u64)>,
-    /// Events are wanted live.
+    /// Requests live events.
     pub watch: bool,
-    /// It is made and begins when it is resumed.
+    /// The run is created but starts only when it is resumed.
     pub held: bool,
 }
 
@@ -212,25 +213,26 @@ impl Default for RunStartOptions {
     }
 }
 
-/// How a run was started, for whoever resumes it.
+/// The options under which a run was started, for resuming it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOptions {
     pub virtual_time: bool,
     pub input: BlobHash,
     pub parent: Option<(Arc<str>, u64)>,
-    /// How many runs it is inside of, by calls.
+    /// The number of calls that this run is nested in.
     pub depth: u64,
-    /// The whole input of the delivery that it is a part of.
+    /// The hash of the complete input of the delivery that this run is part of.
     pub delivery: Option<BlobHash>,
-    /// The run that all this began with, if it is another.
+    /// The root run of the call tree, if it is another run.
     pub trace: Option<Arc<str>>,
-    /// Nothing is kept of it that somebody could go on with.
+    /// The run is in-memory only and cannot be resumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_memory: bool,
-    /// The run that it was made from.
+    /// The run that this run was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<RestartOrigin>,
-    /// What it shares with the runs that it was made from or called by, and with no other, whatever their ids.
+    /// The id of the run tree: shared with the runs that this run was forked from or called by, and with no other run,
+    /// whatever their ids.
     pub run_tree: Arc<str>,
 }
 
@@ -238,14 +240,14 @@ pub struct RunHandle {
     pub run: Arc<str>,
     end: watch::Receiver<RunEnd>,
     pub events: Option<broadcast::Receiver<Event>>,
-    /// The run was made by the call that gave this handle, not before.
+    /// The call that returned this handle created the run.
     pub created: bool,
-    /// What is in memory of its events stays there as long as somebody has a handle.
+    /// Buffered events stay in memory as long as a handle exists.
     _feed: Arc<EventFeed>,
 }
 
 impl RunHandle {
-    /// How the run has ended, if it has.
+    /// Returns the report of the run, if it has ended.
     pub fn ended(&self) -> Option<Arc<FinalReport>> {
         match &*self.end.borrow() {
             RunEnd::Ended(report) => Some(report.clone()),
@@ -253,7 +255,7 @@ impl RunHandle {
         }
     }
 
-    /// Waits until the run has ended, or this engine no longer answers for it.
+    /// Waits until the run has ended or this engine is no longer responsible for it.
     pub async fn wait(&mut self) -> Result<Arc<FinalReport>, RuntimeError> {
         let end = self.end.wait_for(|end| !matches!(end, RunEnd::Open)).await.map_err(|_| RuntimeError::Closing)?;
         match &*end {
@@ -265,7 +267,7 @@ impl RunHandle {
 }
 
 impl RuntimeEngine {
-    /// Must be called inside a tokio runtime: there its runs turn, whoever starts them from wherever.
+    /// Creates an engine. Must be called inside a tokio runtime: all runs execute there, whichever thread starts them.
     pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<RuntimeEngine, RuntimeError> {
         let owner = store.open_owner()?;
         let write: Arc<dyn Store> = store.clone();
@@ -309,8 +311,8 @@ impl RuntimeEngine {
         Ok(RuntimeEngine { inner, live: true })
     }
 
-    /// The same engine for whoever reads events by their numbers and never through a handle: what a handle may be behind
-    /// takes half a megabyte for each run, and would be there for as long as the run is open.
+    /// Returns the same engine without live events on handles, for callers that read events by their numbers. The
+    /// buffer of a live subscriber takes half a megabyte per run for as long as the run is open.
     #[must_use]
     pub fn without_live_events(self) -> RuntimeEngine {
         RuntimeEngine { live: false, ..self }
@@ -320,7 +322,7 @@ impl RuntimeEngine {
         self.inner.track(run, watched && self.live)
     }
 
-    /// What tasks can call, for whoever asks the world something outside of all runs.
+    /// Returns the tools that tasks can call, for callers that use one outside of any run.
     pub fn tools(&self) -> &Tools {
         self.inner.pool.tools()
     }
@@ -329,45 +331,46 @@ impl RuntimeEngine {
         &self.inner.store
     }
 
-    /// Commits so far, and batches in them.
+    /// Returns the number of commits so far, and of the batches in them.
     pub fn commits(&self) -> (u64, u64) {
         (self.inner.writer.commits(), self.inner.writer.batches())
     }
 
-    /// Runs of this engine that are made or change their status, from now on. Whoever is too slow is told how many were
-    /// missed.
+    /// Subscribes to the runs of this engine that are created or change their status from now on. A subscriber that is
+    /// too slow learns how many changes it missed.
     pub fn changes(&self) -> broadcast::Receiver<RunChange> {
         self.inner.changes.subscribe()
     }
 
-    /// Runs that are in memory now.
+    /// Returns the number of runs in memory.
     pub fn resident(&self) -> usize {
         self.inner.runs().values().filter(|tracked| tracked.mailbox.is_some()).count()
     }
 
-    /// A plan with its expressions parsed: from memory, or from the store.
+    /// Returns a plan with its expressions parsed: from memory, or from the store.
     pub fn program(&self, plan: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
         self.inner.program(plan)
     }
 
-    /// Calls of this name mean this plan from now on, which is in the store already.
+    /// Makes calls of this name use this plan from now on. The plan is already in the store.
     pub fn name_plan(&self, name: &Arc<str>, plan: BlobHash) {
         self.inner.names().insert(name.clone(), plan);
     }
 
-    /// Calls of this name mean nothing any more; what was compiled with it goes on.
+    /// Makes calls of this name fail from now on. Definitions that were compiled with it keep working.
     pub fn forget_name(&self, name: &str) {
         self.inner.names().remove(name);
     }
 
-    /// Keeps a plan so that runs can be started with it.
+    /// Stores a plan so that runs can be started with it.
     pub fn add_plan(&self, mut plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
         plan.limits.get_or_insert_with(|| self.inner.limits.clone());
         let (hash, body) = codec::plan_hash(&plan);
         let known = self.inner.programs().get(&hash).cloned();
         let program = match known {
             Some(program) => program,
-            // Whoever wants a program does not wait for a disk meanwhile. Two who add the same plan write it twice, as one.
+            // Callers that need a program do not wait for the disk here. Two callers that add the same plan write it
+            // twice, with the same content.
             None => self.store_plan(plan, hash, body)?,
         };
         self.inner.names().insert(program.plan.name.clone(), hash);
@@ -388,8 +391,8 @@ impl RuntimeEngine {
         Ok(self.inner.programs().entry(hash).or_insert(program).clone())
     }
 
-    /// Asks something of a run, wherever it is. Durable when this returns. A run whose plan only a newer program can read
-    /// gets nothing.
+    /// Sends a request to a run, wherever it is. The request is durable when this returns. Fails for a run whose plan
+    /// only a newer program can read.
     pub fn request(&self, run: &str, request_id: &str, request: RunRequest) -> Result<RequestOutcome, RuntimeError> {
         self.inner.refuse_newer_plan(run)?;
         let answer = requests::request(&*self.inner.store, run, request_id, request)?;
@@ -397,23 +400,24 @@ impl RuntimeEngine {
         Ok(answer)
     }
 
-    /// Lets go of all runs, between two ticks, and takes no more. They can be resumed by another engine.
+    /// Stops all runs between two ticks and accepts no more. Another engine can resume them.
     pub async fn close(&self) {
         self.stop_runs(|| crate::adapters::RunMessage::Close).await;
     }
 
-    /// The same, but what tasks are at work on may end first, if that takes no longer than `limit`. Nothing new is begun.
+    /// Closes the engine like [`close`](Self::close), but first lets running tasks end within `limit`. No new task is
+    /// started.
     pub async fn drain(&self, limit: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
-        // Those that take too long are told to let go, whatever they are at.
+        // Runs that take longer are stopped immediately.
         if tokio::time::timeout(limit, self.stop_runs(|| crate::adapters::RunMessage::Drain)).await.is_err() {
             self.close().await;
         }
     }
 
-    /// Comes to an end when the engine takes no more, and every run has been told.
+    /// Waits until the engine accepts no more runs and every run has been notified.
     pub async fn wait_until_closing(&self) {
-        // The sender lives as long as the engine does.
+        // The sender lives as long as the engine.
         let _ = self.inner.close_announced.subscribe().wait_for(|announced| *announced).await;
     }
 
@@ -425,12 +429,12 @@ impl RuntimeEngine {
             for (_, asleep) in runs.extract_if(.., |_, tracked| tracked.mailbox.is_none()) {
                 asleep.end.send_replace(RunEnd::Detached);
             }
-            // Readers look once more, and see that it is time to go.
+            // Readers check once more and see that the engine is closing.
             runs.values().for_each(|tracked| tracked.feed.wake());
             runs.values().filter_map(|tracked| tracked.mailbox.clone()).collect()
         };
         for mailbox in &mailboxes {
-            // A loop that has just ended needs no telling.
+            // A loop that has just ended needs no message.
             let _ = mailbox.send(message());
         }
         self.inner.close_announced.send_replace(true);
@@ -441,7 +445,7 @@ impl RuntimeEngine {
 }
 
 impl EngineInner {
-    /// The input of a run that somebody outside starts, as it is kept.
+    /// Returns the input of an externally started run as it is stored.
     fn admit_input(
         &self,
         plan: &Plan,
@@ -479,8 +483,8 @@ impl EngineInner {
         Ok(Program::load(plan, &languages, self.limits.clone())?)
     }
 
-    /// Fails if the plan of a run was written by a newer program. A run in memory has a plan that was read before; what else
-    /// is wrong with a plan is found when the run is loaded.
+    /// Fails if the plan of a run was written by a newer program. A run in memory has a plan that was already read.
+    /// Other problems of a plan are found when the run is loaded.
     fn refuse_newer_plan(&self, run: &str) -> Result<(), RuntimeError> {
         if self.runs().get(run).is_some_and(|tracked| tracked.mailbox.is_some()) {
             return Ok(());
@@ -525,7 +529,7 @@ impl EngineInner {
         }
     }
 
-    /// Waits for a run that another process has.
+    /// Returns a handle to a run that another process owns.
     fn follow(&self, run: &str, watched: bool) -> RunHandle {
         let handle = self.track(&run.into(), watched);
         self.follows.store(true, Ordering::SeqCst);
@@ -547,7 +551,7 @@ impl EngineInner {
         self.publish_end_if(run, end, |_| true);
     }
 
-    /// The same from a loop that has let go of a run: somebody else may have brought it back by now, and goes on with it.
+    /// Publishes the end from a loop that has exited. Does nothing if the run has been reloaded in the meantime.
     pub(crate) fn publish_end_from_loop(&self, run: &str, mailbox: &RunMailbox, end: RunEnd) {
         self.publish_end_if(run, end, |tracked| tracked.uses_mailbox(mailbox));
     }
@@ -558,25 +562,25 @@ impl EngineInner {
             return;
         }
         if let Some((run, tracked)) = runs.remove_entry(run) {
-            // Whoever looks for its events finds them in one place or the other.
+            // A reader finds the feed either among the runs or in the cache.
             self.feed_cache().put(&run, &tracked.feed, self.max_buffered_events);
             drop(runs);
             tracked.feed.close();
-            // Nobody may be waiting.
+            // There may be no waiting handle.
             tracked.end.send_replace(end);
         }
     }
 
     pub(crate) fn publish_change(&self, run: &Arc<str>, status: RunStatus) {
         if self.changes.receiver_count() > 0 {
-            // Whoever has just gone need not hear it.
+            // A subscriber that has just gone needs no change.
             let _ = self.changes.send(RunChange { run: run.clone(), status });
         }
     }
 
     pub(crate) fn nudge_run(&self, run: &str) {
         if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
-            // A loop that has just ended will not need it.
+            // A loop that has just ended does not need it.
             let _ = mailbox.send(crate::adapters::RunMessage::Inbox);
         }
         self.nudge.notify_one();

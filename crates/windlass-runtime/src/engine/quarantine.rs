@@ -1,5 +1,5 @@
-//! Runs that are set aside: something is wrong with them that trying again does not mend. The reason stands in their row,
-//! where everybody who lists runs can see it, and the rest go on.
+//! Quarantine of runs that fail in a way that a retry does not fix. The reason is stored in the run's row, where
+//! every listing shows it, and all other runs continue.
 
 use std::any::Any;
 use std::future::Future;
@@ -18,10 +18,10 @@ use crate::clock::real_now;
 use crate::report::FinalReport;
 use crate::{RuntimeError, codec};
 
-/// What its row says as the error's code.
+/// The error code in the row of a quarantined run.
 const CODE: &str = "Quarantined";
 
-/// Why a run is set aside. None for one that is not.
+/// Returns why a run is quarantined, or `None` if it is not.
 pub fn quarantine_reason(row: &RunRow) -> Option<ErrorInfo> {
     if row.status != RunStatus::Quarantined {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn quarantine_error(row: &RunRow) -> RuntimeError {
 }
 
 impl RuntimeError {
-    /// It would be the same the next time.
+    /// The error would occur again at the next attempt.
     pub(super) fn is_poison(&self) -> bool {
         match self {
             RuntimeError::Quarantined { .. }
@@ -49,17 +49,17 @@ impl RuntimeError {
         }
     }
 
-    /// A newer program has written it: it is left alone, and nothing is wrong with it.
+    /// The data was written by a newer program: it is left unchanged and is not damaged.
     pub fn needs_newer(&self) -> bool {
         matches!(self, RuntimeError::Store(error) if error.kind == StoreErrorKind::NeedsNewer)
     }
 
-    /// The store could not do it now, and nothing is wrong with it.
+    /// The store failed temporarily; the run is not damaged.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, RuntimeError::Store(error) if matches!(error.kind, StoreErrorKind::Busy | StoreErrorKind::Full))
     }
 
-    /// The reason alone, without the sentence around it.
+    /// Returns the reason alone, without the surrounding sentence.
     fn reason_text(&self) -> String {
         match self {
             RuntimeError::Quarantined { why, .. } => why.clone(),
@@ -69,8 +69,8 @@ impl RuntimeError {
 }
 
 impl EngineInner {
-    /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
-    /// so that nobody tries before a person has looked.
+    /// Releases a run that this engine has claimed and cannot resume. A run that can never resume by itself is
+    /// quarantined, so that no engine tries it again before an operator has looked at it.
     pub(super) fn release_or_quarantine(
         &self,
         row: &RunRow,
@@ -88,7 +88,7 @@ impl EngineInner {
                 at: real_now(),
                 result: Some(codec::encode(&quarantine_report(&why))),
             }),
-            // It must not be woken for its time again and again.
+            // The timer must not wake it again and again.
             timer: poisoned.then_some(None),
             release: true,
             ..RunBatch::default()
@@ -102,12 +102,12 @@ impl EngineInner {
         Ok(())
     }
 
-    /// The same for a run whose loop has ended in an error.
+    /// Quarantines a run whose loop has ended with a permanent error.
     pub(super) fn quarantine_if_poisoned(&self, run: &Arc<str>, owner_epoch: u64, error: &RuntimeError) {
         if !error.is_poison() {
             return;
         }
-        // A run that has never become durable is only known to whoever has started it.
+        // A run that was never durable is known only to the caller that started it.
         let Ok(Some(row)) = self.store.run(run) else { return };
         if row.status.is_final() || row.owner_epoch != owner_epoch {
             return;
@@ -118,7 +118,7 @@ impl EngineInner {
     }
 }
 
-/// What is said instead of a report.
+/// Builds the report that carries the reason instead of a result.
 fn quarantine_report(why: &str) -> FinalReport {
     let error = ErrorInfo::new(CODE, "quarantined", why);
     FinalReport {
@@ -132,7 +132,7 @@ fn quarantine_report(why: &str) -> FinalReport {
     }
 }
 
-/// A defect that shows in one run stops that run.
+/// Runs a future and converts a panic into an error, so that a defect in one run stops only that run.
 pub(super) async fn catch_panic<T>(
     run: &Arc<str>,
     work: impl Future<Output = Result<T, RuntimeError>>,

@@ -1,10 +1,11 @@
-//! Recovery: runs that a process has left in the middle come back, a bounded number at a time, and none of them can hold
-//! up the rest.
+//! Recovery: runs that a process has left before their end are reloaded, a bounded number at a time, and no run can
+//! block the others.
 //!
-//! It is a loop with a state of its own: what fails for a reason that may pass is tried again later, what is poisoned is
-//! set aside. Each run that is taken over from the dead has a record that counts how often that happened without it having
-//! got anywhere. A process that dies soon after every start has most likely one run to blame, and nobody knows which: those
-//! that were there each time are suspects, and come back in ever smaller groups, until one was alone when the process died.
+//! Recovery is a loop with its own state. A failure that may be temporary is retried later; a poisoned run is
+//! quarantined. Each run that is taken over from a dead process has a record that counts how often that happened
+//! without progress. A process that dies soon after every start most likely has one run to blame, but which one is
+//! unknown. The runs that were present each time are suspects and are reloaded in ever smaller groups, until one was
+//! alone when the process died.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
@@ -18,79 +19,79 @@ use super::{EngineInner, RunEnd, RuntimeEngine};
 use crate::clock::real_now;
 use crate::{RuntimeError, codec};
 
-/// Runs that are claimed together, and brought back together.
+/// The number of runs that are claimed and reloaded together.
 const RELOAD_BATCH_SIZE: usize = 64;
 
-/// Rows read at once.
+/// The number of rows read per batch.
 const ROW_BATCH_SIZE: u32 = 256;
 
-/// How often runs are looked for whose process has died.
+/// The interval between two scans for runs whose process has died.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// After an error of the store.
+/// The first delay after an error of the store.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A run that cannot be brought back now is tried again after this long, then after twice as long.
+/// A run that cannot be reloaded now is retried after this delay, which doubles each time up to the maximum.
 const INITIAL_POSTPONE_DELAY: Duration = Duration::from_secs(1);
 const MAX_POSTPONE_DELAY: Duration = Duration::from_secs(300);
 
-/// Records of one kind in the store: how often a run was taken over from the dead.
+/// The kind of the records that count how often a run was taken over from a dead process.
 const CRASH_RECORD_KIND: &str = "recovery";
 
-/// A run that has got so many ticks further since has got somewhere. A recovery alone adds one or two.
+/// A run that has advanced by this many ticks since has made progress. A recovery alone adds one or two.
 const PROGRESS_TICKS: u64 = 8;
 
-/// So many in a row make a suspect; and so many make it clear.
+/// The number of consecutive crashes that make a run a suspect, and the number after which it is quarantined.
 const SUSPECT_AFTER: u32 = 3;
 const QUARANTINE_AFTER: u32 = 6;
 
-/// What a process survives for this long was not what killed the one before.
+/// A process that survives a run for this long was not killed by it.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 const PROBATION: Duration = Duration::from_secs(2);
 
-/// How far an engine is with the runs that others have left in the middle.
+/// The progress of an engine with the runs that other processes have left before their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RecoveryProgress {
-    /// Those that were there when the engine began have not all been looked at.
+    /// The runs that were present when the engine started have not all been processed.
     pub in_progress: bool,
-    /// How many there were, and how many of them are left.
+    /// The number of runs found, and the number of them still to be processed.
     pub found: u64,
     pub left: u64,
-    /// Since the engine began.
+    /// Counted since the engine started.
     pub reloaded: u64,
     pub quarantined: u64,
-    /// Times that one could not be brought back for now.
+    /// The number of times that a reload was postponed.
     pub postponed: u64,
     pub duration: Option<Duration>,
 }
 
-/// A run that could not be brought back.
+/// A run whose reload was postponed.
 pub(super) struct PostponedReload {
     times: u32,
     until: Instant,
 }
 
-/// As many as there are cores: a replay computes.
+/// Returns the number of cores, at least 2: a replay is CPU-bound.
 pub(super) fn max_load_concurrency() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).max(2)
 }
 
-/// What the store keeps of recoveries of one run.
+/// The stored crash count of one run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct CrashRecord {
     times: u32,
-    /// Where it stood the last time.
+    /// The run's tick count at the last takeover.
     ticks: u64,
 }
 
-/// A run that nobody alive owns.
+/// A run without a live owner.
 struct Orphan {
     run: Arc<str>,
     crash_record: CrashRecord,
 }
 
 impl RuntimeEngine {
-    /// True until the runs that were left in the middle have been brought back, set aside or put off.
+    /// Returns true until the runs that were left before their end have been reloaded, quarantined or postponed.
     pub fn is_recovering(&self) -> bool {
         self.inner.recovery().in_progress
     }
@@ -122,10 +123,10 @@ impl EngineInner {
         self.recovery.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One look at all runs that were being worked on: those have neither mail nor a timer in the store.
+    /// Scans all runs that were running: those have neither messages nor a timer in the store.
     async fn recover(self: &Arc<Self>) -> Result<(), RuntimeError> {
         let begun = Instant::now();
-        // Whoever's time has come while nobody was there has waited longest.
+        // Runs that became due while no process was running have waited longest.
         self.wake_due().await;
         let orphans = self.blocking(EngineInner::orphans).await?;
         let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
@@ -147,7 +148,7 @@ impl EngineInner {
         if !orphans.is_empty() {
             let now = *self.recovery();
             let (reloaded, quarantined) = (now.reloaded - before.reloaded, now.quarantined - before.quarantined);
-            // Each of them was told of. The rest is somebody else's by now.
+            // Each of them was logged. The rest belongs to another process by now.
             let postponed = now.postponed - before.postponed;
             let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             info!(runs = reloaded, set_aside = quarantined, postponed, took_ms, "recovered");
@@ -155,13 +156,13 @@ impl EngineInner {
         if first {
             self.recovery().duration = Some(begun.elapsed());
         }
-        // Last: whoever sees that it is over has been told how.
+        // Last: an observer that sees the end of the recovery also sees its results.
         self.recovery().in_progress = false;
         self.remove_crash_records_later(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
     }
 
-    /// Suspects come back in groups that get smaller with every time that it ended badly.
+    /// Reloads suspects in groups that get smaller with every crash.
     async fn probe(self: &Arc<Self>, mut suspects: Vec<Orphan>) -> Result<(), RuntimeError> {
         if suspects.is_empty() {
             return Ok(());
@@ -192,7 +193,8 @@ impl EngineInner {
         Ok(())
     }
 
-    /// Those whose process is dead, those with mail first, then the oldest. Their strikes count this time.
+    /// Returns the runs whose process is dead: those with messages first, then the oldest. Their crash records count
+    /// this takeover.
     fn orphans(&self) -> Result<Vec<Orphan>, RuntimeError> {
         let filter = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
         let mut alive: BTreeMap<String, bool> = BTreeMap::new();
@@ -238,13 +240,13 @@ impl EngineInner {
         Ok(found.into_iter().map(orphan).collect())
     }
 
-    /// Whether the run is this engine's, and nowhere in it: somebody has claimed it and did not get any further.
+    /// Reports whether this engine owns the run but does not have it: it was claimed and not loaded.
     fn is_lost(&self, run: &Arc<str>) -> Result<bool, RuntimeError> {
         let nowhere = || !self.is_resident(run) && !self.is_reloading(run);
         if !nowhere() {
             return Ok(false);
         }
-        // It may have ended or been let go of since it was listed; and whoever has it by now has it in memory.
+        // It may have ended or been released since it was listed, and if it was reloaded by now it is in memory.
         let row = self.store.run(run)?;
         let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(&self.owner.name);
         Ok(row.is_some_and(ours) && nowhere())
@@ -258,7 +260,7 @@ impl EngineInner {
             let Some(last) = rows.last() else { return Ok(records) };
             after.clone_from(&last.key);
             for row in rows {
-                // A record that cannot be read counts for nothing.
+                // A record that cannot be decoded is ignored.
                 if let Ok(read) = codec::decode::<CrashRecord>(&row.body, "a recovery") {
                     records.insert(Arc::from(row.key), read);
                 }
@@ -266,7 +268,7 @@ impl EngineInner {
         }
     }
 
-    /// The strikes are written first: whatever happens next, it is known that these runs were there.
+    /// Writes the crash records first: whatever happens next, the store knows that these runs were present.
     async fn recover_group(self: &Arc<Self>, group: &[Orphan]) -> Result<(), RuntimeError> {
         if self.is_closing() {
             return Err(RuntimeError::Closing);
@@ -288,7 +290,7 @@ impl EngineInner {
         Ok(())
     }
 
-    /// The process has died each time the run was brought back, and in the end nothing else was.
+    /// Quarantines a run: the process died each time it was reloaded, in the end with no other suspect in memory.
     fn quarantine_crashing_run(&self, run: &Arc<str>, crashes: u32) -> Result<(), RuntimeError> {
         let Some(row) = self.store.run(run)? else { return Ok(()) };
         if self.check_runnable(&row).is_err_and(|error| error.needs_newer()) {
@@ -318,14 +320,14 @@ impl EngineInner {
         tokio::spawn(async move {
             tokio::time::sleep(STABLE_AFTER).await;
             if let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) {
-                // If that cannot be, the records only make suspects sooner.
+                // If this fails, the records only make runs suspects sooner.
                 let _ = inner.blocking(move |inner| inner.remove_crash_records(runs)).await;
             }
         });
     }
 
-    /// Brings back runs that nobody alive owns, several at a time: their claims share a commit, and so do their first
-    /// ticks. Gives back how many are there now.
+    /// Reloads runs without a live owner, several at a time: their claims share a commit, and so do their first ticks.
+    /// Returns how many are in memory now.
     pub(super) async fn reload_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
         let mut reloaded = 0;
         for group in runs.chunks(RELOAD_BATCH_SIZE) {
@@ -337,7 +339,7 @@ impl EngineInner {
     async fn reload_group(self: &Arc<Self>, group: &[Arc<str>]) -> u64 {
         let candidates = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
         let guards = candidates.filter_map(|run| Some((run.clone(), self.try_acquire_reload_guard(run)?)));
-        // Looked at once more: whoever had the turn before may have brought it back.
+        // Checked once more: the previous holder of the guard may have reloaded it.
         let guards: Vec<_> = guards.filter(|(run, _)| !self.is_resident(run)).collect();
         let runs: Vec<Arc<str>> = guards.iter().map(|(run, _)| run.clone()).collect();
         let claims = match self.blocking(move |inner| inner.claim_runnable(&runs)).await {
@@ -356,8 +358,8 @@ impl EngineInner {
         tasks.join_all().await.into_iter().map(u64::from).sum()
     }
 
-    /// Looks before it claims, which is a write: what this engine cannot run, what has a live owner and what is set aside
-    /// is left alone.
+    /// Checks the runs before it claims them, since a claim is a write. Runs that this engine cannot execute, that have
+    /// a live owner or that are quarantined are left unchanged.
     fn claim_runnable(&self, runs: &[Arc<str>]) -> Result<Vec<Result<ClaimResult, RuntimeError>>, RuntimeError> {
         let checks: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.check_reloadable(run)).collect();
         let runnable = runs.iter().zip(&checks).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
@@ -369,7 +371,7 @@ impl EngineInner {
         Ok(checks.into_iter().map(claim).collect())
     }
 
-    /// Whoever asks has the turn of the run, which is not in memory.
+    /// Checks whether a run may be reloaded. The caller holds the reload guard of the run, which is not in memory.
     fn check_reloadable(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         row.check_format()?;
@@ -379,19 +381,19 @@ impl EngineInner {
         if row.status == RunStatus::Quarantined {
             return Err(super::quarantine::quarantine_error(&row));
         }
-        // One that is this engine's own and not in memory was let go of without a word, or never got there.
+        // A run that this engine owns and does not have in memory was released without notice, or never loaded.
         let is_alive = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);
         if let Some(owner) = row.owner.clone().filter(is_alive) {
             return Err(RuntimeError::Owned { run: run.to_string(), owner });
         }
         match self.check_runnable(&row) {
-            // A plan that cannot be loaded is found when the run is, and sets it aside.
+            // A plan that cannot be loaded is found when the run is loaded, which quarantines it.
             Err(error) if error.is_poison() => Ok(()),
             fits => fits,
         }
     }
 
-    /// What becomes of one run of a group. True if it is in memory now.
+    /// Reloads one run of a group. Returns true if it is in memory now.
     async fn reload_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
@@ -419,13 +421,14 @@ impl EngineInner {
                 false
             }
             Err(error) => {
-                // A loop that was there has told of its end, and may have put it off already.
+                // A loop that has started has published its end, and may have postponed the run already.
                 let loop_started = guard.is_none();
                 let already_postponed = loop_started && self.adopt && error.is_transient();
                 if error.needs_newer() {
                     self.postpone_for_newer_version(run, &error);
                 } else if error.is_poison() {
-                    // Mail and timers do not wake it: nobody looks at it again for each of them.
+                    // Messages and timers do not wake it, so that the engine does not look at it again for each of
+                    // them.
                     self.postpone_silently(run);
                 } else if !already_postponed && !matches!(error, RuntimeError::Closing) {
                     self.postpone(run, &error);
@@ -446,7 +449,7 @@ impl EngineInner {
         self.postponed().get(run).is_some_and(|postponed| postponed.until > Instant::now())
     }
 
-    /// Brings back those whose time has come. This engine may own them still, so nobody else would.
+    /// Reloads the postponed runs that are due. This engine may still own them, so no other engine would.
     pub(super) async fn reload_postponed(self: &Arc<Self>) {
         let now = Instant::now();
         let due = |(run, postponed): (&Arc<str>, &PostponedReload)| (postponed.until <= now).then(|| run.clone());
@@ -456,7 +459,7 @@ impl EngineInner {
         }
     }
 
-    /// A newer program has written it. That is reported once; the run stays as it is.
+    /// Postpones a run that a newer program has written. That is logged once; the run is left unchanged.
     fn postpone_for_newer_version(&self, run: &Arc<str>, error: &RuntimeError) {
         let postponed = PostponedReload { times: 0, until: Instant::now() + MAX_POSTPONE_DELAY };
         if self.postponed().insert(run.clone(), postponed).is_none() {
@@ -464,7 +467,7 @@ impl EngineInner {
         }
     }
 
-    /// A person may bring it back at any time; whatever else would is put off, without a word.
+    /// Postpones a run without logging. An operator may resume it at any time.
     fn postpone_silently(&self, run: &Arc<str>) {
         let until = Instant::now() + MAX_POSTPONE_DELAY;
         self.postponed().insert(run.clone(), PostponedReload { times: 0, until });
@@ -480,7 +483,7 @@ impl EngineInner {
         warn!(run = &**run, why = %error, "postponed");
     }
 
-    /// On a thread that may wait for the disk.
+    /// Runs work on a thread that may block on the disk.
     pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&EngineInner) -> Result<T, RuntimeError> + Send + 'static,

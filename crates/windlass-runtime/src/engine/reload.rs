@@ -1,4 +1,4 @@
-//! The way back into memory: who may bring a run back, and what has to be right for it.
+//! Reloading runs into memory: mutual exclusion, claims and preconditions.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::inspect::final_report;
 use crate::recovery::{self, RunImage};
 use crate::{RuntimeError, codec};
 
-/// Whoever holds it brings the run back, nobody else.
+/// The exclusive right to reload a run.
 pub(crate) struct ReloadGuard {
     inner: Arc<EngineInner>,
     run: Arc<str>,
@@ -25,17 +25,17 @@ impl Drop for ReloadGuard {
     }
 }
 
-/// A run as it is in memory, and how it was started.
+/// A run replayed into memory, with its start options.
 struct ReplayedRun {
     program: Arc<Program>,
     image: RunImage,
     options: RunOptions,
-    /// Results of another run that it takes over.
+    /// Results of another run that this run reuses.
     reused: Option<Arc<crate::reused_results::ReusedResults>>,
 }
 
 impl RuntimeEngine {
-    /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
+    /// Resumes a run and its open descendants after a crash, an eviction or a pause. For an ended run, the handle has
     /// its report.
     pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
         self.attach_run_tree(run, true, true).await
@@ -72,7 +72,7 @@ impl RuntimeEngine {
             return Ok(handle);
         }
         if row.status == RunStatus::Quarantined && !unpause {
-            // Only a person who wants it back by name gets it back.
+            // Only an explicit resume by an operator reloads it.
             self.inner.untrack(&run);
             return Err(quarantine::quarantine_error(&row));
         }
@@ -83,7 +83,7 @@ impl RuntimeEngine {
             }
             return Ok(handle);
         }
-        // In a task of its own: whoever asked may go away, and a run that is claimed and not in memory would be nobody's.
+        // In its own task: the caller may disconnect, and a run that is claimed but not in memory would have no owner.
         let inner = self.inner.clone();
         let reloaded = self.inner.runtime.spawn(async move {
             let mut guard = Some(guard);
@@ -100,7 +100,7 @@ impl RuntimeEngine {
 }
 
 impl EngineInner {
-    /// The right to bring a run back; None while somebody else has it.
+    /// Acquires the reload guard of a run; `None` while another caller holds it.
     pub(crate) fn try_acquire_reload_guard(self: &Arc<Self>, run: &Arc<str>) -> Option<ReloadGuard> {
         let mut reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         reloading.insert(run.clone()).then(|| ReloadGuard { inner: self.clone(), run: run.clone() })
@@ -119,7 +119,7 @@ impl EngineInner {
         self.reloading.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
     }
 
-    /// Loads a run that nobody alive owns and goes on with it. The turn is taken when the run is in memory.
+    /// Loads a run without a live owner and resumes it. The guard is taken when the run is in memory.
     async fn claim_and_reload(
         self: &Arc<Self>,
         run: &Arc<str>,
@@ -131,7 +131,7 @@ impl EngineInner {
         }
         let id = run.clone();
         let claim = self.blocking(move |inner| {
-            // Looked at before the run is touched: a program that has them can go on with it.
+            // Checked before the run is touched: a program that has the tools can resume it.
             if let Some(row) = inner.store.run(&id)?.filter(|row| !row.status.is_final()) {
                 inner.check_runnable(&row)?;
             }
@@ -141,7 +141,7 @@ impl EngineInner {
         self.resume_claimed(run, claim, unpause, guard).await
     }
 
-    /// Goes on with a run that was claimed.
+    /// Resumes a claimed run.
     pub(super) async fn resume_claimed(
         self: &Arc<Self>,
         run: &Arc<str>,
@@ -165,7 +165,7 @@ impl EngineInner {
             first.push(TickKind::Resume { request: None });
         }
         let clock = match how.virtual_time {
-            // Virtual time goes on from where it stood.
+            // Virtual time continues from where it was.
             true => {
                 let mut clock = Clock::virtual_time();
                 clock.skip_to(image.state.now);
@@ -193,8 +193,8 @@ impl EngineInner {
         launched
     }
 
-    /// Reads a run and replays what came after its newest snapshot: on a thread that may block, and not on all of them at
-    /// once. If that cannot be, the run is given up.
+    /// Reads a run and replays the ticks after its newest snapshot, on a blocking thread and with limited concurrency.
+    /// If that fails, the run is released or quarantined.
     async fn load(self: &Arc<Self>, run: &Arc<str>, owner_epoch: u64) -> Result<ReplayedRun, RuntimeError> {
         let (inner, id) = (self.clone(), run.clone());
         let _permit = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
@@ -203,7 +203,7 @@ impl EngineInner {
             Ok(loaded) => loaded,
             Err(stopped) => match stopped.try_into_panic() {
                 Ok(panic) => Err(quarantine::panic_error(run, &*panic)),
-                // The process goes down.
+                // The process is shutting down.
                 Err(_) => Err(RuntimeError::Closing),
             },
         };
@@ -227,14 +227,15 @@ impl EngineInner {
         Ok(ReplayedRun { program, image, options: how, reused })
     }
 
-    /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
-    /// that of its own timeout. A restart would not count it.
+    /// Reports whether only this engine has had the run since it was evicted, and no job was running then. Its time has
+    /// continued, including that of its timeout; a restart would not count it.
     fn was_idle_since_eviction(&self, run: &str, owner_epoch: u64, state: &State) -> bool {
         let evicted_epoch = self.runs().get(run).and_then(|tracked| tracked.evicted_epoch);
         state.is_quiet() && evicted_epoch.is_some_and(|before| before + 1 == owner_epoch)
     }
 
-    /// Whether this engine has what the run needs: without it the run would fail for no fault of its own.
+    /// Checks whether this engine has everything the run needs; otherwise the run would fail through no fault in its
+    /// definition.
     pub(super) fn check_runnable(&self, row: &RunRow) -> Result<(), RuntimeError> {
         let missing = |tools: String| RuntimeError::MissingTools { run: row.run.to_string(), tools };
         match self.program(&row.plan) {

@@ -1,4 +1,4 @@
-//! What can be asked of a run from outside, by any process on the same store.
+//! External requests to a run, from any process that uses the same store.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub enum RunRequest {
         name: String,
         payload: Value,
     },
-    /// An event for one place of the net alone.
+    /// An event for one place of the net only.
     SignalTo {
         place: String,
         name: String,
@@ -30,20 +30,20 @@ pub enum RunRequest {
     },
 }
 
-/// What became of a request. It is durable in every case but the last.
+/// The outcome of a request. The request is durable in every case but the last.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestOutcome {
-    /// A live process owns the run and will act on it.
+    /// A live process owns the run and will handle the request.
     Delivered,
-    /// Nobody runs it now: it is acted on when the run is resumed.
+    /// No process runs it now: the request is handled when the run is resumed.
     Queued,
     /// The same request was made before.
     Duplicate,
-    /// The run has ended: nothing was kept.
+    /// The run has ended: the request was not stored.
     Ended,
 }
 
-/// Leaves a request in the run's inbox.
+/// Puts a request into the run's inbox.
 pub fn request(
     store: &dyn StoreWrite,
     run: &str,

@@ -1,4 +1,4 @@
-//! Runs in memory: each is a control loop of its own.
+//! Resident runs: each one executes its own control loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,22 +37,23 @@ pub(crate) struct Launch {
     pub create: Option<NewRun>,
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
-    /// The first of the runs that it was made from or called by, if it is not the first itself.
+    /// The id of the run tree that the run belongs to.
     pub run_tree: Arc<str>,
-    /// What another run has done for it already.
+    /// Results of another run that this run reuses.
     pub reused: Option<Arc<ReusedResults>>,
-    /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
+    /// Prevents another caller from creating or reloading the run before it is durable, even if the first caller stops
+    /// waiting.
     pub reload_guard: Option<ReloadGuard>,
 }
 
-/// The turn of a run that is not durable yet.
+/// The reload guard of a run that is not durable yet.
 type SharedReloadGuard = Arc<Mutex<Option<ReloadGuard>>>;
 
 fn drop_reload_guard(guard: &SharedReloadGuard) {
     drop(guard.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// What a control loop begins with.
+/// The initial values of a control loop.
 struct LoopSetup {
     program: Arc<Program>,
     state: State,
@@ -64,7 +65,7 @@ struct LoopSetup {
 }
 
 impl EngineInner {
-    /// Puts a run into memory. Returns when its first ticks are durable.
+    /// Loads a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
         let Launch { run, program, image, first, owner_epoch, create, clock, parent, run_tree, reused, reload_guard } =
             launch;
@@ -109,7 +110,7 @@ impl EngineInner {
                 let durable = DurableAdapter::new(local, options, &loaded.state, &iterations);
                 let durable = IdleEviction::new(durable, self.evict_after);
                 match decorator {
-                    // Two types of loops, so that a run without a decorator pays nothing for those that have one.
+                    // Two types of loops, so that a run without a decorator does not pay for decorators.
                     None => self.host(run.clone(), owner_epoch, above, virtual_time, durable, loaded),
                     Some(decorator) => {
                         let decorated = DecoratedAdapter::new(durable, decorator);
@@ -130,7 +131,7 @@ impl EngineInner {
         };
         match begun.await {
             Ok(()) => Ok(()),
-            // The loop ended before anything was durable: its own error says why.
+            // The loop ended before anything was durable: its own error gives the reason.
             Err(_) => match task.await {
                 Ok(Some(error)) => Err(error),
                 Ok(None) => Ok(()),
@@ -141,7 +142,7 @@ impl EngineInner {
         }
     }
 
-    /// The loop of a run, in a task of its own; and when its first ticks are durable.
+    /// Spawns the loop of a run as a task. The receiver resolves when its first ticks are durable.
     fn host<A: Adapter + 'static>(
         self: &Arc<Self>,
         run: Arc<str>,
@@ -169,7 +170,7 @@ impl EngineInner {
             reused,
             published_status: None,
         };
-        // Not the caller's: a run outlives the request that has started it.
+        // Not the caller's span: a run outlives the request that has started it.
         let span = debug_span!(parent: None, "run", run = &*run, definition = &*program.plan.name, owner_epoch);
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
@@ -177,15 +178,15 @@ impl EngineInner {
             let exit = super::quarantine::catch_panic(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             let error = engine.on_loop_exit(&run, owner_epoch, &mailbox, waiting, exit);
-            // Whoever is next finds nothing of this one.
+            // The next caller finds nothing left of this one.
             drop_reload_guard(&reload_guard);
             error
         };
         (begun, self.runtime.spawn(running.instrument(span)))
     }
 
-    /// A control loop has let go of a run, of which `parent` waits to hear. Gives back its error, for a start that waits
-    /// for it.
+    /// Handles the exit of a control loop. `parent` waits for the result of the run. Returns the loop's error, for a
+    /// start that waits for it.
     fn on_loop_exit(
         &self,
         run: &Arc<str>,
@@ -217,13 +218,14 @@ impl EngineInner {
             }
             Err(error) => {
                 self.quarantine_if_poisoned(run, owner_epoch, &error);
-                // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
+                // The state in memory is ahead of the journal and lost. The run resumes from the journal when the store
+                // works again.
                 let will_reload = self.adopt && error.is_transient();
                 if will_reload {
                     self.postpone(run, &error);
                 }
                 self.publish_end_from_loop(run, mailbox, RunEnd::Failed(error.clone()));
-                // Whoever has the run instead goes on with it; of any other error its parent would never hear.
+                // If another process has the run, it continues there. The parent would never learn of any other error.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
                 if let (Some(parent), false) = (parent, will_reload || elsewhere || self.needs_operator(&error)) {
                     self.stop_run(parent, error.clone());
@@ -234,23 +236,23 @@ impl EngineInner {
     }
 }
 
-/// The outermost adapter: what only the engine can do.
+/// The outermost adapter: the operations that only the engine can perform.
 struct HostedAdapter<A> {
     inner: A,
     engine: Arc<EngineInner>,
     run: Arc<str>,
     parent: Option<Arc<str>>,
-    /// It has answered its parent, which waits no longer.
+    /// The run has replied to its parent, which waits no longer.
     replied: Arc<AtomicBool>,
     program: Arc<Program>,
     begun: Option<oneshot::Sender<()>>,
     reload_guard: SharedReloadGuard,
     report: Option<FinalReport>,
     virtual_time: bool,
-    /// It has a journal, and is listed as waiting when it waits.
+    /// The run has a journal, and is listed as waiting when it waits.
     durable: bool,
     reused: Option<Arc<ReusedResults>>,
-    /// The status that whoever listens was told last.
+    /// The last status that was published to subscribers.
     published_status: Option<RunStatus>,
 }
 
@@ -280,7 +282,7 @@ impl<A: Adapter> Journal for HostedAdapter<A> {
         self.inner.journal().flush(state, blobs).await?;
         if let Some(begun) = self.begun.take() {
             drop_reload_guard(&self.reload_guard);
-            // Whoever started the run may have gone.
+            // The caller that started the run may have gone.
             let _ = begun.send(());
         }
         self.publish_status(resident_status(state, self.durable, self.virtual_time));
@@ -338,7 +340,7 @@ impl<A: Adapter> Children for HostedAdapter<A> {
             let (call, status) = (child.call, windlass_core::Status::Succeeded);
             return self.inner.ticks().send_event(TickKind::CallResult { call, status, outcome });
         }
-        // A child lives in its parent's time.
+        // A child runs in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(self.inner.time().get_now());
         let failed_child = self.reused.as_ref().and_then(|reused| reused.failed_call(&child));
@@ -352,15 +354,15 @@ impl<A: Adapter> Children for HostedAdapter<A> {
 }
 
 impl EngineInner {
-    /// A child's id comes from its parent and its place there, so starting it twice starts it once.
+    /// Starts a child run. Its id derives from its parent and the calling path, so starting it twice starts it once.
     fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, failed_child: Option<String>) {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::RuntimeEngine { inner: self.clone(), live: false };
             let notified = match engine.start_child_run(parent, child, clock, failed_child).await {
-                // One that lives in another process sends word of its end all the same.
+                // A child in another process sends a message at its end as well.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
-                // Its parent knows.
+                // Its parent has cancelled it.
                 Err(RuntimeError::CancelledBeforeStart(_)) => Ok(()),
                 Err(error) if self.needs_operator(&error) => Ok(()),
                 Err(
@@ -373,26 +375,28 @@ impl EngineInner {
                 Err(error) => Err(error),
             };
             if let Err(error) = notified {
-                // Whether the child will run is not known: the parent cannot go on before somebody has looked.
+                // Whether the child will run is unknown: the parent cannot continue before an operator has looked.
                 self.stop_run(&run, error);
             }
         });
     }
 
-    /// A child that is set aside may be brought back by a person, and its parent goes on waiting for it: whoever looks after
-    /// all runs of a store keeps both. A process that has only these runs ends, and says so.
+    /// Reports whether an error waits for an operator. An operator may resume a quarantined child, and its parent keeps
+    /// waiting for it: an engine that adopts all runs of a store keeps both. A process that has only these runs ends
+    /// with the error.
     fn needs_operator(&self, error: &RuntimeError) -> bool {
         self.adopt && (error.needs_newer() || error.is_poison() && !matches!(error, RuntimeError::Plan(_)))
     }
 
-    /// What a plan means by a name: what is pinned to it, then itself, then what was added last under that name.
+    /// Resolves a definition name of a plan: the pinned plan, then the plan itself, then the plan that was added last
+    /// under that name.
     fn plan_of_child(&self, plan: &Plan, hash: BlobHash, definition: &Arc<str>) -> Option<BlobHash> {
         let pinned = plan.pins.iter().find(|(name, _)| name == definition).map(|(_, pinned)| *pinned);
         let itself = (plan.name == *definition).then_some(hash);
         pinned.or(itself).or_else(|| self.names().get(definition).copied())
     }
 
-    /// A call that cannot be made is its end.
+    /// Ends a call that could not be made, with an error.
     fn report_child_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
@@ -414,20 +418,20 @@ impl EngineInner {
         Ok(())
     }
 
-    /// Lets go of a run because of something that happened outside its loop. It can be resumed.
+    /// Stops a run because of an event outside its loop. It can be resumed.
     pub(super) fn stop_run(&self, run: &Arc<str>, error: RuntimeError) {
         let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
         self.publish_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {
-            // A loop that has just ended needs no telling.
+            // A loop that has just ended needs no message.
             let _ = mailbox.send(RunMessage::Close);
         }
     }
 }
 
 impl super::RuntimeEngine {
-    /// Starts the child with the plan that its parent means by the name. One that was started before keeps its plan.
-    /// A call that failed in the run that the parent mends is mended too.
+    /// Starts a child with the plan that its parent resolves the name to. A child that was started before keeps its
+    /// plan. If the parent retries a run in which this call failed, the child is a retry too.
     async fn start_child_run(
         &self,
         parent: Arc<str>,
@@ -446,7 +450,7 @@ impl super::RuntimeEngine {
         let program = self.inner.program(&above.plan)?;
         let whole = self.inner.plan_of_child(&program.plan, above.plan, &child.definition);
         let (plan, returns) = match (whole, child.definition.rsplit_once('#')) {
-            // `definition#step`: the output of that step is what the caller wants.
+            // `definition#step`: the caller gets the output of that step.
             (None, Some((name, step))) => {
                 (self.inner.plan_of_child(&program.plan, above.plan, &name.into()), Some(step.into()))
             }

@@ -1,4 +1,4 @@
-//! The runs below a run: those it has called, those they have called, and so on.
+//! The run tree: the child runs of a run, their child runs, and so on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use windlass_store::{RunFilter, RunRow, Store};
 use super::EngineInner;
 use crate::RuntimeError;
 
-/// Runs looked at in one go.
+/// The number of runs read per batch.
 const ROW_BATCH_SIZE: u32 = 256;
 
-/// The runs below `run` that have not ended, oldest first. Those in between may have ended.
+/// Returns the descendants of `run` that have not ended, oldest first. Runs in between may have ended.
 pub fn open_descendants(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, RuntimeError> {
     let filter = RunFilter { unfinished: true, ..RunFilter::default() };
     let mut belongs = BTreeMap::from([(Arc::from(run), true)]);
@@ -32,7 +32,7 @@ pub fn open_descendants(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Run
     Ok(open)
 }
 
-/// Climbs until it meets somebody of whom it is known.
+/// Follows the parents until it reaches a run whose membership is known.
 fn is_descendant(
     store: &dyn Store,
     mut above: Option<Arc<str>>,
@@ -44,7 +44,7 @@ fn is_descendant(
         if let Some(known) = belongs.get(&next) {
             break *known;
         }
-        // A run is made after its parent, so this comes to an end.
+        // A run is created after its parent, so this terminates.
         above = store.run(&next)?.and_then(|row| row.parent);
         passed.push(next);
     };
@@ -53,13 +53,13 @@ fn is_descendant(
 }
 
 impl EngineInner {
-    /// Brings back what a process that died has left open below a run: children that it had called off, of which their
-    /// parent knows no more, and such that have answered and go on.
+    /// Reloads the open descendants that a crashed process has left: children whose cancellation their parent has
+    /// already forgotten, and children that have replied and continue.
     pub(super) async fn reload_descendants(self: &Arc<Self>, row: &RunRow) -> Result<(), RuntimeError> {
         let calls = |kind: &NodeKind| matches!(kind, NodeKind::Call(_));
-        // The report of a run that has ended can be read even if its plan cannot.
+        // The report of an ended run can be read even if its plan cannot.
         let Ok(program) = self.program(&row.plan) else { return Ok(()) };
-        // Whoever adopts finds them by itself.
+        // An adopting engine finds them by itself.
         if self.adopt || !program.plan.nodes.iter().any(|node| calls(&node.kind)) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Runs carried elsewhere: a run as it stands between two ticks, as bytes, and another run that goes on from there.
+//! Portable snapshots: the state of a run between two ticks as bytes, and another run that continues from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::clock::{Clock, real_now};
 use crate::references::references;
 use crate::{RuntimeError, codec, recovery};
 
-/// The bytes that a carried run begins with; the format's number follows.
+/// The bytes that a portable snapshot begins with; the format number follows.
 const SNAPSHOT_MAGIC: &[u8] = b"windlass-snapshot";
 
-/// The format of a carried run. It is raised when a program that does not know the new form would misread it.
+/// The format of a portable snapshot. It is raised when a program that does not know the new form would misread it.
 const SNAPSHOT_FORMAT: u8 = 1;
 
-/// A run as it stands, with all that is needed to go on without its store.
+/// The state of a run with everything that is needed to continue without its store.
 #[derive(Serialize, Deserialize)]
 struct PortableSnapshot {
     plan: Vec<u8>,
@@ -33,8 +33,8 @@ struct PortableSnapshot {
 }
 
 impl RuntimeEngine {
-    /// A run as it stands now, between two ticks; it is not stopped. What it is doing meanwhile is not in it: whoever goes
-    /// on from there does that again, as another run.
+    /// Takes a snapshot of a run between two ticks, without stopping it. Work in flight is not part of it: the restored
+    /// run repeats that work as another run.
     pub async fn snapshot(&self, run: &str) -> Result<Vec<u8>, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let how = RunOptions::from_row(&row)?;
@@ -66,18 +66,19 @@ impl RuntimeEngine {
         Ok(bytes)
     }
 
-    /// The name of the definition that a snapshot is one of.
+    /// Returns the name of the definition that a snapshot belongs to.
     pub fn snapshot_definition(bytes: &[u8]) -> Result<Arc<str>, RuntimeError> {
         let plan = codec::decode_plan(&decode_snapshot(bytes)?.plan)?;
         Ok(plan.name)
     }
 
-    /// The state of a run as it stands now, between two ticks. None: it is not in memory here, and the store has all of it.
+    /// Returns the current state of a run between two ticks. Returns `None` if the run is not in memory here and the
+    /// store has all of it.
     pub async fn state(&self, run: &str) -> Result<Option<State>, RuntimeError> {
         self.request_state(run).await.map(|bytes| codec::decode_state(&bytes)).transpose()
     }
 
-    /// Of a run that is in memory here.
+    /// Requests the encoded state of a run that is in memory here.
     async fn request_state(&self, run: &str) -> Option<Vec<u8>> {
         let mailbox = self.inner.runs().get(run).and_then(|tracked| tracked.mailbox.clone())?;
         let (sender, state) = oneshot::channel();
@@ -85,8 +86,8 @@ impl RuntimeEngine {
         state.await.ok()
     }
 
-    /// Starts another run that goes on from a snapshot. What was being done then is done again under new keys, since it is
-    /// another run. Children of the old run stay with it; calls that were open are made again.
+    /// Starts another run that continues from a snapshot. Work that was in flight is repeated under new keys, since it
+    /// is another run. Children of the old run stay with it; open calls are made again.
     pub async fn restore(&self, bytes: &[u8], id: Option<String>) -> Result<RunHandle, RuntimeError> {
         let snapshot = decode_snapshot(bytes)?;
         let run: Arc<str> = id.unwrap_or_else(new_run_id).into();
@@ -120,7 +121,7 @@ impl RuntimeEngine {
         .await
     }
 
-    /// Makes a run that goes on from a state.
+    /// Creates a run that continues from a state.
     pub(super) async fn start_from_state(
         &self,
         beginning: StartFromState,
@@ -178,7 +179,7 @@ impl RuntimeEngine {
     }
 }
 
-/// A run that does not begin at the beginning.
+/// A run that starts from a given state instead of from its beginning.
 pub(super) struct StartFromState {
     pub run: Arc<str>,
     pub plan: BlobHash,
@@ -202,7 +203,7 @@ fn decode_snapshot(bytes: &[u8]) -> Result<PortableSnapshot, RuntimeError> {
     }
 }
 
-/// Every stored value that the state refers to, and those that they refer to.
+/// Returns every stored value that the state refers to, directly or through other values.
 pub(super) fn referenced_blobs(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
     let mut found: BTreeMap<BlobHash, Vec<u8>> = BTreeMap::new();
     let mut open: Vec<BlobHash> = references(state)?.into_iter().collect();
@@ -210,7 +211,7 @@ pub(super) fn referenced_blobs(store: &dyn StoreRead, state: &[u8]) -> Result<Ve
         if found.contains_key(&hash) {
             continue;
         }
-        // Any other number that looks like the name of a value stands for none.
+        // A number that only looks like the hash of a value has no blob.
         let Some(bytes) = store.blob(&hash)? else { continue };
         collect_stored(&codec::blob_value(&hash, &bytes)?, &mut open);
         found.insert(hash, bytes);

@@ -1,4 +1,4 @@
-//! Starts: a run is made once, whoever asks for it and however often.
+//! Starting runs: a run is created once, however many callers request it and however often.
 
 use std::sync::Arc;
 
@@ -10,39 +10,40 @@ use super::{Durability, RunHandle, RunOptions, RunStartOptions, RuntimeEngine, n
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
-/// Where a run comes from, as far as it does not say so itself.
+/// The origin of a run, as far as its options do not contain it.
 pub(crate) struct StartOrigin {
     pub clock: Clock,
-    /// Runs around it.
+    /// The number of calls that the run is nested in.
     pub depth: u64,
     pub at: Timestamp,
-    /// The whole input of the delivery that it is a part of.
+    /// The hash of the complete input of the delivery that the run is part of.
     pub delivery: Option<BlobHash>,
-    /// What came with that.
+    /// Metadata that came with the delivery, such as headers and queries.
     pub metadata: Value,
-    /// The run that its parent comes from.
+    /// The root run of its parent.
     pub trace: Option<Arc<str>>,
-    /// The step whose output its caller wants.
+    /// The step whose output the caller receives.
     pub output_step: Option<Arc<str>>,
-    /// That of the run that calls it.
+    /// The run tree of the calling run.
     pub run_tree: Option<Arc<str>>,
 }
 
 impl RunOptions {
-    /// How a run was started. A run that a newer program has written is refused.
+    /// Decodes the start options of a run. Fails for a run that a newer program has written.
     pub fn from_row(row: &RunRow) -> Result<RunOptions, RuntimeError> {
         row.check_format()?;
         codec::decode(&row.options, "the run's options")
     }
 
-    /// Whether two runs may be parts of one delivery: nothing is known of a run that was started by itself.
+    /// Reports whether two runs may belong to one delivery. A run without a delivery matches any.
     pub(super) fn fits_delivery(&self, delivery: Option<BlobHash>) -> bool {
         self.delivery.is_none() || delivery.is_none() || self.delivery == delivery
     }
 }
 
 impl RuntimeEngine {
-    /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
+    /// Starts a run; when this returns, the start is durable. The same id with the same plan and input gives the same
+    /// run.
     pub async fn start(
         &self,
         plan: BlobHash,
@@ -68,7 +69,7 @@ impl RuntimeEngine {
         .await
     }
 
-    /// What a run would keep of an input: the same for the same input, so that repeats are known again.
+    /// Returns an input as a run would store it. Equal inputs give equal results, so that repeats are recognized.
     pub fn stored_input(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
         let program = self.inner.program(&row.plan)?;
         let how = RunOptions::from_row(row)?;
@@ -84,7 +85,7 @@ impl RuntimeEngine {
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
-        // Not its id: that may be given to another run when this one is removed.
+        // Not its id: another run may get that id when this one is removed.
         let run_tree = origin.run_tree.clone().unwrap_or_else(|| new_run_id().into());
         let start_input = StartInput { plan, input, admitted: options.parent.is_some() || origin.delivery.is_some() };
         let input = self.admit_start_input(&program, &run_tree, &start_input)?;
@@ -166,7 +167,7 @@ impl RuntimeEngine {
                 Ok(RunHandle { created: true, ..handle })
             }
             Err(RuntimeError::RunExists(_)) => {
-                // Somebody else was faster, or the run was called off before it began.
+                // A concurrent start was faster, or the run was cancelled before it started.
                 let row =
                     self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CancelledBeforeStart(run.to_string()))?;
                 self.attach_to_existing(&row, &program, start_input, &how, options.watch).await
@@ -175,7 +176,7 @@ impl RuntimeEngine {
         }
     }
 
-    /// What a run of that family keeps of what it is given.
+    /// Returns the input as a run of that run tree stores it.
     fn admit_start_input(
         &self,
         program: &Program,
@@ -199,13 +200,13 @@ impl RuntimeEngine {
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
         let before = RunOptions::from_row(row)?;
-        // References in it are those of the run that is there.
+        // References in the input are those of the existing run.
         let same_input = || {
             let admitted = self.admit_start_input(program, &before.run_tree, &start_input)?;
             Ok::<bool, RuntimeError>(before.input == input_hash(&admitted))
         };
         match &how.parent {
-            // The place it is called from says which child it is; it keeps the plan it was begun with.
+            // The calling path identifies the child; it keeps the plan that it was started with.
             Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
             Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
             None if row.plan == start_input.plan && before.fits_delivery(how.delivery) && same_input()? => {
@@ -216,20 +217,21 @@ impl RuntimeEngine {
     }
 }
 
-/// What a run is started with.
+/// The input of a start.
 struct StartInput {
     plan: BlobHash,
     input: Value,
-    /// It is inside already: a caller hands it to its child, or a delivery was looked at for it.
+    /// The input was already admitted: a caller passes it to its child, or a trigger has checked the delivery.
     admitted: bool,
 }
 
-/// What the input of a run is compared by.
+/// Returns the hash by which inputs of runs are compared.
 pub fn input_hash(input: &Value) -> BlobHash {
     BlobHash(*blake3::hash(&windlass_value::encode(&sort_keys(input))).as_bytes())
 }
 
-/// The value with its keys in order: equal inputs, however they were written, are the same input.
+/// Returns the value with its keys sorted: equal inputs are the same input, in whatever order their keys were
+/// written.
 fn sort_keys(value: &Value) -> Value {
     match value {
         Value::List(items) => Value::list(items.iter().map(sort_keys).collect()),

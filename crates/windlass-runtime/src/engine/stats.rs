@@ -1,4 +1,4 @@
-//! What the engine has done so far, counted.
+//! Counters of the engine's work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use windlass_store::CommitLatency;
 
 use super::RuntimeEngine;
 
-/// Definitions that are counted by name. Those that come later share one.
+/// The maximum number of definitions that are counted by name. Later ones share one counter.
 const MAX_COUNTED_DEFINITIONS: usize = 200;
 
-/// Whose name those share.
+/// The shared name of the definitions above the maximum.
 const OTHER_DEFINITIONS: &str = "other";
 
 #[derive(Default)]
@@ -22,21 +22,21 @@ pub(crate) struct EngineCounters {
     definitions: Mutex<BTreeMap<Arc<str>, RunCounts>>,
 }
 
-/// Runs of one definition.
+/// Run counts of one definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunCounts {
     pub started: u64,
     pub ended: BTreeMap<&'static str, u64>,
 }
 
-/// The engine at one moment.
+/// A snapshot of the engine's counters.
 #[derive(Clone, Debug, Default)]
 pub struct EngineStats {
-    /// Runs that it answers for.
+    /// Runs that the engine is responsible for.
     pub open: u64,
-    /// Those of them that are in memory.
+    /// Runs in memory.
     pub resident: u64,
-    /// Tasks with workers of this process.
+    /// Tasks that run in workers of this process.
     pub jobs: u64,
     pub commits: u64,
     pub batches: u64,
@@ -74,7 +74,7 @@ impl EngineCounters {
 }
 
 impl RuntimeEngine {
-    /// What it has done since it was made, and has now.
+    /// Returns the counters since the engine was created, and its current state.
     pub fn stats(&self) -> EngineStats {
         let inner = &self.inner;
         let (open, resident) = {
@@ -96,7 +96,7 @@ impl RuntimeEngine {
         }
     }
 
-    /// Takes no more runs.
+    /// Reports whether the engine accepts no more runs.
     pub fn is_closing(&self) -> bool {
         self.inner.is_closing()
     }

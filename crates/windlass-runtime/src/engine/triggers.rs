@@ -1,4 +1,4 @@
-//! Deliveries: what a trigger is told becomes runs, each exactly once.
+//! Deliveries: each delivery to a trigger becomes runs, each exactly once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,34 +15,35 @@ use crate::clock::{Clock, real_now};
 use crate::external_input::neutralize_references;
 use crate::{BlobCache, RuntimeError, recovery};
 
-/// Starts that are being made durable at once; they share commits.
+/// The maximum number of starts that are being made durable concurrently; they share commits.
 const MAX_START_CONCURRENCY: usize = 64;
 
 #[derive(Default)]
 pub struct TriggerOptions {
-    /// Names the delivery: the same one again starts nothing twice, and starts what is missing. None: it is a new one.
+    /// The name of the delivery: a repeat starts nothing twice and starts what is missing. `None`: it is a new
+    /// delivery.
     pub delivery: Option<String>,
-    /// What comes with the input, as an object: `headers`, `queries`. A repeat may come with other things; those of the
-    /// first time count.
+    /// Metadata of the input, as an object: `headers`, `queries`. A repeat may carry other metadata; that of the first
+    /// delivery counts.
     pub metadata: Value,
     pub virtual_time: bool,
-    /// Events of the runs are wanted live.
+    /// Requests live events of the runs.
     pub watch: bool,
-    /// The runs are made, and each begins when it is resumed.
+    /// The runs are created, and each starts when it is resumed.
     pub held: bool,
 }
 
-/// What became of a delivery.
+/// The outcome of a delivery.
 pub struct DeliveryRuns {
     /// In the order of the items.
     pub runs: Vec<RunHandle>,
-    /// Why there is none, when a condition was not met.
+    /// The condition that was not met, if there are no runs for that reason.
     pub unmet: Option<UnmetCondition>,
 }
 
 impl RuntimeEngine {
-    /// Hands a delivery to a trigger. When this returns, every run it leads to is durable. The runs are called
-    /// `DELIVERY-0`, `DELIVERY-1`, …, so a delivery that is repeated, after a crash in its middle too, gives each once.
+    /// Hands a delivery to a trigger. When this returns, every run it leads to is durable. The runs are named
+    /// `DELIVERY-0`, `DELIVERY-1`, …, so a repeated delivery, even after a crash in its middle, creates each run once.
     pub async fn trigger(
         &self,
         plan: BlobHash,
@@ -75,7 +76,7 @@ impl RuntimeEngine {
                     run_tree: None,
                 };
                 match engine.start_from(plan, input, start, origin).await {
-                    // The same delivery was made in another process as well, and that one has the run.
+                    // Another process made the same delivery as well and owns the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch && engine.live))),
                     started => started.map(|handle| (at, handle)),
                 }
@@ -84,7 +85,8 @@ impl RuntimeEngine {
         let delivered = TriggerDelivery { input: &input, metadata: &metadata };
         let mut runs = BTreeMap::new();
         let (now, mut inputs, unmet) = loop {
-            // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
+            // The other runs start after the first. If the first exists, the delivery is evaluated as of its creation
+            // time.
             let before = self.inner.store.run(&first)?;
             if let Some(row) = &before {
                 check_same_delivery(row, plan, whole)?;
@@ -96,7 +98,7 @@ impl RuntimeEngine {
             let started = start(now, begin).await;
             let made_at = self.inner.store.run(&first)?.map(|row| row.created_at);
             if before.is_none() && made_at.is_some_and(|made_at| made_at != now) {
-                // The same delivery came twice at once: the one that was first has said what the time is.
+                // The same delivery arrived twice concurrently: the first one has determined the time.
                 continue;
             }
             runs.extend([started?]);
@@ -117,8 +119,8 @@ impl RuntimeEngine {
         Ok(DeliveryRuns { runs: runs.into_values().collect(), unmet })
     }
 
-    /// A delivery that was begun is ended as it was begun, whatever its definition has become since: after a crash in its
-    /// middle the items that are missing are those of the version that it came to.
+    /// Returns the plan for a delivery. A delivery that was started is finished with the version it was started with,
+    /// whatever its definition is now: after a crash in its middle, the missing items are those of that version.
     fn plan_of_delivery(&self, plan: BlobHash, whole: BlobHash, first: &str) -> Result<BlobHash, RuntimeError> {
         let Some(row) = self.inner.store.run(first)?.filter(|row| row.plan != plan) else { return Ok(plan) };
         let before = RunOptions::from_row(&row)?;
@@ -148,7 +150,7 @@ impl RuntimeEngine {
     }
 }
 
-/// A delivery's name binds what was delivered, to the last item.
+/// Checks that a delivery name is bound to the same delivery, including every item.
 fn check_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
     let before = RunOptions::from_row(row)?;
     match row.plan == plan && before.fits_delivery(Some(whole)) {
@@ -171,7 +173,7 @@ fn delivery_run_id(delivery: &str, item: usize) -> String {
     format!("{delivery}-{item}")
 }
 
-/// The same delivery draws the same numbers.
+/// Derives the seed from the delivery's name, so that a repeat draws the same random numbers.
 fn delivery_seed(delivery: &str) -> u64 {
     let hash = blake3::hash(delivery.as_bytes());
     hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))

@@ -1,4 +1,5 @@
-//! The watch: brings back runs whose time has come or who have mail, and passes on what other processes have written.
+//! The store watcher: reloads runs that are due or have messages, and forwards messages that other processes have
+//! written.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -9,10 +10,10 @@ use windlass_store::{StoreError, StoreErrorKind};
 use super::{EngineInner, TrackedRun};
 use crate::clock::real_now;
 
-/// Runs brought back in one round.
+/// The maximum number of runs reloaded in one round.
 const RUN_BATCH_SIZE: u32 = 256;
 
-/// The longest sleep between two looks.
+/// The maximum sleep between two rounds.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(engine: Weak<EngineInner>) {
@@ -23,13 +24,13 @@ pub(super) async fn watch(engine: Weak<EngineInner>) {
         let nudged = async {
             inner.nudge.notified().await;
         };
-        // An error of the store shows where the run is: here it only means to look again later.
+        // An error of the store is reported by the affected run; here it only means to check again later.
         let _ = tokio::time::timeout(pause, nudged).await;
     }
 }
 
 impl EngineInner {
-    /// One look at the store. Gives back how long to sleep.
+    /// Checks the store once. Returns how long to sleep.
     async fn poll_store(self: &Arc<Self>, mark: &mut Option<u64>) -> Duration {
         let changed = match self.store.change_mark() {
             Ok(now) => mark.replace(now) != Some(now),
@@ -45,13 +46,13 @@ impl EngineInner {
         self.reload_postponed().await;
         self.check_foreign_runs().await;
         let due = self.store.next_due().ok().flatten();
-        // What is overdue even now is somebody else's: it must not keep us busy.
+        // A run that is still overdue belongs to another process and must not keep this loop busy.
         let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
         let until_due = until_due.map_or(MAX_POLL_INTERVAL, |left| left.max(Duration::from_millis(1)));
         until_due.min(self.poll_every).min(MAX_POLL_INTERVAL)
     }
 
-    /// A store that refuses all further work will never move a run again: whoever waits is told.
+    /// Ends all runs when the store has permanently stopped: no run will move again, so waiting callers get the error.
     fn stop_if_lost(&self, error: &StoreError) {
         if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Stopped) {
             let runs: Vec<Arc<str>> = self.runs().keys().cloned().collect();
@@ -68,8 +69,8 @@ impl EngineInner {
     async fn deliver_inbox(self: &Arc<Self>) {
         let Ok(mut with_mail) = self.store.with_inbox(RUN_BATCH_SIZE) else { return };
         if with_mail.len() >= RUN_BATCH_SIZE as usize {
-            // So much mail that nobody takes must not hide that of our own runs. All there is: it costs as much as there is
-            // mail, not as much as there are runs.
+            // Many messages for runs that no engine takes must not hide those of our own runs. Reads all of them: the
+            // cost grows with the messages, not with the number of runs.
             let Ok(all) = self.store.with_inbox(u32::MAX) else { return };
             with_mail = all;
         }
@@ -78,7 +79,7 @@ impl EngineInner {
             let runs = self.runs();
             for run in with_mail {
                 match runs.get(&*run).map(|tracked| tracked.mailbox.as_ref()) {
-                    // A loop that has just ended needs no telling.
+                    // A loop that has just ended needs no message.
                     Some(Some(mailbox)) => drop(mailbox.send(crate::adapters::RunMessage::Inbox)),
                     Some(None) => absent.push(run.into()),
                     None if self.adopt => absent.push(run.into()),
@@ -108,15 +109,15 @@ impl EngineInner {
             if all || !absent.is_empty() {
                 break absent;
             }
-            // Those that cannot be brought back now are due first, and must not hide the others.
+            // Runs that cannot be reloaded now are due first and must not hide the others.
             batch_size = batch_size.saturating_mul(4);
         };
         self.reload_all(absent).await;
     }
 
-    /// Runs that somebody waits for here while another process has them: they end there, or become free.
+    /// Checks the runs that callers here wait for while another process owns them: they end there, or become free.
     async fn check_foreign_runs(self: &Arc<Self>) {
-        // Most engines never have one, and any number of runs that they would be looked for among.
+        // Most engines have none of them, but many tracked runs that would be searched for them.
         if !self.follows.load(Ordering::SeqCst) {
             return;
         }
@@ -126,7 +127,7 @@ impl EngineInner {
         self.reload_all(runs).await;
     }
 
-    /// A run that cannot be brought back now is tried again later, unless it is damaged.
+    /// Reloads a run. If that is not possible now, it is retried later, unless it is damaged.
     pub(super) async fn reload_or_postpone(self: &Arc<Self>, run: &Arc<str>) {
         self.reload_all(vec![run.clone()]).await;
     }

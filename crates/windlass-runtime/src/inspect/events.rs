@@ -1,4 +1,4 @@
-//! What a run tells: its events from the store, and as the objects of the contract.
+//! Events of a run from the store, and as objects of the public contract.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use windlass_value::{Timestamp, Value};
 use crate::RuntimeError;
 use crate::codec::{self, TickEntry};
 
-/// Journal rows read at once.
+/// The number of journal rows read per batch.
 const ROW_BATCH_SIZE: u32 = 64;
 
-/// Where an event says what went wrong.
+/// The event fields that contain an error.
 const ERROR_FIELDS: [&str; 2] = ["error", "because"];
 
 /// A run's events in order, each once, as far as the store has them.
 pub struct StoredEvents {
     run: Arc<str>,
-    /// The last number that was given out.
+    /// The number of the last event that was returned.
     last_seq: u64,
 }
 
-/// One event, or the range that retention has dropped.
+/// One event, or a range that retention has removed.
 #[derive(Clone, Debug)]
 pub enum StoredEvent {
     Event(Event),
@@ -30,7 +30,7 @@ pub enum StoredEvent {
 }
 
 impl StoredEvent {
-    /// The number up to which a reader that has this one has seen all.
+    /// Returns the number up to which a reader that has this item has seen everything.
     pub fn seq(&self) -> u64 {
         match self {
             StoredEvent::Event(event) => event.seq,
@@ -40,17 +40,17 @@ impl StoredEvent {
 }
 
 impl StoredEvents {
-    /// Those after a number, 0 for all.
+    /// Creates a reader of the events after a number, 0 for all.
     pub fn new(run: Arc<str>, last_seq: u64) -> StoredEvents {
         StoredEvents { run, last_seq }
     }
 
-    /// The next events that are durable; none when there are no more at the moment.
+    /// Returns the next durable events; none if there are no more at the moment.
     pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<StoredEvent>, RuntimeError> {
         self.read_rows(store, ROW_BATCH_SIZE)
     }
 
-    /// The same from so many rows of the journal.
+    /// Reads at most this many journal rows and returns their events.
     pub fn read_rows(&mut self, store: &dyn StoreRead, rows: u32) -> Result<Vec<StoredEvent>, RuntimeError> {
         let mut events = Vec::new();
         for row in store.journal_by_event(&self.run, self.last_seq.saturating_add(1), rows)? {
@@ -74,7 +74,7 @@ impl StoredEvents {
     }
 }
 
-/// The number of the newest event that the store has of a run.
+/// Returns the number of the newest event of a run in the store.
 pub fn newest_event(store: &dyn StoreRead, row: &RunRow) -> Result<u64, StoreError> {
     let mut ticks = row.ticks;
     while let Some(last) = ticks.checked_sub(1) {
@@ -82,13 +82,14 @@ pub fn newest_event(store: &dyn StoreRead, row: &RunRow) -> Result<u64, StoreErr
         if row.events > 0 {
             return Ok(row.first_event + u64::from(row.events) - 1);
         }
-        // Ticks that tell of nothing come seldom, and few in a row.
+        // Ticks without events are rare, and few in a row.
         ticks = row.first_tick;
     }
     Ok(0)
 }
 
-/// The number of an event before a time, near the first one at or after it: the journal is halved, as its times only grow.
+/// Returns the number of an event before a time, close to the first one at or after it. A binary search over the
+/// journal, whose times only grow.
 pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Result<u64, RuntimeError> {
     let (mut low, mut high) = (0, newest_event(store, row)?);
     while low < high {
@@ -104,7 +105,7 @@ pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Resu
     Ok(low)
 }
 
-/// The contract's object: the five fixed fields, then the event's own beside them.
+/// Returns the event as an object of the contract: the five fixed fields, then the event's own fields beside them.
 pub fn event_value(run: &str, event: &StoredEvent) -> Value {
     match event {
         StoredEvent::Event(event) => event_with_run_hints(run, event),
@@ -123,12 +124,12 @@ fn event_with_run_hints(run: &str, event: &Event) -> Value {
     Value::map(map)
 }
 
-/// Whether a field may be an error with a hint, or have one inside.
+/// Reports whether a field may be an error with a hint, or contain one.
 fn has_hint(key: &str, value: &Value) -> bool {
     matches!(value, Value::Map(_)) && (key == "outcome" || ERROR_FIELDS.contains(&key))
 }
 
-/// An error's hint is for this run, also where the error is inside an outcome.
+/// Fills the run id into an error's hint, also if the error is inside an outcome.
 fn fill_hint(run: &str, key: &str, value: &Value) -> Value {
     let inner = match (key, value) {
         ("outcome", Value::Map(_)) => "error",

@@ -1,4 +1,4 @@
-//! What the end of a run does not tell of its loops, from its history as far as that is kept.
+//! Loop details that the final report lacks, from the history as far as it is retained.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::{StoredEvent, StoredEvents};
 use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
-/// Pages of events looked through for a loop's beginning: nobody waits for a number that is nice to have.
+/// The maximum number of event pages searched for a loop's start: the number is not worth a longer wait.
 const MAX_SCANNED_PAGES: usize = 4;
 
-/// More turns than ever run at once: those that were cut off are among the last so many.
+/// More iterations than ever run concurrently: the cancelled ones are among the last of this number.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
 #[derive(Clone, Copy, Default)]
 pub struct LoopDetails {
-    /// The most turns there could be, where that was computed.
+    /// The maximum number of iterations, if it was computed.
     pub max_iterations: Option<u64>,
-    /// Turns that had begun and were called off with the loop.
+    /// Iterations that had started and were cancelled with the loop.
     pub cancelled: u64,
 }
 
-/// By the name of the step.
+/// Loop details by the name of the step.
 pub type LoopDetailsByStep = BTreeMap<Arc<str>, LoopDetails>;
 
 pub fn loop_details(
@@ -55,7 +55,7 @@ pub fn loop_details(
 
 fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
     let from = looping.iterations.saturating_sub(MAX_TRAILING_ITERATIONS);
-    // After a crash a turn may have been written twice; the later one counts.
+    // After a crash an iteration may have been written twice; the later one counts.
     let mut iterations = BTreeMap::new();
     for row in store.iterations(run, name, from, MAX_TRAILING_ITERATIONS as u32)? {
         let IterationPack(pack) = codec::decode(&row.body, "a loop's history")?;
@@ -64,7 +64,7 @@ fn count_cancelled(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopS
     Ok(iterations.into_values().filter(|status| *status == Status::Cancelled).count() as u64)
 }
 
-/// What the loops whose limits are expressions, or which have items, were held to: their beginning tells.
+/// Returns the limits of loops whose limits are expressions or which have items: their start event contains them.
 fn computed_limits(
     store: &dyn StoreRead,
     run: &Arc<str>,
@@ -94,12 +94,12 @@ fn computed_limits(
     Ok(limits)
 }
 
-/// The most turns that a loop can have, as its beginning tells.
+/// Returns the maximum number of iterations of a loop from its start event.
 pub fn started_max_iterations(limits: &LoopEventLimits) -> Option<u64> {
     limits.items.or(limits.count)
 }
 
-/// How many turns a loop may have, if the definition says so in a number.
+/// Returns the maximum number of iterations of a loop, if the definition gives it as a number.
 pub fn defined_max_iterations(plan: &Plan, name: &str) -> Option<u64> {
     plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
         NodeKind::Loop(looping) => match looping.limits.iterations {

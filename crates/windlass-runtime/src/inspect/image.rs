@@ -1,4 +1,4 @@
-//! Where a run stands. Another process may be running it right now.
+//! The status of a run. Another process may be executing it right now.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// The newest state there is. Tried twice: between the snapshot and the ticks after it, the owner may have trimmed.
+    /// Loads the newest state. Tried twice: the owner may have trimmed the journal between the snapshot and the ticks
+    /// after it.
     pub fn load(store: &dyn Store, row: RunRow, program: Arc<Program>) -> Result<StoredRun, RuntimeError> {
         let attempt = || recovery::load(store, &row.run, &program, row.created_at);
         let image = attempt().or_else(|_| attempt())?;
-        // What has ended since the row was read shows in both or in neither.
+        // If the run has ended since the row was read, both show it or neither.
         let row = store.run(&row.run)?.unwrap_or(row);
         Ok(StoredRun { row, program, image })
     }
 }
 
-/// How a run ended, if it has.
+/// Returns the report of a run, if it has ended.
 pub fn final_report(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
     let report = FinalReport::from_row(row)?;
     Ok(report.filter(|_| row.status.is_final()))
 }
 
-/// What time it is for this run: one with virtual time has its own.
+/// Returns the current time of a run: a run with virtual time has its own.
 pub fn run_time_now(row: &RunRow, newest: Timestamp) -> Timestamp {
     match RunOptions::from_row(row) {
         Ok(how) if how.virtual_time => newest,
@@ -40,7 +41,7 @@ pub fn run_time_now(row: &RunRow, newest: Timestamp) -> Timestamp {
     }
 }
 
-/// The owner, if it is alive.
+/// Returns the owner, if it is alive.
 pub fn live_owner(store: &dyn Store, row: &RunRow) -> Result<Option<String>, StoreError> {
     match &row.owner {
         Some(owner) if store.owner_alive(owner)? => Ok(Some(owner.clone())),
@@ -48,7 +49,7 @@ pub fn live_owner(store: &dyn Store, row: &RunRow) -> Result<Option<String>, Sto
     }
 }
 
-/// The word for where an open run stands. Its row tells less than its state.
+/// Returns the status name of an open run. Its row has less detail than its state.
 pub fn status_name(row: &RunRow, state: &State) -> &'static str {
     match row.status {
         RunStatus::Quarantined => "quarantined",
@@ -62,7 +63,7 @@ pub fn status_name(row: &RunRow, state: &State) -> &'static str {
     }
 }
 
-/// How long a run has taken; until now for one that has not ended.
+/// Returns the duration of a run; until now for one that has not ended.
 pub fn run_duration(row: &RunRow) -> Duration {
     match row.status.is_final() {
         true => row.changed_at.since(row.created_at),
@@ -70,7 +71,7 @@ pub fn run_duration(row: &RunRow) -> Duration {
     }
 }
 
-/// Why a run has ended otherwise than it should, without reading what it has given.
+/// Returns the error of a run that did not succeed, without decoding its output.
 pub fn run_error(row: &RunRow) -> Result<Option<ErrorInfo>, RuntimeError> {
     #[derive(serde::Deserialize)]
     struct ErrorOnly {

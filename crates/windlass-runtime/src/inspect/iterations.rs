@@ -1,4 +1,4 @@
-//! The history of loops, page by page. Counts come from the heads of rows alone; only what is shown is unpacked.
+//! The paged history of loops. Counts come from the row heads alone; only displayed iterations are unpacked.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,21 @@ use super::with_run_hint;
 use crate::codec::{self, IterationPack};
 use crate::{FinalReport, RuntimeError};
 
-/// Rows read at first; more until the page is full. Few: a row may hold a thousand turns, and all of them are unpacked.
+/// The number of rows read first; more are read until the page is full. Small, since a row may hold a thousand
+/// iterations and all of them are unpacked.
 const INITIAL_ROW_BATCH_SIZE: u32 = 2;
 
-/// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
+/// More iterations than ever run concurrently: the reason for a loop's end and the iterations it cancelled are among
+/// the last of this number.
 const MAX_TRAILING_ITERATIONS: u64 = 256;
 
-/// Some turns of a loop, in order.
+/// A page of a loop's iterations, in order.
 #[derive(Debug, Default)]
 pub struct IterationPage {
     pub iterations: Vec<IterationRecord>,
-    /// What the page jumps over, first and last: dropped to keep histories small, or not ended yet.
+    /// The ranges that the page skips, first and last: removed by retention, or not ended yet.
     pub missing: Vec<(u64, u64)>,
-    /// Where the next page begins.
+    /// The start of the next page.
     pub next: Option<u64>,
 }
 
@@ -30,28 +32,28 @@ pub struct IterationPage {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopHistory {
     pub path: String,
-    /// Up to the newest turn that has ended.
+    /// The number of iterations up to the newest that has ended.
     pub iterations: u64,
     pub kept: u64,
-    /// Turns that the loop itself has cut off are not among them.
+    /// Iterations that the loop itself has cancelled are not counted.
     pub failed: u64,
-    /// Why it has ended.
+    /// The reason for its end.
     pub reason: Option<LoopEndReason>,
 }
 
-/// Turns `from..=to` of a loop, as one cell of a strip.
+/// Iterations `from..=to` of a loop, as one cell of a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryCell {
     pub from: u64,
     pub to: u64,
     pub succeeded: u64,
-    /// What has not succeeded, for whatever reason.
+    /// Iterations that did not succeed, for whatever reason.
     pub failed: u64,
-    /// Not kept, or not ended.
+    /// Not retained, or not ended.
     pub other: u64,
 }
 
-/// The turns from one on, at most so many; only failed ones if that is asked for.
+/// Returns at most `limit` iterations from an index on; only failed ones if requested.
 pub fn iterations_page(
     store: &dyn StoreRead,
     run: &str,
@@ -84,8 +86,8 @@ fn missing_ranges(iterations: &[IterationRecord], from: u64) -> Vec<(u64, u64)> 
     gaps
 }
 
-/// Rows hold many turns, and those of failed ones lie beside the others, so a row's turns are only complete up to where the
-/// last row read begins.
+/// Reads iterations from an index on. Failed iterations are in separate rows, so the iterations read are only
+/// complete up to the start of the last row.
 fn read(
     store: &dyn StoreRead,
     run: &str,
@@ -108,7 +110,7 @@ fn read(
     }
 }
 
-/// Rows that did not fail are passed over by their heads.
+/// Reads failed iterations. Rows without failures are skipped by their heads.
 fn read_failed(
     store: &dyn StoreRead,
     run: &str,
@@ -116,7 +118,7 @@ fn read_failed(
     from: u64,
     max_iterations: usize,
 ) -> Result<Vec<IterationRecord>, RuntimeError> {
-    // A row has one turn at least.
+    // A row has at least one iteration.
     let heads = store.iteration_headers(run, path, from, true, u32::try_from(max_iterations).unwrap_or(u32::MAX))?;
     let mut iterations = Vec::new();
     for head in heads {
@@ -132,12 +134,14 @@ fn read_failed(
     Ok(iterations)
 }
 
-/// One that was cut off when its loop ended has not failed. Its row is kept as if it had.
+/// Reports whether an iteration has failed. One that was cancelled when its loop ended has not, although its row is
+/// retained as if it had.
 fn has_failed(iteration: &IterationRecord) -> bool {
     iteration.status.is_bad() && iteration.status != Status::Cancelled
 }
 
-/// In order, each index once: after a crash a turn may have been written twice, the later one counts.
+/// Unpacks rows in order, each index once: after a crash an iteration may have been written twice, and the later one
+/// counts.
 fn unpack(rows: Vec<IterationRow>) -> Result<Vec<IterationRecord>, RuntimeError> {
     let mut iterations = BTreeMap::new();
     for row in rows {
@@ -147,8 +151,8 @@ fn unpack(rows: Vec<IterationRow>) -> Result<Vec<IterationRecord>, RuntimeError>
     Ok(iterations.into_values().collect())
 }
 
-/// What is known of some loops of a run. `report` is how the run has ended: a loop that ends between two turns says why
-/// there only.
+/// Returns the histories of some loops of a run. `report` is the final report of the run: a loop that ends between
+/// two iterations has its reason only there.
 pub fn loop_histories(
     store: &dyn StoreRead,
     run: &str,
@@ -178,7 +182,8 @@ pub fn loop_histories(
         .collect()
 }
 
-/// How many turns the rows hold, each counted once. They come in the order of their first turn.
+/// Returns the number of iterations in the rows, each counted once. The rows are in the order of their first
+/// iteration.
 fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
     let mut next = 0;
     let mut count = 0;
@@ -192,7 +197,7 @@ fn covered<'a>(heads: impl Iterator<Item = &'a IterationHeader>) -> u64 {
     count
 }
 
-/// A loop in at most so many cells of equal size.
+/// Returns the history of a loop in at most `cells` cells of equal size.
 pub fn history_strip(
     store: &dyn StoreRead,
     run: &str,
@@ -210,7 +215,7 @@ pub fn history_strip(
         .collect();
     let mut next = 0;
     for head in heads {
-        // After a crash a turn may stand in two rows.
+        // After a crash an iteration may be in two rows.
         let first = head.first.max(next);
         next = next.max(head.last + 1);
         let mut at = first;
@@ -223,7 +228,7 @@ pub fn history_strip(
             at += count;
         }
     }
-    // Only at the end of a loop are turns cut off, and a row's head does not tell them from failed ones.
+    // Iterations are cancelled only at the end of a loop, and a row head does not distinguish them from failed ones.
     for iteration in
         unpack(store.iterations(run, path, iterations.saturating_sub(MAX_TRAILING_ITERATIONS), u32::MAX)?)?
     {
@@ -236,7 +241,7 @@ pub fn history_strip(
     Ok(strip)
 }
 
-/// One turn for programs.
+/// Returns one iteration as a value for programs.
 pub fn iteration_value(run: &str, iteration: &IterationRecord) -> Value {
     let mut map = Map::new();
     map.insert("iteration", iteration.index);

@@ -1,7 +1,11 @@
-//! What is shown of runs, whoever shows it: objects of the contract, read from the store without owning the run.
+//! Read-only views of runs: objects of the public contract, read from the store without owning the run.
 //!
-//! - `image` where a run stands · `tree` its live part · `events` what it tells · `turns` the history of its loops, page by
-//!   page · `facts` what its end does not tell of its loops · `places` from a path to its place in the definition.
+//! - `image` status of a run
+//! - `tree` its live part
+//! - `events` its events
+//! - `iterations` the paged history of its loops
+//! - `facts` loop details that the final report lacks
+//! - `source_location` maps a path to its location in the definition
 
 mod events;
 mod facts;
@@ -22,8 +26,8 @@ pub use tree::{frame_path, mark_paused, running_iterations, tree_value};
 
 use windlass_core::{ErrorInfo, START_EVENT, SignalDelivery};
 
-/// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
-/// is how the run stood before.
+/// Returns a note for a signal that no node waits for, as far as that is known when the signal is stored. `delivery`
+/// reflects the run's state before the signal.
 pub fn undelivered_signal_note(
     delivery: SignalDelivery,
     name: &str,
@@ -48,7 +52,7 @@ pub fn undelivered_signal_note(
     }
 }
 
-/// An error with what to type for this run: the engine writes `RUN`.
+/// Returns the error with this run's id in its hint: the engine writes `RUN`.
 pub fn with_run_hint(error: ErrorInfo, run: &str) -> ErrorInfo {
     let hint = error.hint.as_ref().map(|hint| fill_run_id(hint, run).into());
     ErrorInfo { hint, ..error }

@@ -1,8 +1,8 @@
-//! From the path of something that ran to its place in the definition.
+//! Maps the path of an executed node to its location in the definition.
 
 use windlass_core::plan::{Action, Node, NodeKind, Plan, SourceSpan};
 
-/// Where the step or task stands that a path such as `pages[3].save` names; none where that is not certain.
+/// Returns the source span of the step or task that a path such as `pages[3].save` names; `None` if it is ambiguous.
 pub fn source_span(plan: &Plan, path: &str) -> Option<SourceSpan> {
     let named = |name: &str| plan.nodes.iter().any(|node| *node.name == *name);
     let is_iteration = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && !named(part);
@@ -18,14 +18,14 @@ pub fn source_span(plan: &Plan, path: &str) -> Option<SourceSpan> {
     Some(*span).filter(|span| span.end > span.start && plan.source.get(..span.start as usize).is_some())
 }
 
-/// It has this name, or is machinery inside of what has it.
+/// Reports whether a node has this name, or is a hidden node inside one that has it.
 fn belongs_to(plan: &Plan, node: &Node, name: &str) -> bool {
     let parent = |node: &&Node| node.parent.map(|parent| plan.node(parent));
     let mut around = std::iter::successors(Some(node), |node| parent(node).filter(|_| node.hidden));
     around.any(|node| *node.name == *name)
 }
 
-/// Tasks have no span of their own: what they are given stands where they do.
+/// Returns the span of a task. A task has no span, so that of its input expression is used.
 fn task_span(plan: &Plan, node: &Node, label: &str) -> Option<SourceSpan> {
     let NodeKind::Pipeline(pipeline) = &node.kind else { return None };
     let task = pipeline.tasks.iter().find(|task| *task.label == *label)?;

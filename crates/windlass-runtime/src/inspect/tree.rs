@@ -1,9 +1,9 @@
-//! The live part of a run as a tree, loops folded.
+//! The live part of a run as a tree, with loops folded.
 
 use windlass_core::{FrameView, LoopView};
 use windlass_value::{Map, Timestamp, Value};
 
-/// What goes on in a run that is paused does not run.
+/// Marks running nodes as paused, for a run that is paused.
 pub fn mark_paused(views: &mut [FrameView]) {
     for view in views {
         if view.activity == "running" {
@@ -13,19 +13,19 @@ pub fn mark_paused(views: &mut [FrameView]) {
     }
 }
 
-/// The path that events of a live node have, from that of the node around it: `pages[3].items`.
+/// Returns the event path of a live node from the path of its parent: `pages[3].items`.
 pub fn frame_path(above: &str, view: &FrameView) -> String {
     let iteration = view.iteration.map(|iteration| view.iteration_path.write(iteration)).unwrap_or_default();
     let dot = if above.is_empty() { "" } else { "." };
     format!("{above}{iteration}{dot}{}", view.name)
 }
 
-/// Turns that have begun and not ended.
+/// Returns the number of iterations that have started and not ended.
 pub fn running_iterations(looping: &LoopView) -> u64 {
     looping.begun.saturating_sub(looping.ended)
 }
 
-/// The tree for programs.
+/// Returns the tree as a value for programs.
 pub fn tree_value(views: &[FrameView], now: Timestamp) -> Value {
     Value::list(views.iter().map(|view| node_value(view, now)).collect())
 }

@@ -1,4 +1,4 @@
-//! A case: a definition in one of the dialects, and its script.
+//! A golden case: a definition in one of the dialects, and its script.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{script::Script, workflows};
 
 const SCRIPT: &str = "=== script\n";
 
-/// The tools that definitions may name. None of them is there: the script says what they give.
+/// The tools that definitions may name. None of them exists: the script provides their results.
 const TOOLS: [&str; 7] = ["http", "http_call", "postgres", "python", "shell", "echo", "chat"];
 
 pub(crate) struct Case {
@@ -30,7 +30,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Every file below `cases`, in order.
+    /// Reads every file below `cases`, in order.
     pub(crate) fn all() -> Vec<Case> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cases");
         let mut cases: Vec<Case> = Vec::new();

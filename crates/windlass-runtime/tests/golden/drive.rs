@@ -18,7 +18,7 @@ use super::values::ColdValues;
 /// A run that needs more ticks than this does not end.
 const MAX_TICKS: usize = 5_000;
 
-/// How long a worker takes to confirm that it was cancelled.
+/// The time that a worker takes to confirm a cancellation.
 const CANCELLED_AFTER: Duration = Duration::from_ms(5);
 
 /// A state with its stored values.
@@ -53,7 +53,7 @@ impl<'p> Run<'p> {
     }
 }
 
-/// Something that will become a tick.
+/// An input that will become a tick.
 enum Pending {
     Outside(TickKind),
     Result { job: u64, tick: TickKind },
@@ -64,7 +64,7 @@ struct Driver<'p> {
     run: Run<'p>,
     script: &'p Script,
     now: Timestamp,
-    /// Due time, then the order in which it was begun.
+    /// Due time, then the order of creation.
     pending: BTreeMap<(Timestamp, u64), Pending>,
     begun: u64,
     /// Ticks of the run's own buffer.
@@ -121,7 +121,8 @@ impl Driver<'_> {
         self.pending.insert((at, self.begun), pending);
     }
 
-    /// The run's own buffer first, then what is due next; of things due together those that are no timers.
+    /// Returns the next tick: the run's own buffer first, then the next input that is due. At equal times, timers come
+    /// last.
     fn next(&mut self) -> Option<TickKind> {
         if self.run.state.result().is_some() {
             return None;
@@ -147,7 +148,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The buffer and the workers go with the process.
+    /// The buffer and the workers are lost with the process.
     fn lose_process(&mut self) {
         self.buffer.clear();
         self.pending.retain(|_, pending| !matches!(pending, Pending::Result { .. }));
@@ -190,7 +191,7 @@ impl Driver<'_> {
         self.add(self.now + after, Pending::Result { job: job_number, tick });
     }
 
-    /// The worker confirms, if it has the job still.
+    /// The worker confirms the cancellation, if it still has the job.
     fn cancel(&mut self, job: u64) {
         let is_result_of_job =
             |pending: &Pending| matches!(pending, Pending::Result { job: other, .. } if *other == job);
@@ -206,7 +207,7 @@ impl Driver<'_> {
         self.add(self.now + CANCELLED_AFTER, Pending::Result { job, tick });
     }
 
-    /// Asking for the same child twice gives one child.
+    /// Requesting the same child twice gives one child.
     fn start_child(&mut self, call: u64, definition: &str, key: &EffectKey) {
         let known = |pending: &Pending| matches!(pending, Pending::Child { key: child, .. } if child == key);
         if self.pending.values().any(known) {
@@ -219,15 +220,15 @@ impl Driver<'_> {
     }
 }
 
-/// What happens between two ticks of a replay.
+/// The operation between two ticks of a replay.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Between {
     Nothing,
-    /// The state is written and read back.
+    /// The state is encoded and decoded.
     Snapshot,
 }
 
-/// Every tick gives the commands that were written down, and the last one the same state.
+/// Checks that every tick gives the recorded commands, and that the final state is the recorded one.
 pub(crate) fn replay(case: &Case, journal: &Journal, between: Between) {
     let program = case.program();
     let mut run = Run::new(&program);
@@ -244,7 +245,7 @@ pub(crate) fn replay(case: &Case, journal: &Journal, between: Between) {
     assert_eq!(run.end(), journal.end, "{}", case.name);
 }
 
-/// After each tick the process is lost and another one takes over.
+/// Checks that after each tick the process can be lost and another one can take over.
 pub(crate) fn restart_everywhere(case: &Case, journal: &Journal) {
     let program = case.program();
     let mut run = Run::new(&program);
@@ -258,7 +259,7 @@ pub(crate) fn restart_everywhere(case: &Case, journal: &Journal) {
     }
 }
 
-/// All commands of a journal.
+/// Returns all commands of a journal.
 pub(crate) fn commands(case: &Case, journal: &Journal) -> Vec<Command> {
     let program = case.program();
     let mut run = Run::new(&program);

@@ -1,7 +1,7 @@
 //! The text of a golden journal: a JSON object per line.
 //!
-//! Ticks are written as serde writes them, so that they can be read back. Commands are only compared: an event is one flat
-//! object without its time, which is the tick's.
+//! Ticks are written in their serde form, so that they can be read back. Commands are only compared: an event is one
+//! flat object without its time, which is the time of the tick.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -26,9 +26,9 @@ pub(crate) struct Entry {
 /// The last line.
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 pub(crate) struct End {
-    /// Null of a run that waits for something outside.
+    /// Null for a run that waits for external input.
     pub result: Json,
-    /// Hash of the state as a snapshot would hold it.
+    /// The hash of the state as a snapshot would contain it.
     pub state: String,
 }
 
@@ -67,7 +67,7 @@ impl Journal {
     }
 }
 
-/// The first line that differs, from both.
+/// Returns the first line that differs, from both texts.
 pub(crate) fn first_difference(expected: &str, actual: &str) -> Option<String> {
     if expected == actual {
         return None;

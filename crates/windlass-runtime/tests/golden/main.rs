@@ -1,9 +1,10 @@
-//! Golden journals: one small definition per dialect and kind of node, run with virtual time, fixed seeds and scripted
-//! results, beside the journal that results from it.
+//! Golden journals: one small definition per dialect and kind of node, run with virtual time, fixed seeds and
+//! scripted results, together with the resulting journal.
 //!
 //! A case is a file `cases/DIALECT/NAME.case`: the definition, then a line `=== script`, then the script (see
-//! [`script`]). Its journal is `NAME.jsonl`: one tick with its commands per line, and the end of the run in the last one.
-//! `UPDATE=1 cargo test -p windlass-runtime --test golden` writes the journals anew; the difference is part of a review.
+//! [`script`]). Its journal is `NAME.jsonl`: one tick with its commands per line, and the end of the run in the last
+//! line. `UPDATE=1 cargo test -p windlass-runtime --test golden` rewrites the journals; the difference is part of a
+//! review.
 
 mod case;
 mod drive;
@@ -26,12 +27,13 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whether the journals are to be written anew.
+/// Reports whether the journals are to be rewritten.
 fn is_updating() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 
-/// The journal that stands beside a case, or will: tests run side by side, and only one of them writes.
+/// Returns the committed journal of a case, or the one that will be committed: tests run concurrently, and only one
+/// of them writes.
 fn committed_journal(case: &Case) -> Journal {
     if is_updating() {
         return Journal::parse(&case.name, &drive::run(case).render());
@@ -64,7 +66,7 @@ fn a_committed_journal_replays_to_the_same_commands_and_state() {
     }
 }
 
-/// A snapshot after each tick, read back before the next one: a replay may begin at any of them.
+/// A snapshot after each tick, decoded before the next one: a replay may begin at any of them.
 #[test]
 fn a_replay_may_begin_at_every_snapshot() {
     for case in cases() {
@@ -93,7 +95,7 @@ fn every_kind_of_node_task_tick_and_command_has_a_case() {
     assert!(missing.is_empty(), "no golden journal has {missing:?}");
 }
 
-/// The names that the functions below give; a new variant does not compile there before it is named.
+/// The names that the functions below return; a new variant does not compile there before it is named.
 const EVERY_KIND: &[&str] = &[
     "node pipeline",
     "node graph",

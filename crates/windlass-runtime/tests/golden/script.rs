@@ -1,11 +1,12 @@
-//! Scripts: what workers, child runs and people outside do, and when. Times are milliseconds from the start of the run.
+//! Scripts: the actions of workers, child runs and external callers, with their times. Times are milliseconds from
+//! the start of the run.
 //!
 //! ```yaml
 //! input: {n: 3}
-//! limits: {slice_turns: 2}
+//! limits: {slice_iterations: 2}
 //! results:                       # by the job's path, by its path without the last part, or by its tool
 //!   check: [{fails: '503'}, {gives: {status: done}, after: 2000}]
-//!   ask: [{outcome: {awaits: …}}, lost, never, plain text]
+//!   ask: [{outcome: {suspension: …}}, lost, never, plain text]
 //!   work.0: [{say: a text, calls: [[bash, {cmd: ls}]], tokens: 1000}]      # of an agent's model
 //! children: {child: [{gives: 7, after: 100}, {fails: Broken}, never]}
 //! outside:
@@ -13,18 +14,18 @@
 //!   - {at: 6000, tick: {CancelRun: {reason: enough, request: null}}}
 //! ```
 //!
-//! The entries of a list are for one dispatch of a path after the other; the last one stays. What no entry is for succeeds
-//! with its own input. A result comes 10 ms after its dispatch unless it says `after`.
+//! The entries of a list apply to one execution of a path after the other; the last one repeats. An execution without
+//! an entry succeeds with its own input. A result arrives 10 ms after its start unless it has `after`.
 
 use windlass_core::{ErrorInfo, Job, Status, TaskOutcome, TickKind};
 use windlass_value::{Duration, Timestamp, Value, to_json};
 
-/// How long a result takes that does not say.
+/// The delay of a result that does not specify one.
 const AFTER_MS: u64 = 10;
 
 pub(crate) struct Script(Value);
 
-/// The end of a dispatch or of a child run, after some time.
+/// The end of a task or of a child run, after some time.
 pub(crate) enum ScriptedReply<T> {
     After(Duration, T),
     /// The worker loses its lease after this time.
@@ -45,7 +46,7 @@ impl Script {
         self.section("input")
     }
 
-    /// What comes from outside, in the order of the script.
+    /// Returns the external ticks, in the order of the script.
     pub(crate) fn external_ticks(&self) -> Vec<(Timestamp, TickKind)> {
         let entry = |entry: &Value| {
             let at = Timestamp(entry.get("at").and_then(Value::as_int).unwrap_or(0) * 1_000);
@@ -69,7 +70,7 @@ impl Script {
         self.section("outside").as_list().unwrap_or_default().iter().map(entry).collect()
     }
 
-    /// `number` is how often something was dispatched at this path before.
+    /// `number` counts the earlier executions at this path.
     pub(crate) fn result(&self, job: &Job, number: usize) -> ScriptedReply<TaskOutcome> {
         let results = self.section("results");
         let step = job.path().rsplit_once('.').map_or("", |(step, _)| step);
@@ -93,7 +94,7 @@ impl Script {
     }
 }
 
-/// The entry of this number, or the last one. What is no list is the only entry.
+/// Returns the entry with this number, or the last one. A value that is no list is the only entry.
 fn entry_at(entries: &Value, number: usize) -> Option<Value> {
     match entries.as_list() {
         Some(entries) => entries.get(number).or(entries.last()).cloned(),
@@ -132,7 +133,7 @@ fn outcome(entry: &Value) -> TaskOutcome {
     TaskOutcome { meta, facts, ..TaskOutcome::success(output) }
 }
 
-/// The shape that the tool behind an agent's model gives.
+/// Builds the output shape of the tool behind an agent's model.
 fn model_reply(entry: &Value) -> TaskOutcome {
     if entry.get("fails").is_some() {
         return outcome(entry);

@@ -1,4 +1,4 @@
-//! Stored values in memory, which have to be asked for in every tick, as in an engine with a cold cache.
+//! Stored values in memory that must be loaded in every tick, as in an engine with a cold cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct ColdValues {
 }
 
 impl ColdValues {
-    /// Empties the cache, before each tick.
+    /// Empties the cache before each tick.
     pub(crate) fn evict(&mut self) {
         self.loaded.clear();
     }

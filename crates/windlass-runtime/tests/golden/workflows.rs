@@ -1,4 +1,4 @@
-//! Workflows in Rust for golden journals, by name. Their steps are never called: the script says what they give.
+//! Workflows in Rust for golden journals, by name. Their steps are never called: the script provides their results.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn build(name: &str) -> Workflow {
     workflow.unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-/// One event becomes several, each is worked on with retries, and all of them are joined.
+/// One event becomes several, each is processed with retries, and all of them are joined.
 fn fan_out() -> Result<Workflow, BuildError> {
     Workflow::builder("fan_out")
         .step("split", |_: Begin| async { Ok::<_, StepError>(vec![Item { n: 1 }]) })
@@ -83,7 +83,7 @@ fn collect() -> Result<Workflow, BuildError> {
         .build()
 }
 
-/// A step that has used up its retries hands its failure to another one.
+/// A step that has exhausted its retries hands its failure to another step.
 fn handler() -> Result<Workflow, BuildError> {
     Workflow::builder("handler")
         .timeout(Duration::from_secs(3600))

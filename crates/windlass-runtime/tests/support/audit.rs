@@ -1,4 +1,4 @@
-//! What a store must hold of a run, whatever it went through.
+//! Invariants of a run in the store that hold whatever it went through.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Audit {
     pub report: String,
     /// Kind and path of every event, sorted: parallel branches may come in any order.
     pub events: Vec<(String, String)>,
-    /// The turns of each loop, with their status.
+    /// The iterations of each loop, with their status.
     pub iterations: BTreeMap<String, BTreeMap<u64, String>>,
     /// All runs of the store: a child that was started twice would be one too many.
     pub runs: BTreeMap<String, &'static str>,
@@ -40,7 +40,7 @@ pub(crate) fn audit(store: &MemoryStore, run: &str) -> Audit {
     }
 }
 
-/// Everything a caller sees of a run's end, stored values put in.
+/// Renders everything a caller sees of a run's end, with stored values resolved.
 pub(crate) fn render_report(store: &dyn StoreRead, report: &FinalReport) -> String {
     let value = resolve(store, &Value::map(report.to_value())).expect("all values are there");
     to_json(&value)
@@ -51,7 +51,7 @@ pub(crate) fn entries(store: &dyn StoreRead, run: &str) -> Vec<TickEntry> {
     rows.iter().flat_map(|row| codec::decode::<Vec<TickEntry>>(&row.body, "row").expect("a row")).collect()
 }
 
-/// The events of a run: numbered from 1, none missing, none twice.
+/// Returns the events of a run: numbered from 1, without gaps or duplicates.
 pub(crate) fn events(store: &dyn StoreRead, run: &str) -> Vec<Event> {
     let events: Vec<Event> = entries(store, run).into_iter().flat_map(|entry| entry.events).collect();
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
@@ -65,7 +65,7 @@ fn sorted(events: &[Event]) -> Vec<(String, String)> {
     kinds
 }
 
-/// Replays the whole journal from nothing: every digest is compared, and the end is the one that was told.
+/// Replays the whole journal from an empty state: every digest is compared, and the end is the one that was reported.
 pub(crate) fn assert_replays(store: &dyn StoreRead, run: &str) -> RunImage {
     let row = store.run(run).expect("readable").expect("the run is there");
     let program = program_of(store, run, limits());
@@ -85,7 +85,7 @@ pub(crate) fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Ar
     Arc::new(Program::load(plan, &languages, limits).expect("a plan that loads"))
 }
 
-/// The history of one loop: rows hold consecutive turns, and no turn is in two of them.
+/// Returns the history of one loop: rows hold consecutive iterations, and no iteration is in two of them.
 pub(crate) fn iterations(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
     let mut iterations = BTreeMap::new();
     for row in store.iterations(run, path, 0, u32::MAX).expect("readable") {

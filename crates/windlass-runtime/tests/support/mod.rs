@@ -21,7 +21,7 @@ use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, SourceText};
 use windlass_value::{Value, parse_json, to_json};
 
-/// Nothing here takes this long; whoever waits longer has found a hang.
+/// No test takes this long; a longer wait is a hang.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn json(text: &str) -> Value {
@@ -67,20 +67,20 @@ pub(crate) struct Effect {
     pub input: String,
 }
 
-/// The outside: what tools were asked to do, and the gates that hold them.
+/// The environment of a run: the recorded tool calls, and the gates that hold them.
 #[derive(Clone, Default)]
 pub(crate) struct World(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     ledger: Mutex<Vec<Effect>>,
-    /// Paths at which a tool saw that it was called off.
+    /// Paths at which a tool saw that it was cancelled.
     cancelled: Mutex<Vec<Arc<str>>>,
     inside: Mutex<CallCounts>,
     gates: watch::Sender<BTreeSet<String>>,
 }
 
-/// How many calls are being made, now and at most.
+/// The number of calls in flight, and its maximum.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct CallCounts {
     pub in_flight: usize,
@@ -113,7 +113,7 @@ impl World {
         *locked(&self.0.inside)
     }
 
-    /// Lets everybody through who waits at this gate, now and later.
+    /// Opens a gate for all calls that wait at it, now and later.
     pub(crate) fn open(&self, gate: &str) {
         self.0.gates.send_modify(|open| {
             open.insert(gate.to_owned());
@@ -168,7 +168,7 @@ impl World {
             .with_fn("slow", move |call| {
                 drop(slow.enter("slow", &call));
                 async move {
-                    // So many calls are still to come, ten minutes from each to the next.
+                    // This many calls are still to come, ten minutes apart.
                     match call.input.get("left").and_then(Value::as_int).unwrap_or(0) {
                         0 => TaskOutcome::success("finished"),
                         left => {
@@ -223,7 +223,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Polls a condition that something in the background will make true.
+/// Polls a condition until a background task makes it true.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {

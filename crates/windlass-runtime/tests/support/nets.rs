@@ -10,7 +10,7 @@ use windlass_value::{
     CompileError, Duration, EvalError, EvalScope, Expression, ExpressionMode, Language, Level, Meter, Value,
 };
 
-/// The one expression of these plans: the token that a body runs for.
+/// The only expression of these plans: the token that a body runs for.
 pub(crate) struct Tokens;
 
 struct Token;
@@ -32,7 +32,8 @@ impl Expression for Token {
     }
 }
 
-/// A place: its name, which is the kind that it accepts and the tool that it calls; how many at once; how it joins.
+/// Builds a net from places: the name, which is also the accepted kind and the tool; the maximum concurrency; the
+/// join.
 pub(crate) fn net(steps: &[(&str, u32, Join)]) -> Plan {
     let mut plan = Plan::new("net", "rust", "");
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
@@ -61,7 +62,7 @@ pub(crate) fn event(kind: &str, payload: Value) -> Value {
     Value::object([("kind", Value::from(kind)), ("payload", payload)])
 }
 
-/// Two steps that pass the number `left` to and fro until it is spent, with the tools `ping` and `pong`.
+/// Builds two steps that pass the number `left` back and forth until it is spent, with the tools `ping` and `pong`.
 pub(crate) fn ping_pong() -> Plan {
     net(&[("ping", 1, Join::None), ("pong", 1, Join::None)])
 }

@@ -1,4 +1,4 @@
-//! Plans by hand, for nodes that no dialect makes yet.
+//! Plans built by hand, for nodes that no dialect creates yet.
 
 use windlass_core::plan::{
     Action, Amount, ArcTrigger, Backoff, ChildRunCall, CollectMode, Directive, Effect, ExprId, ExpressionSource, Graph,
@@ -16,7 +16,7 @@ pub(crate) struct Steps {
     nodes: Vec<NodeId>,
 }
 
-/// Steps one after the other; the run's output is what the last one gives.
+/// Builds a sequence of steps; the run's output is that of the last one.
 pub(crate) fn steps(name: &str) -> Steps {
     let mut plan = Plan::new(name, "test", "");
     let placeholder = NodeKind::Wait(Wait::Delay(windlass_core::plan::Amount::Fixed(Duration::ZERO)));
@@ -41,7 +41,7 @@ impl Steps {
         self.step(name, NodeKind::single_task(Action::Effect(Effect::new(tool, input))))
     }
 
-    /// Effects one after the other in one pipeline: label, tool, input.
+    /// Adds effects one after the other in one pipeline: label, tool, input.
     pub(crate) fn pipeline(mut self, name: &str, tasks: &[(&str, &str, &str)]) -> Steps {
         let mut task = |(label, tool, input): &(&str, &str, &str)| {
             let input = self.expression(json(input));
@@ -66,13 +66,13 @@ impl Steps {
         self.step(name, NodeKind::evaluate(value))
     }
 
-    /// Answers whoever started the run; a good answer or not.
+    /// Adds a step that replies to the caller of the run, with a good or a bad reply.
     pub(crate) fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
         let (value, good) = (self.expression(json(value)), self.expression(Value::Bool(good)));
         self.step(name, NodeKind::single_task(Action::Reply { value, good: Some(good) }))
     }
 
-    /// What calls of this name mean.
+    /// Pins the plan that calls of this name use.
     pub(crate) fn pin(mut self, name: &str, plan: BlobHash) -> Steps {
         self.plan.pins.push((name.into(), plan));
         self
@@ -83,7 +83,7 @@ impl Steps {
         self.step(name, NodeKind::Call(ChildRunCall { definition, input }))
     }
 
-    /// The plan, with named outputs.
+    /// Returns the plan with named outputs.
     pub(crate) fn gives(mut self, outputs: &[(&str, &str)]) -> Plan {
         let named: Vec<_> =
             outputs.iter().map(|(name, text)| ((*name).into(), self.expression(Value::from(*text)))).collect();
@@ -114,7 +114,8 @@ impl Steps {
     }
 }
 
-/// Two steps of a net. The first is a pipeline: a loop over three items, then a sink that fails at first; all of it twice.
+/// Two steps of a net. The first is a pipeline: a loop over three items, then a sink that fails at first; all of it
+/// twice.
 pub(crate) fn pipelined() -> Plan {
     let mut plan = Plan::new("pipelined", "test", "");
     let mut node = |name: &str, parent: Option<u32>, hidden: bool| {

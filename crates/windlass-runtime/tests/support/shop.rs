@@ -1,4 +1,4 @@
-//! A tool whose calls are counted and that fails for what is broken; and a store that two runs of it live in.
+//! A tool that counts its calls and fails for chosen inputs, and runs that use it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ impl Shop {
         locked(&self.calls).clone()
     }
 
-    /// Paths and inputs of a run's calls, in order.
+    /// Returns paths and inputs of a run's calls, in order.
     pub(crate) fn calls_of(&self, run: &str) -> Vec<(String, String)> {
         self.calls().into_iter().filter(|call| call.run == run).map(|call| (call.path, call.input)).collect()
     }
@@ -84,7 +84,7 @@ pub(crate) async fn ended(started: Result<RunHandle, RuntimeError>) -> Arc<Final
     in_time(started.expect("started").wait()).await.expect("an end")
 }
 
-/// What is seen of an end, but for what depends on when it came.
+/// Returns the visible end of a run, without anything that depends on time.
 pub(crate) fn visible_end(store: &MemoryStore, report: &FinalReport) -> String {
     render_report(store, report)
 }
